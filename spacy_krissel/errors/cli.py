@@ -1,0 +1,5 @@
+"""Messages of the command line (K8xx)."""
+
+
+class CliErrors:
+    pass

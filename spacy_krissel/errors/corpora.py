@@ -1,0 +1,77 @@
+"""Messages of `corpora` (K2xx, KW2xx)."""
+
+
+class CorporaErrors:
+    K201 = "[K201] There is no file at '{path}'. Expected {expected}. Check the path."
+    K202 = (
+        "[K202] '{path}' is cut short or damaged: the compressed data ends wrongly after line {line} ({problem}). "
+        "Expected a whole .gz file; download or copy it again."
+    )
+    K203 = (
+        "[K203] '{path}' is not UTF-8 text: line {line} holds the byte {found}. Expected UTF-8; convert the file, or "
+        "decompress it first if it is an archive."
+    )
+    K204 = "[K204] '{path}' holds no {what}: it has {line} line(s) and not one of them. Expected {expected}."
+    K205 = (
+        "[K205] '{path}' is not a PubTator file: line {line} is {found!r}. Expected a title line, `ID|t|title`. Check "
+        "the file, or name its format."
+    )
+    K206 = (
+        "[K206] '{path}' is not whole, well-formed XML: line {line}: {problem}. Expected BioC XML up to "
+        "`</collection>`; download or copy it again."
+    )
+    K207 = (
+        "[K207] '{path}' is not BioC XML: its outermost element, at line {line}, is <{found}>. Expected <collection>. "
+        "Check the file, or name its format."
+    )
+    K208 = (
+        "[K208] '{path}' was not read further than line {line}: {problem}. Entity declarations are refused, because "
+        "they can be used to exhaust memory or to read other files. Expected XML without them; remove them."
+    )
+    K209 = (
+        "[K209] '{path}' is not JSONL: line {line} is {found!r}. Expected one JSON object a line with \"text\" and, if "
+        'there is one, "title" and "id".'
+    )
+    K210 = (
+        "[K210] The kind of '{path}' cannot be told from its name. Expected a text stream ending in {expected}, or a "
+        "folder of such files. Rename the file or convert it."
+    )
+    K211 = (
+        "[K211] '{path}' is a damaged archive: {problem} (after '{member}'). Expected a whole .tar.gz; copy it again."
+    )
+
+
+class CorporaWarnings:
+    KW201 = (
+        "[KW201] {count} record(s) were left out because they are not in the expected form: {places}. Expected the "
+        "form named in the documentation of the reader; correct or remove them."
+    )
+    KW202 = (
+        "[KW202] {count} document(s) were left out because their id was read before: {places}. Give them ids of their "
+        "own if they are different documents."
+    )
+    KW203 = (
+        "[KW203] {count} mention(s) were left out because the text at their offsets is not the text they state: "
+        "{places}. Correct the offsets to keep them."
+    )
+    KW204 = (
+        "[KW204] {count} mention(s) state a text that differs from the text at their offsets in punctuation, white "
+        "space or case only, and were kept at their offsets: {places}."
+    )
+    KW205 = (
+        "[KW205] {count} mention(s) were left out because their offsets lie outside the document or hold nothing: "
+        "{places}. Correct the offsets to keep them."
+    )
+    KW206 = "[KW206] {count} mention(s) were left out because they repeat a mention (offsets, label and id): {places}."
+    KW207 = (
+        "[KW207] {count} mention(s) were left out because they are made of several pieces, which a span cannot hold: "
+        "{places}."
+    )
+    KW208 = (
+        "[KW208] {count} mention(s) have an id that the ontology does not hold, and were kept with it: {places}. Check "
+        "that the corpus and the ontology belong together."
+    )
+    KW209 = (
+        "[KW209] No mention has the label(s) {missing}. Expected labels of the corpus; found: {found}. Check the "
+        "setting 'labels'."
+    )

@@ -1,0 +1,39 @@
+"""Messages of `encoding` (K4xx, KW4xx)."""
+
+
+class EncodingErrors:
+    K401 = (
+        "[K401] There is no transformer at '{name}'. Expected the name of a model on the Hugging Face hub, or a "
+        "directory with its config.json, tokenizer and weights; found: {problem}. Check the name, or the network if it "
+        "is a hub name."
+    )
+    K402 = (
+        "[K402] '{name}' is not a whole transformer. Expected a directory with config.json, tokenizer files and "
+        "model.safetensors, as save_pretrained writes it; found: {problem}. Download or write it again."
+    )
+    K403 = (
+        "[K403] The tokenizer of '{name}' has no {missing}. Expected a fast tokenizer (tokenizer.json) of an encoder "
+        "such as BERT, with tokens for the beginning, the end and the padding of its input. Choose another model, or "
+        "correct 'tokenizer_config'."
+    )
+    K404 = (
+        "[K404] Setting 'window' is {window}, but the transformer reads at most {limit} pieces. Set 'window' to at "
+        "most {limit}, or choose another transformer."
+    )
+    K405 = (
+        "[K405] The transformer encoder has no weights yet. Expected an encoder that was initialized or loaded. Call "
+        "nlp.initialize() or model.initialize(), or load a saved pipeline."
+    )
+    K406 = (
+        "[K406] The saved transformer cannot be read: {problem}. Expected config, tokenizer and weights as "
+        "spacy-krissel saves them; the pipeline's model file was cut short, changed, or written by another "
+        "architecture. Save it again."
+    )
+    K407 = (
+        "[K407] A view is masked, but the transformer's tokenizer has no mask token. Switch mention masking off "
+        "(p_mask = 0), or name a 'mask_token' in 'tokenizer_config'."
+    )
+
+
+class EncodingWarnings:
+    pass

@@ -1,0 +1,31 @@
+"""Exception classes, and the messages every room shares (K0xx)."""
+
+
+class KrisselError(ValueError):
+    """Anything this package refuses to do; the message starts with its code."""
+
+
+class KrisselWarning(UserWarning):
+    """Something was left out or replaced; the message starts with its code and counts it."""
+
+
+class GeneralErrors:
+    K001 = "[K001] There is no {what} at '{path}'. Expected {expected}. Check the path, or make it with: {make}"
+    K002 = (
+        "[K002] '{path}' is not a {kind}: its manifest.json {problem}. Expected a directory written by "
+        "spacy-krissel; write it again with: {make}"
+    )
+    K003 = (
+        "[K003] '{path}' holds a {kind} of format version {found}, but this version of spacy-krissel reads version "
+        "{expected}. Write it again with: {make}"
+    )
+    K004 = (
+        "[K004] '{file}' in '{path}' is damaged: {problem}. The directory was changed or cut short after it was "
+        "written; write it again with: {make}"
+    )
+    K005 = "[K005] '{path}' exists already and holds something that is not a {kind}. Choose another path or remove it."
+    K006 = "[K006] Setting '{setting}' is {found!r}. Expected {expected}."
+
+
+class GeneralWarnings:
+    pass

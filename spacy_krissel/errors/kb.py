@@ -1,0 +1,93 @@
+"""Messages of `index` and `kb` (K5xx, KW5xx)."""
+
+
+class KBErrors:
+    # Index.
+    K501 = (
+        "[K501] The '{kind}' index needs FAISS, which is not installed. Install one of the extras, never both: "
+        "pip install 'spacy-krissel[cpu]' or pip install 'spacy-krissel[gpu]'. Without FAISS, use "
+        "spacy-krissel.ExactIndex.v1."
+    )
+    K502 = (
+        "[K502] Index setting 'device' is '{device}', but {problem}. Set it to 'cpu', or run where the device is "
+        "and its library is installed ({library})."
+    )
+    K503 = (
+        "[K503] Expected {what} as a float array of shape ({rows}, {width}), found {found}. Use the encoder that the "
+        "vectors in the index were made with."
+    )
+    K504 = (
+        "[K504] {count} of {total} {what} hold values that are not finite (first: row {first}). The encoder gives NaN "
+        "or infinity, as after a diverged training: check its weights."
+    )
+    K505 = (
+        "[K505] Expected the 'allowed' mask as a boolean array of shape ({n},), one value for each {what}, found "
+        "{found}. Make it with kb.entity_mask(...)."
+    )
+    K506 = (
+        "[K506] The index in '{path}' cannot be used: {problem}. Expected an index of {rows} vectors of width {width}. "
+        "Write the knowledge base again with: python -m spacy krissel prototypes"
+    )
+    K507 = (
+        "[K507] The knowledge base was saved with an index of kind '{kind}', which spacy-krissel does not have "
+        "(it has: {known}). Pass the maker of that index as PrototypeKB(..., index=...), or from_disk(path, "
+        "exclude=['index']) to search exactly."
+    )
+    K508 = "[K508] The index is empty: give it vectors with build() before searching or saving it."
+    # Knowledge base: what is put in.
+    K510 = (
+        "[K510] {count} of {total} prototypes name an entity that the knowledge base does not have (first: '{entity}', "
+        "number {first}). Add all entities with set_entities(...) first, or drop these prototypes."
+    )
+    K511 = "[K511] Expected one vector for each prototype, found {prototypes} prototypes and {vectors} vectors."
+    K512 = "[K512] Prototype {first} (entity '{entity}') is of kind '{kind}'. Expected one of: {known}."
+    K513 = (
+        "[K513] {count} entity ids occur more than once (first: '{entity}'). An id stands for one entity: merge the "
+        "records, or read them through an ontology store, which does."
+    )
+    K514 = "[K514] Entity number {first} ('{name}') has an empty id. Every entity needs an id."
+    K515 = (
+        "[K515] {count} entities that have prototypes are missing from the new entities (first: '{entity}'). Keep "
+        "them, or start from an empty knowledge base."
+    )
+    # Knowledge base: what is asked of it.
+    K520 = (
+        "[K520] The knowledge base is empty ({entities} entities, {prototypes} prototypes): nothing can be linked to "
+        "it. Build one with: python -m spacy krissel prototypes, then load it with kb.from_disk(path) or name its "
+        "path in the linker's config."
+    )
+    K521 = (
+        "[K521] The knowledge base finds candidates by vectors, and no encoder has been lent to it. Lend it one with "
+        "kb.lend_encoder(encode), where encode takes a list of views and returns their vectors (krissel_linker does "
+        "this), or use kb.search(vectors, k)."
+    )
+    K522 = (
+        "[K522] The knowledge base was made by encoder {expected}, but this encoder is {found}: their vectors cannot "
+        "be compared. Use the encoder that made it, or make the knowledge base again with: "
+        "python -m spacy krissel prototypes"
+    )
+    K523 = (
+        "[K523] The knowledge base in '{path}' has vectors of width {found}, expected {expected} as the encoder gives. "
+        "Use the encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
+    )
+    K524 = (
+        "[K524] The knowledge base in '{path}' is damaged: {problem}. Write it again with: "
+        "python -m spacy krissel prototypes"
+    )
+    K525 = (
+        "[K525] {count} of the {what} asked for are not in the knowledge base (first: '{first}'). It has "
+        "{total}, such as: {known}."
+    )
+    K526 = (
+        "[K526] The knowledge base was sent to this process as the folder '{path}', but that folder {problem} since. "
+        "Leave the folder alone while processes use it."
+    )
+    K527 = "[K527] Expected the bytes of a knowledge base (made by PrototypeKB.to_bytes), but they {problem}."
+    K528 = (
+        "[K528] The knowledge base has vectors of width {expected}, but the encoder gives width {found}. Use the "
+        "encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
+    )
+
+
+class KBWarnings:
+    pass

@@ -1,0 +1,44 @@
+"""Messages of `ontology` (K1xx, KW1xx)."""
+
+
+class OntologyErrors:
+    K101 = "[K101] There is no ontology file at '{path}'. Expected {expected}. Check the path."
+    K102 = (
+        "[K102] '{path}' is cut short or damaged at line {line}: {problem}. Expected a whole file; fetch it again from "
+        "its publisher."
+    )
+    K103 = (
+        "[K103] '{path}' is not in the {format} format: line {line} {problem}. Expected {expected}. Check the path, or "
+        "name the right format with `format`: {formats}."
+    )
+    K104 = (
+        "[K104] Cannot tell the format of '{path}': its first line is {found!r}. Expected one of {formats}; name it "
+        "with `format`, or convert the file to JSON lines (`concept_id`, `canonical_name`, `aliases`, `types`, "
+        "`definition`)."
+    )
+    K105 = "[K105] There is no ontology format {found!r}. Expected 'auto' or one of {formats}."
+    K106 = "[K106] The ontology store '{path}' has no entity with the id {id!r}. Check the id, or ask with `resolve`."
+    K107 = "[K107] The ontology store '{path}' has no row {row}. Expected a row from 0 to {last}."
+    K108 = "[K108] Entity {number} (id {id!r}, name {name!r}) cannot be stored: {problem}. Expected {expected}."
+    K109 = (
+        "[K109] '{file}' of the ontology store '{path}' is damaged: {problem}. Write the store again with: "
+        "python -m spacy krissel ontology"
+    )
+    K110 = "[K110] The {format} format has no option {found!r}. Expected one of {expected}."
+    K111 = "[K111] Cannot enrich the field {found!r}. Expected one of {expected}."
+
+
+class OntologyWarnings:
+    KW101 = "[KW101] Left out {count} of {total} records of '{path}'. The first: {places}. Correct or remove them."
+    KW102 = (
+        "[KW102] Left out {count} entities whose id another entity before them bears; the first is kept. The first "
+        "such ids: {ids}. Give each entity its own id."
+    )
+    KW103 = (
+        "[KW103] {count} alternative ids belong to more than one entity; each stands for the entity whose own id it "
+        "is, or else for the first. The first such ids: {ids}. Remove them where that is wrong."
+    )
+    KW104 = (
+        "[KW104] Ignored {count} values of '{path}' under unknown keys: {keys}. Known keys: {known}. Rename them if "
+        "they were meant to be read."
+    )

@@ -1,0 +1,131 @@
+"""Directories that are whole or absent: files plus one `manifest.json`, written aside and renamed when complete."""
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, Optional, Union
+
+from ..errors import Errors, KrisselError
+
+MANIFEST = "manifest.json"
+# Hashing costs about a second a gigabyte: files above this size are checked by size alone unless `verify=True`.
+HASH_LIMIT = 64 * 2**20
+# What makes each kind of directory, named in every message about a damaged one.
+MAKERS = {
+    "ontology store": "python -m spacy krissel ontology",
+    "mention shards": "python -m spacy krissel mine",
+    "knowledge base": "python -m spacy krissel prototypes",
+}
+
+
+def sha256_file(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file_:
+        while block := file_.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["DirectoryWriter"]:
+    """Write a directory of `kind` at `path`, all or nothing.
+
+    Yields a writer whose `.path` is a temporary sibling directory and whose `.info` becomes part of the manifest. When the
+    block ends without an exception, the manifest is written and the directory renamed to `path`, replacing an earlier
+    one of the same kind; otherwise nothing is left behind.
+
+    Raises KrisselError K005 when `path` holds something else.
+    """
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
+        raise KrisselError(Errors.K005.format(path=path, kind=kind))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary.mkdir()
+    writer = DirectoryWriter(temporary)
+    try:
+        yield writer
+        write_manifest(temporary, kind, version, writer.info)
+        _replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class DirectoryWriter:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.info: Dict[str, Any] = {}
+
+
+def write_manifest(path: Path, kind: str, version: int, info: Dict[str, Any]) -> None:
+    """Describe all files below `path` (size, SHA-256) in its manifest, written last and by rename."""
+    files = {
+        file_.relative_to(path).as_posix(): {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)}
+        for file_ in sorted(path.rglob("*"))
+        if file_.is_file() and file_.name != MANIFEST
+    }
+    manifest = {"kind": kind, "format_version": version, **info, "files": files}
+    temporary = path / f".{MANIFEST}.tmp"
+    temporary.write_text(json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf8")
+    os.replace(temporary, path / MANIFEST)
+
+
+def read_manifest(
+    path: Union[str, Path], kind: str, version: int, *, make: Optional[str] = None, verify: bool = False
+) -> Dict[str, Any]:
+    """Read and check the manifest of the directory `path`.
+
+    Every file must exist with its recorded size; files up to `HASH_LIMIT` bytes (all of them with `verify`) must also
+    have their recorded SHA-256.
+
+    Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged).
+    """
+    path = Path(path)
+    make = make or MAKERS.get(kind, "the command that made it")
+    if not path.exists():
+        raise KrisselError(Errors.K001.format(what=kind, path=path, expected="a directory with manifest.json", make=make))
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
+    except (OSError, ValueError) as error:
+        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=f"cannot be read ({error})", make=make))
+    if not isinstance(manifest, dict) or manifest.get("kind") != kind:
+        found = manifest.get("kind") if isinstance(manifest, dict) else type(manifest).__name__
+        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=f"describes a {found!r}", make=make))
+    if manifest.get("format_version") != version:
+        raise KrisselError(
+            Errors.K003.format(path=path, kind=kind, found=manifest.get("format_version"), expected=version, make=make)
+        )
+    for name, expected in manifest.get("files", {}).items():
+        file_ = path / name
+        problem = ""
+        if not file_.is_file():
+            problem = "it is missing"
+        elif file_.stat().st_size != expected["bytes"]:
+            problem = f"it has {file_.stat().st_size} bytes instead of {expected['bytes']}"
+        elif (verify or expected["bytes"] <= HASH_LIMIT) and sha256_file(file_) != expected["sha256"]:
+            problem = "its SHA-256 is not the recorded one"
+        if problem:
+            raise KrisselError(Errors.K004.format(file=name, path=path, problem=problem, make=make))
+    return manifest
+
+
+def _is_kind(path: Path, kind: str) -> bool:
+    try:
+        return json.loads((path / MANIFEST).read_text(encoding="utf8")).get("kind") == kind
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    # A directory cannot be renamed over a full one, so the old one steps aside first; memory maps of it stay valid.
+    if path.exists():
+        aside = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old"
+        os.replace(path, aside)
+        os.replace(temporary, path)
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(temporary, path)
