@@ -1,0 +1,68 @@
+"""From ontology files to an ontology store, whole."""
+
+from collections import Counter
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Union
+
+from ..util.manifest import MANIFEST
+from .enrich import DEFAULT_FIELDS, enrich
+from .entity import Entity
+from .readers import read_ontology
+from .store import OntologyStore, write_store
+
+PathLike = Union[str, Path]
+
+
+def build_ontology(
+    sources: Union[PathLike, Sequence[PathLike]],
+    output: PathLike,
+    *,
+    format: str = "auto",
+    enrich_from: Sequence[PathLike] = (),
+    fields: Sequence[str] = DEFAULT_FIELDS,
+    progress: bool = False,
+    **options: Any,
+) -> OntologyStore:
+    """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
+
+    sources: where several hold one id, the first is kept (KW102).
+    format, options: of the sources, as `read_ontology` takes them.
+    enrich_from: ontology files of any format, or stores, the preferred first (`enrich`).
+    fields: what to take from them.
+    The manifest's "info" names the sources and counts what was enriched.
+
+    Raises KrisselError as `read_ontology`, `enrich` and `write_store` do; an earlier store at `output` then stays.
+    """
+    paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
+    # Made now, so that a wrong path or format is known before anything is written.
+    streams: List[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
+    info: Dict[str, Any] = {"sources": [Path(path).name for path in paths]}
+    entities: Iterator[Entity] = chain.from_iterable(streams)
+    with ExitStack() as stack:
+        if enrich_from:
+            stores = [_as_store(path, stack) for path in enrich_from]
+            # Filled while the entities pass, and written to the manifest after the last.
+            counts: Counter = Counter()
+            info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=counts)
+            entities = enrich(entities, stores, fields=fields, counts=counts)
+        return write_store(entities, output, info=info, progress=progress)
+
+
+def _open_source(path: PathLike, format: str, options: Dict[str, Any]) -> Iterable[Entity]:
+    if _is_store(path):
+        return OntologyStore(path)
+    return read_ontology(path, format, **options)
+
+
+def _as_store(path: PathLike, stack: ExitStack) -> OntologyStore:
+    if _is_store(path):
+        return OntologyStore(path)
+    folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
+    return write_store(read_ontology(path), Path(folder) / "store")
+
+
+def _is_store(path: PathLike) -> bool:
+    return (Path(path) / MANIFEST).is_file()

@@ -1,0 +1,37 @@
+"""One concept of an ontology."""
+
+from dataclasses import dataclass
+from typing import Tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A concept as its ontology describes it.
+
+    id: primary id, as its source spells it.
+    name: canonical (preferred) name.
+    aliases: other names, in the order of the source.
+    types: semantic types, e.g. `("Disease",)`.
+    tree_numbers: places in a hierarchy, e.g. MeSH's `C04.588.322`.
+    definition: one text, or "".
+    xrefs: ids of the same or a close concept elsewhere, e.g. `UMLS:C0018923`.
+    species: the organism it belongs to, or "".
+    source: the ontology it was read from.
+    alt_ids: other ids that stand for this very concept.
+    """
+
+    id: str
+    name: str
+    aliases: Tuple[str, ...] = ()
+    types: Tuple[str, ...] = ()
+    tree_numbers: Tuple[str, ...] = ()
+    definition: str = ""
+    xrefs: Tuple[str, ...] = ()
+    species: str = ""
+    source: str = ""
+    alt_ids: Tuple[str, ...] = ()
+
+    @property
+    def names(self) -> Tuple[str, ...]:
+        """The canonical name and the aliases, each once, without blank ones."""
+        return tuple(dict.fromkeys(name for name in (self.name, *self.aliases) if name.strip()))

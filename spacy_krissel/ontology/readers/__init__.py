@@ -1,0 +1,79 @@
+"""One reader a source format, and the choice among them."""
+
+import gzip
+import inspect
+import zlib
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, Union
+
+from ...errors import Errors, KrisselError
+from ..entity import Entity
+from .jsonl import read_jsonl
+from .medic import read_medic
+from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
+from .obo import read_obo
+from .records import FORMATS, open_bytes
+
+__all__ = [
+    "READERS",
+    "detect_format",
+    "read_jsonl",
+    "read_medic",
+    "read_mesh",
+    "read_mesh_tree",
+    "read_obo",
+    "read_ontology",
+]
+
+READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
+    zip(FORMATS, (read_medic, read_obo, read_jsonl, read_mesh, read_mesh_tree))
+)
+# How much of a file is read to tell its format; comments and blank lines may come first.
+PEEK_BYTES = 1 << 16
+
+
+def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
+    """Read the entities of an ontology file, one at a time; a gzipped file is unpacked on the way.
+
+    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", or "auto" to tell by the content.
+    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `types` for "medic").
+
+    Raises KrisselError K101 to K105, K110, before the first entity where they can be known by then.
+    """
+    if format == "auto":
+        format = detect_format(path)
+    elif format not in READERS:
+        raise KrisselError(Errors.K105.format(found=format, formats=", ".join(FORMATS)))
+    reader = READERS[format]
+    allowed = [name for name in inspect.signature(reader).parameters if name != "path"]
+    for name in options:
+        if name not in allowed:
+            raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(allowed) or "none"))
+    open_bytes(path).close()
+    return reader(path, **options)
+
+
+def detect_format(path: Union[str, Path]) -> str:
+    """The format of an ontology file by its first lines.
+
+    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (none of the known formats).
+    """
+    with open_bytes(path) as file_:
+        try:
+            start = file_.read(PEEK_BYTES)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise KrisselError(Errors.K102.format(path=path, line=1, problem=error)) from error
+    lines = [line.strip() for line in start.decode("utf-8-sig", errors="replace").splitlines()]
+    first = next((line for line in lines if line and not line.startswith("!")), "")
+    cells = first.split("\t")
+    if first.startswith("{"):
+        return "jsonl"
+    if set(TERM_COLUMNS) <= set(cells):
+        return "mesh"
+    if set(TREE_COLUMNS) <= set(cells):
+        return "mesh-tree"
+    if "||" in first:
+        return "medic"
+    if first == "[Term]" or first.startswith(("format-version:", "ontology:", "data-version:")):
+        return "obo"
+    raise KrisselError(Errors.K104.format(path=path, found=first[:60], formats=", ".join(FORMATS)))

@@ -1,0 +1,83 @@
+"""JSON lines in scispaCy's form, with a few more keys."""
+
+import json
+import re
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any, Dict, Iterator, Union
+
+from ...errors import KrisselWarning, Warnings
+from ..entity import Entity
+from .records import RecordFile, unique
+
+# Key of the file -> field of the entity.
+TEXTS = {
+    "concept_id": "id",
+    "canonical_name": "name",
+    "definition": "definition",
+    "species": "species",
+    "source": "source",
+}
+LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids")
+KNOWN = (*TEXTS, *LISTS)
+# JSON can escape half a surrogate pair, which is no text and cannot be stored.
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_jsonl(path: Union[str, Path]) -> Iterator[Entity]:
+    """Read one object a line: `concept_id` and `canonical_name`, and where known `aliases`, `types`, `definition`
+    (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`.
+
+    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101), and so are values
+    under unknown keys (KW104).
+    """
+    records = RecordFile(path, "jsonl", "one JSON object a line with `concept_id` and `canonical_name`")
+    unknown: Counter = Counter()
+    for line in records.lines():
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            if _ESCAPED_SURROGATE.search(line):
+                json.dumps(record, ensure_ascii=False).encode("utf8")
+            entity = _to_entity(record)
+        except json.JSONDecodeError as error:
+            records.reject(f"is not JSON ({error.msg}, column {error.colno})")
+        except UnicodeEncodeError:
+            records.reject("holds half a surrogate pair")
+        except RecursionError:
+            records.reject("is nested too deeply")
+        except ValueError as error:
+            records.reject(str(error))
+        else:
+            records.accept()
+            unknown.update(key for key in record if key not in KNOWN)
+            yield entity
+    if unknown:
+        keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
+        message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
+        warnings.warn(message, KrisselWarning, stacklevel=2)
+    records.finish()
+
+
+def _to_entity(record: Any) -> Entity:
+    if not isinstance(record, dict):
+        raise ValueError(f"holds a {type(record).__name__} instead of an object")
+    fields: Dict[str, Any] = {}
+    for key, field in TEXTS.items():
+        value = record.get(key)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"has a {type(value).__name__} instead of a text under '{key}'")
+        fields[field] = (value or "").strip()
+    for key in LISTS:
+        value = record.get(key)
+        # A text is a sequence of texts too, and would become a list of letters.
+        if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            raise ValueError(f"has no list of texts under '{key}'")
+        fields[key] = unique(value or ())
+    for key in ("concept_id", "canonical_name"):
+        if not fields[TEXTS[key]]:
+            raise ValueError(f"has no '{key}'")
+    fields["aliases"] = tuple(alias for alias in fields["aliases"] if alias != fields["name"])
+    return Entity(**fields)

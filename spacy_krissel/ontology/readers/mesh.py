@@ -1,0 +1,105 @@
+"""MeSH descriptors as two tables: their terms, and their tree numbers."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from ..entity import Entity
+from .records import RecordFile, unique
+
+TERM_COLUMNS = ("DescriptorUI", "TermName", "RecordPreferredTermYN")
+TREE_COLUMNS = ("DescriptorUI", "DescriptorName", "tree_location")
+# The sixteen categories of MeSH, by the first letter of a tree number.
+CATEGORIES = {
+    "A": "Anatomy",
+    "B": "Organisms",
+    "C": "Diseases",
+    "D": "Chemicals and Drugs",
+    "E": "Analytical, Diagnostic and Therapeutic Techniques, and Equipment",
+    "F": "Psychiatry and Psychology",
+    "G": "Phenomena and Processes",
+    "H": "Disciplines and Occupations",
+    "I": "Anthropology, Education, Sociology, and Social Phenomena",
+    "J": "Technology, Industry, and Agriculture",
+    "K": "Humanities",
+    "L": "Information Science",
+    "M": "Named Groups",
+    "N": "Health Care",
+    "V": "Publication Characteristics",
+    "Z": "Geographicals",
+}
+
+
+def read_mesh(path: Union[str, Path], tree_path: Optional[Union[str, Path]] = None) -> Iterator[Entity]:
+    """Read a table of terms, tab-separated with a header, the terms of one descriptor next to each other.
+
+    tree_path: table of tree numbers, held in memory (65,000 rows in all of MeSH). Types are the categories of the tree
+        numbers, so without it there are none.
+    Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
+    """
+    trees: Dict[str, Tuple[str, ...]] = {}
+    if tree_path is not None:
+        trees = {entity.id: entity.tree_numbers for entity in read_mesh_tree(tree_path)}
+    records = RecordFile(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}")
+    for id_, rows in groupby(_read_rows(records, TERM_COLUMNS), key=lambda row: row[0]):
+        terms: List[str] = []
+        name = ""
+        for _, term, preferred in rows:
+            terms.append(term)
+            if preferred == "Y" and not name:
+                name = term
+        name = name or terms[0]
+        tree_numbers = trees.get(id_, ())
+        yield Entity(
+            id=id_,
+            name=name,
+            aliases=unique(terms, without=name),
+            types=_categories(tree_numbers),
+            tree_numbers=tree_numbers,
+            source="MeSH",
+        )
+    records.finish()
+
+
+def read_mesh_tree(path: Union[str, Path]) -> Iterator[Entity]:
+    """Read a table of tree numbers: descriptors with their name, tree numbers and categories, and no further terms.
+
+    Enough to enrich another ontology from. Raises and warns as `read_mesh`.
+    """
+    records = RecordFile(path, "mesh-tree", f"a tab-separated table with the columns {', '.join(TREE_COLUMNS)}")
+    for id_, rows in groupby(_read_rows(records, TREE_COLUMNS), key=lambda row: row[0]):
+        group = list(rows)
+        tree_numbers = unique(tree_number for _, _, tree_number in group)
+        types = _categories(tree_numbers)
+        yield Entity(id=id_, name=group[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
+    records.finish()
+
+
+def _read_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[Tuple[str, ...]]:
+    """The values of `columns`, none of them blank."""
+    places: List[int] = []
+    width = 0
+    for line in records.lines():
+        cells = line.split("\t")
+        if not places:
+            missing = [column for column in columns if column not in cells]
+            if missing:
+                raise records.wrong_format(f"has no column {missing[0]!r}")
+            places = [cells.index(column) for column in columns]
+            width = len(cells)
+            continue
+        if not line.strip():
+            continue
+        if len(cells) != width:
+            records.reject(f"has {len(cells)} columns instead of {width}")
+            continue
+        values = tuple(cells[place].strip() for place in places)
+        if not all(values):
+            records.reject(f"has nothing in column {columns[values.index('')]!r}")
+            continue
+        records.accept()
+        yield values
+
+
+def _categories(tree_numbers: Sequence[str]) -> Tuple[str, ...]:
+    return tuple(dict.fromkeys(CATEGORIES[number[0]] for number in tree_numbers if number[0] in CATEGORIES))

@@ -1,0 +1,194 @@
+"""The ontology store: entities on disk, found by row, id or name without loading them."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import Errors, KrisselError
+from ..util.manifest import new_directory, read_manifest
+from .entity import Entity
+from .hashes import find_hash, read_columns, write_columns
+from .ids import spellings
+from .indexing import count_ambiguous_ids, drop_duplicates, shared_groups, sort_by_hash, write_entities
+from .names import fold_name
+from .table import EntityTable, Ids, id_at, lists_of, name_at, numbered_names
+
+KIND = "ontology store"
+VERSION = 1
+ENTITIES = "entities.arrow"
+NAMES = "names.arrow"
+IDS = "ids.arrow"
+
+
+class OntologyStore:
+    """A memory-mapped directory of entities. Writing one: `write_store`.
+
+    Rows are numbered from 0 in the order of the source. A store can be pickled: its path is.
+
+    verify: check the SHA-256 of every file, also of large ones.
+    Raises KrisselError K001 to K004 (missing, not a store, of another version, damaged), K109.
+    """
+
+    def __init__(self, path: Union[str, Path], verify: bool = False) -> None:
+        self.path = Path(path)
+        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify)
+        self._table = EntityTable(self.path / ENTITIES)
+        if len(self._table) != self.manifest["entities"]:
+            problem = f"it has {len(self._table)} rows instead of {self.manifest['entities']}"
+            raise KrisselError(Errors.K109.format(file=ENTITIES, path=self.path, problem=problem))
+        # Sorted by hash: which row, and which of its names (0: the canonical one, i: alias i - 1) or ids.
+        names = self._columns(NAMES)
+        self._name_hashes, self._name_rows, self._name_positions = names["hash"], names["row"], names["position"]
+        self._name_shared = names["shared"]
+        # In the order of the rows instead, for `names`.
+        self._shared_in_order = names["shared_in_order"]
+        ids = self._columns(IDS)
+        self._id_hashes, self._id_rows, self._id_positions = ids["hash"], ids["row"], ids["position"]
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return OntologyStore, (str(self.path.absolute()),)
+
+    def __repr__(self) -> str:
+        return f"OntologyStore({str(self.path)!r}, {len(self)} entities)"
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Entity]:
+        return iter(self._table)
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and self.row(id) is not None
+
+    @property
+    def ids(self) -> Ids:
+        """The primary ids by row."""
+        return Ids(self._table)
+
+    def row(self, id: str) -> Optional[int]:
+        """The row of the entity with this primary or alternative id, in any spelling of its prefix (`ids.spellings`).
+
+        A primary id goes before an alternative one, and the first of several entities before the others.
+        """
+        for spelling in spellings(id):
+            for entry in find_hash(self._id_hashes, spelling):
+                row, position = int(self._id_rows[entry]), int(self._id_positions[entry])
+                if id_at(self._table, row, position) == spelling:
+                    return row
+        return None
+
+    def resolve(self, id: str) -> Optional[str]:
+        """The primary id for a primary or alternative id, or None when no entity bears it."""
+        row = self.row(id)
+        return None if row is None else self._table.value(row, "id")
+
+    def get(self, id: str) -> Entity:
+        """The entity with this primary or alternative id. Raises KrisselError K106 when there is none."""
+        row = self.row(id)
+        if row is None:
+            raise KrisselError(Errors.K106.format(path=self.path, id=id))
+        return self._table.entity(row)
+
+    def entity_at(self, row: int) -> Entity:
+        """Raises KrisselError K107 when there is no such row."""
+        return self._table.entity(self._checked(row))
+
+    def types_at(self, row: int) -> Tuple[str, ...]:
+        """The semantic types of the entity in a row. Raises KrisselError K107 when there is no such row."""
+        return tuple(self._table.value(self._checked(row), "types"))
+
+    def find(self, name: str) -> List[str]:
+        """The primary ids, sorted, of the entities that bear a name which folds to the same as this one."""
+        rows = {int(self._name_rows[entry]) for entry in self._entries(fold_name(name))}
+        return sorted(self._table.value(row, "id") for row in rows)
+
+    def is_shared(self, name: str) -> bool:
+        """Whether two or more entities bear this name, folded."""
+        # Every entry of one folded name says the same.
+        return any(self._name_shared[entry] for entry in islice(self._entries(fold_name(name)), 1))
+
+    def names(self, *, shared: Optional[bool] = None) -> Iterator[Tuple[int, str, bool]]:
+        """Each entity's different names: row, name as the source spells it, and whether it is the preferred one.
+
+        shared: only names that several entities bear (True), or that one entity bears (False).
+        """
+        entry = 0
+        row = 0
+        flags = self._shared_in_order
+        for batch in self._table.batches():
+            for name, aliases in zip(batch.column("name").to_pylist(), lists_of(batch, "aliases")):
+                for position, text in numbered_names(name, aliases):
+                    if shared is None or flags[entry] == shared:
+                        yield row, text, position == 0
+                    entry += 1
+                row += 1
+
+    def shared_names(self) -> Iterator[Tuple[str, List[str]]]:
+        """Homonyms: each folded name of two or more entities with their primary ids, sorted; in no telling order."""
+        for folded, entries in shared_groups(self._table, self._name_hashes, self._name_rows, self._name_positions):
+            rows = set(self._name_rows[entries].tolist())
+            yield folded, sorted(self._table.value(row, "id") for row in rows)
+
+    def _entries(self, folded: str) -> Iterator[int]:
+        """The places in the name index of the names that fold to this one."""
+        for entry in find_hash(self._name_hashes, folded):
+            if fold_name(name_at(self._table, int(self._name_rows[entry]), int(self._name_positions[entry]))) == folded:
+                yield entry
+
+    def _checked(self, row: int) -> int:
+        if not 0 <= row < len(self):
+            raise KrisselError(Errors.K107.format(path=self.path, row=row, last=len(self) - 1))
+        return row
+
+    def _columns(self, file: str) -> Dict[str, np.ndarray]:
+        try:
+            return read_columns(self.path / file)
+        except (pa.ArrowException, OSError) as error:
+            raise KrisselError(Errors.K109.format(file=file, path=self.path, problem=error)) from error
+
+
+def write_store(
+    entities: Iterable[Entity],
+    path: Union[str, Path],
+    *,
+    info: Optional[Dict[str, Any]] = None,
+    progress: bool = False,
+) -> OntologyStore:
+    """Write entities to a store at `path`, all or nothing, replacing an earlier store there.
+
+    In memory are one batch of entities and 16 bytes for each name and id. Of several entities with one id the first is
+    kept (KW102); an alternative id that several claim stands for one of them (KW103, `OntologyStore.row`).
+
+    info: kept in the manifest under "info"; must be JSON by the time the entities end.
+    Raises KrisselError K005 (the path holds something else), K108 (an entity without id or name).
+    """
+    with new_directory(path, KIND, VERSION) as writer:
+        target = writer.path / ENTITIES
+        names, ids = write_entities(entities, target, progress)
+        sort_by_hash(ids)
+        n_dropped = drop_duplicates(target, names, ids)
+        table = EntityTable(target)
+        n_ambiguous = count_ambiguous_ids(table, ids)
+        order = sort_by_hash(names)
+        shared = np.zeros(len(order), dtype=np.uint8)
+        n_shared = 0
+        for _, entries in shared_groups(table, names["hash"], names["row"], names["position"]):
+            shared[entries] = 1
+            n_shared += 1
+        in_order = np.zeros_like(shared)
+        in_order[order] = shared
+        write_columns({**names, "shared": shared, "shared_in_order": in_order}, writer.path / NAMES)
+        write_columns(ids, writer.path / IDS)
+        writer.info.update(
+            entities=len(table),
+            names=len(order),
+            shared_names=n_shared,
+            alternative_ids=len(ids["hash"]) - len(table),
+            ambiguous_alternative_ids=n_ambiguous,
+            duplicate_ids_dropped=n_dropped,
+            info=dict(info or {}),
+        )
+    return OntologyStore(path)

@@ -1,0 +1,201 @@
+"""The entities of a store as record batches in one Arrow file, written as they come and read through a memory map."""
+
+from collections.abc import Sequence as SequenceABC
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union, overload
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import Errors, KrisselError
+from .entity import Entity
+
+# All batches but the last have this many rows, so that a row's batch is a division away.
+BATCH_ROWS = 2048
+TEXTS = ("id", "name", "definition", "species", "source")
+LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids")
+SCHEMA = pa.schema([*((name, pa.string()) for name in TEXTS), *((name, pa.list_(pa.string())) for name in LISTS)])
+
+
+class EntityTableWriter:
+    """Writes entities to an Arrow file, holding one batch of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pa.ipc.new_file(str(path), SCHEMA)
+        self._pending: List[Entity] = []
+        self._rows = 0
+
+    def append(self, entity: Entity) -> int:
+        """RETURNS: the entity's row. Raises KrisselError K108 when it has no id or no name."""
+        if not entity.id.strip() or not entity.name.strip():
+            raise _not_storable(entity, self._rows, "it has a blank id or name", "both")
+        self._pending.append(entity)
+        self._rows += 1
+        if len(self._pending) == BATCH_ROWS:
+            self._flush()
+        return self._rows - 1
+
+    def close(self) -> None:
+        """Raises KrisselError K108 as `append` does."""
+        try:
+            if self._pending:
+                self._flush()
+        finally:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        try:
+            self._writer.write_batch(_to_batch(self._pending))
+        except (pa.ArrowException, UnicodeError, TypeError):
+            # Only one of them is bad: find it, to name it.
+            for i, entity in enumerate(self._pending):
+                try:
+                    _to_batch([entity])
+                except (pa.ArrowException, UnicodeError, TypeError) as error:
+                    self._pending, row = [], self._rows - len(self._pending) + i
+                    raise _not_storable(entity, row, str(error), "texts that UTF-8 can hold") from error
+            raise
+        self._pending = []
+
+
+class EntityTable:
+    """Reads entities from an Arrow file without loading it.
+
+    Raises KrisselError K109 when the file is damaged, also later, when a damaged part is first reached.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            n_batches = self._reader.num_record_batches
+            self._batches: List[Optional[pa.RecordBatch]] = [None] * n_batches
+            last = self.batch(n_batches - 1).num_rows if n_batches else 0
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error) from error
+        self.n_rows = max(0, n_batches - 1) * BATCH_ROWS + last
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def batch(self, i: int) -> pa.RecordBatch:
+        batch = self._batches[i]
+        if batch is None:
+            try:
+                batch = self._reader.get_batch(i)
+            except (pa.ArrowException, OSError) as error:
+                raise self._damaged(error) from error
+            self._batches[i] = batch
+        return batch
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for i in range(len(self._batches)):
+            yield self.batch(i)
+
+    def value(self, row: int, column: str) -> Any:
+        """One cell as a text or a list of texts."""
+        return self.batch(row // BATCH_ROWS).column(column)[row % BATCH_ROWS].as_py()
+
+    def list_item(self, row: int, column: str, i: int) -> str:
+        return self.batch(row // BATCH_ROWS).column(column)[row % BATCH_ROWS][i].as_py()
+
+    def entity(self, row: int) -> Entity:
+        batch, i = self.batch(row // BATCH_ROWS), row % BATCH_ROWS
+        fields: Dict[str, Any] = {name: batch.column(name)[i].as_py() for name in TEXTS}
+        fields.update((name, tuple(batch.column(name)[i].as_py())) for name in LISTS)
+        return Entity(**fields)
+
+    def __iter__(self) -> Iterator[Entity]:
+        for batch in self.batches():
+            texts = [batch.column(name).to_pylist() for name in TEXTS]
+            lists = [list(lists_of(batch, name)) for name in LISTS]
+            for values in zip(*texts, *lists):
+                yield Entity(**dict(zip((*TEXTS, *LISTS), values)))
+
+    def _damaged(self, error: Exception) -> KrisselError:
+        return KrisselError(Errors.K109.format(file=self.path.name, path=self.path.parent, problem=error))
+
+
+class Ids(SequenceABC):
+    """The primary ids by row, read from the memory map as they are asked for."""
+
+    def __init__(self, table: EntityTable) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> List[str]: ...
+
+    def __getitem__(self, row: Union[int, slice]) -> Union[str, List[str]]:
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        # numpy's integers are rows too, and negative ones count from the end as in any sequence.
+        index = range(len(self))[row]
+        return self._table.value(index, "id")
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._table.batches():
+            yield from batch.column("id").to_pylist()
+
+
+def numbered_names(name: str, aliases: Sequence[str]) -> List[Tuple[int, str]]:
+    """`Entity.names` with the place of each: 0 for the canonical name, i for alias i - 1."""
+    seen: Dict[str, int] = {}
+    for position, text in enumerate((name, *aliases)):
+        if text.strip():
+            seen.setdefault(text, position)
+    return [(position, text) for text, position in seen.items()]
+
+
+def name_at(table: EntityTable, row: int, position: int) -> str:
+    """A name by its number in `numbered_names`."""
+    return table.list_item(row, "aliases", position - 1) if position else table.value(row, "name")
+
+
+def id_at(table: EntityTable, row: int, position: int) -> str:
+    """An id by its number: 0 for the primary id, i for alternative id i - 1."""
+    return table.list_item(row, "alt_ids", position - 1) if position else table.value(row, "id")
+
+
+def lists_of(batch: pa.RecordBatch, name: str) -> Iterator[Tuple[str, ...]]:
+    """A list column as tuples; one flat conversion is far faster than one a row."""
+    column = batch.column(name)
+    offsets = (column.offsets.to_numpy() - column.offsets[0].as_py()).tolist()
+    values = column.flatten().to_pylist()
+    for start, end in zip(offsets, offsets[1:]):
+        yield tuple(values[start:end])
+
+
+def copy_rows(source: Path, target: Path, keep: np.ndarray) -> None:
+    """Copy the rows that the mask `keep` (n,) marks, into whole batches again."""
+    table = EntityTable(source)
+    with pa.ipc.new_file(str(target), SCHEMA) as writer:
+        rest = SCHEMA.empty_table()
+        for i, batch in enumerate(table.batches()):
+            mask = pa.array(keep[i * BATCH_ROWS : i * BATCH_ROWS + batch.num_rows])
+            rest = pa.concat_tables([rest, pa.Table.from_batches([batch.filter(mask)])])
+            if rest.num_rows >= BATCH_ROWS:
+                writer.write_batch(_one_batch(rest.slice(0, BATCH_ROWS)))
+                rest = rest.slice(BATCH_ROWS)
+        if rest.num_rows:
+            writer.write_batch(_one_batch(rest))
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0]
+
+
+def _to_batch(entities: List[Entity]) -> pa.RecordBatch:
+    columns = [pa.array([getattr(entity, field.name) for entity in entities], field.type) for field in SCHEMA]
+    return pa.record_batch(columns, schema=SCHEMA)
+
+
+def _not_storable(entity: Entity, row: int, problem: str, expected: str) -> KrisselError:
+    return KrisselError(
+        Errors.K108.format(number=row + 1, id=entity.id, name=entity.name[:60], problem=problem, expected=expected)
+    )

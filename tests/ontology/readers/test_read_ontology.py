@@ -1,0 +1,88 @@
+import gzip
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.ontology.readers import READERS, detect_format, read_ontology
+
+SAMPLES = {
+    "medic": "D009103||Multiple Sclerosis|MS\n",
+    "obo": "! comment\nformat-version: 1.2\n\n[Term]\nid: X:1\nname: one\n",
+    "jsonl": '\n{"concept_id": "1", "canonical_name": "one"}\n',
+    "mesh": "DescriptorUI\tTermName\tRecordPreferredTermYN\nD1\tone\tY\n",
+    "mesh-tree": "DescriptorUI\tDescriptorName\ttree_location\nD1\tone\tC01\n",
+}
+
+
+@pytest.mark.parametrize("format", READERS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_format_is_told_by_content(tmp_path, format, pack, start):
+    path = tmp_path / "ontology.bin"
+    path.write_bytes(pack((start + SAMPLES[format]).encode("utf8")))
+    assert detect_format(path) == format
+    (entity,) = read_ontology(path)
+    assert [entity] == list(read_ontology(path, format=format))
+    assert entity.name.lower() in ("one", "multiple sclerosis")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"Once upon a time\n", b"name\tid\n", b"<?xml?>", b"\x00\x01" * 50, b"%PDF-1.4"]
+)
+def test_unknown_content(tmp_path, content):
+    path = tmp_path / "what.txt"
+    path.write_bytes(content)
+    with pytest.raises(KrisselError, match=r"K104.*what\.txt.*medic, obo, jsonl.*concept_id"):
+        read_ontology(path)
+
+
+def test_errors_come_before_the_first_entity(tmp_path):
+    path = tmp_path / "medic.txt"
+    path.write_text(SAMPLES["medic"])
+    with pytest.raises(KrisselError, match="K101.*missing.txt"):
+        read_ontology(tmp_path / "missing.txt")
+    with pytest.raises(KrisselError, match="K101.*missing.txt"):
+        read_ontology(tmp_path / "missing.txt", format="obo")
+    with pytest.raises(KrisselError, match="K101.*directory"):
+        read_ontology(tmp_path)
+    with pytest.raises(KrisselError, match="K105.*'owl'.*medic, obo"):
+        read_ontology(path, format="owl")
+    with pytest.raises(KrisselError, match="K110.*'tree_path'.*types"):
+        read_ontology(path, tree_path=path)
+
+
+@pytest.mark.parametrize("format", READERS)
+def test_truncated_and_damaged_gzip(tmp_path, format):
+    head, _, record = SAMPLES[format].rstrip("\n").rpartition("\n")
+    block = {"obo": "[Term]\nid: X:{0}\nname: name {0}", "mesh": "D{0}\tname {0}\tY", "mesh-tree": "D{0}\tn {0}\tC{0}"}
+    one = block.get(format, record.replace("009103", "{0}").replace('"1"', '"{0}"'))
+    body = "\n".join(one.replace("{0}", str(i * 7919 % 100_003)) for i in range(12_000))
+    header = head if format in ("mesh", "mesh-tree") else "format-version: 1.2" if format == "obo" else ""
+    packed = gzip.compress(f"{header}\n{body}\n".lstrip().encode("utf8"))
+    path = tmp_path / "ontology.gz"
+    middle = len(packed) * 3 // 4
+    for data in (packed[:middle], packed[:middle] + b"\x00" * 200 + packed[middle + 200 :], packed + b"trailing"):
+        path.write_bytes(data)
+        with pytest.raises(KrisselError, match=r"K102.*ontology\.gz.*line \d{4,}"):
+            for _ in read_ontology(path):
+                pass
+    path.write_bytes(packed[:40])
+    with pytest.raises(KrisselError, match="K102.*line 1"):
+        read_ontology(path)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(READERS)), st.binary(max_size=200), st.booleans())
+@example("jsonl", b"\x1f\x8b", False)
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_wild_bytes_end_in_entities_or_a_coded_error(tmp_path, format, data, after_sample):
+    path = tmp_path / "wild"
+    path.write_bytes(SAMPLES[format].encode() * after_sample + data)
+    try:
+        entities = list(read_ontology(path, format=format))
+    except KrisselError as error:
+        assert str(error).startswith(("[K102]", "[K103]"))
+    else:
+        assert entities and all(entity.id.strip() and entity.name.strip() for entity in entities)

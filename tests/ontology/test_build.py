@@ -1,0 +1,85 @@
+import gzip
+import json
+import tempfile
+
+import pytest
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.store import OntologyStore
+
+
+@pytest.fixture
+def medic(tmp_path):
+    path = tmp_path / "medic.txt"
+    path.write_text("D009103|126200||Multiple Sclerosis|MS\n145250||HYPERPIGMENTATION|FPH\n", encoding="utf8")
+    return path
+
+
+@pytest.fixture
+def obo(tmp_path):
+    path = tmp_path / "small.obo"
+    path.write_text(
+        "format-version: 1.2\nontology: doid\n\n[Term]\nid: DOID:2377\nname: multiple sclerosis\n"
+        'def: "A disease."[x]\nxref: MSH:D009103\n',
+        encoding="utf8",
+    )
+    return path
+
+
+def test_sources_of_several_formats_in_one_store(tmp_path, medic, obo):
+    more = tmp_path / "more.jsonl.gz"
+    records = [{"concept_id": "C9", "canonical_name": "ms"}, {"concept_id": "D009103", "canonical_name": "again"}]
+    more.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
+    with pytest.warns(KrisselWarning, match="KW102.*D009103"):
+        store = build_ontology([medic, obo, more], tmp_path / "store")
+    assert list(store.ids) == ["D009103", "145250", "DOID:2377", "C9"]
+    assert store.find("MS") == ["C9", "D009103"]
+    assert store.manifest["info"] == {"sources": ["medic.txt", "small.obo", "more.jsonl.gz"]}
+
+
+def test_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    other = build_ontology(obo, tmp_path / "doid")
+    stores = [build_ontology(medic, tmp_path / "a", enrich_from=[source]) for source in (obo, other.path)]
+    assert [store.get("D009103").definition for store in stores] == ["A disease."] * 2
+    assert stores[0].manifest["info"]["enriched"] == {"seen": 2, "linked": 1, "definition": 1}
+    assert stores[0].manifest["info"]["enriched_from"] == ["small.obo"]
+    # A store is a source too.
+    again = build_ontology(stores[1].path, tmp_path / "again")
+    assert list(again) == list(stores[1])
+    assert list(scratch.iterdir()) == []
+
+
+def test_options_reach_the_reader(tmp_path, medic):
+    store = build_ontology(medic, tmp_path / "store", format="medic", types=["Condition"])
+    assert store.types_at(0) == ("Condition",)
+    with pytest.raises(KrisselError, match="K110.*medic.*'scopes'.*types"):
+        build_ontology(medic, tmp_path / "store", scopes=["EXACT"])
+
+
+@pytest.mark.parametrize("broken", ["source", "other"])
+def test_nothing_is_written_for_a_bad_source(tmp_path, medic, broken):
+    store = build_ontology(medic, tmp_path / "store")
+    before = list(store)
+    missing = tmp_path / "missing.obo"
+    with pytest.raises(KrisselError, match="K101.*missing.obo"):
+        build_ontology(
+            [medic, missing] if broken == "source" else medic,
+            store.path,
+            enrich_from=[missing] if broken == "other" else [],
+        )
+    assert list(OntologyStore(store.path)) == before
+
+
+def test_truncated_source_leaves_the_earlier_store(tmp_path, medic):
+    store = build_ontology(medic, tmp_path / "store")
+    lines = "".join(f"D{i:06}||Name {i}|Alias {i * 7919 % 10007}\n" for i in range(20_000))
+    packed = gzip.compress(lines.encode())
+    cut = tmp_path / "cut.txt.gz"
+    cut.write_bytes(packed[: len(packed) - 5000])
+    with pytest.raises(KrisselError, match=r"K102.*cut\.txt\.gz.*line \d{4,}"):
+        build_ontology(cut, store.path)
+    assert len(OntologyStore(store.path)) == 2

@@ -1,0 +1,39 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.ontology.ids import canonical_id, spellings
+
+
+@pytest.mark.parametrize(
+    "text, canonical",
+    [
+        ("D009103", "MESH:D009103"),
+        ("MSH:D009103", "MESH:D009103"),
+        ("MeSH:C537227", "MESH:C537227"),
+        ("D000077145", "MESH:D000077145"),
+        ("C0018923", "UMLS:C0018923"),
+        ("UMLS_CUI:C0018923", "UMLS:C0018923"),
+        ("MIM:145250", "OMIM:145250"),
+        ("Orphanet:98784", "ORPHA:98784"),
+        ("SNOMEDCT_US_2016_03_01:33176006", "SNOMEDCT:33176006"),
+        # A number says nothing about whose it is, and unknown prefixes are left alone.
+        ("145250", "145250"),
+        ("DOID:13628", "DOID:13628"),
+        ("http://example.org/1", "http://example.org/1"),
+    ],
+)
+def test_one_spelling(text, canonical):
+    assert canonical_id(text) == canonical
+
+
+@given(st.text())
+def test_canonical_form_is_final(text):
+    assert canonical_id(canonical_id(text)) == canonical_id(text)
+    assert spellings(text)[0] == text
+
+
+def test_a_prefix_is_dropped_only_where_the_rest_tells_it():
+    assert spellings("MSH:D009103") == ["MSH:D009103", "MESH:D009103", "D009103"]
+    # 145250 may as well be a gene or a species.
+    assert spellings("OMIM:145250") == ["OMIM:145250"]
