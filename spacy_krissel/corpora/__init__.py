@@ -1,0 +1,1 @@
+"""Gold corpora as spaCy documents, and streams of unlabelled text. Knows no models."""

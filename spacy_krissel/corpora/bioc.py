@@ -1,0 +1,190 @@
+"""BioC XML: collections of documents, whose passages hold text and annotations."""
+
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from xml.sax import SAXParseException
+from xml.sax.handler import ContentHandler, feature_external_ges
+
+from ..errors import Errors, KrisselError
+from .annotation import AnnotatedText, Mention, parse_offset
+from .files import DAMAGED, open_binary
+from .report import CorpusReport
+
+EXPECTED = "a BioC XML file"
+CHUNK = 1 << 16
+# The infons that hold the concept, by descending trust; names are compared without regard to case.
+ID_INFONS = ("identifier", "concept_id", "mesh", "omim", "ncbi gene", "ncbi taxonomy", "chebi", "cvcl", "umls", "cui")
+# Passages further apart than this are joined by one space instead: their source left out what stood between them.
+MAX_GAP = 100
+
+
+class _Unit(NamedTuple):
+    """A passage, or a sentence of one, that has text of its own."""
+
+    offset: int
+    text: str
+
+
+def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
+    """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
+
+    The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
+    a mention is its infon `type`; its id is the first of `ID_INFONS` that it has. Annotations that repeat a part of a
+    composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations.
+
+    report: counts `composite_parts`, `relations`, `discontinuous_mentions` and `bad_records`. Without one, the reader
+        warns itself at the end.
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K206 (truncated or malformed XML),
+    K207 (other XML), K208 (entity declarations).
+    """
+    import defusedxml
+    from defusedxml.sax import make_parser
+
+    own_report = report is None
+    report = CorpusReport() if report is None else report
+    handler = _Handler(str(path), report)
+    parser = make_parser()
+    # BioC files name a DTD beside them. It is never read: references to other files are skipped rather than refused,
+    # while declared entities stay forbidden.
+    parser.setFeature(feature_external_ges, False)
+    parser.forbid_external = False
+    parser.setContentHandler(handler)
+    # When it is fed, a parser does not introduce itself as the locator.
+    handler.setDocumentLocator(parser)
+    n_documents = 0
+    with open_binary(path, EXPECTED) as file_:
+        try:
+            more = True
+            while more:
+                chunk = file_.read(CHUNK)
+                more = bool(chunk)
+                if more:
+                    parser.feed(chunk)
+                else:
+                    parser.close()
+                documents, handler.documents = handler.documents, []
+                n_documents += len(documents)
+                yield from documents
+        except SAXParseException as error:
+            line = error.getLineNumber()
+            raise KrisselError(Errors.K206.format(path=path, line=line, problem=error.getMessage())) from error
+        except defusedxml.DefusedXmlException as error:
+            raise KrisselError(Errors.K208.format(path=path, line=handler.line, problem=error)) from error
+        except DAMAGED as error:
+            raise KrisselError(Errors.K202.format(path=path, line=handler.line, problem=error)) from error
+    if not n_documents:
+        raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
+    if own_report:
+        report.warn()
+
+
+class _Handler(ContentHandler):
+    """Collects finished documents in `documents`, which the reader empties."""
+
+    def __init__(self, path: str, report: CorpusReport) -> None:
+        super().__init__()
+        self.path = path
+        self.report = report
+        self.documents: List[AnnotatedText] = []
+        self._locator: Any = None  # what knows the line
+        self._stack: List[str] = []
+        self._characters: List[str] = []
+        self._document: Optional[AnnotatedText] = None
+        self._units: List[_Unit] = []
+        # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
+        self._offsets: List[Optional[int]] = []
+        self._annotation: Optional[Dict[str, Any]] = None
+        self._infon = ""
+
+    @property
+    def line(self) -> int:
+        return (self._locator.getLineNumber() or 0) if self._locator else 0
+
+    def setDocumentLocator(self, locator: Any) -> None:
+        self._locator = locator
+
+    def startElement(self, name: str, attrs: Any) -> None:
+        if not self._stack and name != "collection":
+            raise KrisselError(Errors.K207.format(path=self.path, line=self.line, found=name))
+        self._stack.append(name)
+        self._characters = []
+        if name == "document":
+            self._document = AnnotatedText("", "", source=self.path, line=self.line)
+            self._units = []
+        elif name in ("passage", "sentence"):
+            self._offsets.append(None)
+        elif name == "annotation":
+            self._annotation = {"line": self.line, "infons": {}, "locations": [], "text": ""}
+        elif name == "location" and self._annotation is not None:
+            self._annotation["locations"].append((attrs.get("offset", ""), attrs.get("length", "")))
+        elif name == "infon":
+            self._infon = attrs.get("key", "").lower()
+        elif name == "relation":
+            self.report.count("relations")
+
+    def characters(self, content: str) -> None:
+        self._characters.append(content)
+
+    def endElement(self, name: str) -> None:
+        self._stack.pop()
+        text, self._characters = "".join(self._characters), []
+        parent = self._stack[-1] if self._stack else ""
+        if self._document is None:
+            return
+        if name == "id" and parent == "document":
+            self._document.id = text.strip()
+        elif name == "offset" and self._offsets:
+            self._offsets[-1] = parse_offset(text.strip())
+            if self._offsets[-1] is None:
+                self.report.blemish("bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}")
+        elif name == "text" and parent in ("passage", "sentence"):
+            offset = next((offset for offset in reversed(self._offsets) if offset is not None), 0)
+            self._units.append(_Unit(offset, text))
+        elif name == "text" and parent == "annotation" and self._annotation:
+            self._annotation["text"] = text
+        elif name == "infon" and parent == "annotation" and self._annotation:
+            self._annotation["infons"][self._infon] = text.strip()
+        elif name in ("passage", "sentence"):
+            self._offsets.pop()
+        elif name == "annotation" and self._annotation:
+            self._end_annotation(self._document, self._annotation)
+            self._annotation = None
+        elif name == "document":
+            self._end_document(self._document)
+            self._document = None
+
+    def _end_annotation(self, document: AnnotatedText, annotation: Dict[str, Any]) -> None:
+        line, infons, locations = annotation["line"], annotation["infons"], annotation["locations"]
+        if infons.get("compositerole") == "IndividualMention":
+            self.report.count("composite_parts")
+        elif not locations or any(parse_offset(number) is None for location in locations for number in location):
+            self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
+        elif len(locations) > 1:
+            self.report.count("mentions_read")
+            self.report.blemish("discontinuous_mentions", self.path, line, annotation["text"][:60])
+        else:
+            start, length = map(int, locations[0])
+            kb_id = next((infons[key] for key in ID_INFONS if infons.get(key)), "")
+            label = infons.get("type", "")
+            document.mentions.append(Mention(start, start + length, annotation["text"], label, kb_id, line))
+
+    def _end_document(self, document: AnnotatedText) -> None:
+        document.id = document.id or f"{Path(self.path).name}:{document.line}"
+        # The stretches of the source's offsets that have text, each with what must be added to reach our own.
+        stretches: List[Tuple[int, int, int]] = []
+        for unit in sorted(self._units, key=lambda unit: unit.offset):
+            if not unit.text:
+                continue
+            gap = unit.offset - (stretches[-1][1] if stretches else 0)
+            if not 0 <= gap <= MAX_GAP:
+                gap = 1 if document.text else 0
+            document.text += " " * gap
+            stretches.append((unit.offset, unit.offset + len(unit.text), len(document.text) - unit.offset))
+            document.text += unit.text
+        for i, mention in enumerate(document.mentions):
+            shift = next((shift for start, end, shift in stretches if start <= mention.start < end), 0)
+            start, end = mention.start + shift, mention.end + shift
+            text = mention.text or document.text[start:end]
+            document.mentions[i] = Mention(start, end, text, mention.label, mention.kb_id, mention.line)
+        self.documents.append(document)

@@ -1,0 +1,201 @@
+"""Gold corpora to `.spacy` files."""
+
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Protocol, Sequence, Set, Union
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from .annotation import AnnotatedText, Mention
+from .bioc import read_bioc
+from .files import DAMAGED, open_binary
+from .ids import map_ids, split_ids, strip_prefix, to_kb_id
+from .pubtator import read_pubtator
+from .report import CorpusReport
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc
+
+READERS = {"pubtator": read_pubtator, "bioc": read_bioc}
+FORMATS = ("auto", *READERS)
+PathLike = Union[str, Path]
+
+
+class Resolver(Protocol):
+    """What is asked of an ontology here; an `OntologyStore` is one."""
+
+    def resolve(self, id: str) -> Optional[str]: ...
+
+
+def convert(
+    inputs: Union[PathLike, Sequence[PathLike]],
+    output: PathLike,
+    *,
+    format: str = "auto",
+    lang: str = "en",
+    labels: Optional[Iterable[str]] = None,
+    ontology: Union[PathLike, Resolver, None] = None,
+    strip_prefixes: Iterable[str] = (),
+    progress: bool = False,
+) -> CorpusReport:
+    """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
+
+    inputs: PubTator or BioC XML files, in order; a document whose id was read before is left out.
+    output: a path ending in `.spacy`, written aside and renamed when whole.
+    format: "pubtator", "bioc", or "auto", which looks at each file.
+    lang: the language whose blank tokenizer is used.
+    labels, ontology, strip_prefixes: see `read_docs`.
+    progress: show a progress bar.
+
+    Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
+    """
+    import spacy
+    from spacy.tokens import DocBin
+    from tqdm import tqdm
+
+    output = Path(output)
+    if output.suffix != ".spacy":
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
+    report = CorpusReport()
+    try:
+        nlp = spacy.blank(lang)
+    except ImportError as error:
+        expected = "the code of a language that spaCy has, such as 'en'"
+        raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
+    docs = read_docs(
+        inputs, nlp, format=format, labels=labels, ontology=ontology, strip_prefixes=strip_prefixes, report=report
+    )
+    doc_bin = DocBin(store_user_data=True)
+    for doc in tqdm(docs, desc="Documents", unit="doc", disable=not progress):
+        doc_bin.add(doc)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    try:
+        doc_bin.to_disk(temporary)
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    report.warn()
+    return report
+
+
+def read_docs(
+    inputs: Union[PathLike, Sequence[PathLike]],
+    nlp: "Language",
+    *,
+    format: str = "auto",
+    labels: Optional[Iterable[str]] = None,
+    ontology: Union[PathLike, Resolver, None] = None,
+    strip_prefixes: Iterable[str] = (),
+    report: Optional[CorpusReport] = None,
+) -> Iterator["Doc"]:
+    """The documents of gold corpora, tokenised by `nlp`, one at a time; see `to_doc` for what they hold.
+
+    labels: keep only mentions with these labels, e.g. ["Disease"].
+    ontology: a store or its path. An id that it does not know, but knows without its prefix (`OMIM:145250` where MEDIC
+        has `145250`), loses the prefix; ids that it knows in neither form are kept and counted. Ids are not mapped to
+        primary ids here, so that the file serves other versions of the ontology too.
+    strip_prefixes: take these prefixes off all ids, e.g. ["OMIM", "MESH"].
+    report: counts, see `CorpusReport`. Without one, warns of blemishes at the end.
+
+    Raises KrisselError K006 for a bad setting, and what the readers raise.
+    """
+    paths = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if not paths:
+        raise KrisselError(Errors.K006.format(setting="inputs", found=paths, expected="at least one file"))
+    if format not in FORMATS:
+        raise KrisselError(Errors.K006.format(setting="format", found=format, expected=f"one of {', '.join(FORMATS)}"))
+    wanted = None if labels is None else _as_set("labels", labels)
+    rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes))
+    return _read_docs([Path(path) for path in paths], nlp, format, wanted, rewrite, report)
+
+
+def _read_docs(
+    paths: Sequence[Path],
+    nlp: "Language",
+    format: str,
+    labels: Optional[Set[str]],
+    rewrite: Optional["IdRewriter"],
+    report: Optional[CorpusReport],
+) -> Iterator["Doc"]:
+    from .docs import drop_duplicates, keep_labels, to_doc
+
+    own_report = report is None
+    report = CorpusReport() if report is None else report
+    found: Set[str] = set()
+    texts = drop_duplicates(_read_texts(paths, format, found, report), report)
+    if labels is not None:
+        texts = keep_labels(texts, labels, report)
+    for annotated in texts:
+        if rewrite is not None:
+            annotated = replace(annotated, mentions=[rewrite(m, annotated, report) for m in annotated.mentions])
+        yield to_doc(annotated, nlp, report=report)
+    if labels is not None and labels - found:
+        missing = ", ".join(map(repr, sorted(labels - found)))
+        others = ", ".join(map(repr, sorted(found))) or "none"
+        warnings.warn(Warnings.KW209.format(missing=missing, found=others), KrisselWarning, stacklevel=2)
+    if own_report:
+        report.warn()
+
+
+def _read_texts(paths: Iterable[Path], format: str, found: Set[str], report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The documents of all files; adds every label that occurs to `found`."""
+    for path in paths:
+        reader = READERS[_detect(path) if format == "auto" else format]
+        for annotated in reader(path, report=report):
+            found.update(mention.label for mention in annotated.mentions)
+            yield annotated
+
+
+def _detect(path: Path) -> str:
+    """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes."""
+    with open_binary(path, "a PubTator or BioC XML file") as file_:
+        try:
+            head = file_.read(4096)
+        except DAMAGED as error:
+            raise KrisselError(Errors.K202.format(path=path, line=0, problem=error)) from error
+    # A byte order mark may stand before the first sign.
+    return "bioc" if head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0").startswith(b"<") else "pubtator"
+
+
+def _id_rewriter(ontology: Union[PathLike, Resolver, None], prefixes: Set[str]) -> Optional["IdRewriter"]:
+    if isinstance(ontology, (str, Path)):
+        from ..ontology.store import OntologyStore
+
+        ontology = OntologyStore(ontology)
+    if ontology is None and not prefixes:
+        return None
+    return IdRewriter(ontology, prefixes)
+
+
+class IdRewriter:
+    """Gives the ids of mentions the form that an ontology uses, and counts the ids that it does not hold."""
+
+    def __init__(self, ontology: Optional[Resolver], prefixes: Set[str]) -> None:
+        self.ontology = ontology
+        self.prefixes = prefixes
+
+    def __call__(self, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Mention:
+        kb_id = map_ids(mention.kb_id, self._rewrite)
+        if kb_id != to_kb_id(mention.kb_id):
+            report.count("rewritten_ids")
+        if self.ontology is not None:
+            unknown = [concept for concept in split_ids(kb_id) if self.ontology.resolve(concept) is None]
+            if unknown:
+                report.blemish("unknown_ids", annotated.source, mention.line, ", ".join(unknown))
+        return replace(mention, kb_id=kb_id)
+
+    def _rewrite(self, concept: str) -> str:
+        concept = strip_prefix(concept, self.prefixes)
+        if self.ontology is None or self.ontology.resolve(concept) is not None:
+            return concept
+        bare = concept.partition(":")[2]
+        return bare if bare and self.ontology.resolve(bare) is not None else concept
+
+
+def _as_set(setting: str, values: Iterable[str]) -> Set[str]:
+    if isinstance(values, str):
+        raise KrisselError(Errors.K006.format(setting=setting, found=values, expected=f"a list, such as [{values!r}]"))
+    return set(values)

@@ -1,0 +1,61 @@
+"""Lines and bytes of files that may be compressed, cut short or not text at all."""
+
+import gzip
+import zlib
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Iterator, Tuple, Union, cast
+
+from ..errors import Errors, KrisselError
+
+# What reading a truncated or damaged gzip file raises.
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
+GZIP_MAGIC = b"\x1f\x8b"
+BOM = "\ufeff"
+
+
+@contextmanager
+def open_binary(path: Union[str, Path], expected: str = "a file") -> Iterator[BinaryIO]:
+    """Open a file for reading, decompressing it when its first bytes say gzip, whatever its name.
+
+    Raises KrisselError K201 when there is no such file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise KrisselError(Errors.K201.format(path=path, expected=expected))
+    with path.open("rb") as file_:
+        compressed = file_.read(2) == GZIP_MAGIC
+        file_.seek(0)
+        if not compressed:
+            yield file_
+        else:
+            with gzip.open(file_) as inner:
+                yield cast(BinaryIO, inner)
+
+
+def read_lines(path: Union[str, Path], expected: str = "a text file") -> Iterator[Tuple[int, str]]:
+    """The lines of a UTF-8 file with their numbers, from 1, without line ends; `.gz` is decompressed.
+
+    Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
+
+    Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8).
+    """
+    number = 0
+    with open_binary(path, expected) as file_:
+        try:
+            for number, raw in enumerate(file_, 1):
+                yield number, decode_line(raw, path, number)
+        except DAMAGED as error:
+            raise KrisselError(Errors.K202.format(path=path, line=number, problem=error)) from error
+
+
+def decode_line(raw: bytes, path: Union[str, Path], number: int) -> str:
+    """One line as text, without its line end and, in the first line, without a byte order mark."""
+    try:
+        line = raw.decode("utf8")
+    except UnicodeDecodeError as error:
+        found = f"0x{raw[error.start]:02x}"
+        raise KrisselError(Errors.K203.format(path=path, line=number, found=found)) from error
+    if number == 1:
+        line = line.removeprefix(BOM)
+    return line.removesuffix("\n").removesuffix("\r")

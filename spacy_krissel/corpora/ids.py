@@ -1,0 +1,48 @@
+"""The ids of gold mentions: composites, prefixes and the marks for "no concept"."""
+
+import re
+from typing import Callable, Iterable, List
+
+NIL = "NIL"
+# What sources write for "this mention has no concept", beside our own mark.
+NIL_MARKS = frozenset({"-1", "-", NIL})
+_JOINT = re.compile(r"\s*([|+])\s*")
+
+
+def split_ids(kb_id: str) -> List[str]:
+    """The concepts of a gold id, without repeats: `D1|D2` → `["D1", "D2"]`, `-1` → `[]`.
+
+    A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts.
+    """
+    parts = (part.strip() for part in re.split(r"[|+]", kb_id))
+    return list(dict.fromkeys(part for part in parts if part and part not in NIL_MARKS))
+
+
+def is_nil(kb_id: str) -> bool:
+    """Whether a gold id says "no concept". An empty id says nothing and is not NIL."""
+    return bool(kb_id.strip()) and not split_ids(kb_id)
+
+
+def is_composite(kb_id: str) -> bool:
+    """Whether a gold id is written as several joined ones, even if they turn out to be one concept."""
+    return not is_nil(kb_id) and _JOINT.search(kb_id) is not None
+
+
+def to_kb_id(raw: str) -> str:
+    """The id as a `Doc` holds it: "NIL" for no concept, else as in the source without white space around its parts."""
+    return NIL if is_nil(raw) else _JOINT.sub(r"\1", raw.strip())
+
+
+def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
+    """`kb_id` with `function` applied to each concept; joints and marks for "no concept" stay."""
+    pieces = re.split(r"([|+])", to_kb_id(kb_id))
+    return "".join(
+        function(piece) if piece and i % 2 == 0 and piece not in NIL_MARKS else piece for i, piece in enumerate(pieces)
+    )
+
+
+def strip_prefix(concept: str, prefixes: Iterable[str]) -> str:
+    """`OMIM:145250` → `145250` when `OMIM` (in any case) is among `prefixes`."""
+    prefix, colon, bare = concept.partition(":")
+    wanted = {name.rstrip(":").lower() for name in prefixes}
+    return bare if colon and bare and prefix.lower() in wanted else concept

@@ -1,0 +1,65 @@
+"""What reading a corpus found: counts of everything, and the first places of each blemish."""
+
+import warnings
+from collections import Counter
+from typing import Any, Dict, List, Union
+
+from ..errors import KrisselWarning, Warnings
+
+# Blemishes are worth a warning; everything else that is counted is only for the reader of the report.
+BLEMISHES = {
+    "bad_records": Warnings.KW201,
+    "duplicate_documents": Warnings.KW202,
+    "text_mismatches": Warnings.KW203,
+    "text_differences": Warnings.KW204,
+    "outside_text": Warnings.KW205,
+    "duplicate_mentions": Warnings.KW206,
+    "discontinuous_mentions": Warnings.KW207,
+    "unknown_ids": Warnings.KW208,
+}
+FIRST_PLACES = 3
+
+
+class CorpusReport:
+    """Counts by name, mentions by label, and the first places of blemishes.
+
+    The counts that every conversion has: `documents` and `mentions` (written), `ents` (mentions among `doc.ents`),
+    `mentions_read`, `other_labels` (left out by the label filter), `nil`, `composite`, `split_tokens` (tokens cut at
+    the edge of a mention), `misfit_mentions` (mentions for which tokens were cut), `trimmed_mentions` (lost white
+    space at their edges), `rewritten_ids` (mentions whose id lost a prefix), `relations` and `composite_parts`
+    (records of other kinds, skipped), and the keys of `BLEMISHES`.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.labels: Counter[str] = Counter()
+        self.places: Dict[str, List[str]] = {}
+
+    def __getitem__(self, name: str) -> int:
+        return self.counts[name]
+
+    def count(self, name: str, number: int = 1) -> None:
+        self.counts[name] += number
+
+    def blemish(self, name: str, source: str, line: Union[int, str], detail: str = "") -> None:
+        """Count a blemish of one of the `BLEMISHES` and keep its place if it is among the first."""
+        self.counts[name] += 1
+        places = self.places.setdefault(name, [])
+        if len(places) < FIRST_PLACES:
+            places.append(f"{source}, line {line}" + (f" ({detail})" if detail else ""))
+
+    def warn(self) -> None:
+        """One warning for each kind of blemish, with its count and first places."""
+        for name, message in BLEMISHES.items():
+            if count := self.counts[name]:
+                places = "; ".join(self.places[name])
+                if count > len(self.places[name]):
+                    places += f"; and {count - len(self.places[name])} more"
+                warnings.warn(message.format(count=count, places=places), KrisselWarning, stacklevel=3)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {
+            "counts": {name: count for name, count in sorted(self.counts.items()) if count},
+            "labels": dict(self.labels.most_common()),
+            "places": self.places,
+        }

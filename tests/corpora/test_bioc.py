@@ -1,0 +1,151 @@
+import gzip
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.corpora.annotation import Mention
+from spacy_krissel.corpora.bioc import read_bioc
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.errors import KrisselError, KrisselWarning
+
+HEAD = "<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE collection SYSTEM 'BioC.dtd'>\n"
+
+
+def annotation(start, length, text, kb_id="D1", extra="", more=""):
+    return (
+        f"<annotation id='0'><infon key='type'>Disease</infon><infon key='MESH'>{kb_id}</infon>{extra}"
+        f"<location offset='{start}' length='{length}'/>{more}<text>{text}</text></annotation>\n"
+    )
+
+
+def passage(offset, text, *annotations):
+    head = f"<passage><infon key='type'>p</infon><offset>{offset}</offset><text>{text}</text>"
+    return f"{head}{''.join(annotations)}</passage>\n"
+
+
+def collection(*documents):
+    body = "".join(f"<document><id>{i}</id>\n{passages}</document>\n" for i, passages in enumerate(documents, 1))
+    return f"{HEAD}<collection><source>x</source>\n{body}</collection>"
+
+
+def read(tmp_path, content, report=None):
+    path = tmp_path / "a.xml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf8"))
+    return list(read_bioc(path, report=CorpusReport() if report is None else report))
+
+
+def test_passages_stand_at_their_offsets(tmp_path):
+    passages = passage(0, "A &lt; cold.", annotation(4, 4, "cold", " D1|D2 ")) + passage(
+        11, "Renal colic", annotation(11, 11, "Renal colic", "-1")
+    )
+    first, second = read(tmp_path, collection(passages, passage(0, "Empty")))
+    assert first.id == "1" and first.text == "A < cold.  Renal colic"
+    assert first.mentions == [
+        Mention(4, 8, "cold", "Disease", "D1|D2", 4),
+        Mention(11, 22, "Renal colic", "Disease", "-1", 6),
+    ]
+    assert second.text == "Empty" and second.mentions == []
+
+
+def test_sentences_with_offsets_of_their_own(tmp_path):
+    passages = (
+        "<passage><offset>0</offset><sentence><offset>0</offset><text>One.</text></sentence>"
+        f"<sentence><offset>5</offset><text>Two gout.</text>{annotation(9, 4, 'gout')}</sentence></passage>"
+    )
+    (text,) = read(tmp_path, collection(passages))
+    assert text.text == "One. Two gout."
+    assert text.text[text.mentions[0].start : text.mentions[0].end] == "gout"
+
+
+@pytest.mark.parametrize("offset", [10_000_000, 3])
+def test_a_far_or_overlapping_passage_follows_after_one_space(tmp_path, offset):
+    passages = passage(0, "Title") + passage(offset, "of gout", annotation(offset + 3, 4, "gout"))
+    (text,) = read(tmp_path, collection(passages))
+    assert text.text == "Title of gout"
+    mention = text.mentions[0]
+    assert offset == 3 or text.text[mention.start : mention.end] == "gout"
+
+
+def test_other_records_are_counted(tmp_path):
+    part = annotation(0, 5, "Title", extra="<infon key='CompositeRole'>IndividualMention</infon>")
+    pieces = annotation(0, 2, "Ti e", more="<location offset='4' length='1'/>")
+    bad = annotation("zero", 5, "Title") + "<annotation id='3'><text>Title</text></annotation>"
+    relation = "<relation id='R0'><infon key='relation'>CID</infon></relation>"
+    report = CorpusReport()
+    (text,) = read(tmp_path, collection(passage(0, "Title", part, pieces, bad) + relation), report)
+    assert text.mentions == []
+    assert report["composite_parts"] == 1 and report["relations"] == 1
+    assert report["discontinuous_mentions"] == 1 and report["bad_records"] == 2
+
+
+def test_warns_of_what_it_left_out(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_text(collection(passage("here", "Title", annotation("x", 5, "Title"))))
+    with pytest.warns(KrisselWarning, match=r"KW201\] 2 record.*a\.xml, line 4 \(the offset 'here' of a passage\)"):
+        (text,) = read_bioc(path)
+    assert text.text == "Title"
+
+
+def test_every_cut_of_a_file_is_a_coded_error(tmp_path):
+    content = collection(passage(0, "Title", annotation(0, 5, "Title"))).encode()
+    for length in range(1, len(content) - 1, 7):
+        with pytest.raises(KrisselError, match=r"\[K206\].*a\.xml.*line \d"):
+            read(tmp_path, content[:length])
+
+
+def test_truncated_gzip(tmp_path):
+    content = gzip.compress(collection(*[passage(0, f"Title {i * 7919}") for i in range(5000)]).encode())
+    with pytest.raises(KrisselError, match=r"\[K202\].*a\.xml.*after line [1-9]"):
+        read(tmp_path, content[: len(content) // 2])
+    assert len(read(tmp_path, content)) == 5000
+
+
+@pytest.mark.parametrize(
+    "content, code",
+    [
+        (b"", "K206"),
+        (b"plain text", "K206"),
+        (b"<html><body/></html>", "K207.*line 1.*<html>"),
+        (b"<collection><source>x</source></collection>", "K204"),
+        (b"<collection>\xff</collection>", "K206"),
+        (b"<!DOCTYPE c [<!ENTITY a 'aaaa'>]><collection>&a;</collection>", "K208.*EntitiesForbidden"),
+        (b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>", "K208"),
+    ],
+)
+def test_unreadable_files(tmp_path, content, code):
+    with pytest.raises(KrisselError, match=code):
+        read(tmp_path, content)
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    path = tmp_path / "a.xml"
+    with path.open("w") as file_:
+        file_.write("<collection>")
+        for i in range(20_000):
+            file_.write(f"<document><id>{i}</id>{passage(0, 'word ' * 60)}</document>")
+        file_.write("</collection>")
+    tracemalloc.start()
+    n_documents = sum(1 for _ in read_bioc(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert n_documents == 20_000
+    assert path.stat().st_size > 7_000_000 and peak < 2_000_000
+
+
+@given(
+    st.lists(
+        st.sampled_from(["passage", "sentence", "annotation", "document", "offset", "text", "infon", "id", "location"]),
+        max_size=12,
+    ),
+    st.text(alphabet="0123456789a ", max_size=4),
+)
+def test_wild_nesting_gives_documents_or_a_coded_error(tmp_path_factory, names, content):
+    xml = "".join(f"<{name}>{content}" for name in names) + "".join(f"</{name}>" for name in reversed(names))
+    path = tmp_path_factory.mktemp("wild") / "a.xml"
+    path.write_text(f"<collection>{xml}</collection>")
+    try:
+        list(read_bioc(path, report=CorpusReport()))
+    except KrisselError as error:
+        assert "[K204]" in str(error)

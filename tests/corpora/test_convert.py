@@ -1,0 +1,203 @@
+import gzip
+from collections import Counter
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_krissel.corpora.convert import convert, read_docs
+from spacy_krissel.corpora.docs import SPANS_KEY
+from spacy_krissel.corpora.ids import is_composite, split_ids
+from spacy_krissel.corpora.pubtator import read_pubtator
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.errors import KrisselError, KrisselWarning
+
+ONE = "1|t|Gout and salt.\n1\t0\t4\tGout\tDisease\tOMIM:7|D2\n1\t9\t13\tsalt\tChemical\t-1\n"
+TWO = "2|t|Cold.\n2\t0\t4\tCold\tDisease\tMESH:D3\n\n1|t|Another text.\n1\t0\t7\tAnother\tDisease\tD9\n"
+BIOC = (
+    "<?xml version='1.0'?><collection><document><id>3</id><passage><offset>0</offset><text>Cold</text>"
+    "<annotation id='1'><infon key='type'>Disease</infon><infon key='identifier'>D3</infon>"
+    "<location offset='0' length='4'/><text>Cold</text></annotation></passage></document></collection>"
+)
+
+
+class KnownIds:
+    def resolve(self, id):
+        return id if id in ("7", "D2", "D3") else None
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, content in (("one.txt", ONE), ("two.txt", TWO), ("three.xml", BIOC)):
+        (tmp_path / name).write_text(content)
+    return [tmp_path / "one.txt", tmp_path / "two.txt", tmp_path / "three.xml"]
+
+
+def load(path):
+    nlp = spacy.blank("en")
+    return list(DocBin().from_disk(path).get_docs(nlp.vocab))
+
+
+def ids(docs):
+    return {doc.user_data["krissel_id"]: [ent.kb_id_ for ent in doc.ents] for doc in docs}
+
+
+def test_files_of_several_formats_become_one(files, tmp_path):
+    output = tmp_path / "new" / "gold.spacy"
+    with pytest.warns(KrisselWarning, match=r"KW202\] 1 document.*two\.txt, line 4 \(document 1\)"):
+        report = convert(files, output)
+    assert ids(load(output)) == {"1": ["OMIM:7|D2", "NIL"], "2": ["MESH:D3"], "3": ["D3"]}
+    assert report.to_dict()["labels"] == {"Disease": 3, "Chemical": 1}
+    assert (report["documents"], report["mentions"], report["duplicate_documents"]) == (3, 4, 1)
+    assert [path.name for path in output.parent.iterdir()] == ["gold.spacy"]
+
+
+def test_spacy_trains_from_the_file(files, tmp_path):
+    from spacy.training import Corpus
+
+    output = tmp_path / "gold.spacy"
+    convert(files[0], output)
+    (example,) = Corpus(output)(spacy.blank("en"))
+    assert [token.ent_kb_id_ for token in example.reference if token.ent_kb_id_] == ["OMIM:7|D2", "NIL"]
+
+
+def test_labels(files, tmp_path):
+    report = convert(files[0], tmp_path / "gold.spacy", labels=["Disease"])
+    assert ids(load(tmp_path / "gold.spacy")) == {"1": ["OMIM:7|D2"]}
+    assert (report["other_labels"], report["mentions_read"]) == (1, 2)
+
+
+def test_label_that_never_occurs(files, tmp_path):
+    with pytest.warns(KrisselWarning, match=r"KW209.*'Desease'.*found: 'Chemical', 'Disease'"):
+        convert(files[0], tmp_path / "gold.spacy", labels=["Desease"])
+
+
+def test_prefixes_that_the_ontology_does_not_use(files):
+    with pytest.warns(KrisselWarning):
+        docs = list(read_docs(files, spacy.blank("en"), ontology=KnownIds()))
+    assert ids(docs) == {"1": ["7|D2", "NIL"], "2": ["D3"], "3": ["D3"]}
+
+
+def test_ids_that_the_ontology_does_not_hold_are_counted(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("1|t|Gout\n1\t0\t4\tGout\tDisease\tD2|OMIM:8\n")
+    with pytest.warns(KrisselWarning, match=r"KW208\] 1 mention.*a\.txt, line 2 \(OMIM:8\)"):
+        (doc,) = read_docs(path, spacy.blank("en"), ontology=KnownIds())
+    assert doc.ents[0].kb_id_ == "D2|OMIM:8"
+
+
+def test_strip_prefixes(files, tmp_path):
+    report = convert(files[0], tmp_path / "gold.spacy", strip_prefixes=["OMIM"])
+    assert ids(load(tmp_path / "gold.spacy")) == {"1": ["7|D2", "NIL"]}
+    assert report["rewritten_ids"] == 1
+
+
+@pytest.mark.parametrize(
+    "settings, setting",
+    [
+        ({"format": "biocxml"}, "format"),
+        ({"labels": "Disease"}, "labels"),
+        ({"strip_prefixes": "OMIM"}, "strip_prefixes"),
+        ({"lang": "qqq"}, "lang"),
+        ({"output": "gold.jsonl"}, "output"),
+        ({"inputs": []}, "inputs"),
+    ],
+)
+def test_misspelt_settings(files, tmp_path, settings, setting):
+    arguments = {"inputs": files[0], "output": tmp_path / "gold.spacy", **settings}
+    with pytest.raises(KrisselError, match=rf"K006\] Setting '{setting}'"):
+        convert(**arguments)
+
+
+@pytest.mark.parametrize(
+    "content, code", [("", "K204"), ("id,text\n1,Gout\n", "K205"), ("<html/>", "K207"), (BIOC[:200], "K206")]
+)
+def test_wrong_file_leaves_no_output(tmp_path, content, code):
+    path = tmp_path / "input"
+    path.write_text(content)
+    with pytest.raises(KrisselError, match=rf"\[{code}\].*input"):
+        convert(path, tmp_path / "gold.spacy")
+    assert [path.name for path in tmp_path.iterdir()] == ["input"]
+
+
+def test_tiny_truncated_gzip(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(ONE.encode())[:-9])
+    with pytest.raises(KrisselError, match=r"\[K202\].*a\.gz"):
+        convert(path, tmp_path / "gold.spacy")
+
+
+def test_missing_input(tmp_path):
+    with pytest.raises(KrisselError, match=r"\[K201\].*absent"):
+        convert(tmp_path / "absent", tmp_path / "gold.spacy")
+
+
+CORPORA = [
+    ("ncbi_disease/NCBIdevelopset_corpus.txt", 787, {}),
+    ("ncbi_disease/NCBItrainset_corpus.txt", 5145, {"duplicate_documents": 1, "text_differences": 1}),
+    ("bc5cdr/CDR_TrainingSet.PubTator.txt", 9385, {}),
+    ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", 9591, {}),
+    ("bioid/BioID_Train_revision.PubTator", 4137, {"text_mismatches": 1}),
+    ("species/SPECIES_Train.PubTator", 3053, {}),
+    ("species/Linnaeus_Train.PubTator", 2321, {}),
+]
+
+
+@pytest.mark.data
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+@pytest.mark.parametrize("name, n_mentions, blemishes", CORPORA)
+def test_real_corpora(data_dir, tmp_path, name, n_mentions, blemishes):
+    path = data_dir / "corpora" / name
+    texts = list(read_pubtator(path))
+    assert sum(len(text.mentions) for text in texts) == n_mentions
+    report = convert(path, tmp_path / "gold.spacy")
+    assert {kind: len(places) for kind, places in report.places.items()} == blemishes
+    # The mentions of the repeated document, and those whose text is another, are all that is missing.
+    seen = Counter()
+    repeated = sum(len(text.mentions) for text in texts if seen.update([text.id]) or seen[text.id] > 1)
+    assert report["mentions"] == report["ents"] == n_mentions - repeated - blemishes.get("text_mismatches", 0)
+
+
+@pytest.mark.data
+def test_bioc_and_pubtator_say_the_same(data_dir):
+    folder = data_dir / "corpora" / "bc5cdr"
+    nlp = spacy.blank("en")
+
+    def content(name):
+        for doc in read_docs(folder / name, nlp):
+            mentions = [(span.start_char, span.end_char, span.label_, span.kb_id_) for span in doc.spans[SPANS_KEY]]
+            yield doc.user_data["krissel_id"], doc.text, mentions
+
+    pubtator = list(content("CDR_DevelopmentSet.PubTator.txt"))
+    assert len(pubtator) == 500 and pubtator == list(content("CDR_DevelopmentSet.BioC.xml.gz"))
+
+
+@pytest.mark.data
+def test_counting_of_the_development_sets(data_dir):
+    nlp = spacy.blank("en")
+    for name, labels, n_linked, n_composite in (
+        ("ncbi_disease/NCBIdevelopset_corpus.txt", None, 787, 30),
+        ("bc5cdr/CDR_DevelopmentSet.PubTator.txt", ["Disease"], 4228, 98),
+    ):
+        docs = read_docs(data_dir / "corpora" / name, nlp, labels=labels)
+        golds = [ent.kb_id_ for doc in docs for ent in doc.ents]
+        assert sum(bool(split_ids(gold)) for gold in golds) == n_linked
+        assert sum(map(is_composite, golds)) == n_composite
+
+
+@pytest.mark.data
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_the_ontology_of_the_time_holds_all_ids_of_ncbi_disease(data_dir, tmp_path):
+    from spacy_krissel.ontology.readers.medic import read_medic
+    from spacy_krissel.ontology.store import write_store
+
+    store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
+    report = CorpusReport()
+    folder = data_dir / "corpora" / "ncbi_disease"
+    files = [folder / "NCBItrainset_corpus.txt", folder / "NCBIdevelopset_corpus.txt"]
+    golds = [
+        ent.kb_id_ for doc in read_docs(files, spacy.blank("en"), ontology=store, report=report) for ent in doc.ents
+    ]
+    assert report["unknown_ids"] == 0
+    assert all(store.resolve(concept) for gold in golds for concept in split_ids(gold))
+    assert any("OMIM:" in gold for gold in golds)

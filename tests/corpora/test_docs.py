@@ -1,0 +1,174 @@
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import DocBin
+
+from spacy_krissel.corpora.annotation import AnnotatedText, Mention
+from spacy_krissel.corpora.docs import drop_duplicates, keep_labels, to_doc
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.errors import KrisselWarning
+
+NLP = spacy.blank("en")
+
+
+def annotated(text, *mentions):
+    return AnnotatedText("1", text, [Mention(*mention, line=i) for i, mention in enumerate(mentions, 3)], "a.txt", 1)
+
+
+def at(text, part, label="Disease", kb_id="D1"):
+    start = text.index(part)
+    return start, start + len(part), part, label, kb_id
+
+
+def convert(text, *mentions):
+    report = CorpusReport()
+    return to_doc(annotated(text, *mentions), NLP, report=report), report
+
+
+def keys(spans):
+    return [(span.text, span.label_, span.kb_id_) for span in spans]
+
+
+def test_ents_spans_and_id():
+    text = "Renal colic and gout."
+    doc, report = convert(text, at(text, "Renal colic", kb_id="D1|D2"), at(text, "gout", "Chemical", "-1"))
+    expected = [("Renal colic", "Disease", "D1|D2"), ("gout", "Chemical", "NIL")]
+    assert keys(doc.ents) == keys(doc.spans["krissel"]) == expected
+    assert doc.text == text and doc.user_data["krissel_id"] == "1"
+    assert [token.ent_kb_id_ for token in doc] == ["D1|D2", "D1|D2", "", "NIL", ""]
+    assert (report["composite"], report["nil"], report["split_tokens"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("kb_id, expected", [("-", "NIL"), ("", ""), (" D1 ", "D1"), ("D1 + D2", "D1+D2")])
+def test_ids(kb_id, expected):
+    doc, _ = convert("gout", (0, 4, "gout", "Disease", kb_id))
+    assert doc.ents[0].kb_id_ == expected
+
+
+def test_mention_without_label_keeps_its_place_in_ents():
+    doc, _ = convert("gout", (0, 4, "gout", "", "D1"))
+    assert keys(doc.ents) == [("gout", "ENTITY", "D1")]
+
+
+def test_tokens_are_cut_at_the_edges_of_a_mention():
+    text = "The antihypertensives don't  help."
+    doc, report = convert(text, at(text, "hypertensive"), at(text, "help"))
+    assert doc.text == text
+    assert [token.text for token in doc] == ["The", "anti", "hypertensive", "s", "do", "n't", " ", "help", "."]
+    assert keys(doc.ents) == [("hypertensive", "Disease", "D1"), ("help", "Disease", "D1")]
+    # What the tokenizer knew about the others stays, and no false annotation appears.
+    assert doc[5].norm_ == "not"
+    assert not doc.has_annotation("SENT_START") and not doc.has_annotation("DEP")
+    assert (report["split_tokens"], report["misfit_mentions"]) == (1, 1)
+
+
+def test_overlapping_mentions_all_stay_in_spans():
+    text = "acute renal failure syndrome"
+    doc, report = convert(
+        text,
+        at(text, "renal failure", kb_id="D2"),
+        at(text, "acute renal failure", kb_id="D1"),
+        at(text, "renal failure", kb_id="D3"),
+        at(text, "failure syndrome", kb_id="D4"),
+    )
+    assert [span.kb_id_ for span in doc.spans["krissel"]] == ["D1", "D2", "D3", "D4"]
+    assert keys(doc.ents) == [("acute renal failure", "Disease", "D1")]
+    assert (report["mentions"], report["ents"]) == (4, 1)
+
+
+def test_repeated_mention_is_dropped_and_counted():
+    text = "gout"
+    doc, report = convert(text, at(text, "gout"), at(text, "gout"))
+    assert len(doc.spans["krissel"]) == 1
+    assert report["duplicate_mentions"] == 1 and report["mentions_read"] == 2
+
+
+def test_lost_quote_marks_keep_the_offsets():
+    text = 'seizures " plus " here'
+    with pytest.warns(KrisselWarning, match=r"KW204\] 1 mention.*a\.txt, line 3.*seizures   plus"):
+        doc = to_doc(annotated(text, (0, 17, "seizures   plus  ", "Disease", "D1")), NLP)
+    assert doc.ents[0].text == 'seizures " plus "'
+
+
+@pytest.mark.parametrize("stated", ["Jurkat ", "gout", ""])
+def test_another_text_leaves_the_mention_out(stated):
+    with pytest.warns(KrisselWarning, match=r"KW203\] 1 mention.*a\.txt, line 3.*at 0-8 is 'Jurkat T'"):
+        doc = to_doc(annotated("Jurkat T cells", (0, 8, stated, "CellLine", "C1")), NLP)
+    assert not doc.ents and not doc.spans["krissel"]
+
+
+def test_signs_without_letters_must_be_equal():
+    doc, report = convert("+ - *", (0, 1, "-", "X", "D1"), (2, 3, "-", "X", "D1"))
+    assert keys(doc.ents) == [("-", "X", "D1")] and report["text_mismatches"] == 1
+
+
+@pytest.mark.parametrize("start, end", [(0, 99), (4, 4), (3, 1), (-2, 2), (4, 5), (7, 9)])
+def test_offsets_outside_the_text(start, end):
+    doc, report = convert("gout here", (start, end, "gout", "X", "D1"), (0, 4, "gout", "X", "D1"))
+    assert report["outside_text"] + report["text_mismatches"] == 1
+    assert keys(doc.ents) == [("gout", "X", "D1")]
+
+
+def test_white_space_at_the_edges_is_given_up():
+    doc, report = convert("a  gout \n b", (1, 9, "  gout \n", "X", "D1"))
+    assert keys(doc.ents) == [("gout", "X", "D1")]
+    assert report["trimmed_mentions"] == 1 and report["text_differences"] == 0
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_empty_documents(text):
+    doc, report = convert(text, (0, 1, text[:1], "X", "D1"))
+    assert doc.text == text and not doc.ents
+    assert report["outside_text"] == 1 and report["documents"] == 1
+
+
+def test_everything_survives_a_docbin():
+    text = "antihypertensive acute renal failure"
+    doc, _ = convert(
+        text,
+        at(text, "hypertensive", kb_id="X9Y"),
+        at(text, "acute renal failure"),
+        at(text, "renal failure", kb_id="Q8"),
+    )
+    data = DocBin(docs=[doc], store_user_data=True).to_bytes()
+    (copy,) = DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab)
+    assert keys(copy.ents) == keys(doc.ents)
+    assert keys(copy.spans["krissel"]) == keys(doc.spans["krissel"])
+    assert copy.text == text and copy.user_data["krissel_id"] == "1"
+    assert not copy.has_annotation("SENT_START")
+
+
+def test_duplicates_of_a_document():
+    report = CorpusReport()
+    texts = [annotated("one"), annotated("two"), AnnotatedText("2", "three")]
+    assert [text.text for text in drop_duplicates(texts, report)] == ["one", "three"]
+    assert report["duplicate_documents"] == 1 and "a.txt, line 1" in report.places["duplicate_documents"][0]
+
+
+def test_label_filter_keeps_texts_that_lose_all_mentions():
+    report = CorpusReport()
+    texts = [annotated("gout", (0, 4, "gout", "Disease", "D1")), annotated("salt", (0, 4, "salt", "Chemical", "C1"))]
+    first, second = keep_labels(texts, {"Disease"}, report)
+    assert len(first.mentions) == 1 and second.mentions == [] and second.text == "salt"
+    assert report["other_labels"] == 1 and len(texts[1].mentions) == 1
+
+
+@given(
+    st.text(alphabet="aB1-.'’é ßİ\n\t\u00a0\u2028\u200b𝛼🧬", min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(-3, 45), st.integers(-3, 45)), max_size=6),
+)
+def test_wild_offsets(text, offsets):
+    mentions = [(start, end, text[max(0, start) : max(0, end)], "X", f"D{i}") for i, (start, end) in enumerate(offsets)]
+    doc, report = convert(text, *mentions)
+    assert doc.text == text
+    inside = {
+        f"D{i}": text[start:end].strip()
+        for i, (start, end) in enumerate(offsets)
+        if 0 <= start < end <= len(text) and text[start:end].strip()
+    }
+    # Nothing that fits the text is lost, and every span covers what its offsets said.
+    assert {span.kb_id_: span.text for span in doc.spans["krissel"]} == inside
+    assert report["outside_text"] == len(offsets) - len(inside)
+    assert {ent.kb_id_ for ent in doc.ents} <= set(inside) and bool(doc.ents) == bool(inside)
+    assert report["mentions"] + report["outside_text"] == report["mentions_read"] == len(offsets)

@@ -1,0 +1,44 @@
+import pytest
+
+from spacy_krissel.corpora.ids import is_composite, is_nil, map_ids, split_ids, strip_prefix, to_kb_id
+
+
+@pytest.mark.parametrize(
+    "kb_id, concepts",
+    [
+        ("D1", ["D1"]),
+        ("D1|D2", ["D1", "D2"]),
+        ("D1+OMIM:2 | D1", ["D1", "OMIM:2"]),
+        ("-1|D1", ["D1"]),
+        ("-1", []),
+        ("-", []),
+        ("NIL", []),
+        ("", []),
+        ("CVCL_0045", ["CVCL_0045"]),
+    ],
+)
+def test_split(kb_id, concepts):
+    assert split_ids(kb_id) == concepts
+
+
+def test_no_concept_is_not_the_same_as_no_annotation():
+    assert is_nil("-1") and is_nil(" - ") and is_nil("NIL") and is_nil("-1|-")
+    assert not is_nil("") and not is_nil("D1|-1")
+    assert to_kb_id("-1|-1") == "NIL" and to_kb_id("") == ""
+
+
+def test_a_composite_of_one_concept_is_still_written_as_one():
+    assert is_composite("D1|D1") and is_composite("D1 + D2") and is_composite("D1|-1")
+    assert not is_composite("D1") and not is_composite("-1|-1") and not is_composite("")
+
+
+def test_mapping_keeps_joints_and_marks():
+    assert map_ids("OMIM:1 + D2|-1", lambda concept: strip_prefix(concept, ["omim"])) == "1+D2|-1"
+    assert map_ids("-1", str.lower) == "NIL"
+
+
+def test_only_the_named_prefixes_go():
+    assert strip_prefix("MESH:D1", ["OMIM"]) == "MESH:D1"
+    assert strip_prefix("Mesh:D1", ["MESH:"]) == "D1"
+    assert strip_prefix("MESH:", ["MESH"]) == "MESH:"
+    assert strip_prefix("D1", ["D1"]) == "D1"
