@@ -1,0 +1,1 @@
+"""Self-supervised mentions: the name matcher, mining over text files, and the shards that mining writes."""

@@ -1,0 +1,56 @@
+"""Which names of an ontology are searched for, and which are left out and why."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Tuple
+
+from .folding import fold_case
+
+if TYPE_CHECKING:
+    from ..ontology.store import OntologyStore
+
+# The row of a name that two or more entities bear: it is matched, so that no shorter name is found inside it, and
+# then dropped.
+AMBIGUOUS = -1
+# Words of running text that some ontologies also list as names or abbreviations (ALL, WAS, AS).
+STOP_WORDS = frozenset(
+    "a about after all also am an and any are as at be been both but by can could did do does each for "
+    "from had has have he her here him his how i if in into is it its may me men met might more most my "
+    "no non nor not now of off on one or our out over per she so some such than that the their them then "
+    "there these they this those to too two under up us use very via was we were what when where which "
+    "who will with would yet you".split()
+)
+
+
+class SearchName(NamedTuple):
+    """A name to search for. row: the entity's row in the ontology store, or `AMBIGUOUS`. text: as in the ontology."""
+
+    row: int
+    text: str
+
+
+def search_names(ontology: "OntologyStore") -> Tuple[List[SearchName], Dict[str, int]]:
+    """The names to search for, an entity's preferred name first, and counts of names by what became of them.
+
+    Names count as the same when they fold to the same (`ontology.names.fold_name`), whatever their case here.
+    Counts: `searched`, `ambiguous` (borne by several entities), `too_short` (one letter or digit), `number` (no
+    letter), `stop_word`.
+    """
+    names: List[SearchName] = []
+    counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
+    for shared in (False, True):
+        for row, name, _ in ontology.names(shared=shared):
+            reason = _skip_reason(name)
+            counts[reason or ("ambiguous" if shared else "searched")] += 1
+            if not reason:
+                names.append(SearchName(AMBIGUOUS if shared else row, name))
+    return names, dict(counts)
+
+
+def _skip_reason(name: str) -> str:
+    if sum(map(str.isalnum, name)) < 2:
+        return "too_short"
+    if not any(map(str.isalpha, name)):
+        return "number"
+    if fold_case(name.strip()) in STOP_WORDS:
+        return "stop_word"
+    return ""

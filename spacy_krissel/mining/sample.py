@@ -1,0 +1,58 @@
+"""Mined mentions for reading, as the paper's 85 % estimate of their accuracy was made (KRISSBERT §3.1)."""
+
+import csv
+import io
+import random
+from typing import Iterable, List, Literal, Mapping, Optional, get_args
+
+from ..errors import Errors, KrisselError
+from ..views import View, evidence
+from .shards import MentionShards, MinedMention
+
+Format = Literal["text", "tsv", "markdown"]
+
+
+def sample_mentions(shards: MentionShards, n: int = 100, seed: int = 0) -> List[MinedMention]:
+    """`n` mentions drawn without repetition, each of all mentions with the same chance, in drawn order.
+
+    Raises KrisselError K304 when there are fewer than `n`.
+    """
+    if not 1 <= n <= len(shards):
+        raise KrisselError(Errors.K304.format(found=n, available=len(shards), path=shards.path))
+    return [shards[i] for i in random.Random(seed).sample(range(len(shards)), n)]
+
+
+def format_mentions(
+    mentions: Iterable[MinedMention],
+    format: Format = "text",
+    *,
+    names: Optional[Mapping[str, str]] = None,
+    context_chars: int = 100,
+) -> str:
+    """The mentions as text for a reader, each marked in its context: `…left ⟦mention⟧ right…`.
+
+    format: "text" (two lines a mention), "tsv" or "markdown" (a table with an empty column for the verdict).
+    names: preferred names by entity id, to stand beside the id; otherwise the name that was matched does.
+
+    Raises KrisselError K006 for another format.
+    """
+    rows = []
+    for i, mention in enumerate(mentions, 1):
+        name = (names or {}).get(mention.entity, mention.name)
+        left = mention.left[max(0, len(mention.left) - context_chars) :]
+        line = evidence(View(left, mention.mention, mention.right[:context_chars]))
+        rows.append([str(i), mention.entity, " ".join(name.split()), mention.doc, str(mention.start), line])
+    if format == "text":
+        return "".join(
+            f"{i}. {entity} {name} ({doc}:{start})\n   {line}\n" for i, entity, name, doc, start, line in rows
+        )
+    if format not in get_args(Format):
+        expected = f"one of {', '.join(get_args(Format))}"
+        raise KrisselError(Errors.K006.format(setting="format", found=format, expected=expected))
+    header = ["", "entity", "name", "text", "start", "mention", "right?"]
+    if format == "tsv":
+        out = io.StringIO()
+        csv.writer(out, dialect="excel-tab", lineterminator="\n").writerows([header, *([*row, ""] for row in rows)])
+        return out.getvalue()
+    table = [header, ["---"] * len(header), *([*row, ""] for row in rows)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in table)

@@ -1,0 +1,153 @@
+"""Mined mentions on disk: Arrow shards, grouped by entity, and a manifest."""
+
+from bisect import bisect_right
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ..errors import Errors, KrisselError
+from ..util.manifest import MAKERS, read_manifest
+from ..views import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+KIND = "mention shards"
+FORMAT_VERSION = 1
+SHARD_MENTIONS = 100_000
+# Random access reads one batch's offsets, iteration turns one batch into Python objects at a time.
+BATCH_MENTIONS = 4096
+
+
+class MinedMention(NamedTuple):
+    """A mention found in unlabelled text.
+
+    entity: the entity's id. name: the ontology's name that was matched. doc: the text's id.
+    start, end: character offsets in the text. left, mention, right: the mention in its context.
+    """
+
+    entity: str
+    name: str
+    doc: str
+    start: int
+    end: int
+    left: str
+    mention: str
+    right: str
+
+    @property
+    def view(self) -> View:
+        return View(self.left, self.mention, self.right)
+
+
+class MentionShards(Sequence[MinedMention]):
+    """The mentions mined to `path`, memory-mapped: an entity's mentions stand together, entities in ontology order.
+
+    Of one entity the mentions are in the order of the seeded sample, so that its first m are a uniform sample of m.
+
+    verify: check the SHA-256 of large shards too.
+    Raises KrisselError K001-K004 for a directory that is missing, another thing, another version, or damaged.
+    """
+
+    def __init__(self, path: Union[str, Path], *, verify: bool = False) -> None:
+        self.path = Path(path)
+        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=verify)
+        self._files: List[str] = [shard["file"] for shard in self.manifest["shards"]]
+        self._starts: List[int] = [0]
+        for shard in self.manifest["shards"]:
+            self._starts.append(self._starts[-1] + shard["mentions"])
+        self._open: Dict[int, List[pa.RecordBatch]] = {}
+        self._by_entity: Optional[Dict[str, range]] = None
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[MinedMention]:
+        for i in range(len(self._files)):
+            for batch in self._batches(i):
+                yield from map(MinedMention, *(column.to_pylist() for column in batch.columns))
+
+    def __getitem__(self, i):  # type: ignore[no-untyped-def, override]
+        """The mention at position `i` (or a list of them for a slice)."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        if not -len(self) <= i < len(self):
+            raise IndexError(i)
+        i %= len(self)
+        shard = bisect_right(self._starts, i) - 1
+        batch, row = divmod(i - self._starts[shard], BATCH_MENTIONS)
+        columns = self._batches(shard)[batch].columns
+        return MinedMention(*(column[row].as_py() for column in columns))
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_open": {}}
+
+    def by_entity(self) -> Dict[str, range]:
+        """Each entity's positions, in order; `shards[by_entity()[id][0]]` is an entity's first mention."""
+        if self._by_entity is None:
+            import pyarrow.compute as pc
+
+            ranges: Dict[str, range] = {}
+            position = 0
+            for i in range(len(self._files)):
+                for batch in self._batches(i):
+                    runs = pc.run_end_encode(batch.column(0))
+                    offset = position
+                    for entity, run_end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist()):
+                        start = ranges[entity].start if entity in ranges else position
+                        position = offset + run_end
+                        ranges[entity] = range(start, position)
+            self._by_entity = ranges
+        return self._by_entity
+
+    def groups(self) -> Iterator[Tuple[str, List[MinedMention]]]:
+        """Each entity with all its mentions, one entity in memory at a time."""
+        for entity, mentions in groupby(self, key=lambda mention: mention.entity):
+            yield entity, list(mentions)
+
+    def _batches(self, i: int) -> List["pa.RecordBatch"]:
+        if i not in self._open:
+            self._open[i] = self._read(i)
+        return self._open[i]
+
+    def _read(self, i: int) -> List["pa.RecordBatch"]:
+        import pyarrow as pa
+
+        problem = ""
+        batches: List[pa.RecordBatch] = []
+        try:
+            reader = pa.ipc.open_file(pa.memory_map(str(self.path / self._files[i])))
+            if reader.schema != shard_schema():
+                problem = f"its columns are {reader.schema.names}"
+            else:
+                batches = [reader.get_batch(j) for j in range(reader.num_record_batches)]
+        except (OSError, pa.ArrowInvalid) as error:
+            problem = str(error)
+        found = sum(batch.num_rows for batch in batches)
+        expected = self._starts[i + 1] - self._starts[i]
+        if not problem and found != expected:
+            problem = f"it holds {found} mentions instead of {expected}"
+        if problem:
+            raise KrisselError(
+                Errors.K004.format(file=self._files[i], path=self.path, problem=problem, make=MAKERS[KIND])
+            )
+        return batches
+
+
+def shard_schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    text, offset = pa.string(), pa.int32()
+    return pa.schema(
+        [pa.field(name, offset if name in ("start", "end") else text, nullable=False) for name in MinedMention._fields]
+    )
+
+
+def write_shard(path: Path, table: "pa.Table") -> None:
+    """Write mentions (columns of `shard_schema`) as one Arrow file in batches of `BATCH_MENTIONS`."""
+    import pyarrow as pa
+
+    # In one piece first: a batch never crosses the pieces of a table, and random access counts in full batches.
+    table = table.combine_chunks()
+    with pa.OSFile(str(path), "wb") as file_, pa.ipc.new_file(file_, table.schema) as writer:
+        writer.write_table(table, max_chunksize=BATCH_MENTIONS)

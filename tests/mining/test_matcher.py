@@ -1,0 +1,184 @@
+import pickle
+from string import ascii_letters
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.mining.matcher import UNSUPPORTED, NameMatcher, is_acronym
+from spacy_krissel.mining.names import AMBIGUOUS, SearchName
+
+TWINS = {"\u2013": "-", "\u2019": "'", "\n": " ", "\u00a0": " "}
+# Few characters, so that names are found often; all kinds that boundaries, folding and typography are about.
+ALPHABET = "aAbBİΣς1é\u0301 -,('_" + "".join(TWINS)
+
+
+def naive_char(char, fold):
+    char = TWINS.get(char, char)
+    if fold and len(char.lower()) == 1:
+        char = char.lower().replace("ς", "σ")
+    return char
+
+
+def naive_matches(names, text, fold):
+    """Compare every name with every place of the text, one character at a time."""
+
+    def is_word(i):
+        return 0 <= i < len(text) and (text[i].isalnum() or "\u0300" <= text[i] <= "\u036f")
+
+    wanted = {}
+    for row, name in names:
+        form = "".join(naive_char(char, fold) for char in name)
+        form = " ".join(form.split())
+        wanted[form] = row if wanted.get(form, row) == row else AMBIGUOUS
+    form = "".join(naive_char(char, fold) for char in text)
+    matches, start = [], 0
+    while start < len(text):
+        ends = [
+            start + len(name)
+            for name in wanted
+            if form.startswith(name, start) and not is_word(start - 1) and not is_word(start + len(name))
+        ]
+        if ends:
+            matches.append((start, max(ends), wanted[form[start : max(ends)]]))
+            start = max(ends)
+        else:
+            start += 1
+    return [match for match in matches if match[2] != AMBIGUOUS]
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.text(ALPHABET, min_size=1, max_size=5).filter(lambda name: name.strip())),
+        max_size=12,
+    ),
+    st.text(ALPHABET, max_size=40),
+    st.booleans(),
+)
+def test_matcher_is_the_naive_one(names, text, fold):
+    # A name has a letter or digit (`search_names` sees to that).
+    names = [SearchName(row, name) for row, name in names if any(map(str.isalnum, name))]
+    found = NameMatcher(names, "fold" if fold else "preserve").find(text)
+    assert [match[:3] for match in found] == naive_matches(names, text, fold)
+    folded = [" ".join("".join(naive_char(c, fold) for c in name).split()) for _, name in names]
+    for match in found:
+        surface = "".join(naive_char(char, fold) for char in text[match.start : match.end])
+        assert surface in folded
+        assert SearchName(match.row, match.name) in names
+
+
+@given(st.text(max_size=80), st.sampled_from(["preserve", "fold", "smart"]))
+def test_any_text_is_searched(text, case):
+    matcher = NameMatcher([SearchName(0, "lung"), SearchName(1, "NS")], case)
+    text = text + " lung cancer İ lung"
+    assert [text[match.start : match.end].lower() for match in matcher.find(text)][-2:] == ["lung", "lung"]
+
+
+def found(matcher, text):
+    return [text[match.start : match.end] for match in matcher.find(text)]
+
+
+def names(*texts):
+    return [SearchName(row, text) for row, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("Cancer, then cancer.", ["Cancer", "cancer"]),
+        ("cancers precancer cancer2", []),
+        ("anti-cancer (cancer)/cancer_x", ["cancer", "cancer", "cancer"]),
+        ("lung cancer of lung", ["lung cancer"]),
+        ("lung\ncancer", ["lung cancer".replace(" ", "\n")]),
+        ("lung  cancer", ["cancer"]),
+        ("lung, cancer", ["cancer"]),
+        ("that lung cancer", ["lung cancer"]),
+        ("écancer cancerß", []),
+        ("cancer\u0301 cancer", ["cancer"]),
+        ("癌 cancer 癌", ["cancer"]),
+        ("癌cancer", []),
+        ("", []),
+    ],
+)
+def test_word_boundaries_and_longest_match(text, expected):
+    matcher = NameMatcher(names("Cancer", "Lung Cancer", "at lung"), "fold")
+    assert found(matcher, text) == expected
+
+
+def test_a_failed_longer_name_does_not_hide_a_shorter_one():
+    matcher = NameMatcher(names("AIDS", "AIDS Dementia", "dementia complex"), "preserve")
+    assert found(matcher, "AIDS dementia complex") == ["AIDS", "dementia complex"]
+
+
+def test_preserve_takes_case_as_it_stands():
+    matcher = NameMatcher(names("Cancer"), "preserve")
+    assert found(matcher, "Cancer cancer CANCER") == ["Cancer"]
+
+
+def test_a_name_of_several_entities_is_dropped_with_its_place():
+    matcher = NameMatcher([SearchName(AMBIGUOUS, "lung cancer"), SearchName(1, "cancer")], "fold")
+    assert found(matcher, "lung cancer or cancer") == ["cancer"]
+    assert [match.row for match in matcher.find_all("lung cancer or cancer")] == [AMBIGUOUS, 1]
+
+
+def test_names_that_meet_under_folding_are_ambiguous():
+    same = [SearchName(0, "Cold"), SearchName(1, "COLD")]
+    assert found(NameMatcher(same, "fold"), "cold Cold COLD") == []
+    assert [match.row for match in NameMatcher(same, "preserve").find("cold Cold COLD")] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("he aids AIDS research", ["AIDS"]),
+        ("Gout, gout and GOUT", ["Gout", "gout"]),
+        ("LUNG CANCER and lung Cancer", ["LUNG CANCER", "lung Cancer"]),
+        ("gsd ii, GSD II", ["GSD II"]),
+        ("PIEBALDISM, piebaldism", ["PIEBALDISM", "piebaldism"]),
+        ("tay-sachs disease", ["tay-sachs disease"]),
+    ],
+)
+def test_smart_takes_case_of_acronyms_only(text, expected):
+    matcher = NameMatcher(names("AIDS", "Gout", "Lung cancer", "GSD II", "PIEBALDISM", "Tay-Sachs Disease"), "smart")
+    assert found(matcher, text) == expected
+
+
+def test_smart_wants_support_for_short_acronyms():
+    matcher = NameMatcher(
+        [SearchName(0, "Netherton Syndrome"), SearchName(0, "NS"), SearchName(1, "Ichthyosis")], "smart"
+    )
+    assert found(matcher, "NS in netherton syndrome") == ["NS", "netherton syndrome"]
+    assert found(matcher, "NS in ichthyosis") == ["ichthyosis"]
+    assert matcher.find_all("NS")[0].row == UNSUPPORTED
+    # The paper's way asks for none.
+    assert found(NameMatcher([SearchName(0, "NS")], "preserve"), "NS in ichthyosis") == ["NS"]
+
+
+def test_is_acronym():
+    assert all(map(is_acronym, ["AIDS", "mRNA", "MEN1", "T-ALL", "HbS", "GSD II", "NS", "22q11DS"]))
+    assert not any(
+        map(is_acronym, ["Aids", "Tay-Sachs", "Lung Cancer", "cold", "Dba5", "PIEBALDISM", "X-linked", "A B"[:1]])
+    )
+
+
+def test_name_is_the_ontologys_and_the_first_spelling_wins():
+    matcher = NameMatcher([SearchName(0, "Lung  Cancer"), SearchName(0, "lung cancer")], "fold")
+    assert [match.name for match in matcher.find("LUNG CANCER")] == ["Lung  Cancer"]
+
+
+def test_pickled_matcher_finds_the_same():
+    matcher = NameMatcher(names(*ascii_letters, "lung cancer"), "fold")
+    matcher.build()
+    text = "a b lung cancer"
+    assert pickle.loads(pickle.dumps(matcher)).find(text) == matcher.find(text)
+
+
+def test_no_names_find_nothing():
+    assert NameMatcher([], "smart").find("lung cancer") == []
+
+
+def test_misspelt_case_is_refused():
+    with pytest.raises(KrisselError, match="K006.*'case'.*'folded'.*preserve, fold, smart"):
+        NameMatcher([], "folded")

@@ -1,0 +1,18 @@
+from spacy_krissel.mining.names import AMBIGUOUS, search_names
+
+
+def test_names_are_searched_or_counted_as_left_out(ontology):
+    names, counts = search_names(ontology)
+    assert counts == {"searched": 16, "ambiguous": 4, "too_short": 2, "number": 1, "stop_word": 1}
+    rows = {name.text: name.row for name in names}
+    assert rows["Lung Cancer"] == rows["cancer, lung"] == 0
+    # Cold and COLD are one name to the ontology, whatever the case of the search.
+    assert {text for text, row in rows.items() if row == AMBIGUOUS} == {
+        "Cold", "COLD", "Chronic Lung Cancer", "chronic lung cancer",
+    }  # fmt: skip
+    assert not {"7", "B", "12-5", "Was"} & set(rows)
+
+
+def test_the_preferred_name_comes_first(ontology):
+    names, _ = search_names(ontology)
+    assert next(name.text for name in names if name.row == 2) == "Acquired Immunodeficiency Syndrome"

@@ -1,0 +1,96 @@
+import json
+import pickle
+
+import pyarrow as pa
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.mining import shards as shards_module
+from spacy_krissel.mining import work
+from spacy_krissel.mining.mine import mine
+from spacy_krissel.mining.shards import MentionShards, shard_schema, write_shard
+from spacy_krissel.util.manifest import write_manifest
+from spacy_krissel.views import View
+
+
+@pytest.fixture
+def shards(ontology, many_texts, tmp_path, monkeypatch):
+    # Small shards and batches, so that entities lie across both.
+    monkeypatch.setattr(work, "SHARD_MENTIONS", 50)
+    monkeypatch.setattr(shards_module, "BATCH_MENTIONS", 7)
+    mine(ontology, many_texts, tmp_path / "shards", cap=None)
+    return MentionShards(tmp_path / "shards")
+
+
+def test_positions_iteration_and_groups_agree(shards):
+    mentions = list(shards)
+    assert len(shards.manifest["shards"]) > 10
+    assert [shards[i] for i in range(len(shards))] == mentions
+    assert shards[-1] == mentions[-1] and shards[3:40:9] == mentions[3:40:9]
+    by_entity = shards.by_entity()
+    assert sum(map(len, by_entity.values())) == len(shards)
+    groups = dict(shards.groups())
+    assert list(groups) == list(by_entity) == ["D1", "D2", "D3", "D7"]
+    for entity, positions in by_entity.items():
+        assert {mention.entity for mention in groups[entity]} == {entity}
+        assert [shards[i] for i in positions] == groups[entity]
+    with pytest.raises(IndexError):
+        shards[len(shards)]
+
+
+def test_a_mention_has_its_view(shards):
+    mention = shards[0]
+    assert mention.view == View(mention.left, mention.mention, mention.right)
+    assert mention.mention.lower() == mention.name.lower() in ("lung cancer", "cancer of lung")
+
+
+def test_pickled_shards_read_the_same(shards):
+    shards[0]
+    assert list(pickle.loads(pickle.dumps(shards))) == list(shards)
+
+
+def test_a_truncated_shard_is_named(shards):
+    file_ = shards.path / "shard-00001.arrow"
+    file_.write_bytes(file_.read_bytes()[:-20])
+    with pytest.raises(KrisselError, match="K004.*shard-00001.arrow"):
+        MentionShards(shards.path)
+
+
+def rewrite(path, file_, table):
+    """Replace a shard and sign for it, as no damage by accident would."""
+    write_shard(path / file_, table)
+    manifest = json.loads((path / "manifest.json").read_text())
+    kind, version = manifest.pop("kind"), manifest.pop("format_version")
+    manifest.pop("files")
+    write_manifest(path, kind, version, manifest)
+
+
+def test_a_shard_of_other_columns_or_length_is_named(shards):
+    rewrite(shards.path, "shard-00000.arrow", pa.table({"entity": ["D1"]}))
+    with pytest.raises(KrisselError, match="K004.*columns"):
+        list(MentionShards(shards.path))
+    rewrite(shards.path, "shard-00000.arrow", shard_schema().empty_table())
+    with pytest.raises(KrisselError, match="K004.*0 mentions instead of 50"):
+        MentionShards(shards.path)[0]
+
+
+def test_what_is_no_arrow_file_is_named(shards):
+    # Larger than what is hashed at opening, a shard may be damaged within its size.
+    (shards.path / "shard-00000.arrow").write_bytes(b"ARROW2" * 100)
+    manifest = json.loads((shards.path / "manifest.json").read_text())
+    manifest["files"]["shard-00000.arrow"] = {"bytes": 600, "sha256": ""}
+    (shards.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spacy_krissel.util.manifest.HASH_LIMIT", 10)
+        damaged = MentionShards(shards.path)
+    with pytest.raises(KrisselError, match="K004.*shard-00000.arrow"):
+        damaged[0]
+    with pytest.raises(KrisselError, match="K004.*SHA-256"):
+        MentionShards(shards.path, verify=True)
+
+
+def test_other_directories_are_refused(ontology, tmp_path):
+    with pytest.raises(KrisselError, match="K001.*krissel mine"):
+        MentionShards(tmp_path / "nowhere")
+    with pytest.raises(KrisselError, match="K002.*ontology store"):
+        MentionShards(ontology.path)
