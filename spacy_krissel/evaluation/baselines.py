@@ -1,0 +1,170 @@
+"""Lexical baselines over the ontology's names, as link records of the same mentions."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from ..ontology.names import fold_name
+from ..ontology.store import OntologyStore
+from ..views import evidence, name_view
+from .records import LinkRecord
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+# Scores closer than this are the same score: summation order differs between equal cosines in float32.
+TIE = 1e-6
+# Cells of the dense score block that is alive at a time (float32: 64 MiB), whatever the size of the ontology.
+BLOCK_CELLS = 2**24
+QUERY_BLOCK = 128
+
+
+def exact_match(records: Sequence[LinkRecord], store: OntologyStore) -> List[LinkRecord]:
+    """Link each mention to the entities that bear its folded text as a name; several are a tie, none is missing."""
+    linked = []
+    for record in records:
+        ids = store.find(record.text) if record.found else []
+        if not ids:
+            linked.append(_relink(record, [], [], ""))
+            continue
+        folded = fold_name(record.text)
+        surface = next((name for name in store.get(ids[0]).names if fold_name(name) == folded), record.text)
+        linked.append(_relink(record, ids, [1.0] * len(ids), surface))
+    return linked
+
+
+def tfidf(records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64) -> List[LinkRecord]:
+    """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
+
+    3-grams are taken inside the words of the folded name, padded with a space on each side; IDF is over distinct folded
+    names; cosine similarity. `k` distinct entities are kept, ties ordered by id. A mention that shares no 3-gram with
+    any name is missing. Time is one sparse product of mentions and names; memory is the names' 3-grams and one block.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if not records or not len(store):
+        return [_relink(record, [], [], "") for record in records]
+    names = _FoldedNames.collect(store)
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
+    name_vectors = vectorizer.fit_transform(names.folded)
+    texts = list(dict.fromkeys(fold_name(record.text) for record in records))
+    text_vectors = vectorizer.transform(texts)
+    scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
+    row_of_text = {text: i for i, text in enumerate(texts)}
+    linked = []
+    for record in records:
+        i = row_of_text[fold_name(record.text)]
+        kept = rows[i] >= 0
+        if not record.found or not kept.any():
+            linked.append(_relink(record, [], [], ""))
+            continue
+        row_of = {store.ids[row]: row for row in rows[i][kept].tolist()}
+        # Equal scores differ in their last bits: tied candidates get the top score, and then the id decides.
+        best = float(scores[i][0])
+        values = [best if best - score <= TIE else float(score) for score in scores[i][kept]]
+        ranked = sorted(zip(values, row_of), key=lambda pair: (-pair[0], pair[1]))
+        surface = _nearest_name(text_vectors[i], name_vectors, names.of_entity(row_of[ranked[0][1]]))
+        values = [value for value, _ in ranked]
+        linked.append(_relink(record, [id_ for _, id_ in ranked], values, names.original[surface]))
+    return linked
+
+
+class _FoldedNames(NamedTuple):
+    """The distinct folded names of a store, and which entity bears which.
+
+    folded: distinct folded names, sorted. original: one spelling of each, parallel to `folded`.
+    bearer, name: parallel int arrays of pairs (entity row, position in `folded`), sorted by entity row.
+    """
+
+    folded: List[str]
+    original: List[str]
+    bearer: np.ndarray
+    name: np.ndarray
+
+    @classmethod
+    def collect(cls, store: OntologyStore) -> "_FoldedNames":
+        spelling: Dict[str, str] = {}
+        pairs = []
+        for row, name, _ in store.names():
+            folded = fold_name(name)
+            spelling.setdefault(folded, name)
+            pairs.append((row, folded))
+        ordered = sorted(spelling)
+        position = {folded: i for i, folded in enumerate(ordered)}
+        table = np.unique(np.array([(row, position[folded]) for row, folded in pairs], dtype=np.int64), axis=0)
+        return cls(ordered, [spelling[folded] for folded in ordered], table[:, 0], table[:, 1])
+
+    def of_entity(self, row: int) -> np.ndarray:
+        start, end = np.searchsorted(self.bearer, [row, row + 1])
+        return self.name[start:end]
+
+
+def _nearest_entities(
+    texts: "csr_matrix", names: "csr_matrix", table: _FoldedNames, k: int
+) -> Tuple[np.ndarray, np.ndarray]:
+    """The k entities with the best name for each text: scores (n, k), 0 padded, and entity rows (n, k), -1 padded."""
+    n = texts.shape[0]
+    scores = np.zeros((n, k), dtype=np.float32)
+    rows = np.full((n, k), -1, dtype=np.int64)
+    for start, end in _entity_blocks(table.bearer, BLOCK_CELLS // QUERY_BLOCK):
+        bearers, first = np.unique(table.bearer[start:end], return_index=True)
+        block = names[table.name[start:end]].T.tocsr()
+        for low in range(0, n, QUERY_BLOCK):
+            high = min(low + QUERY_BLOCK, n)
+            similarity = (texts[low:high] @ block).toarray()
+            # An entity scores as its best name: (texts, pairs) -> (texts, entities).
+            by_entity = np.maximum.reduceat(similarity, first, axis=1)
+            found = np.where(by_entity > 0, bearers[None, :], -1)
+            pool_scores = np.concatenate([scores[low:high], by_entity], axis=1)
+            pool_rows = np.concatenate([rows[low:high], found], axis=1)
+            order = _top(pool_scores, k)
+            scores[low:high] = np.take_along_axis(pool_scores, order, axis=1)
+            rows[low:high] = np.take_along_axis(pool_rows, order, axis=1)
+    return scores, rows
+
+
+def _entity_blocks(bearer: np.ndarray, size: int) -> Iterator[Tuple[int, int]]:
+    """Ranges of about `size` pairs that keep the names of an entity together."""
+    start = 0
+    while start < len(bearer):
+        end = min(start + size, len(bearer))
+        end = int(np.searchsorted(bearer, bearer[end - 1], side="right"))
+        yield start, end
+        start = end
+
+
+def _top(scores: np.ndarray, k: int) -> np.ndarray:
+    """Columns of the k best scores of each row, best first, equal ones by column."""
+    # Only what reaches the k-th best score is sorted: a full stable sort of every row would cost most of the time.
+    if scores.shape[1] > k:
+        threshold = np.partition(scores, scores.shape[1] - k, axis=1)[:, -k]
+    else:
+        threshold = scores.min(axis=1)
+    order = np.empty((len(scores), k), dtype=np.int64)
+    for i, (row, limit) in enumerate(zip(scores, threshold)):
+        candidates = np.flatnonzero(row >= limit)
+        order[i] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
+    return order
+
+
+def _nearest_name(text: "csr_matrix", names: "csr_matrix", positions: np.ndarray) -> int:
+    similarity = (names[positions] @ text.T).toarray().ravel()
+    return int(positions[int(similarity.argmax())])
+
+
+def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], surface: str) -> LinkRecord:
+    ties = [id_ for id_, score in zip(ranked, scores) if score == scores[0]]
+    return replace(
+        record,
+        ranked=list(ranked),
+        scores=list(scores),
+        ties=ties if len(ties) > 1 else [],
+        prediction=ranked[0] if ranked else "",
+        prototype=evidence(name_view(surface)) if surface else "",
+        prototype_surface=surface,
+        prototype_kind="name" if surface else "",
+    )
+
+
+BASELINES = {"exact": exact_match, "tfidf": tfidf}

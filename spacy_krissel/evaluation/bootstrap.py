@@ -1,0 +1,47 @@
+"""Percentile bootstrap intervals of ratios, resampling documents: mentions of one document are not independent."""
+
+from typing import Optional, Sequence, Tuple
+
+import numpy as np
+
+Interval = Optional[Tuple[float, float]]
+
+
+class Bootstrap:
+    """Resamples of the documents that `docs` names, drawn once and used for every figure of a report.
+
+    docs: the document of each mention, length n; all arrays given to the methods are parallel to it.
+    Two figures computed on the same resamples are paired, so their difference has an interval of its own.
+    """
+
+    def __init__(self, docs: Sequence[str], *, resamples: int = 1000, seed: int = 0, level: float = 0.95) -> None:
+        names, self._doc_of = np.unique(np.asarray(docs, dtype=object).astype(str), return_inverse=True)
+        self._n_docs = max(len(names), 1)
+        self._tail = 100 * (1 - level) / 2
+        # (resamples, documents): how often each document was drawn.
+        rng = np.random.default_rng(seed)
+        share = np.full(self._n_docs, 1 / self._n_docs)
+        self._draws = rng.multinomial(self._n_docs, share, size=resamples).astype(np.float32)
+
+    def interval(self, numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
+        """The interval of sum(numerators) / sum(denominators), or None when no resample has a denominator."""
+        return self._percentiles(self._ratios(numerators, denominators))
+
+    def difference(self, ours: Sequence[float], theirs: Sequence[float], denominators: Sequence[float]) -> Interval:
+        """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
+        return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
+
+    def _ratios(self, numerators: Sequence[float], denominators: Sequence[float]) -> np.ndarray:
+        top = self._draws @ self._by_doc(numerators)
+        bottom = self._draws @ self._by_doc(denominators)
+        return top[bottom > 0] / bottom[bottom > 0]
+
+    def _by_doc(self, values: Sequence[float]) -> np.ndarray:
+        weights = np.asarray(values, dtype=float)
+        return np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)
+
+    def _percentiles(self, ratios: np.ndarray) -> Interval:
+        if not len(ratios):
+            return None
+        low, high = np.percentile(ratios, [self._tail, 100 - self._tail])
+        return float(low), float(high)

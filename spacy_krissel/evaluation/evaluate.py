@@ -1,0 +1,131 @@
+"""Evaluate a pipeline on a gold corpus: the plain function behind `python -m spacy krissel evaluate`."""
+
+import warnings
+from pathlib import Path
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Union
+
+from spacy.language import Language
+
+from .. import __version__
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..ontology.store import OntologyStore
+from .baselines import BASELINES
+from .gold import Source, read_gold
+from .metrics import compare as compare_systems
+from .metrics import measure, shuffled_scores, span_scores
+from .records import NIL, LinkRecord, counted, read_records
+from .report import Report
+from .run import MAX_PLACES, run_pipeline
+
+Compared = Mapping[str, Union[Sequence[LinkRecord], str, Path]]
+
+
+def evaluate(
+    nlp: Language,
+    docs: Source,
+    ontology: Union[OntologyStore, str, Path],
+    output: Union[str, Path, None] = None,
+    *,
+    name: str = "evaluation",
+    mentions: str = "gold",
+    spans_key: str = "",
+    labels: Optional[Collection[str]] = None,
+    baselines: bool = True,
+    compare: Optional[Compared] = None,
+    seen: Optional[Collection[str]] = None,
+    gold_nil: bool = False,
+    n_candidates: int = 64,
+    batch_size: Optional[int] = None,
+    disable: Sequence[str] = (),
+    timed_mentions: int = 2000,
+    resamples: int = 1000,
+    seed: int = 0,
+    command: str = "",
+) -> Report:
+    """Run `nlp` over the mentions of a gold corpus and report how well it links them.
+
+    docs: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s; only read.
+    ontology: gives primary ids, slices and baselines.
+    output: a folder for `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing.
+    mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds.
+    spans_key, labels: which gold mentions, see `read_gold`.
+    baselines: put exact match and TF-IDF over the ontology's names in the same table.
+    compare: other systems for that table by name, as records of the same mentions or the path of a `.links.jsonl`.
+    seen: ids of the entities that training showed, for the slices seen and unseen.
+    gold_nil: count gold mentions without a concept, with "NIL" as their right answer.
+    n_candidates, batch_size, disable, timed_mentions: see `run_pipeline`.
+    resamples, seed: of the bootstrap.
+    command: what was typed, to stand in the report.
+
+    Raises KrisselError K701 (no counted mention), and what `read_gold`, `run_pipeline` and `compare` raise.
+    """
+    store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
+    others = {title: _records(other) for title, other in (compare or {}).items()}
+    gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
+    run = run_pipeline(
+        nlp,
+        gold,
+        store,
+        mentions=mentions,
+        labels=labels,
+        gold_nil=gold_nil,
+        n_candidates=n_candidates,
+        batch_size=batch_size,
+        disable=disable,
+        timed_mentions=timed_mentions,
+    )
+    records = run.records
+    if not counted(records):
+        source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
+        detail = f" among the labels {sorted(labels)}" if labels else ""
+        raise KrisselError(Errors.K701.format(source=source, n_docs=len(gold), detail=detail))
+    _warn_of_unknown_ids(records, store)
+    if baselines:
+        others = {**{title: link(records, store) for title, link in BASELINES.items()}, **others}
+    settings: Dict[str, Any] = {"resamples": resamples, "seed": seed}
+    data = {
+        "name": name,
+        "version": __version__,
+        "command": command,
+        "mentions": mentions,
+        "spans_key": spans_key,
+        "labels": None if labels is None else sorted(labels),
+        "gold_nil": gold_nil,
+        **settings,
+        "n_left_out": run.n_left_out,
+        **measure(records, store, seen=seen, **settings),
+        "span": span_scores(records, **settings) if mentions == "predicted" else None,
+        "shuffled": shuffled_scores(records, store, seed=seed),
+        "mentions_per_second": run.mentions_per_second,
+        "baselines": {
+            title: {
+                **measure(other, store, seen=seen, **settings),
+                "difference": compare_systems(records, other, name=title, **settings),
+            }
+            for title, other in others.items()
+        },
+    }
+    report = Report(name, data, records)
+    report.titles = _titles(report.errors(), store)
+    if output is not None:
+        report.save(output)
+    return report
+
+
+def _records(other: Union[Sequence[LinkRecord], str, Path]) -> Sequence[LinkRecord]:
+    return read_records(other) if isinstance(other, (str, Path)) else other
+
+
+def _titles(errors: Sequence[LinkRecord], store: OntologyStore) -> Dict[str, str]:
+    ids = {id_ for record in errors for id_ in (*record.gold, *record.ties, record.prediction)}
+    return {id_: store.get(id_).name for id_ in sorted(ids) if id_ in store}
+
+
+def _warn_of_unknown_ids(records: Sequence[LinkRecord], store: OntologyStore) -> None:
+    gold = counted(records)
+    lost: List[LinkRecord] = [
+        record for record in gold if record.gold != (NIL,) and not any(id_ in store for id_ in record.gold)
+    ]
+    if lost:
+        places = ", ".join(f"{record.doc} {record.start}-{record.end} {record.gold[0]}" for record in lost[:MAX_PLACES])
+        warnings.warn(Warnings.KW702.format(n=len(lost), total=len(gold), places=places), KrisselWarning, stacklevel=3)

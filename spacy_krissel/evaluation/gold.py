@@ -1,0 +1,113 @@
+"""Gold documents: where they come from, and the copies without links that a pipeline is run on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Union
+
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+
+from ..corpora.convert import read_docs
+from ..corpora.docs import ID_KEY, SPANS_KEY
+from ..errors import Errors, KrisselError
+from ..pipeline.annotations import spans_of
+
+Source = Union[str, Path, Iterable[Doc]]
+
+
+class GoldMention(NamedTuple):
+    """A gold mention by token offsets, with its id as the corpus writes it."""
+
+    start: int
+    end: int
+    label: str
+    kb_id: str
+
+
+@dataclass
+class GoldDoc:
+    """A document and its gold mentions, which may nest and overlap. `doc` is only read."""
+
+    id: str
+    doc: Doc
+    mentions: List[GoldMention]
+
+
+def read_gold(
+    source: Source, nlp: Language, *, spans_key: str = "", labels: Optional[Collection[str]] = None
+) -> List[GoldDoc]:
+    """Gold documents from a .spacy file or a folder of them, a PubTator or BioC file, or an iterable of `Doc`s.
+
+    Mentions are those of `doc.spans[spans_key]` if a key is given, else all mentions of the corpus when the document
+    holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`.
+    labels: only mentions with one of these labels.
+
+    Raises KrisselError K001 (no such file), K702 (a damaged .spacy file) and what `read_docs` raises for the others.
+    """
+    docs = _read_files(Path(source), nlp) if isinstance(source, (str, Path)) else source
+    gold = []
+    for number, doc in enumerate(docs):
+        spans = spans_of(doc, spans_key or (SPANS_KEY if SPANS_KEY in doc.spans else ""))
+        mentions = [
+            GoldMention(span.start, span.end, span.label_, span.kb_id_)
+            for span in spans
+            if labels is None or span.label_ in labels
+        ]
+        gold.append(GoldDoc(str(doc.user_data.get(ID_KEY, number)), doc, mentions))
+    return gold
+
+
+def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
+    if not path.exists():
+        expected = "a .spacy, PubTator or BioC file"
+        make = "python -m spacy krissel convert"
+        raise KrisselError(Errors.K001.format(what="corpus", path=path, expected=expected, make=make))
+    if path.is_dir() or path.suffix == ".spacy":
+        return _read_doc_bins(path, nlp)
+    return read_docs(path, nlp)
+
+
+def _read_doc_bins(path: Path, nlp: Language) -> Iterator[Doc]:
+    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
+    if not files:
+        raise KrisselError(Errors.K702.format(path=path, problem="the folder holds no .spacy file"))
+    for file_ in files:
+        try:
+            docs = list(DocBin().from_disk(file_).get_docs(nlp.vocab))
+        except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
+            raise KrisselError(Errors.K702.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
+        yield from docs
+
+
+def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> List[Doc]:
+    """Copies of a document that hold its gold mentions, without their ids, where a linker looks for them.
+
+    With `spans_key` one copy, all mentions in that group; otherwise as many as it takes for the mentions to be
+    `doc.ents`, which may not overlap: mostly one. Nothing else of the document is copied, least of all what a pipeline
+    wrote there before.
+    """
+    layers = [gold.mentions] if spans_key else _flat_layers(gold.mentions)
+    copies = []
+    for mentions in layers:
+        words = [token.text for token in gold.doc]
+        copy = Doc(nlp.vocab, words=words, spaces=[bool(token.whitespace_) for token in gold.doc])
+        spans = [Span(copy, mention.start, mention.end, label=mention.label) for mention in mentions]
+        if spans_key:
+            copy.spans[spans_key] = spans
+        else:
+            copy.ents = spans
+        copies.append(copy)
+    return copies
+
+
+def _flat_layers(mentions: List[GoldMention]) -> List[List[GoldMention]]:
+    """The mentions in as few lists without overlap as a greedy pass finds, longest first at each place."""
+    layers: List[List[GoldMention]] = [[]]
+    for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
+        for layer in layers:
+            if not layer or layer[-1].end <= mention.start:
+                layer.append(mention)
+                break
+        else:
+            layers.append([mention])
+    return layers

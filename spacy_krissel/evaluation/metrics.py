@@ -1,0 +1,202 @@
+"""The figures of a report, from link records alone."""
+
+from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
+
+from ..errors import Errors, KrisselError
+from ..ontology.store import OntologyStore
+from .bootstrap import Bootstrap
+from .records import NIL, LinkRecord, counted, record_keys
+from .shuffle import shuffle_contexts
+from .slices import Find, cached_find, slice_mentions
+
+RECALL_AT = (1, 5, 20, 64)
+# Enough shuffles for the mean to be steady, few enough to cost nothing beside the run itself.
+N_SHUFFLES = 20
+
+
+def is_strict(record: LinkRecord) -> bool:
+    """The one predicted id is a gold id. Several ids tied at the top are wrong, and so is a missing prediction."""
+    tied = len(record.ties) > 1 and record.prediction != NIL
+    return bool(record.prediction) and not tied and record.prediction in record.gold
+
+
+def is_lenient(record: LinkRecord, find: Find) -> bool:
+    """Any entity that bears the winning prototype's surface form, or is tied at the top, is a gold entity.
+
+    This is what the SapBERT paper counts: one name that several entities share is right for each of them.
+    """
+    if record.prediction in ("", NIL):
+        return is_strict(record)
+    answers = {record.prediction, *record.ties, *find(record.prototype_surface)}
+    return not answers.isdisjoint(record.gold)
+
+
+def gold_rank(record: LinkRecord) -> Optional[int]:
+    """The place of the first gold entity among the distinct candidates, from 0; None when it is not among them."""
+    for rank, entity in enumerate(dict.fromkeys(record.ranked)):
+        if entity in record.gold:
+            return rank
+    return None
+
+
+def measure(
+    records: Sequence[LinkRecord],
+    store: OntologyStore,
+    *,
+    seen: Optional[Collection[str]] = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Dict[str, Any]:
+    """All figures of one system.
+
+    seen: ids of the entities that training showed, for the slices seen and unseen.
+    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `nil`, `intervals` and counts;
+        None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples of documents.
+    """
+    gold = counted(records)
+    find = cached_find(store)
+    bootstrap = Bootstrap([record.doc for record in gold], resamples=resamples, seed=seed)
+    one = [1.0] * len(gold)
+    strict = [float(is_strict(record)) for record in gold]
+    lenient = [float(is_lenient(record, find)) for record in gold]
+    # Recall asks for an entity, so mentions without one have no part in it.
+    linked = [float(record.gold != (NIL,)) for record in gold]
+    ranks = [gold_rank(record) for record in gold]
+    recall, recall_intervals = {}, {}
+    for k in RECALL_AT:
+        hits = [float(rank is not None and rank < k) for rank in ranks]
+        recall[str(k)] = _ratio(hits, linked)
+        recall_intervals[str(k)] = _listed(bootstrap.interval(hits, linked))
+    slices = {}
+    for name, members in slice_mentions(gold, store, find, seen=seen).items():
+        if any(members):
+            inside = [float(member) for member in members]
+            strict_inside = [value * member for value, member in zip(strict, inside)]
+            slices[name] = {
+                "n": sum(members),
+                "strict": _ratio(strict_inside, inside),
+                "lenient": _ratio([value * member for value, member in zip(lenient, inside)], inside),
+                "interval": _listed(bootstrap.interval(strict_inside, inside)),
+            }
+    return {
+        "n": len(gold),
+        "n_docs": len({record.doc for record in gold}),
+        "n_composite": sum(len(record.gold) > 1 for record in gold),
+        "n_missing": sum(not record.prediction for record in gold),
+        "n_tied": sum(len(record.ties) > 1 for record in gold),
+        "strict": _ratio(strict, one),
+        "lenient": _ratio(lenient, one),
+        "recall": recall,
+        "nil": nil_scores(gold),
+        "slices": slices,
+        "intervals": {
+            "strict": _listed(bootstrap.interval(strict, one)),
+            "lenient": _listed(bootstrap.interval(lenient, one)),
+            "recall": recall_intervals,
+        },
+    }
+
+
+def compare(
+    records: Sequence[LinkRecord],
+    others: Sequence[LinkRecord],
+    *,
+    name: str = "the other system",
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Dict[str, Any]:
+    """Strict accuracy of `records` minus that of `others` on the same mentions, with its paired 95 % interval.
+
+    RETURNS: {"strict": difference, "interval": [low, high]}.
+    Raises KrisselError K705 when `others` lacks a mention.
+    """
+    ours = counted(records)
+    by_key = dict(zip(record_keys(counted(others)), counted(others)))
+    keys = list(record_keys(ours))
+    missing = [key for key in keys if key not in by_key]
+    if missing:
+        first = "{} {}-{}".format(*missing[0][:3])
+        raise KrisselError(Errors.K705.format(name=name, n_missing=len(missing), n=len(keys), first=first))
+    mine = [float(is_strict(record)) for record in ours]
+    theirs = [float(is_strict(by_key[key])) for key in keys]
+    one = [1.0] * len(ours)
+    bootstrap = Bootstrap([record.doc for record in ours], resamples=resamples, seed=seed)
+    difference = (sum(mine) - sum(theirs)) / len(ours) if ours else None
+    return {"strict": difference, "interval": _listed(bootstrap.difference(mine, theirs, one))}
+
+
+def shuffled_scores(
+    records: Sequence[LinkRecord], store: OntologyStore, *, seed: int = 0, n_shuffles: int = N_SHUFFLES
+) -> Dict[str, Any]:
+    """Strict accuracy after contexts are exchanged among mentions of one surface form (mean of `n_shuffles` shuffles).
+
+    A system that uses context falls, on the slice `homonym`, towards `chance`: the accuracy of a guess among the
+    entities that bear the mention's text. One that does not use context stays where it was.
+    """
+    gold = counted(records)
+    find = cached_find(store)
+    bearers = [find(record.text) for record in gold]
+    inside = {
+        "ambiguous": [i for i, ids in enumerate(bearers) if len(ids) != 1],
+        "homonym": [i for i, ids in enumerate(bearers) if len(ids) > 1],
+    }
+    right = [0.0] * len(gold)
+    for n in range(n_shuffles):
+        for i, record in enumerate(shuffle_contexts(gold, seed=seed + n)):
+            right[i] += is_strict(record) / n_shuffles
+    guesses = [len(set(bearers[i]).intersection(gold[i].gold)) / len(bearers[i]) for i in inside["homonym"]]
+    return {
+        "strict": _mean(right),
+        "slices": {
+            name: {"n": len(members), "strict": _mean([right[i] for i in members])} for name, members in inside.items()
+        },
+        "chance": {"homonym": _mean(guesses)},
+    }
+
+
+def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
+    """Precision, recall and F1 of NIL among gold mentions; None throughout when no gold mention is NIL."""
+    n_gold = sum(record.gold == (NIL,) for record in records)
+    n_predicted = sum(record.prediction == NIL for record in records)
+    n_right = sum(record.gold == (NIL,) and record.prediction == NIL for record in records)
+    scores: Dict[str, Any] = {"precision": None, "recall": None, "f1": None}
+    if n_gold:
+        scores = precision_recall(n_right, n_predicted, n_gold)
+    return {**scores, "n_gold": n_gold, "n_predicted": n_predicted}
+
+
+def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: int = 0) -> Dict[str, Any]:
+    """Precision, recall and F1 of span and id together: exact offsets, strictly right id; labels are not looked at.
+
+    What is predicted are the links: NIL and missing predictions assert none. What is there to be found are the gold
+    mentions with a concept.
+    """
+    predicted = [float(record.found and record.prediction not in ("", NIL)) for record in records]
+    gold = [float(bool(record.gold) and record.gold != (NIL,)) for record in records]
+    right = [float(is_strict(record)) * p * g for record, p, g in zip(records, predicted, gold)]
+    bootstrap = Bootstrap([record.doc for record in records], resamples=resamples, seed=seed)
+    scores = precision_recall(sum(right), sum(predicted), sum(gold))
+    # F1 is a ratio too: 2 TP / (predicted + gold).
+    interval = bootstrap.interval([2 * value for value in right], [p + g for p, g in zip(predicted, gold)])
+    return {**scores, "interval": _listed(interval), "n_gold": int(sum(gold)), "n_predicted": int(sum(predicted))}
+
+
+def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> Dict[str, float]:
+    """Precision, recall and F1; 0 where there is nothing to divide by."""
+    return {
+        "precision": n_right / n_predicted if n_predicted else 0.0,
+        "recall": n_right / n_gold if n_gold else 0.0,
+        "f1": 2 * n_right / (n_predicted + n_gold) if n_predicted + n_gold else 0.0,
+    }
+
+
+def _ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Optional[float]:
+    return sum(numerators) / sum(denominators) if any(denominators) else None
+
+
+def _mean(values: Sequence[float]) -> Optional[float]:
+    return sum(values) / len(values) if values else None
+
+
+def _listed(interval: Optional[Tuple[float, float]]) -> Optional[List[float]]:
+    return None if interval is None else list(interval)

@@ -1,0 +1,112 @@
+"""One evaluated mention, the same for a pipeline and for a baseline, so that all go through the same metrics."""
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Dict, Iterable, Iterator, List, Tuple, Union
+
+from ..corpora.ids import NIL, is_nil, split_ids
+from ..errors import Errors, KrisselError
+from ..ontology.store import OntologyStore
+
+
+@dataclass(slots=True)
+class LinkRecord:
+    """A mention, its gold ids and what a system said about it.
+
+    doc, start, end: the document's id and character offsets.
+    gold: primary ids, several for a composite mention (any of them is right), `("NIL",)` for a mention without a
+        concept in the ontology, empty for a predicted mention that stands where no gold mention is.
+    ranked, scores: candidate ids, best first, and their scores.
+    ties: the ids that share the top score, empty when there is only one.
+    prediction: an id, `"NIL"`, or `""` when the system said nothing.
+    prototype, prototype_surface, prototype_kind: the winning prototype as a line for people, the surface form that it
+        bears, and what it is ("name", "mention", "gold", "reference").
+    left, right: context, for display.
+    found: the system was given or did find this mention; False counts as missing.
+    """
+
+    doc: str
+    start: int
+    end: int
+    text: str
+    label: str
+    gold: Tuple[str, ...]
+    ranked: List[str] = field(default_factory=list)
+    scores: List[float] = field(default_factory=list)
+    ties: List[str] = field(default_factory=list)
+    prediction: str = ""
+    prototype: str = ""
+    prototype_surface: str = ""
+    prototype_kind: str = ""
+    left: str = ""
+    right: str = ""
+    found: bool = True
+
+
+def split_gold(kb_id: str, store: OntologyStore, *, gold_nil: bool = False) -> Tuple[str, ...]:
+    """The primary ids that a gold annotation stands for; empty when the mention is not to be counted.
+
+    Composite ids are joined with `|` or `+`. `-1`, `-` and `NIL` mean that there is no concept: such a mention is left
+    out, or is `("NIL",)` with `gold_nil`. An id that the ontology does not hold stays as it is.
+    """
+    kb_id = kb_id.strip()
+    if is_nil(kb_id):
+        return (NIL,) if gold_nil else ()
+    if kb_id and (whole := primary_id(kb_id, store)) in store:
+        return (whole,)
+    return tuple(dict.fromkeys(primary_id(part, store) for part in split_ids(kb_id)))
+
+
+def primary_id(kb_id: str, store: OntologyStore) -> str:
+    """`kb_id` as the ontology writes it: alternative ids become primary, and a prefix it does not use is dropped."""
+    if (primary := store.resolve(kb_id)) is not None:
+        return primary
+    _, colon, local = kb_id.partition(":")
+    if colon and local and (primary := store.resolve(local)) is not None:
+        return primary
+    return kb_id
+
+
+def counted(records: Iterable[LinkRecord]) -> List[LinkRecord]:
+    """The records of gold mentions, without predicted mentions that stand where no gold mention is."""
+    return [record for record in records if record.gold]
+
+
+def record_keys(records: Iterable[LinkRecord]) -> Iterator[Tuple[str, int, int, int]]:
+    """Document, offsets and occurrence of each record: what the same mention has in common in two lists."""
+    seen: Dict[Tuple[str, int, int], int] = {}
+    for record in records:
+        place = (record.doc, record.start, record.end)
+        seen[place] = seen.get(place, -1) + 1
+        yield (*place, seen[place])
+
+
+def write_records(records: Iterable[LinkRecord], path: Union[str, Path]) -> None:
+    """Write records as JSON lines, to compare a later system with this one."""
+    with Path(path).open("w", encoding="utf8") as file_:
+        for record in records:
+            file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
+
+
+def read_records(path: Union[str, Path]) -> List[LinkRecord]:
+    """Read what `write_records` wrote.
+
+    Raises KrisselError K001 (no such file) and K704 (a line is not a record; names file and line).
+    """
+    path = Path(path)
+    if not path.is_file():
+        wanted = {"what": "link records", "expected": "a .links.jsonl file", "make": "python -m spacy krissel evaluate"}
+        raise KrisselError(Errors.K001.format(path=path, **wanted))
+    names = {field_.name for field_ in fields(LinkRecord)}
+    records = []
+    with path.open(encoding="utf8", errors="replace") as file_:
+        for number, line in enumerate(file_, start=1):
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                raise KrisselError(Errors.K704.format(path=path, line=number, problem=error)) from None
+            if not isinstance(values, dict) or set(values) != names or not isinstance(values["gold"], list):
+                raise KrisselError(Errors.K704.format(path=path, line=number, problem="its fields are others"))
+            records.append(LinkRecord(**{**values, "gold": tuple(values["gold"])}))
+    return records

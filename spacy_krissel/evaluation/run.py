@@ -1,0 +1,215 @@
+"""Run a pipeline over gold documents and read what it said about each mention."""
+
+import time
+import warnings
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..ontology.store import OntologyStore
+from ..pipeline.annotations import spans_of
+from ..views import mention_view
+from .gold import GoldDoc, without_links
+from .records import LinkRecord, primary_id, split_gold
+
+# Characters of context that an error in the report is shown with.
+SHOWN_CONTEXT = 90
+MAX_PLACES = 3
+
+
+@dataclass
+class Run:
+    """The records of one pass, the number of gold mentions that are not counted, and the speed."""
+
+    records: List[LinkRecord]
+    n_left_out: int
+    mentions_per_second: float
+
+
+def run_pipeline(
+    nlp: Language,
+    gold: Sequence[GoldDoc],
+    store: OntologyStore,
+    *,
+    mentions: str = "gold",
+    labels: Optional[Collection[str]] = None,
+    gold_nil: bool = False,
+    n_candidates: int = 64,
+    batch_size: Optional[int] = None,
+    disable: Sequence[str] = (),
+    timed_mentions: int = 2000,
+) -> Run:
+    """Link the mentions of `gold` with `nlp`.
+
+    mentions: "gold" gives the pipeline the gold mentions without their ids, and switches off the components that would
+        set others; "predicted" gives it the text alone. Predicted mentions are kept if their label is in `labels`
+        (whatever its case), and those at the place of a gold mention without a concept are not counted.
+    A linker with a setting `spans_key` is given, and asked for, the spans of that group instead of `doc.ents`.
+    n_candidates: how many candidates the linkers keep meanwhile, so that recall can be told; their own setting returns
+        afterwards.
+    timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents that
+        hold this many mentions.
+
+    Raises KrisselError K006 (an unknown kind of mentions) and K703 (nothing in the pipeline links).
+    """
+    if mentions not in ("gold", "predicted"):
+        raise KrisselError(Errors.K006.format(setting="mentions", found=mentions, expected="'gold' or 'predicted'"))
+    linkers = [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
+    if not linkers:
+        raise KrisselError(Errors.K703.format(pipes=", ".join(nlp.pipe_names) or "none"))
+    spans_key = next((cfg["spans_key"] for cfg in _settings(nlp, linkers) if cfg.get("spans_key")), "")
+    off = [name for name in disable if name in nlp.pipe_names]
+    if mentions == "gold":
+        off += [name for name in _mention_setters(nlp) if name not in linkers and name not in off]
+    with nlp.select_pipes(disable=off):
+        with _many_candidates(nlp, linkers, n_candidates):
+            records, n_left_out = (_link_gold if mentions == "gold" else _link_predicted)(
+                nlp, gold, store, spans_key, labels, gold_nil, batch_size
+            )
+        speed = _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions)
+    return Run(records, n_left_out, speed)
+
+
+def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tuple[List[LinkRecord], int]:
+    copies = [(item, copy) for item in gold for copy in without_links(item, nlp, spans_key)]
+    linked: Dict[int, List[Doc]] = defaultdict(list)
+    docs = nlp.pipe((copy for _, copy in copies), batch_size=batch_size)
+    for (item, _), doc in zip(copies, docs):
+        linked[id(item)].append(doc)
+    records, n_left_out, lost = [], 0, []
+    for item in gold:
+        found: Dict[Tuple[int, int, str], List[Span]] = defaultdict(list)
+        for doc in linked[id(item)]:
+            for span in spans_of(doc, spans_key):
+                found[span.start_char, span.end_char, span.label_].append(span)
+        for mention in item.mentions:
+            ids = split_gold(mention.kb_id, store, gold_nil=gold_nil)
+            if not ids:
+                n_left_out += 1
+                continue
+            span = item.doc[mention.start : mention.end]
+            there = found[span.start_char, span.end_char, mention.label]
+            records.append(_record(item, span, mention.label, ids, there.pop(0) if there else None, store))
+            if not records[-1].found:
+                lost.append(records[-1])
+    if lost:
+        places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_PLACES])
+        message = Warnings.KW701.format(n=len(lost), total=len(records), places=places)
+        warnings.warn(message, KrisselWarning, stacklevel=2)
+    return records, n_left_out
+
+
+def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tuple[List[LinkRecord], int]:
+    wanted = None if labels is None else {label.casefold() for label in labels}
+    docs = nlp.pipe((nlp.make_doc(item.doc.text) for item in gold), batch_size=batch_size)
+    records, n_left_out = [], 0
+    for item, doc in zip(gold, docs):
+        found: Dict[Tuple[int, int], List[Span]] = defaultdict(list)
+        for span in spans_of(doc, spans_key):
+            if wanted is None or span.label_.casefold() in wanted:
+                found[span.start_char, span.end_char].append(span)
+        for mention in item.mentions:
+            span = item.doc[mention.start : mention.end]
+            there = found[span.start_char, span.end_char]
+            ids = split_gold(mention.kb_id, store, gold_nil=gold_nil)
+            predicted = next((other for other in there if primary_id(other.kb_id_, store) in ids), None)
+            if predicted is None and there:
+                predicted = there[0]
+            if predicted is not None:
+                there.remove(predicted)
+            if ids:
+                records.append(_record(item, span, mention.label, ids, predicted, store))
+            else:
+                n_left_out += 1
+        for spans in found.values():
+            records.extend(_record(item, span, span.label_, (), span, store) for span in spans)
+    return records, n_left_out
+
+
+def _record(
+    item: GoldDoc, place: Span, label: str, gold: Tuple[str, ...], linked: Optional[Span], store: OntologyStore
+) -> LinkRecord:
+    """What the system said in `linked`, as the record of the gold (or, without gold, predicted) mention at `place`."""
+    view = mention_view(place.doc.text, place.start_char, place.end_char, SHOWN_CONTEXT)
+    record = LinkRecord(
+        doc=item.id,
+        start=place.start_char,
+        end=place.end_char,
+        text=place.text,
+        label=label,
+        gold=gold,
+        left=view.left,
+        right=view.right,
+        found=linked is not None,
+    )
+    if linked is None:
+        return record
+    record.prediction = primary_id(linked.kb_id_, store) if linked.kb_id_ else ""
+    candidates = (linked._.krissel_candidates or []) if Span.has_extension("krissel_candidates") else []
+    if not candidates:
+        # A linker that keeps no candidates, or one that had none for this mention.
+        record.ranked = [record.prediction] if record.prediction in store else []
+        return record
+    record.ranked = [primary_id(candidate["id"], store) for candidate in candidates]
+    record.scores = [float(candidate["score"]) for candidate in candidates]
+    if Span.has_extension("krissel_ties"):
+        record.ties = [primary_id(entity, store) for entity in linked._.krissel_ties or ()]
+    # The prototype that won is that of the predicted entity; with NIL, that of the best one that was not good enough.
+    winner = record.ranked.index(record.prediction) if record.prediction in record.ranked else 0
+    record.prototype = candidates[winner]["evidence"]
+    record.prototype_kind = candidates[winner]["kind"]
+    record.prototype_surface = prototype_surface(candidates[winner])
+    return record
+
+
+def prototype_surface(candidate: Dict[str, Any]) -> str:
+    """The surface form that a prototype bears: what its evidence marks; a reference bears its entity's name."""
+    if candidate["kind"] == "reference":
+        return candidate["name"]
+    _, opened, rest = candidate["evidence"].partition("⟦")
+    surface, closed, _ = rest.partition("⟧")
+    return surface if opened and closed else candidate["name"]
+
+
+def _mention_setters(nlp: Language) -> List[str]:
+    names = []
+    for name in nlp.pipe_names:
+        assigns = nlp.get_pipe_meta(name).assigns
+        if "doc.ents" in assigns or "doc.spans" in assigns:
+            names.append(name)
+    return names
+
+
+def _settings(nlp: Language, names: Sequence[str]) -> List[Dict[str, Any]]:
+    settings = (getattr(nlp.get_pipe(name), "cfg", None) for name in names)
+    return [cfg for cfg in settings if isinstance(cfg, dict)]
+
+
+@contextmanager
+def _many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
+    before = [(cfg, cfg["n_candidates"]) for cfg in _settings(nlp, linkers) if "n_candidates" in cfg]
+    try:
+        for cfg, value in before:
+            cfg["n_candidates"] = max(value, n_candidates)
+        yield
+    finally:
+        for cfg, value in before:
+            cfg["n_candidates"] = value
+
+
+def _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions) -> float:
+    docs: List[Doc] = []
+    n_gold = 0
+    for item in gold:
+        if n_gold >= timed_mentions:
+            break
+        n_gold += len(item.mentions)
+        docs.extend(without_links(item, nlp, spans_key) if mentions == "gold" else [nlp.make_doc(item.doc.text)])
+    start = time.perf_counter()
+    n_linked = sum(len(spans_of(doc, spans_key)) for doc in nlp.pipe(docs, batch_size=batch_size))
+    return n_linked / (time.perf_counter() - start)

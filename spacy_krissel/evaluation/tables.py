@@ -1,0 +1,96 @@
+"""A report's figures as rows of text, for Markdown, the terminal and the page."""
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from .metrics import RECALL_AT
+
+# All slices are in the JSON; people are shown those with enough mentions to say something.
+MIN_SHOWN = 10
+MAX_SHOWN_TYPES = 20
+KINDS = {"gold": "gold mentions", "predicted": "predicted mentions, so that one that was not found is wrong"}
+
+Row = Tuple[str, ...]
+
+
+def system_rows(data: Dict[str, Any]) -> List[Row]:
+    """A header, and a row for the pipeline and each baseline with the pipeline's lead over it."""
+    recall = [f"R@{k}" for k in RECALL_AT]
+    header = ("system", "strict", "95 %", "lenient", *recall, "ambiguous", "homonym", "lead")
+    rows = [header, _system_row("pipeline", data, None)]
+    for name, figures in data["baselines"].items():
+        rows.append(_system_row(name, figures, figures["difference"]))
+    return rows
+
+
+def slice_rows(data: Dict[str, Any]) -> List[Row]:
+    """A header, and a row for each slice with enough mentions."""
+    shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
+    types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
+    rows: List[Row] = [("slice", "n", "strict", "95 %", "lenient")]
+    for name in [name for name in shown if name not in types] + types[:MAX_SHOWN_TYPES]:
+        n, strict, lenient = (shown[name][key] for key in ("n", "strict", "lenient"))
+        rows.append((name, f"{n:,}", percent(strict), bounds(shown[name]["interval"]), percent(lenient)))
+    return rows
+
+
+def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
+    """Everything else that is worth a line: name and value."""
+    n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
+    facts = [
+        ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
+        ("kind", KINDS[data["mentions"]]),
+        ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
+        ("speed", f"{data['mentions_per_second']:,.0f} mentions a second"),
+    ]
+    nil = data["nil"]
+    if nil["n_gold"] or nil["n_predicted"]:
+        figures = f"{precision_recall_line(nil)}; " if nil["n_gold"] else ""
+        facts.append(("NIL", f"{figures}{nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"))
+    if data["span"]:
+        interval = bounds(data["span"]["interval"])
+        facts.append(("span and id", f"{precision_recall_line(data['span'])} (95 %: {interval})"))
+    shuffled = data["shuffled"]
+    if shuffled["slices"]["homonym"]["n"]:
+        homonym, chance = shuffled["slices"]["homonym"]["strict"], shuffled["chance"]["homonym"]
+        facts.append(("contexts shuffled", f"homonyms {percent(homonym)}, where chance is {percent(chance)}"))
+    return facts
+
+
+def percent(value: Optional[float]) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def bounds(interval: Optional[Sequence[float]]) -> str:
+    return "–" if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
+
+
+def precision_recall_line(scores: Dict[str, Any]) -> str:
+    precision, recall, f1 = (percent(scores[key]) for key in ("precision", "recall", "f1"))
+    return f"precision {precision}, recall {recall}, F1 {f1}"
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    rule = "| --- |" + " ---: |" * (len(rows[0]) - 1)
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _system_row(name: str, figures: Dict[str, Any], difference: Optional[Dict[str, Any]]) -> Row:
+    slices = [figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")]
+    return (
+        name,
+        percent(figures["strict"]),
+        bounds(figures["intervals"]["strict"]),
+        percent(figures["lenient"]),
+        *(percent(figures["recall"][str(k)]) for k in RECALL_AT),
+        *(percent(value) for value in slices),
+        _lead(difference),
+    )
+
+
+def _lead(difference: Optional[Dict[str, Any]]) -> str:
+    """The pipeline's strict accuracy minus a baseline's, in points, with its paired interval."""
+    if difference is None or difference["strict"] is None:
+        return ""
+    low, high = difference["interval"]
+    return f"{100 * difference['strict']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"

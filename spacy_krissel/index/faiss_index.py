@@ -1,0 +1,279 @@
+"""FAISS: flat, HNSW and IVF indexes on the CPU, flat and IVF on CUDA devices; always saved in their CPU form."""
+
+import functools
+import math
+from pathlib import Path
+from typing import Any, Callable, Dict, Optional, Tuple
+
+import numpy as np
+
+from ..errors import Errors, KrisselError
+from . import fork
+from .checks import check_device, check_mask, check_queries, check_vectors
+from .exact import BLOCK_ROWS, search_blocks
+from .protocol import Mask, Rows, Scores, Vectors
+
+FILE = "index.faiss"
+# Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors.
+DEFAULTS: Dict[str, Dict[str, int]] = {
+    "flat": {},
+    "hnsw": {"m": 32, "ef_construction": 80, "ef_search": 64},
+    "ivf": {"nlist": 0, "nprobe": 16},
+}
+SEARCH_SETTINGS = ("ef_search", "nprobe")
+# Vectors added at a time, so that float16 or mapped ones are never all copied at once.
+ADD_ROWS = 65_536
+# The most results that the GPU's selection kernels give.
+GPU_MAX_K = 2048
+# k-means asks for at least 39 vectors a list and uses at most 256.
+MIN_TRAIN, MAX_TRAIN = 39, 256
+# With no more allowed vectors than this (or than a twentieth), comparing them all is quicker and surer than a graph.
+FEW_ALLOWED = 20_000
+
+
+def make_faiss_index(
+    type: str = "hnsw",
+    device: str = "cpu",
+    float16: bool = False,
+    m: Optional[int] = None,
+    ef_construction: Optional[int] = None,
+    ef_search: Optional[int] = None,
+    nlist: Optional[int] = None,
+    nprobe: Optional[int] = None,
+) -> Callable[[], "FaissIndex"]:
+    """Registered as `spacy-krissel.FaissIndex.v1`; needs the extra `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
+
+    type: "flat" (exact), "hnsw" (a graph; quickest on a CPU) or "ivf" (lists around centroids).
+    device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU alone.
+    float16: hold the vectors in half the space.
+    m, ef_construction, ef_search: HNSW's links a vector, and the width of its search when building and searching.
+    nlist, nprobe: IVF's number of lists (0: chosen by the number of vectors) and how many of them a search reads.
+    """
+    settings = {
+        "m": m,
+        "ef_construction": ef_construction,
+        "ef_search": ef_search,
+        "nlist": nlist,
+        "nprobe": nprobe,
+    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    return functools.partial(FaissIndex, type=type, device=device, float16=float16, **given)
+
+
+class FaissIndex:
+    """An index of the FAISS library, memory-mapped when loaded where the library can."""
+
+    kind = "faiss"
+    owns_vectors = True
+
+    def __init__(self, type: str = "hnsw", device: str = "cpu", float16: bool = False, **settings: int) -> None:
+        if type not in DEFAULTS:
+            raise KrisselError(Errors.K006.format(setting="type", found=type, expected="'flat', 'hnsw' or 'ivf'"))
+        for name, value in settings.items():
+            if name not in DEFAULTS[type]:
+                known = ", ".join(DEFAULTS[type]) or "none"
+                expected = f"nothing: it is no setting of a {type!r} index (those are: {known})"
+                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
+            least = 0 if name == "nlist" else 1
+            if not isinstance(value, int) or value < least:
+                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=f"an integer from {least}"))
+        if type == "hnsw" and device != "cpu":
+            expected = "'cpu' with type 'hnsw'; for a CUDA device choose type 'flat' or 'ivf'"
+            raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
+        self.type = type
+        self.device = check_device(device, all_cards=True)
+        self.float16 = float16
+        self._own = {**DEFAULTS[type], **settings}
+        self._index: Any = None
+        self._mapped = False
+        self._gpu_index: Any = None
+        self._resources: Any = None
+
+    @property
+    def settings(self) -> Dict[str, Any]:
+        return {"type": self.type, "float16": self.float16, **self._own}
+
+    def reads(self, settings: Dict[str, Any]) -> bool:
+        def build(all_settings: Dict[str, Any]) -> Dict[str, Any]:
+            return {name: value for name, value in all_settings.items() if name not in SEARCH_SETTINGS}
+
+        return build(settings) == build(self.settings)
+
+    def __len__(self) -> int:
+        return self._index.ntotal if self._index is not None else 0
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = {**self.__dict__, "_gpu_index": None, "_resources": None, "_mapped": False}
+        if self._index is not None:
+            state["_index"] = _faiss().serialize_index(self._index)
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._index is not None:
+            self._index = _faiss().deserialize_index(self._index)
+
+    def build(self, vectors: Vectors) -> None:
+        faiss = _faiss()
+        vectors = check_vectors(vectors, None, "vectors")
+        if not len(vectors):
+            raise KrisselError(Errors.K508)
+        index = faiss.index_factory(vectors.shape[1], self._factory_string(len(vectors)), faiss.METRIC_INNER_PRODUCT)
+        if self.type == "hnsw":
+            index.hnsw.efConstruction = self._own["ef_construction"]
+        if self.type == "ivf" and self.device != "cpu":
+            # Held by name as well, since FAISS holds a bare pointer.
+            clustering_index = self._clone_to_gpu(faiss.IndexFlatIP(vectors.shape[1]))
+            index.clustering_index = clustering_index
+        index.train(_training_sample(vectors, MAX_TRAIN * getattr(index, "nlist", 1)))
+        if self.type == "ivf":
+            index.clustering_index = None
+        self._take(index, mapped=False)
+        self._extend(vectors)
+
+    def add(self, vectors: Vectors) -> None:
+        if self._index is None:
+            self.build(vectors)
+            return
+        vectors = check_vectors(vectors, self._index.d, "vectors")
+        if self._mapped:
+            # A mapped index cannot grow (FAISS ends the process), so it is copied into memory first.
+            faiss = _faiss()
+            self._take(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
+        self._extend(vectors)
+
+    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+        faiss = _faiss()
+        if self._index is None:
+            raise KrisselError(Errors.K508)
+        queries = check_queries(queries, self._index.d)
+        if not len(queries) or not k:
+            return np.zeros((len(queries), k), dtype=np.float32), np.zeros((len(queries), k), dtype=np.int64)
+        if allowed is not None:
+            return self._search_allowed(faiss, queries, k, check_mask(allowed, len(self), "vector"))
+        index = self._gpu_form() if self._runs_on_gpu(k) else self._index
+        return _padded(*index.search(queries, k))
+
+    def to_disk(self, directory: Path) -> None:
+        if self._index is None:
+            raise KrisselError(Errors.K508)
+        _faiss().write_index(self._index, str(directory / FILE))
+
+    def from_disk(self, directory: Path, vectors: Vectors) -> None:
+        faiss = _faiss()
+        # Older versions map IVF lists alone, and then save them as a reference to the file: those are read whole.
+        mapping = getattr(faiss, "IO_FLAG_MMAP_IFC", 0)
+        rows, width = vectors.shape
+        try:
+            index = faiss.read_index(str(directory / FILE), mapping)
+        except RuntimeError as error:
+            raise KrisselError(Errors.K506.format(path=directory, problem=error, rows=rows, width=width)) from None
+        if index.ntotal != rows or index.d != width:
+            problem = f"it holds {index.ntotal} vectors of width {index.d}"
+            raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
+        self._take(index, mapped=bool(mapping))
+
+    def _factory_string(self, n: int) -> str:
+        storage = "SQfp16" if self.float16 else "Flat"
+        if self.type == "hnsw":
+            return f"HNSW{self._own['m']}_{storage}"
+        if self.type == "ivf":
+            nlist = self._own["nlist"] or 4 * math.isqrt(n)
+            return f"IVF{max(1, min(nlist, n // MIN_TRAIN))},{storage}"
+        return storage
+
+    def _take(self, index: Any, mapped: bool) -> None:
+        fork.guard_forks()
+        if self.type == "hnsw":
+            index.hnsw.efSearch = self._own["ef_search"]
+        if self.type == "ivf":
+            index.nprobe = self._own["nprobe"]
+        self._index = index
+        self._mapped = mapped
+        self._gpu_index = None
+
+    def _extend(self, vectors: Vectors) -> None:
+        for start in range(0, len(vectors), ADD_ROWS):
+            self._index.add(np.ascontiguousarray(vectors[start : start + ADD_ROWS], dtype=np.float32))
+        self._gpu_index = None
+
+    def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> Tuple[Scores, Rows]:
+        """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""
+        rows = np.flatnonzero(allowed)
+        few = len(rows) <= FEW_ALLOWED or len(rows) * 20 <= len(allowed)
+        if few and self.type != "ivf":
+            blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
+            return search_blocks(((block, self._index.reconstruct_batch(block)) for block in blocks), queries, k)
+        selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+        # Of what the search visits, only this part counts, so it must visit as much more.
+        wider = len(allowed) / max(1, len(rows))
+        if self.type == "hnsw":
+            ef_search = math.ceil(max(self._own["ef_search"], k) * wider)
+            parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=min(ef_search, len(self)))
+        elif self.type == "ivf":
+            nlist = self._index.nlist
+            nprobe = nlist if few else min(nlist, math.ceil(self._own["nprobe"] * wider))
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=nprobe)
+        else:
+            parameters = faiss.SearchParameters(sel=selector)
+        return _padded(*self._index.search(queries, k, params=parameters))
+
+    def _runs_on_gpu(self, k: int) -> bool:
+        return self.device != "cpu" and k <= GPU_MAX_K and not fork.cuda_lost()
+
+    def _gpu_form(self) -> Any:
+        if self._gpu_index is None:
+            index = self._index
+            if self.type == "flat" and self.float16:
+                # Only plain flat indexes can be sharded; they are cut to float16 on the way.
+                faiss = _faiss()
+                index = faiss.IndexFlatIP(self._index.d)
+                for start in range(0, len(self), ADD_ROWS):
+                    index.add(self._index.reconstruct_n(start, min(ADD_ROWS, len(self) - start)))
+            self._gpu_index = self._clone_to_gpu(index)
+        return self._gpu_index
+
+    def _clone_to_gpu(self, index: Any) -> Any:
+        faiss = _faiss()
+        problem = ""
+        if not hasattr(faiss, "StandardGpuResources"):
+            problem = "the installed FAISS is built for the CPU"
+        elif not faiss.get_num_gpus():
+            problem = "FAISS finds no CUDA device"
+        if problem:
+            raise KrisselError(
+                Errors.K502.format(device=self.device, problem=problem, library="pip install 'spacy-krissel[gpu]'")
+            )
+        fork.note_cuda()
+        if self.device == "cuda:all":
+            options = faiss.GpuMultipleClonerOptions()
+            options.shard = True
+            options.useFloat16 = self.float16
+            return faiss.index_cpu_to_all_gpus(index, co=options)
+        options = faiss.GpuClonerOptions()
+        options.useFloat16 = self.float16
+        # The clone lives on these resources: they are kept as long as it.
+        self._resources = self._resources or faiss.StandardGpuResources()
+        number = int(self.device.partition(":")[2] or 0)
+        return faiss.index_cpu_to_gpu(self._resources, number, index, options)
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError:
+        raise KrisselError(Errors.K501.format(kind=FaissIndex.kind)) from None
+    return faiss
+
+
+def _training_sample(vectors: Vectors, most: int) -> Vectors:
+    if len(vectors) > most:
+        chosen = np.random.default_rng(0).choice(len(vectors), most, replace=False)
+        vectors = vectors[np.sort(chosen)]
+    return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def _padded(scores: Scores, rows: Rows) -> Tuple[Scores, Rows]:
+    # FAISS fills up with the lowest float.
+    scores[rows < 0] = -np.inf
+    return scores, rows

@@ -1,0 +1,23 @@
+"""The kinds of index this package can load, by the name a saved index carries."""
+
+from typing import Any, Dict
+
+from ..errors import Errors, KrisselError
+from .exact import ExactIndex
+from .faiss_index import FaissIndex
+from .protocol import VectorIndex
+
+KINDS = {ExactIndex.kind: ExactIndex, FaissIndex.kind: FaissIndex}
+
+
+def make_index(kind: str, settings: Dict[str, Any]) -> VectorIndex:
+    """An empty index of the `kind` and `settings` found in a manifest.
+
+    Raises KrisselError K507 for a kind that is not ours, K006 for a setting that is not its own.
+    """
+    if kind not in KINDS:
+        raise KrisselError(Errors.K507.format(kind=kind, known=", ".join(KINDS)))
+    try:
+        return KINDS[kind](**settings)
+    except TypeError as error:
+        raise KrisselError(Errors.K006.format(setting=f"{kind} index", found=settings, expected=str(error))) from None

@@ -1,0 +1,51 @@
+"""What the knowledge base asks of a vector index."""
+
+from pathlib import Path
+from typing import Any, Dict, Optional, Protocol, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# A matrix of row vectors, (n, d): float32, or float16 where only storage is meant.
+Vectors = NDArray[Any]
+# Inner products, best first: (q, k) float32, padded with -inf.
+Scores = NDArray[np.float32]
+# Row numbers of the vectors that scored so, in order of addition: (q, k) int64, padded with -1.
+Rows = NDArray[np.int64]
+# Which rows may be found: (n,) bool.
+Mask = NDArray[np.bool_]
+
+
+class VectorIndex(Protocol):
+    """Rows of vectors, searched by inner product. Knows no entities.
+
+    kind: the name by which a saved index finds its class (`index.kinds`).
+    owns_vectors: whether it holds its own copy of the vectors, so that `add` spares it work that `build` repeats.
+    """
+
+    kind: str
+    owns_vectors: bool
+
+    @property
+    def settings(self) -> Dict[str, Any]:
+        """What is saved and made again on load; where it runs is no part of it. JSON values only."""
+
+    def reads(self, settings: Dict[str, Any]) -> bool:
+        """Whether `from_disk` takes what an index of this kind with `settings` wrote."""
+
+    def __len__(self) -> int: ...
+
+    def build(self, vectors: Vectors) -> None:
+        """Index the rows of `vectors` (n, d) in place of whatever it held."""
+
+    def add(self, vectors: Vectors) -> None:
+        """Index further rows (m, d); their numbers follow the present ones."""
+
+    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+        """The `k` rows with the highest inner product for each of the queries (q, d), among the allowed ones."""
+
+    def to_disk(self, directory: Path) -> None:
+        """Write its files into the existing `directory`. An index that lives off the vectors alone writes none."""
+
+    def from_disk(self, directory: Path, vectors: Vectors) -> None:
+        """Read what `to_disk` wrote; `vectors` (n, d), perhaps memory-mapped, are those it was built from."""

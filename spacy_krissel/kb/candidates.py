@@ -1,0 +1,64 @@
+"""Search results in the words of others: plain dicts for `span._`, and spaCy's own `Candidate`."""
+
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+import numpy as np
+from spacy.kb import Candidate
+from spacy.tokens import Span
+
+from ..views import evidence
+from .ranking import SearchResult
+
+if TYPE_CHECKING:
+    from .prototype_kb import PrototypeKB
+
+
+def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
+    """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
+    and "evidence", its text as one line."""
+    entities, scores = result.entities[:, :k], result.scores[:, :k]
+    found = entities >= 0
+    # Queries of one batch often share entities and prototypes: each is read once.
+    rows, entity_places = np.unique(entities[found], return_inverse=True)
+    names = list(zip(kb.entity_ids.take(rows), kb.entity_names.take(rows)))
+    rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
+    texts = [(prototype.kind, evidence(prototype.view)) for prototype in kb.prototypes_at(rows)]
+    candidates = [
+        {"id": id_, "name": name, "score": score, "kind": kind, "evidence": text}
+        for (id_, name), score, (kind, text) in zip(
+            map(names.__getitem__, entity_places.tolist()),
+            scores[found].tolist(),
+            map(texts.__getitem__, prototype_places.tolist()),
+        )
+    ]
+    ends = np.cumsum(found.sum(axis=1)).tolist()
+    return [candidates[start:end] for start, end in zip([0, *ends], ends)]
+
+
+def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: SearchResult) -> List[List[Candidate]]:
+    """spaCy's candidates of each mention, best first.
+
+    The one place that knows the class: its prior probability is the softmax of the scores (it has no place for a
+    score), its frequency the number of the entity's prototypes, its alias the mention's text.
+    """
+    strings = kb.vocab.strings
+    candidates = []
+    for mention, entities, scores in zip(mentions, result.entities, result.scores):
+        found = entities[entities >= 0]
+        exponentials = np.exp(scores[: len(found)] - scores[:1])
+        ids = kb.entity_ids.take(found)
+        alias = strings.add(mention.text)
+        candidates.append(
+            [
+                Candidate(
+                    kb,
+                    strings.add(id_, allow_transient=False),
+                    len(kb.prototype_rows(id_)),
+                    vector,
+                    alias,
+                    float(prior),
+                )
+                for id_, vector, prior in zip(ids, kb.get_vectors(ids), exponentials / exponentials.sum())
+            ]
+        )
+    return candidates

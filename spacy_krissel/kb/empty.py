@@ -1,0 +1,18 @@
+"""Knowledge bases that are filled later: by a linker's `initialize`, or from disk."""
+
+import functools
+from typing import Callable, Optional
+
+from spacy.vocab import Vocab
+
+from .prototype_kb import MakeIndex, PrototypeKB
+
+
+def empty_kb(
+    index: Optional[MakeIndex] = None, normalize: bool = False, dtype: str = "float32", n_candidates: int = 16
+) -> Callable[[Vocab, int], PrototypeKB]:
+    """Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` of a vocabulary and a width of vectors.
+
+    index, normalize, dtype, n_candidates: as in `PrototypeKB`.
+    """
+    return functools.partial(PrototypeKB, index=index, normalize=normalize, dtype=dtype, n_candidates=n_candidates)

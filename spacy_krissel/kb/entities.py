@@ -1,0 +1,154 @@
+"""The entities of a knowledge base, columnar and memory-mapped."""
+
+import bisect
+from pathlib import Path
+from typing import Any, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import Errors, KrisselError
+from ..index.protocol import Mask, Rows
+from .arrow_file import read_table, write_table
+
+FILE = "entities.arrow"
+SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string()), ("types", pa.list_(pa.string()))])
+# From so many ids on, one hash table over all entities beats a search for each.
+MANY_IDS = 1000
+
+
+class EntityLike(Protocol):
+    """What is taken from an entity; `ontology.entity.Entity` has it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def types(self) -> Sequence[str]: ...
+
+
+class StringColumn(Sequence[str]):
+    """A column of strings that is read where it is asked."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+
+    @overload
+    def __getitem__(self, row: slice) -> Sequence[str]: ...
+
+    def __getitem__(self, row: Union[int, slice]) -> Union[str, Sequence[str]]:
+        if isinstance(row, slice):
+            return [self[i] for i in range(*row.indices(len(self)))]
+        return self._column[int(row)].as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        for chunk in self._column.chunks:
+            yield from chunk.to_pylist()
+
+    def take(self, rows: Any) -> Sequence[str]:
+        """The strings at `rows`, an array of any shape, flattened."""
+        return self._column.take(pa.array(np.ravel(rows))).to_pylist()
+
+
+class EntityTable:
+    """Entities in the order of their ids, so that a lower row is also the lower id."""
+
+    def __init__(self, table: Optional[pa.Table] = None) -> None:
+        self._table = SCHEMA.empty_table() if table is None else table
+        self.ids = StringColumn(self._table.column("id"))
+        self.names = StringColumn(self._table.column("name"))
+
+    @classmethod
+    def from_entities(cls, entities: Iterable[EntityLike]) -> "EntityTable":
+        """Raises KrisselError K513 (an id twice), K514 (an empty id)."""
+        ids: List[str] = []
+        names: List[str] = []
+        types: List[List[str]] = []
+        for number, entity in enumerate(entities):
+            if not entity.id:
+                raise KrisselError(Errors.K514.format(first=number, name=entity.name))
+            ids.append(entity.id)
+            names.append(entity.name)
+            types.append(list(entity.types))
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        repeated = [ids[b] for a, b in zip(order, order[1:]) if ids[a] == ids[b]]
+        if repeated:
+            raise KrisselError(Errors.K513.format(count=len(set(repeated)), entity=repeated[0]))
+        columns = {
+            "id": [ids[i] for i in order],
+            "name": [names[i] for i in order],
+            "types": [types[i] for i in order],
+        }
+        return cls(pa.table(columns, schema=SCHEMA))
+
+    @classmethod
+    def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
+        return cls(read_table(directory / FILE, SCHEMA, rows))
+
+    def to_disk(self, directory: Path) -> None:
+        write_table(self._table, directory / FILE)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def types_at(self, row: int) -> Tuple[str, ...]:
+        return tuple(self._table.column("types")[int(row)].as_py())
+
+    def row(self, entity: str) -> Optional[int]:
+        found = bisect.bisect_left(self.ids, entity)
+        return found if found < len(self) and self.ids[found] == entity else None
+
+    def rows(self, entities: Sequence[str]) -> Rows:
+        """The row of each id, -1 for those unknown: (len(entities),)."""
+        if len(entities) < MANY_IDS:
+            found = [self.row(entity) for entity in entities]
+            return np.array([-1 if row is None else row for row in found], dtype=np.int64)
+        indices = pc.index_in(pa.array(entities, pa.string()), value_set=self._table.column("id").combine_chunks())
+        return pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+    def mask(self, types: Optional[Iterable[str]] = None, ids: Optional[Iterable[str]] = None) -> Mask:
+        """Entities that have one of the `types` and are among the `ids`, where given: (len(self),).
+
+        Raises KrisselError K525 for a type or id that no entity has.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        if types is not None:
+            mask &= self._of_types(sorted(set(types)))
+        if ids is not None:
+            wanted = list(ids)
+            rows = self.rows(wanted)
+            unknown = [entity for entity, row in zip(wanted, rows) if row < 0]
+            if unknown:
+                raise _unknown("ids", unknown, self.ids)
+            named = np.zeros(len(self), dtype=bool)
+            named[rows] = True
+            mask &= named
+        return mask
+
+    def _of_types(self, types: Sequence[str]) -> Mask:
+        column = self._table.column("types").combine_chunks()
+        owner = np.asarray(pc.list_parent_indices(column))
+        values = pc.list_flatten(column)
+        known = set(pc.unique(values).to_pylist())
+        unknown = [type_ for type_ in types if type_ not in known]
+        if unknown:
+            raise _unknown("types", unknown, sorted(known))
+        mask = np.zeros(len(self), dtype=bool)
+        mask[owner[pc.is_in(values, value_set=pa.array(types, pa.string())).to_numpy(zero_copy_only=False)]] = True
+        return mask
+
+
+def _unknown(what: str, unknown: Sequence[str], known: Sequence[str]) -> KrisselError:
+    some = ", ".join(known[:5]) or "none"
+    message = Errors.K525.format(count=len(unknown), what=what, first=unknown[0], total=len(known), known=some)
+    return KrisselError(message)

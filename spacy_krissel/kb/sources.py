@@ -1,0 +1,158 @@
+"""Where a knowledge base's entities and prototypes come from: the ontology's names and mined mentions."""
+
+import heapq
+from functools import partial
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Optional, Set
+
+from ..mining.shards import MentionShards, MinedMention
+from ..ontology.entity import Entity
+from ..ontology.names import fold_name
+from ..ontology.store import OntologyStore
+from ..sampling.held_out import HeldOut
+from ..util.hashing import stable_hash
+from ..views import name_view
+from .prototypes import Prototype
+
+
+class PrototypeSource:
+    """The entities of an ontology, and up to so many prototypes of each.
+
+    - Every name that one entity alone bears is a prototype without context (kind "name").
+    - Up to `mentions_per_entity` mined mentions are prototypes in context (kind "mention", KRISSBERT §3.4).
+    - A name that several entities share says nothing by itself: a prototype of it would tie them all. Where the entity
+      was mined, up to `contexts_per_shared_name` of its contexts are taken with the shared name put in the mention's
+      place (kind "replaced", the augmentation of §3.3 used for linking), so that the context decides between its
+      bearers. An entity that was never mined keeps the bare name.
+
+    names: use names at all.
+    max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
+    held_out: names left out, with the mentions that bear them; for a development KB.
+    """
+
+    def __init__(
+        self,
+        ontology: OntologyStore,
+        mentions: Optional[MentionShards] = None,
+        *,
+        names: bool = True,
+        mentions_per_entity: int = 16,
+        contexts_per_shared_name: int = 8,
+        max_entities: int = 0,
+        held_out: Optional[HeldOut] = None,
+        seed: int = 0,
+    ) -> None:
+        self.ontology = ontology
+        self.mentions = mentions
+        self.names = names
+        self.mentions_per_entity = mentions_per_entity
+        self.contexts_per_shared_name = contexts_per_shared_name
+        self.max_entities = max_entities
+        self.held_out = held_out or HeldOut()
+        self.seed = seed
+        self._chosen: Optional[Set[str]] = None
+
+    def entities(self) -> Iterator[Entity]:
+        """The entities of the knowledge base, in the ontology's order."""
+        chosen = self._choose()
+        for entity in self.ontology:
+            if chosen is None or entity.id in chosen:
+                yield entity
+
+    def prototypes(self) -> Iterator[Prototype]:
+        """The prototypes of these entities, entity by entity."""
+        mined = self._mined()
+        shared = {name for name, _ in self.ontology.shared_names()}
+        for entity in self.entities():
+            found = mined.get(entity.id, [])
+            for mention in found[: self.mentions_per_entity]:
+                yield Prototype(entity.id, "mention", mention.view)
+            if not self.names:
+                continue
+            seen = set()
+            for name in entity.names:
+                folded = fold_name(name)
+                if folded in seen or self.held_out(entity, name):
+                    continue
+                seen.add(folded)
+                contexts = found[: self.contexts_per_shared_name] if folded in shared else []
+                if contexts:
+                    for mention in contexts:
+                        yield Prototype(entity.id, "replaced", mention.view._replace(mention=name))
+                else:
+                    yield Prototype(entity.id, "name", name_view(name))
+
+    def _mined(self) -> Dict[str, List[MinedMention]]:
+        """Up to as many mentions an entity as are needed, chosen and ordered by seeded hash."""
+        wanted = max(self.mentions_per_entity, self.contexts_per_shared_name if self.names else 0)
+        if self.mentions is None or not wanted:
+            return {}
+        chosen = self._choose()
+        heaps: Dict[str, List] = {}
+        entities: Dict[str, Entity] = {}
+        for i, mention in enumerate(self.mentions):
+            if chosen is not None and mention.entity not in chosen:
+                continue
+            if self.held_out.fraction:
+                if mention.entity not in entities:
+                    entities[mention.entity] = self.ontology.get(mention.entity)
+                if self.held_out(entities[mention.entity], mention.name):
+                    continue
+            priority = stable_hash(self.seed, mention.doc, mention.start, mention.entity)
+            heap = heaps.setdefault(mention.entity, [])
+            # A heap of the `wanted` smallest: `i` breaks ties, so that mentions are never compared.
+            item = (-priority, -i, mention)
+            if len(heap) < wanted:
+                heapq.heappush(heap, item)
+            else:
+                heapq.heappushpop(heap, item)
+        return {entity: [item[2] for item in sorted(heap, reverse=True)] for entity, heap in heaps.items()}
+
+    def _choose(self) -> Optional[Set[str]]:
+        if not self.max_entities or self.max_entities >= len(self.ontology):
+            return None
+        if self._chosen is None:
+            needed: Set[str] = set()
+            for mention in self.mentions or ():
+                if self.held_out(self.ontology.get(mention.entity), mention.name):
+                    needed.add(mention.entity)
+            others = (id_ for id_ in self.ontology.ids if id_ not in needed)
+            ranked = sorted(others, key=lambda id_: stable_hash(self.seed, id_))
+            self._chosen = needed | set(ranked[: max(0, self.max_entities - len(needed))])
+        return self._chosen
+
+
+def make_prototype_source(
+    ontology: Path,
+    mentions: Optional[Path] = None,
+    names: bool = True,
+    mentions_per_entity: int = 16,
+    contexts_per_shared_name: int = 8,
+    max_entities: int = 0,
+    held_out: float = 0.0,
+    seed: int = 0,
+) -> Callable[[], PrototypeSource]:
+    """Registered in misc as `spacy-krissel.PrototypeSource.v1`; see `PrototypeSource`."""
+    return partial(
+        open_prototype_source,
+        ontology,
+        mentions,
+        names=names,
+        mentions_per_entity=mentions_per_entity,
+        contexts_per_shared_name=contexts_per_shared_name,
+        max_entities=max_entities,
+        held_out=held_out,
+        seed=seed,
+    )
+
+
+def open_prototype_source(
+    ontology: Path, mentions: Optional[Path], *, held_out: float, seed: int, **settings
+) -> PrototypeSource:
+    shards = None if mentions is None else MentionShards(mentions)
+    return PrototypeSource(OntologyStore(ontology), shards, held_out=HeldOut(held_out, seed), seed=seed, **settings)
+
+
+def make_ontology_loader(path: Path) -> Callable[[], OntologyStore]:
+    """Registered in misc as `spacy-krissel.OntologyFromDisk.v1`: open the ontology store at `path`."""
+    return partial(OntologyStore, path)

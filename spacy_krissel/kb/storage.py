@@ -1,0 +1,68 @@
+"""A saved knowledge base as a folder that may change, and as bytes."""
+
+import hashlib
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+import srsly
+
+from ..errors import Errors, KrisselError
+from ..util.manifest import MANIFEST
+
+# msgpack refuses a byte string of 4 GiB.
+PIECE = 2**30
+KIND = "knowledge base"
+
+
+class Source(NamedTuple):
+    """A folder that holds what a knowledge base in memory holds, and the SHA-256 of its manifest.
+
+    The manifest names the SHA-256 of every file, so that it stands for them all.
+    """
+
+    path: Path
+    digest: str
+
+    @classmethod
+    def of(cls, path: Path) -> "Source":
+        return cls(path.absolute(), hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest())
+
+    def problem(self) -> str:
+        """What happened to the folder since; empty if nothing did."""
+        try:
+            return "" if Source.of(self.path) == self else "was changed"
+        except OSError:
+            return "was removed"
+
+
+def pack(directory: Path) -> bytes:
+    """All files below `directory`, as bytes."""
+    files = {
+        file_.relative_to(directory).as_posix(): list(_pieces(file_))
+        for file_ in sorted(directory.rglob("*"))
+        if file_.is_file()
+    }
+    return srsly.msgpack_dumps({"kind": KIND, "files": files})
+
+
+def unpack(bytes_data: bytes, directory: Path) -> None:
+    """Write the files that `pack` read below `directory`. Raises KrisselError K527."""
+    try:
+        message = srsly.msgpack_loads(bytes_data)
+    except Exception as error:  # msgpack's own errors have no class in common.
+        raise KrisselError(Errors.K527.format(problem=f"cannot be read ({error})")) from None
+    if not isinstance(message, dict) or message.get("kind") != KIND:
+        raise KrisselError(Errors.K527.format(problem="hold something else"))
+    for name, pieces in message["files"].items():
+        file_ = directory / name
+        if directory.resolve() not in file_.resolve().parents:
+            raise KrisselError(Errors.K527.format(problem=f"name a file outside their folder ('{name}')"))
+        file_.parent.mkdir(parents=True, exist_ok=True)
+        with file_.open("wb") as out:
+            out.writelines(pieces)
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file_:
+        while piece := file_.read(PIECE):
+            yield piece

@@ -1,0 +1,187 @@
+"""An embedding table read by bags of hashed features, updated only in the rows a batch touched."""
+
+from typing import Any, Callable, Dict, List, Optional, Tuple, cast
+
+import numpy as np
+import srsly
+from thinc.api import Model, Ops, get_array_module, get_current_ops
+from thinc.model import Shim
+from thinc.types import Floats2d
+
+from .features import Bags
+
+
+class HashedTable(Shim):
+    """The table, with Adam applied lazily to the rows that had a gradient.
+
+    A dense optimiser would visit every row of a table of 2^18 rows at each step for the few thousand that a batch reads.
+    Kept as a shim, since thinc's own parameters are updated whole.
+    """
+
+    def __init__(self, rows: int, width: int, learn_rate_scale: float = 1.0) -> None:
+        super().__init__(None, None, None)
+        self.rows = rows
+        self.width = width
+        self.learn_rate_scale = learn_rate_scale
+        self.table: Optional[np.ndarray] = None
+        self._moments: Optional[Tuple[np.ndarray, np.ndarray]] = None
+        self._steps = 0
+        self._gradients: List[Tuple[np.ndarray, np.ndarray]] = []
+
+    def initialize(self, seed: int, scale: Optional[np.ndarray] = None) -> None:
+        """Fill the table with normal noise of length about 1 a row, times `scale` (rows,) where given."""
+        random = np.random.default_rng(seed)
+        table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(np.sqrt(self.width))
+        if scale is not None:
+            table *= scale[:, None].astype(np.float32)
+        self.table = table
+        self._moments = None
+        self._steps = 0
+
+    def accumulate(self, rows: np.ndarray, gradient: np.ndarray) -> None:
+        """Remember the gradient (n, width) of `rows` (n,), which are distinct, for the next update."""
+        self._gradients.append((rows, gradient))
+
+    def finish_update(self, optimizer: Any) -> None:
+        if not self._gradients:
+            return
+        assert self.table is not None
+        xp = get_array_module(self.table)
+        if len(self._gradients) == 1:
+            rows, gradient = self._gradients[0]
+        else:
+            rows, places = xp.unique(xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True)
+            gradient = xp.zeros((len(rows), self.width), dtype="f")
+            ops = get_current_ops()
+            ops.scatter_add(gradient, places.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
+        self._gradients = []
+        if optimizer.grad_clip:
+            norm = float(xp.sqrt((gradient * gradient).sum()))
+            if norm > optimizer.grad_clip:
+                gradient = gradient * (optimizer.grad_clip / norm)
+        if self._moments is None:
+            self._moments = (xp.zeros_like(self.table), xp.zeros_like(self.table))
+        first, second = self._moments
+        self._steps += 1
+        b1, b2 = float(optimizer.b1), float(optimizer.b2)
+        m = first[rows]
+        m *= b1
+        m += (1 - b1) * gradient
+        first[rows] = m
+        v = second[rows]
+        v *= b2
+        v += (1 - b2) * gradient * gradient
+        second[rows] = v
+        rate = float(optimizer.learn_rate) * self.learn_rate_scale
+        rate *= np.sqrt(1 - b2**self._steps) / (1 - b1**self._steps)
+        xp.sqrt(v, out=v)
+        v += float(optimizer.eps)
+        m /= v
+        m *= rate
+        self.table[rows] -= m
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        if self.table is not None:
+            if device_type == "gpu":
+                import cupy
+
+                self.table = cupy.asarray(self.table)
+            elif not isinstance(self.table, np.ndarray):
+                self.table = cast(Any, self.table).get()
+        self._moments = None
+
+    def to_bytes(self) -> bytes:
+        table = self.table if self.table is None or isinstance(self.table, np.ndarray) else cast(Any, self.table).get()
+        message: Dict[str, Any] = {"rows": self.rows, "width": self.width}
+        message["table"] = None if table is None else np.ascontiguousarray(table).tobytes()
+        return srsly.msgpack_dumps(message)
+
+    def from_bytes(self, bytes_data: bytes) -> "HashedTable":
+        message = srsly.msgpack_loads(bytes_data)
+        self.rows, self.width = message["rows"], message["width"]
+        if message["table"] is not None:
+            table = np.frombuffer(message["table"], dtype=np.float32).reshape(self.rows, self.width)
+            self.table = get_current_ops().asarray(table.copy())
+        self._moments = None
+        self._gradients = []
+        return self
+
+
+def HashedBags(
+    rows: int,
+    width: int,
+    features: Callable[..., Bags],
+    *,
+    seed: int = 0,
+    learn_rate_scale: float = 1.0,
+) -> Model[Any, Floats2d]:
+    """The mean of the table rows of each bag of features.
+
+    features: views → `Bags` over rows of the table (a function that can be pickled).
+
+    Input: `List[View]`, n of them. Output: (n, width); a bag without features is a zero vector.
+    """
+    return Model(
+        "hashed_bags",
+        _forward,
+        init=_init,
+        dims={"nO": width},
+        attrs={"features": features, "seed": seed, "dropout_rate": 0.0},
+        shims=[HashedTable(rows, width, learn_rate_scale)],
+    )
+
+
+def _table(model: Model) -> HashedTable:
+    return cast(HashedTable, model.shims[0])
+
+
+def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
+    shim = _table(model)
+    scale = None
+    if X:
+        # Rare features say more than frequent ones: start as TF-IDF would, and let training take it from there.
+        bags = model.attrs["features"](X)
+        documents = np.bincount(np.unique(bags.rows * np.int64(len(X)) + bags.bags) // len(X), minlength=shim.rows)
+        scale = 1.0 + np.log((1.0 + len(X)) / (1.0 + documents))
+        scale /= scale.max()
+    shim.initialize(model.attrs["seed"], scale)
+    shim.table = model.ops.asarray(shim.table)
+    return model
+
+
+def _forward(model: Model, X: Any, is_train: bool) -> Tuple[Floats2d, Callable]:
+    shim = _table(model)
+    bags = model.attrs["features"](X)
+    rate = model.attrs["dropout_rate"]
+    if is_train and rate:
+        bags = _drop(bags, rate)
+    rows, places = np.unique(bags.rows, return_inverse=True)
+    matrix = _mean_matrix(model.ops, bags.bags, places.reshape(-1), (len(X), len(rows)))
+    rows = model.ops.xp.asarray(rows)
+    Y = cast(Floats2d, matrix @ shim.table[rows])  # type: ignore[index]
+
+    def backprop(dY: Floats2d) -> List:
+        shim.accumulate(rows, matrix.T @ dY)
+        return []
+
+    return Y, backprop
+
+
+def _drop(bags: Bags, rate: float) -> Bags:
+    """Leave out features at random, so that no single one decides; the mean over the rest needs no rescaling."""
+    kept = np.random.random(len(bags.rows)) >= rate
+    return Bags(bags.rows[kept], bags.bags[kept])
+
+
+def _mean_matrix(ops: Ops, bags: np.ndarray, columns: np.ndarray, shape: Tuple[int, int]) -> Any:
+    """Sparse (bags, columns) matrix whose product with the columns' vectors is each bag's mean."""
+    counts = np.bincount(bags, minlength=shape[0])
+    values = (1.0 / counts[bags]).astype(np.float32)
+    if ops.name == "cupy":
+        import cupy
+        from cupyx.scipy import sparse as gpu_sparse
+
+        return gpu_sparse.csr_matrix((cupy.asarray(values), (cupy.asarray(bags), cupy.asarray(columns))), shape=shape)
+    from scipy import sparse
+
+    return sparse.csr_matrix((values, (bags, columns)), shape=shape)

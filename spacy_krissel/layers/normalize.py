@@ -1,0 +1,24 @@
+"""Rows scaled to unit length."""
+
+from typing import Any, Callable, Tuple
+
+from thinc.api import Model
+from thinc.types import Floats2d
+
+
+def normalize_rows() -> Model[Floats2d, Floats2d]:
+    """Divide each row by its Euclidean norm: (n, d) to (n, d). A row of zeros stays zero and gets no gradient."""
+    return Model("normalize_rows", forward)
+
+
+def forward(model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable]:
+    xp: Any = model.ops.xp
+    norms = xp.linalg.norm(X, axis=1, keepdims=True)  # (n, 1)
+    scale = xp.where(norms > 0, 1 / xp.maximum(norms, 1e-30), 0).astype("float32")
+    Y = X * scale
+
+    def backprop(dY: Floats2d) -> Floats2d:
+        # The part of the gradient along Y would change the norm alone, which the division undoes.
+        return (dY - Y * (Y * dY).sum(axis=1, keepdims=True)) * scale
+
+    return Y, backprop

@@ -1,0 +1,110 @@
+"""Views as word pieces: tokenised in one call, cut to the window, batched by length, padded."""
+
+from typing import Any, Iterator, List, NamedTuple, Sequence
+
+import numpy
+
+from ..errors import Errors, KrisselError
+from ..views import MENTION_END, MENTION_START, View, piece_window
+
+# Views tokenised at once: enough to keep the tokenizer's threads busy, few enough to forget their offsets soon.
+TOKENIZE_AT_ONCE = 1024
+
+
+class PieceRow(NamedTuple):
+    """One view as piece ids, and where its two markers stand among them."""
+
+    ids: numpy.ndarray
+    start: int
+    end: int
+
+
+class Pieces(NamedTuple):
+    """A padded batch of views.
+
+    ids: (n, longest) int64, padded on the right.
+    lengths: (n,) int64, real pieces of each view.
+    starts, ends: (n,) int64, positions of `[Ms]` and `[Me]`.
+    """
+
+    ids: numpy.ndarray
+    lengths: numpy.ndarray
+    starts: numpy.ndarray
+    ends: numpy.ndarray
+
+
+def view_pieces(tokenizer: Any, views: Sequence[View], window: int) -> List[PieceRow]:
+    """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each.
+
+    A masked view has the tokenizer's mask token, once, in the place of its mention.
+
+    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token.
+    """
+    rows: List[PieceRow] = []
+    for i in range(0, len(views), TOKENIZE_AT_ONCE):
+        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window))
+    return rows
+
+
+def _tokenize(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[PieceRow]:
+    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
+    texts: List[str] = []
+    for view in views:
+        texts += (view.left, "" if view.masked else view.mention, view.right)
+    ids = _encode(tokenizer, texts)
+    for i, view in enumerate(views):
+        left, mention, right = ids[3 * i : 3 * i + 3]
+        if view.masked:
+            if tokenizer.mask_token_id is None:
+                raise KrisselError(Errors.K407)
+            mention = [tokenizer.mask_token_id]
+        row, start, end = piece_window(
+            left,
+            mention,
+            right,
+            window=window,
+            cls_id=tokenizer.cls_token_id,
+            sep_id=tokenizer.sep_token_id,
+            start_id=start_id,
+            end_id=end_id,
+        )
+        yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
+
+
+def _encode(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+    # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True  # "[Ms]" or "[MASK]" in a text is text
+    return [encoding.ids for encoding in backend.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[List[int]]:
+    """Group indices by length, longest first, so that little of a padded batch is padding.
+
+    max_pieces: a batch holds at most this many pieces, padding included (but always one view).
+    min_fill: a view shorter than this share of its batch's longest begins a batch of its own; 0 for no such limit.
+    """
+    batch: List[int] = []
+    longest = 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batch and ((len(batch) + 1) * longest > max_pieces or lengths[i] < min_fill * longest):
+            yield batch
+            batch = []
+        if not batch:
+            longest = lengths[i]
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def pad_pieces(rows: Sequence[PieceRow], pad_id: int) -> Pieces:
+    """Stack views into one padded batch."""
+    lengths = numpy.asarray([len(row.ids) for row in rows], dtype="int64")
+    ids = numpy.full((len(rows), int(lengths.max())), pad_id, dtype="int64")
+    for i, row in enumerate(rows):
+        ids[i, : lengths[i]] = row.ids
+    starts = numpy.asarray([row.start for row in rows], dtype="int64")
+    ends = numpy.asarray([row.end for row in rows], dtype="int64")
+    return Pieces(ids, lengths, starts, ends)

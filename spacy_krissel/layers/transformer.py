@@ -1,0 +1,145 @@
+"""The transformer encoder of views (KRISSBERT §3.2)."""
+
+from functools import partial
+from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Tuple, cast, get_args
+
+import srsly
+from spacy.util import SimpleFrozenDict
+from spacy_transformers.data_classes import HFObjects
+from thinc.api import Model, chain, deserialize_attr, noop, serialize_attr
+from thinc.types import Floats2d
+
+from ..errors import Errors, KrisselError
+from ..views import View
+from .hf_load import load_pretrained
+from .hf_shim import WholeHFShim
+from .hf_wrapper import hf_wrapper
+from .normalize import normalize_rows
+from .pieces import length_batches, pad_pieces, view_pieces
+from .pooling import Pooling, pool
+
+# `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
+MIN_WINDOW = 8
+# On the CPU time goes with the pieces, padding included; on a GPU one larger batch beats several tight ones.
+MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
+
+
+class EncoderSettings(NamedTuple):
+    """What the vectors depend on beside the weights. Saved, so that the fingerprint covers it; the config's win."""
+
+    window: int
+    pooling: str
+    normalize: bool
+
+
+@serialize_attr.register(EncoderSettings)
+def _serialize_settings(_: Any, value: EncoderSettings, name: str, model: Model) -> bytes:
+    return srsly.msgpack_dumps(value._asdict())
+
+
+@deserialize_attr.register(EncoderSettings)
+def _keep_settings(default: EncoderSettings, value: bytes, name: str, model: Model) -> EncoderSettings:
+    return default
+
+
+def TransformerEncoder(
+    name: str,
+    *,
+    window: int = 64,
+    pooling: Literal["cls", "mean", "marker"] = "cls",
+    normalize: bool = False,
+    mixed_precision: bool = False,
+    batch_pieces: int = 4096,
+    tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+) -> Model[List[View], Floats2d]:
+    """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
+
+    Nothing is read here: `model.initialize` reads the encoder from `name`, `from_bytes` and `from_disk` need no name.
+
+    name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer and weights.
+    window: pieces of a view, markers and special tokens included, centred on the mention.
+    pooling: "cls" (the paper's), "mean" over all real pieces, or "marker", the mean of the two markers' vectors.
+    normalize: scale vectors to unit length.
+    mixed_precision: compute in bfloat16 (float16 on a CUDA device without it). Pays on processors with bfloat16
+        instructions; vectors and gradients are float32.
+    batch_pieces: pieces, padding included, in one forward pass; any number of views is cut into passes of at most so
+        many and of like length, in training too (where all of them are kept in memory until the backward pass). About
+        4,000 is fastest on the CPU; a GPU wants more, e.g. 32768.
+    tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE such as RoBERTa's.
+    transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`.
+    RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404.
+    """
+    if window < MIN_WINDOW:
+        raise KrisselError(Errors.K006.format(setting="window", found=window, expected=f"at least {MIN_WINDOW} pieces"))
+    if pooling not in get_args(Pooling):
+        expected = f"one of {', '.join(get_args(Pooling))}"
+        raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
+    if batch_pieces < 1:
+        raise KrisselError(Errors.K006.format(setting="batch_pieces", found=batch_pieces, expected="at least 1"))
+    objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
+    layers = (
+        hf_wrapper(objects, mixed_precision=mixed_precision),
+        pool(pooling),
+        # A layer in either case, so that a saved encoder fits both settings.
+        normalize_rows() if normalize else noop(),
+    )
+    return Model(
+        "transformer_encoder",
+        # Bound here and not kept as attributes, because vectors do not depend on them and neither shall the bytes.
+        partial(forward, batch_pieces=batch_pieces),
+        init=partial(init, name=name),
+        layers=[chain(*layers)],
+        dims={"nO": None},
+        attrs={"settings": EncoderSettings(window, pooling, normalize)},
+    )
+
+
+def init(
+    model: Model[List[View], Floats2d], X: Optional[List[View]] = None, Y: Optional[Floats2d] = None, *, name: str
+) -> None:
+    """Read the encoder, unless the model has one already."""
+    shim = _shim(model)
+    if shim.transformer is None:
+        held = shim._hfmodel
+        shim.set_encoder(*load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config))
+    _check_window(model, shim)
+    model.set_dim("nO", shim.transformer.config.hidden_size)
+
+
+def forward(
+    model: Model[List[View], Floats2d], views: List[View], is_train: bool, *, batch_pieces: int
+) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
+    shim = _shim(model)
+    if shim.transformer is None:
+        raise KrisselError(Errors.K405)
+    _check_window(model, shim)
+    shim.guard_fork()
+    rows = view_pieces(shim.tokenizer, views, model.attrs["settings"].window)
+    min_fill = MIN_FILL.get(shim.device.type, 0.0)
+    vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
+    backprops = []
+    with shim.autocast():
+        for batch in length_batches([len(row.ids) for row in rows], batch_pieces, min_fill):
+            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id)
+            vectors[batch], backprop_batch = model.layers[0](pieces, is_train)
+            if is_train:
+                backprops.append((batch, backprop_batch))
+
+    def backprop(d_vectors: Floats2d) -> List[View]:
+        while backprops:  # each part's activations are freed with it
+            batch, backprop_batch = backprops.pop()
+            backprop_batch(d_vectors[batch])
+        return views
+
+    return vectors, backprop
+
+
+def _check_window(model: Model[List[View], Floats2d], shim: WholeHFShim) -> None:
+    window = model.attrs["settings"].window
+    if window > shim.max_window:
+        raise KrisselError(Errors.K404.format(window=window, limit=shim.max_window))
+
+
+def _shim(model: Model[List[View], Floats2d]) -> WholeHFShim:
+    return cast(WholeHFShim, model.layers[0].layers[0].shims[0])

@@ -1,0 +1,25 @@
+"""What a training step is, seen from the pipe: the only thing `krissel_linker` knows about training."""
+
+from typing import Callable, List, Optional, Protocol, Sequence
+
+from spacy.training import Example
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ..ontology.store import OntologyStore
+from ..views import View
+
+EncoderModel = Model[List[View], Floats2d]
+LossFunction = Callable[[Floats2d], "tuple[Floats2d, float]"]
+
+
+class Objective(Protocol):
+    """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
+
+    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+        """Take what training needs beside the examples. Called once, before the first `update`."""
+        ...
+
+    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
+        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss."""
+        ...

@@ -1,0 +1,109 @@
+"""Batches in which every entity stands twice and no two entities can be taken for each other."""
+
+import random
+from collections import deque
+from pathlib import Path
+from typing import Callable, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+
+from spacy.training import Example
+
+from ..errors import Errors, KrisselError
+from ..ontology.store import OntologyStore
+from .linked import linked_mentions
+
+
+class PairBatcher:
+    """Group examples into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N entities).
+
+    Invariants: an entity has exactly two examples in a batch; two entities that share a name (folded) never meet in one,
+    since either would be a false negative of the other; every example of an entity that has at least two is used, an odd
+    one out with a partner drawn again; same seed and same input, same batches.
+
+    pairs: N, the number of entities in a batch.
+    ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
+    buffer_size: group within so many examples at a time (0: all of an epoch), for streams that do not fit in memory.
+    """
+
+    def __init__(
+        self, *, pairs: int = 64, ontology: Optional[Union[str, Path]] = None, buffer_size: int = 0, seed: int = 0
+    ) -> None:
+        if pairs < 2:
+            raise KrisselError(Errors.K006.format(setting="pairs", found=pairs, expected="at least 2 entities a batch"))
+        self.pairs = pairs
+        self.buffer_size = buffer_size
+        self.epoch = 0
+        self.seed = seed
+        self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
+
+    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+        rng = random.Random(f"{self.seed}-{self.epoch}")
+        self.epoch += 1
+        for buffer in _buffers(examples, self.buffer_size):
+            yield from self._batches(buffer, rng)
+
+    def _batches(self, examples: List[Example], rng: random.Random) -> Iterator[List[Example]]:
+        queue: Deque[Tuple[str, Example, Example]] = deque(_pairs(examples, rng))
+        deferred: Deque[Tuple[str, Example, Example]] = deque()
+        while queue or deferred:
+            batch: List[Example] = []
+            blocked: Set[str] = set()
+            waiting = deque()
+            # Pairs that did not fit an earlier batch go first, so that none starves.
+            while (deferred or queue) and len(batch) < 2 * self.pairs:
+                pair = deferred.popleft() if deferred else queue.popleft()
+                entity = pair[0]
+                if entity in blocked:
+                    waiting.append(pair)
+                    continue
+                blocked.add(entity)
+                blocked |= self._homonyms.get(entity, set())
+                batch.extend(pair[1:])
+            waiting.extend(deferred)
+            deferred = waiting
+            # A batch of one entity has no negatives.
+            if len(batch) > 2:
+                yield batch
+
+
+def homonym_groups(ontology: OntologyStore) -> Dict[str, Set[str]]:
+    """Entity id → ids of the other entities that bear one of its names."""
+    groups: Dict[str, Set[str]] = {}
+    for _, ids in ontology.shared_names():
+        for id_ in ids:
+            groups.setdefault(id_, set()).update(other for other in ids if other != id_)
+    return groups
+
+
+def make_pair_batcher(
+    pairs: int = 64, ontology: Optional[Path] = None, buffer_size: int = 0, seed: int = 0
+) -> Callable[[Iterable[Example]], Iterable[List[Example]]]:
+    """Registered as the batcher `spacy-krissel.PairBatcher.v1`; see `PairBatcher`."""
+    return PairBatcher(pairs=pairs, ontology=ontology, buffer_size=buffer_size, seed=seed)
+
+
+def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
+    buffer: List[Example] = []
+    for example in examples:
+        buffer.append(example)
+        if size and len(buffer) >= size:
+            yield buffer
+            buffer = []
+    if buffer:
+        yield buffer
+
+
+def _pairs(examples: List[Example], rng: random.Random) -> List[Tuple[str, Example, Example]]:
+    by_entity: Dict[str, List[Example]] = {}
+    for example in examples:
+        for entity, _ in linked_mentions(example.reference)[:1]:
+            by_entity.setdefault(entity, []).append(example)
+    pairs = []
+    for entity, views in by_entity.items():
+        if len(views) < 2:
+            continue
+        rng.shuffle(views)
+        if len(views) % 2:
+            views.append(rng.choice(views[:-1]))
+        pairs.extend((entity, views[i], views[i + 1]) for i in range(0, len(views), 2))
+    rng.shuffle(pairs)
+    return pairs

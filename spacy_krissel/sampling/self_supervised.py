@@ -1,0 +1,121 @@
+"""Training and development examples from mined mentions and ontology names, without a gold label."""
+
+import random
+from functools import partial
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Literal, Optional
+
+from spacy.language import Language
+from spacy.tokens import Span
+from spacy.training import Example
+
+from ..errors import Errors, KrisselError
+from ..mining.shards import MentionShards, MinedMention
+from ..ontology.entity import Entity
+from ..ontology.store import OntologyStore
+from .held_out import HeldOut
+
+LABEL = "ENTITY"
+
+
+def make_self_supervised_corpus(
+    ontology: Path,
+    mentions: Optional[Path] = None,
+    split: Literal["train", "dev"] = "train",
+    mentions_per_entity: int = 3,
+    names_per_entity: int = 4,
+    held_out: float = 0.05,
+    limit: int = 0,
+    seed: int = 0,
+) -> Callable[[Language], Iterator[Example]]:
+    """Registered as the reader `spacy-krissel.SelfSupervisedCorpus.v1`.
+
+    Each example is a doc with one entity: a mined mention in its context, or a name of the ontology alone.
+
+    ontology, mentions: paths of the ontology store and of the mined shards (none: names alone).
+    split: "train" leaves out every held-out name and its mentions; "dev" is mentions of held-out names only.
+    mentions_per_entity, names_per_entity: so many of each at most, drawn by seed (0: none).
+    held_out: fraction of the aliases kept for the development set (`HeldOut`).
+    limit: so many examples at most (0: all).
+    """
+    return partial(
+        read_self_supervised,
+        ontology=ontology,
+        mentions=mentions,
+        split=split,
+        mentions_per_entity=mentions_per_entity,
+        names_per_entity=names_per_entity,
+        held_out=HeldOut(held_out, seed),
+        limit=limit,
+        seed=seed,
+    )
+
+
+def read_self_supervised(
+    nlp: Language,
+    *,
+    ontology: Path,
+    mentions: Optional[Path],
+    split: str,
+    mentions_per_entity: int,
+    names_per_entity: int,
+    held_out: HeldOut,
+    limit: int,
+    seed: int,
+) -> Iterator[Example]:
+    """Yield the examples that `make_self_supervised_corpus` describes; raises KrisselError K608 when there are none."""
+    store = OntologyStore(ontology)
+    rng = random.Random(f"{seed}-{split}")
+    chosen = _choose_mentions(store, mentions, split, mentions_per_entity, held_out, rng)
+    examples: List[Example] = []
+    for mention in chosen:
+        examples.append(_example(nlp, mention.entity, mention.left, mention.mention, mention.right))
+    if split == "train" and names_per_entity:
+        for entity in store:
+            names = [name for name in entity.names if not held_out(entity, name)]
+            if len(names) > names_per_entity:
+                # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
+                names = [names[0], *rng.sample(names[1:], names_per_entity - 1)]
+            examples.extend(_example(nlp, entity.id, "", name, "") for name in names)
+    if not examples:
+        todo = "Mine more text, raise `held_out`, or lower the limits." if mentions else "Set `mentions`."
+        raise KrisselError(Errors.K608.format(split=split, path=mentions or ontology, todo=todo))
+    rng.shuffle(examples)
+    yield from examples[: limit or None]
+
+
+def _choose_mentions(
+    store: OntologyStore,
+    mentions: Optional[Path],
+    split: str,
+    per_entity: int,
+    held_out: HeldOut,
+    rng: random.Random,
+) -> List[MinedMention]:
+    if mentions is None or not per_entity:
+        return []
+    entities: Dict[str, Entity] = {}
+    by_entity: Dict[str, List[MinedMention]] = {}
+    for mention in MentionShards(mentions):
+        entity = entities.get(mention.entity)
+        if entity is None:
+            entity = entities[mention.entity] = store.get(mention.entity)
+        if held_out(entity, mention.name) == (split == "dev"):
+            by_entity.setdefault(mention.entity, []).append(mention)
+    chosen = []
+    for entity_id in sorted(by_entity):
+        found = by_entity[entity_id]
+        chosen.extend(found if len(found) <= per_entity else rng.sample(found, per_entity))
+    return chosen
+
+
+def _example(nlp: Language, entity: str, left: str, mention: str, right: str) -> Example:
+    predicted = nlp.make_doc(left + mention + right)
+    # `expand`: where the tokenizer joins the mention to a neighbour ("MS-based"), the token is the mention.
+    span = predicted.char_span(len(left), len(left) + len(mention), label=LABEL, alignment_mode="expand")
+    # The predicted side has the mention without its link, so that linking can be evaluated with no component that
+    # finds mentions.
+    predicted.ents = [span]
+    reference = predicted.copy()
+    reference.ents = [Span(reference, span.start, span.end, label=LABEL, kb_id=entity)]
+    return Example(predicted, reference)

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.evaluation.evaluate import evaluate
+from spacy_krissel.evaluation.records import read_records
+
+
+@pytest.fixture
+def docs(make_doc):
+    return [
+        make_doc("He has MS and a cold", [(2, 3, "D1"), (5, 6, "D4")], doc_id="a"),
+        make_doc("His MS | breast cancers", [(1, 2, "D2"), (3, 5, "D5"), (2, 3, "-")], doc_id="b"),
+    ]
+
+
+def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path):
+    nlp = make_nlp({"MS": "D1 D2", "cold": "tied=D3 D4"})
+    report = evaluate(nlp, docs, store, tmp_path / "metrics", name="demo", seen=["D1"], command="krissel evaluate x")
+    data = json.loads((tmp_path / "metrics" / "demo.json").read_text(encoding="utf8"))
+    assert data == json.loads(json.dumps(report.data))
+    assert (data["n"], data["n_left_out"], data["command"]) == (4, 1, "krissel evaluate x")
+    assert (data["strict"], data["lenient"]) == (0.25, 0.75)
+    assert data["recall"] == {"1": 0.25, "5": 0.75, "20": 0.75, "64": 0.75}
+    assert data["slices"]["homonym"]["strict"] == pytest.approx(1 / 3)
+    assert data["slices"]["seen"]["n"] == 1
+    assert data["nil"]["n_gold"] == 0
+    assert data["mentions_per_second"] > 0
+    assert set(data["baselines"]) == {"exact", "tfidf"}
+    assert data["baselines"]["exact"]["strict"] == 0.0
+    assert data["baselines"]["exact"]["lenient"] == 0.75
+    assert data["baselines"]["tfidf"]["strict"] == 0.25
+    assert data["baselines"]["exact"]["difference"]["strict"] == 0.25
+    assert data["span"] is None
+    assert read_records(tmp_path / "metrics" / "demo.links.jsonl") == report.records
+    assert [record.text for record in report.errors()] == ["cold", "MS", "breast cancers"]
+    assert report.titles["D5"] == "Breast Neoplasms"
+    assert (tmp_path / "metrics" / "demo.md").exists() and (tmp_path / "metrics" / "demo.html").exists()
+
+
+def test_other_systems_stand_in_the_same_table(make_nlp, docs, store, tmp_path):
+    first = evaluate(make_nlp({"MS": "D1"}), docs, store, tmp_path, name="first")
+    better = make_nlp({"MS": "D1", "cold": "D4"})
+    report = evaluate(
+        better,
+        docs,
+        store.path,
+        baselines=False,
+        compare={"names": first.records, "file": tmp_path / "first.links.jsonl"},
+    )
+    assert set(report.data["baselines"]) == {"names", "file"}
+    for figures in report.data["baselines"].values():
+        assert (figures["strict"], figures["difference"]["strict"]) == (0.25, 0.25)
+    with pytest.raises(KrisselError, match="K705.*'names'"):
+        evaluate(better, docs, store, baselines=False, compare={"names": first.records[1:]})
+
+
+def test_nothing_to_evaluate_is_refused(make_nlp, make_doc, docs, store):
+    nlp = make_nlp({})
+    with pytest.raises(KrisselError, match=r"K701.*2 document.*\['Drug'\]"):
+        evaluate(nlp, docs, store, labels=["Drug"])
+    with pytest.raises(KrisselError, match="K701.*0 document"):
+        evaluate(nlp, [], store)
+    with pytest.raises(KrisselError, match="K701"):
+        evaluate(nlp, [make_doc("He has MS", [(2, 3, "-1")])], store)
+
+
+def test_gold_ids_that_the_ontology_lacks_are_told(make_nlp, make_doc, store):
+    docs = [make_doc("He has MS and a cold", [(2, 3, "X9"), (5, 6, "X9|D4")], doc_id="a")]
+    with pytest.warns(KrisselWarning, match="KW702.* 1 of 2 .*a 7-9 X9"):
+        report = evaluate(make_nlp({"MS": "D1"}), docs, store)
+    assert report.data["n"] == 2
+
+
+def test_gold_nil_is_reported_when_asked_for(make_nlp, docs, store):
+    nlp = make_nlp({"MS": "NIL", "|": "NIL"})
+    assert evaluate(nlp, docs, store).data["n"] == 4
+    data = evaluate(nlp, docs, store, gold_nil=True).data
+    assert data["n"] == 5
+    assert (data["nil"]["precision"], data["nil"]["recall"]) == (pytest.approx(1 / 3), 1.0)
+    assert data["slices"]["nil"]["strict"] == 1.0
+
+
+def test_predicted_mentions_are_reported_as_such(make_nlp, docs, store):
+    nlp = make_nlp({"MS": "D1", "cold": "D4", "breast": "D5"})
+    ruler = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "Disease", "pattern": word} for word in ("MS", "breast")])
+    report = evaluate(nlp, docs, store, mentions="predicted")
+    assert report.data["mentions"] == "predicted"
+    assert (report.data["n"], report.data["strict"], report.data["n_missing"]) == (4, 0.25, 2)
+    # Three links, of which the first MS is right; four gold mentions.
+    assert report.data["span"]["precision"] == pytest.approx(1 / 3)
+    assert report.data["span"]["recall"] == 0.25
+    # The baselines got the same mentions, so they too can only link those that were found.
+    assert report.data["baselines"]["tfidf"]["n_missing"] == 2

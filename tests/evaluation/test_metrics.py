@@ -1,0 +1,207 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.evaluation.metrics import (
+    compare,
+    gold_rank,
+    is_lenient,
+    is_strict,
+    measure,
+    nil_scores,
+    shuffled_scores,
+    span_scores,
+)
+from spacy_krissel.evaluation.records import LinkRecord
+
+
+def none(name):
+    return ()
+
+
+def test_strict_wants_one_right_id(make_record):
+    assert is_strict(make_record(prediction="D5"))
+    assert not is_strict(make_record(prediction="D1"))
+    assert not is_strict(make_record(prediction="D5", ties=["D4", "D5"]))
+    assert is_strict(make_record(prediction="D5", ties=["D5"]))
+
+
+def test_any_id_of_a_composite_is_right(make_record):
+    assert is_strict(make_record(gold=("D1", "D5"), prediction="D5"))
+
+
+def test_a_missing_prediction_is_never_right(make_record):
+    # Neither against gold that is empty, where "" == "" and "" in "D5" lie in wait.
+    assert not is_strict(make_record(prediction=""))
+    assert not is_strict(make_record(gold=("",), prediction=""))
+    assert not is_lenient(make_record(prediction="", prototype_surface="breast cancer"), lambda name: ("D5",))
+
+
+def test_nil_is_right_for_nil_whatever_was_tied_below_the_threshold(make_record):
+    assert is_strict(make_record(gold=("NIL",), prediction="NIL", ties=["D1", "D2"]))
+    assert not is_strict(make_record(gold=("D5",), prediction="NIL"))
+
+
+def test_lenient_counts_every_bearer_of_the_winning_surface(make_record, store):
+    record = make_record("MS", ("D2",), "D1", prototype_surface="MS")
+    assert not is_strict(record)
+    assert is_lenient(record, store.find)
+    assert not is_lenient(make_record("MS", ("D2",), "D1", prototype_surface="Multiple sclerosis"), store.find)
+
+
+def test_lenient_counts_ties_and_all_that_is_strictly_right(make_record):
+    assert is_lenient(make_record("MS", ("D2",), "D1", ties=["D1", "D2"]), none)
+    assert is_lenient(make_record("MS", ("D1",), "D1", prototype_surface="unlisted"), none)
+    assert not is_lenient(make_record("MS", ("D2",), "NIL", prototype_surface="MS"), lambda name: ("D2",))
+
+
+def test_recall_is_over_distinct_entities(make_record):
+    assert gold_rank(make_record(ranked=["D1", "D1", "D1", "D5"])) == 1
+    assert gold_rank(make_record(ranked=["D1"])) is None
+
+
+def test_measure_counts_and_recall(make_record, store):
+    records = [
+        make_record(prediction="D5", ranked=["D5", "D1"]),
+        make_record(gold=("D5", "D6"), prediction="D1", ranked=["D1", "D2", "D3", "D4", "D6"]),
+        make_record(prediction="D1", ranked=["D1", "D2", "D3", "D4", "D6", "D5"], doc="2"),
+        make_record(prediction=""),
+        make_record(gold=(), prediction="D1"),
+    ]
+    figures = measure(records, store)
+    assert figures["n"] == 4 and figures["n_docs"] == 2
+    assert (figures["n_composite"], figures["n_missing"], figures["n_tied"]) == (1, 1, 0)
+    assert figures["strict"] == 0.25
+    assert figures["recall"] == {"1": 0.25, "5": 0.5, "20": 0.75, "64": 0.75}
+    low, high = figures["intervals"]["strict"]
+    assert low <= 0.25 <= high
+
+
+def test_slices(make_record, store):
+    records = [
+        make_record("MS", ("D1",), "D1"),
+        make_record("MS", ("D2",), "D1"),
+        make_record("breast cancer", ("D5",), "D5", label="Cancer"),
+        make_record("mammary growth", ("D5",), "D1"),
+    ]
+    slices = measure(records, store, seen=["D1", "OMIM:300"])["slices"]
+    sizes = {name: slices[name]["n"] for name in slices}
+    assert sizes == {
+        "ambiguous": 3,
+        "unambiguous": 1,
+        "homonym": 2,
+        "listed": 3,
+        "unlisted": 1,
+        "seen": 1,
+        "unseen": 3,
+        "label:Cancer": 1,
+        "label:Disease": 3,
+        "type:Disease": 4,
+        "type:Heart": 1,
+    }
+    assert slices["homonym"]["strict"] == 0.5
+    assert slices["ambiguous"]["strict"] == pytest.approx(1 / 3)
+    assert slices["seen"]["strict"] == 1.0
+    assert slices["type:Heart"]["strict"] == 0.0
+
+
+def test_seen_slices_need_training_entities(make_record, store):
+    assert "seen" not in measure([make_record(prediction="D5")], store)["slices"]
+
+
+def test_nil(make_record):
+    records = [
+        make_record(gold=("NIL",), prediction="NIL"),
+        make_record(gold=("NIL",), prediction="D1"),
+        make_record(gold=("D5",), prediction="NIL"),
+        make_record(gold=("D5",), prediction="NIL"),
+    ]
+    scores = nil_scores(records)
+    assert scores["precision"] == pytest.approx(1 / 3)
+    assert scores["recall"] == 0.5
+    assert scores["f1"] == pytest.approx(0.4)
+    assert nil_scores(records[2:]) == {"precision": None, "recall": None, "f1": None, "n_gold": 0, "n_predicted": 2}
+
+
+def test_recall_leaves_gold_nil_out(make_record, store):
+    records = [make_record(gold=("NIL",), prediction="NIL"), make_record(prediction="D5")]
+    figures = measure(records, store)
+    assert figures["strict"] == 1.0
+    assert figures["recall"]["1"] == 1.0
+    assert figures["slices"]["nil"]["n"] == 1
+
+
+def test_span_scores_count_links_alone(make_record):
+    records = [
+        make_record(prediction="D5"),
+        make_record(prediction="D5", ties=["D5", "D6"]),
+        make_record(prediction="NIL"),
+        make_record(prediction="", found=False),
+        make_record(gold=(), prediction="D1"),
+        make_record(gold=(), prediction="NIL"),
+    ]
+    scores = span_scores(records)
+    assert (scores["n_predicted"], scores["n_gold"]) == (3, 4)
+    assert scores["precision"] == pytest.approx(1 / 3)
+    assert scores["recall"] == 0.25
+    assert scores["f1"] == pytest.approx(2 / 7)
+
+
+def test_compare_pairs_by_place_and_not_by_order(make_record):
+    ours = [make_record(prediction="D5", doc=str(i)) for i in range(4)]
+    theirs = [make_record(prediction="D5" if i < 3 else "", doc=str(i)) for i in range(4)]
+    difference = compare(ours, list(reversed(theirs)))
+    assert difference["strict"] == 0.25
+    assert difference["interval"][0] <= 0.25 <= difference["interval"][1]
+
+
+def test_compare_refuses_other_mentions(make_record):
+    with pytest.raises(KrisselError, match="K705.*'names'.* 1 of 2 .* 2 0-13"):
+        compare([make_record(), make_record(doc="2")], [make_record()], name="names")
+
+
+def test_shuffled_contexts_bring_homonyms_to_chance(make_record, store):
+    records = []
+    for i in range(200):
+        sense = "D1" if i % 2 else "D2"
+        records.append(make_record("MS", (sense,), sense, doc=str(i)))
+    records += [make_record("breast cancer", ("D5",), "D5", doc=str(i)) for i in range(50)]
+    scores = shuffled_scores(records, store)
+    assert scores["chance"]["homonym"] == 0.5
+    assert scores["slices"]["homonym"]["n"] == 200
+    assert scores["slices"]["homonym"]["strict"] == pytest.approx(0.5, abs=0.05)
+    # A system that never looked at the context loses nothing.
+    blind = [make_record("MS", ("D1" if i % 4 else "D2",), "D1", doc=str(i)) for i in range(200)]
+    assert shuffled_scores(blind, store)["slices"]["homonym"]["strict"] == pytest.approx(0.75)
+
+
+IDS = st.sampled_from(["D1", "D2", "D5", "X9", "NIL", ""])
+
+
+@given(
+    st.lists(
+        st.builds(
+            LinkRecord,
+            doc=st.sampled_from("abc"),
+            start=st.integers(0, 9),
+            end=st.integers(10, 19),
+            text=st.sampled_from(["MS", "breast cancer", "", "?"]),
+            label=st.just("Disease"),
+            gold=st.lists(IDS.filter(bool), max_size=2).map(tuple),
+            ranked=st.lists(IDS.filter(bool), max_size=4),
+            ties=st.lists(IDS.filter(bool), max_size=3),
+            prediction=IDS,
+            prototype_surface=st.sampled_from(["MS", "", "breast tumour"]),
+        ),
+        max_size=8,
+    )
+)
+def test_figures_are_shares_and_strict_is_never_above_lenient(store, records):
+    figures = measure(records, store, resamples=20)
+    if figures["n"]:
+        assert 0 <= figures["strict"] <= figures["lenient"] <= 1
+        shares = [value for value in figures["recall"].values() if value is not None]
+        assert shares == sorted(shares)
+    else:
+        assert figures["strict"] is None

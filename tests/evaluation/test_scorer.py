@@ -1,0 +1,88 @@
+import pytest
+from spacy.training import Example
+
+from spacy_krissel.evaluation.scorer import make_link_scorer, score_links
+from spacy_krissel.pipeline.annotations import register_extensions
+
+
+@pytest.fixture
+def example(make_doc):
+    def make(gold, predicted, text="He has MS and a cold", spans_key="", predicted_text=None):
+        return Example(
+            make_doc(predicted_text or text, predicted, spans_key=spans_key), make_doc(text, gold, spans_key=spans_key)
+        )
+
+    return make
+
+
+def test_links_are_scored_by_offsets_and_id(example):
+    scores = score_links([example([(2, 3, "D1"), (5, 6, "D3")], [(2, 3, "D1", "OTHER"), (4, 6, "D3")])])
+    assert scores["krissel_acc"] == 0.5
+    assert (scores["krissel_span_p"], scores["krissel_span_r"], scores["krissel_span_f"]) == (0.5, 0.5, 0.5)
+    assert scores["krissel_nil_f"] is None
+
+
+def test_missing_is_never_right(example):
+    # spaCy's own link scorer counts "" == "" as a true positive.
+    assert score_links([example([(2, 3, "")], [(2, 3, "")])])["krissel_acc"] is None
+    scores = score_links([example([(2, 3, "D1")], [(2, 3, "")])])
+    assert (scores["krissel_acc"], scores["krissel_span_f"]) == (0.0, 0.0)
+
+
+def test_a_composite_is_right_by_any_of_its_ids(example):
+    gold = [(2, 3, "D1|D2"), (5, 6, "D3+D4")]
+    assert score_links([example(gold, [(2, 3, "D2"), (5, 6, "D3")])])["krissel_acc"] == 1.0
+    assert score_links([example([(2, 3, "X+1")], [(2, 3, "X+1")])])["krissel_acc"] == 1.0
+
+
+def test_nil(example):
+    gold = [(0, 1, "NIL"), (1, 2, "-1"), (2, 3, "D1"), (5, 6, "D3")]
+    scores = score_links([example(gold, [(0, 1, "NIL"), (1, 2, "D9"), (2, 3, "NIL"), (5, 6, "D3")])])
+    assert (scores["krissel_nil_p"], scores["krissel_nil_r"], scores["krissel_nil_f"]) == (0.5, 0.5, 0.5)
+    # Accuracy and span scores are about the mentions that have a concept.
+    assert (scores["krissel_acc"], scores["krissel_span_p"]) == (0.5, 1.0)
+
+
+def test_predictions_where_gold_says_nothing_are_left_out(example):
+    scores = score_links([example([(2, 3, ""), (5, 6, "D3")], [(2, 3, "D9"), (5, 6, "D3")])])
+    assert (scores["krissel_acc"], scores["krissel_span_p"]) == (1.0, 1.0)
+
+
+def test_ties_are_wrong_but_links(example):
+    register_extensions()
+    tied = example([(2, 3, "D1")], [(2, 3, "D1")])
+    tied.predicted.ents[0]._.krissel_ties = ["D1", "D2"]
+    scores = score_links([tied])
+    assert (scores["krissel_acc"], scores["krissel_span_p"], scores["krissel_span_r"]) == (0.0, 0.0, 0.0)
+
+
+def test_span_groups_with_two_ids_at_one_place(example):
+    gold = [(2, 3, "D1"), (2, 3, "D2"), (1, 3, "D3")]
+    predicted = [(2, 3, "D2"), (2, 3, "D1"), (1, 3, "D3")]
+    pair = example(gold, predicted, spans_key="sc")
+    assert score_links([pair], spans_key="sc")["krissel_acc"] == 1.0
+    assert score_links([pair])["krissel_acc"] is None
+    del pair.predicted.spans["sc"]
+    assert score_links([pair], spans_key="sc")["krissel_acc"] == 0.0
+
+
+def test_white_space_may_differ(example):
+    pair = example([(5, 6, "D3")], [(6, 7, "D3")], text="He has MS and a cold", predicted_text="He  has MS and a cold")
+    assert score_links([pair])["krissel_acc"] == 1.0
+
+
+def test_gold_docs_are_only_read(example):
+    pair = example([(2, 3, "D1")], [(2, 3, "D1")])
+    before = pair.reference.to_bytes()
+    score_links([pair])
+    assert pair.reference.to_bytes() == before
+
+
+def test_settings_of_the_component_are_accepted(example):
+    scorer = make_link_scorer()
+    scores = scorer([example([(2, 3, "D1")], [(2, 3, "D1")])], spans_key="", threshold=0.3, n_candidates=5)
+    assert scores["krissel_acc"] == 1.0
+
+
+def test_no_examples():
+    assert set(score_links([]).values()) == {None}

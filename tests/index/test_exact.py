@@ -1,0 +1,149 @@
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.index import exact
+from spacy_krissel.index.exact import ExactIndex, lower_bound, make_exact_index, search_blocks, torch_hits
+
+# Small whole numbers: their products are exact in float32, and ties are frequent.
+WHOLE = st.integers(-2, 2).map(float)
+
+
+@st.composite
+def searches(draw):
+    n, d, q = draw(st.integers(1, 150)), draw(st.integers(1, 3)), draw(st.integers(0, 7))
+    vectors = draw(arrays(np.float32, (n, d), elements=WHOLE))
+    queries = draw(arrays(np.float32, (q, d), elements=WHOLE))
+    allowed = draw(st.none() | arrays(np.bool_, n))
+    return vectors, queries, draw(st.integers(0, n + 3)), allowed
+
+
+def brute_force(vectors, queries, k, allowed):
+    """Scores and rows by sorting everything, equal scores by row."""
+    scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+    rows = np.full((len(queries), k), -1)
+    for i, query in enumerate(queries):
+        found = [(-float(query @ vectors[row]), row) for row in range(len(vectors)) if allowed is None or allowed[row]]
+        for place, (score, row) in enumerate(sorted(found)[:k]):
+            scores[i, place], rows[i, place] = -score, row
+    return scores, rows
+
+
+@given(searches(), st.integers(1, 60))
+@settings(deadline=None)
+def test_finds_what_sorting_everything_finds(search, block_rows):
+    vectors, queries, k, allowed = search
+    index = ExactIndex()
+    index.build(vectors)
+    with patch.object(exact, "BLOCK_ROWS", block_rows):
+        scores, rows = index.search(queries, k, allowed)
+    expected_scores, expected_rows = brute_force(vectors, queries, k, allowed)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@given(searches(), st.integers(1, 60), st.integers(1, 4))
+@settings(deadline=None, max_examples=50)
+def test_torch_finds_the_same_in_blocks(search, block_rows, query_rows):
+    torch = pytest.importorskip("torch")
+    vectors, queries, k, _ = search
+    starts = range(0, len(vectors), block_rows)
+    numbers = [np.arange(start, min(start + block_rows, len(vectors))) for start in starts]
+    blocks = ((rows, torch.from_numpy(vectors[rows])) for rows in numbers)
+    scores, rows = search_blocks(blocks, queries, k, find_hits=torch_hits, query_rows=query_rows)
+    expected_scores, expected_rows = brute_force(vectors, queries, k, None)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("k", [1, 5, 64, 500, 3000])
+def test_bound_is_reached_by_k_scores_and_few_others(k):
+    scores = np.random.default_rng(0).standard_normal((20, 3000)).astype(np.float32)
+    reached = (scores >= lower_bound(scores, k)[:, None]).sum(axis=1)
+    assert (reached >= k).all()
+    assert (reached <= 2 * k + 10).all()
+
+
+def test_rising_scores_displace_earlier_blocks():
+    vectors = np.arange(1000, dtype=np.float32)[:, None]
+    index = ExactIndex()
+    index.build(vectors)
+    with patch.object(exact, "BLOCK_ROWS", 64):
+        _, rows = index.search(np.ones((1, 1), dtype=np.float32), 3)
+    assert rows.tolist() == [[999, 998, 997]]
+
+
+def test_added_rows_follow_the_present_ones():
+    index = make_exact_index()()
+    index.add(np.eye(3, dtype=np.float32)[:2])
+    index.add(np.eye(3, dtype=np.float32)[2:])
+    assert len(index) == 3
+    assert index.search(np.eye(3, dtype=np.float32), 1)[1].ravel().tolist() == [0, 1, 2]
+
+
+def test_float16_vectors_are_searched_as_float32():
+    vectors = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float16)
+    index = ExactIndex()
+    index.build(vectors)
+    scores, rows = index.search(vectors[:5].astype(np.float32), 4)
+    expected_scores, expected_rows = brute_force(vectors.astype(np.float32), vectors[:5].astype(np.float32), 4, None)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-5)
+
+
+def test_refuses_what_it_cannot_search():
+    index = ExactIndex()
+    with pytest.raises(KrisselError, match="K508"):
+        index.search(np.ones((1, 2), dtype=np.float32), 1)
+    index.build(np.ones((3, 2), dtype=np.float32))
+    with pytest.raises(KrisselError, match="K503.*query vectors.*2"):
+        index.search(np.ones((1, 5), dtype=np.float32), 1)
+    with pytest.raises(KrisselError, match="K503"):
+        index.search(np.ones(2, dtype=np.float32), 1)
+    with pytest.raises(KrisselError, match="K504.*1 of 2 query vectors.*row 1"):
+        index.search(np.array([[0, 1], [np.nan, 0]], dtype=np.float32), 1)
+    with pytest.raises(KrisselError, match="K505"):
+        index.search(np.ones((1, 2), dtype=np.float32), 1, np.ones(4, dtype=bool))
+    with pytest.raises(KrisselError, match="K505"):
+        index.search(np.ones((1, 2), dtype=np.float32), 1, np.array([0, 1, 2]))
+    with pytest.raises(KrisselError, match="K504.*1 of 3 vectors"):
+        index.build(np.array([[1.0], [np.inf], [-1.0]]))
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:x", "cuda:all", "cudax", ""])
+def test_refuses_a_misspelt_device(device):
+    with pytest.raises(KrisselError, match="K006.*device"):
+        make_exact_index(device)()
+
+
+def test_names_the_missing_device():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    index = ExactIndex("cuda")
+    index.build(np.ones((3, 2), dtype=np.float32))
+    with pytest.raises(KrisselError, match="K502.*no CUDA device"):
+        index.search(np.ones((1, 2), dtype=np.float32), 1)
+
+
+@pytest.mark.gpu
+def test_cuda_finds_the_same():
+    rng = np.random.default_rng(0)
+    vectors, queries = (
+        rng.standard_normal((5000, 32), dtype=np.float32),
+        rng.standard_normal((50, 32), dtype=np.float32),
+    )
+    allowed = rng.random(5000) < 0.3
+    on_cpu, on_card = ExactIndex(), ExactIndex("cuda")
+    for index in (on_cpu, on_card):
+        index.build(vectors)
+    for mask in (None, allowed):
+        scores, rows = on_card.search(queries, 10, mask)
+        expected_scores, expected_rows = on_cpu.search(queries, 10, mask)
+        np.testing.assert_allclose(scores, expected_scores, rtol=1e-4, atol=1e-4)
+        assert (rows == expected_rows).mean() > 0.99

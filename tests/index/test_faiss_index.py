@@ -1,0 +1,258 @@
+import pickle
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.index import faiss_index
+from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
+
+faiss = pytest.importorskip("faiss")
+ALL_TYPES = [("flat", {}), ("hnsw", {"m": 16}), ("ivf", {"nlist": 20, "nprobe": 5})]
+N, WIDTH = 3000, 32
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Unit vectors in clusters, as the prototypes of entities are."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((300, WIDTH))
+    points = centres[np.arange(N) % 300] + 0.3 * rng.standard_normal((N, WIDTH))
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def queries(vectors):
+    return vectors[:200] + 0.02 * np.random.default_rng(1).standard_normal((200, WIDTH)).astype(np.float32)
+
+
+def exactly(vectors, queries, k, allowed=None):
+    index = ExactIndex()
+    index.build(vectors)
+    return index.search(queries, k, allowed)
+
+
+def recall(rows, expected):
+    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows.tolist(), expected.tolist())])
+
+
+def test_flat_equals_exact(vectors, queries):
+    index = make_faiss_index("flat")()
+    index.build(vectors)
+    scores, rows = index.search(queries, 10)
+    expected_scores, expected_rows = exactly(vectors, queries, 10)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_allclose(scores, expected_scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("float16", [False, True])
+@pytest.mark.parametrize("type_,settings", ALL_TYPES)
+def test_recall_is_near_that_of_exact(vectors, queries, type_, settings, float16):
+    index = make_faiss_index(type_, float16=float16, **settings)()
+    index.build(vectors)
+    scores, rows = index.search(queries, 10)
+    expected_scores, expected_rows = exactly(vectors, queries, 10)
+    assert recall(rows, expected_rows) > 0.9
+    np.testing.assert_allclose(scores[:, 0], expected_scores[:, 0], atol=0.01)
+    assert (np.diff(scores, axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("part", [0.0, 0.01, 0.4, 1.0])
+@pytest.mark.parametrize("few_allowed", [0, faiss_index.FEW_ALLOWED])
+@pytest.mark.parametrize("type_,settings", ALL_TYPES)
+def test_only_allowed_rows_are_found(vectors, queries, type_, settings, part, few_allowed, monkeypatch):
+    # Both ways of filtering: comparing the allowed rows, and searching the index with a selector.
+    monkeypatch.setattr(faiss_index, "FEW_ALLOWED", few_allowed)
+    index = make_faiss_index(type_, **settings)()
+    index.build(vectors)
+    allowed = np.random.default_rng(2).random(N) < part
+    _, rows = index.search(queries, 10, allowed)
+    assert allowed[rows[rows >= 0]].all()
+    _, expected = exactly(vectors, queries, 10, allowed)
+    if part:
+        assert recall(rows, expected) > 0.85
+    else:
+        assert (rows == -1).all()
+
+
+@pytest.mark.parametrize("type_,settings", ALL_TYPES)
+def test_missing_results_are_padded(vectors, type_, settings):
+    index = make_faiss_index(type_, **settings)()
+    index.build(vectors[:40])
+    scores, rows = index.search(vectors[:2], 60)
+    assert (rows >= 0).sum() <= 80
+    assert np.array_equal(rows < 0, np.isneginf(scores))
+
+
+@pytest.mark.parametrize("type_,settings", ALL_TYPES)
+def test_saves_loads_and_saves_the_same_bytes(vectors, queries, type_, settings, tmp_path):
+    index = make_faiss_index(type_, **settings)()
+    index.build(vectors)
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    index.to_disk(tmp_path / "one")
+    loaded = make_faiss_index(type_, **settings)()
+    loaded.from_disk(tmp_path / "one", vectors)
+    loaded.to_disk(tmp_path / "two")
+    assert (tmp_path / "one/index.faiss").read_bytes() == (tmp_path / "two/index.faiss").read_bytes()
+    # The file may be replaced while it is mapped.
+    (tmp_path / "one/index.faiss").unlink()
+    np.testing.assert_array_equal(loaded.search(queries, 5)[1], index.search(queries, 5)[1])
+
+
+@pytest.mark.parametrize("type_,settings", ALL_TYPES)
+def test_a_loaded_index_grows(vectors, type_, settings, tmp_path):
+    index = make_faiss_index(type_, **settings)()
+    index.build(vectors[:2000])
+    index.to_disk(tmp_path)
+    loaded = make_faiss_index(type_, **settings)()
+    loaded.from_disk(tmp_path, vectors[:2000])
+    loaded.add(vectors[2000:])
+    assert len(loaded) == N
+    assert (loaded.search(vectors[2000:], 1)[1].ravel() == np.arange(2000, N)).mean() > 0.95
+
+
+@pytest.mark.parametrize("type_,settings", ALL_TYPES)
+def test_pickles_with_its_contents(vectors, queries, type_, settings):
+    index = make_faiss_index(type_, **settings)()
+    index.build(vectors)
+    copy = pickle.loads(pickle.dumps(index))
+    np.testing.assert_array_equal(copy.search(queries, 5)[1], index.search(queries, 5)[1])
+
+
+def test_ivf_chooses_its_number_of_lists(vectors):
+    index = FaissIndex("ivf")
+    index.build(vectors)
+    assert index._index.nlist == 3000 // 39
+    index.build(vectors[:10])
+    assert index._index.nlist == 1
+
+
+def test_search_settings_do_not_need_another_index():
+    index = FaissIndex("hnsw", ef_search=200)
+    assert index.reads(FaissIndex("hnsw").settings)
+    assert not index.reads(FaissIndex("hnsw", m=8).settings)
+    assert not index.reads(FaissIndex("hnsw", float16=True).settings)
+    assert not index.reads(FaissIndex("flat").settings)
+
+
+@pytest.mark.parametrize(
+    "settings,named",
+    [
+        ({"type": "hsnw"}, "type"),
+        ({"type": "flat", "m": 16}, "m"),
+        ({"type": "hnsw", "nprobe": 3}, "nprobe"),
+        ({"type": "hnsw", "m": 0}, "m"),
+        ({"type": "hnsw", "device": "cuda"}, "device"),
+        ({"type": "flat", "device": "gpu"}, "device"),
+    ],
+)
+def test_refuses_a_wrong_setting(settings, named):
+    with pytest.raises(KrisselError, match=f"K006.*'{named}'"):
+        make_faiss_index(**settings)()
+
+
+def test_names_the_extra_when_faiss_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(KrisselError, match=r"K501.*spacy-krissel\[cpu\].*spacy-krissel\[gpu\]"):
+        FaissIndex().build(np.ones((3, 2), dtype=np.float32))
+
+
+def test_refuses_to_search_or_save_nothing(tmp_path):
+    for act in (
+        lambda: FaissIndex().search(np.ones((1, 2), dtype=np.float32), 1),
+        lambda: FaissIndex().to_disk(tmp_path),
+        lambda: FaissIndex().build(np.zeros((0, 2), dtype=np.float32)),
+    ):
+        with pytest.raises(KrisselError, match="K508"):
+            act()
+
+
+def test_refuses_a_damaged_or_foreign_file(vectors, tmp_path):
+    index = FaissIndex("flat")
+    with pytest.raises(KrisselError, match="K506"):
+        index.from_disk(tmp_path, vectors)
+    (tmp_path / "index.faiss").write_bytes(b"no index at all")
+    with pytest.raises(KrisselError, match="K506"):
+        index.from_disk(tmp_path, vectors)
+    index.build(vectors[:100])
+    index.to_disk(tmp_path)
+    with pytest.raises(KrisselError, match="K506.*100 vectors.*3000"):
+        FaissIndex("flat").from_disk(tmp_path, vectors)
+
+
+def test_a_card_is_asked_of_a_faiss_that_has_none(vectors):
+    if hasattr(faiss, "StandardGpuResources"):
+        pytest.skip("this FAISS is built for GPUs")
+    index = FaissIndex("flat", device="cuda")
+    index.build(vectors)
+    with pytest.raises(KrisselError, match="K502.*built for the CPU"):
+        index.search(vectors[:2], 1)
+
+
+@pytest.fixture
+def cards(monkeypatch):
+    """A FAISS that seems to be built for GPUs: what is cloned to a card is noted, and stays on the CPU."""
+    calls = []
+
+    def to_one(resources, number, index, options):
+        calls.append((number, options.useFloat16, index))
+        return index
+
+    def to_all(index, co):
+        calls.append(("all", co.useFloat16, index))
+        assert co.shard
+        return index
+
+    monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
+    monkeypatch.setattr(faiss, "GpuClonerOptions", SimpleNamespace, raising=False)
+    monkeypatch.setattr(faiss, "GpuMultipleClonerOptions", SimpleNamespace, raising=False)
+    monkeypatch.setattr(faiss, "index_cpu_to_gpu", to_one, raising=False)
+    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", to_all)
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 2)
+    monkeypatch.setattr(faiss_index.fork, "note_cuda", lambda: None)
+    return calls
+
+
+@pytest.mark.parametrize("device,float16,asked", [("cuda", False, 0), ("cuda:1", True, 1), ("cuda:all", True, "all")])
+def test_a_card_is_given_the_index_once_and_its_cpu_form_is_saved(
+    vectors, queries, cards, device, float16, asked, tmp_path
+):
+    index = make_faiss_index("flat", device=device, float16=float16)()
+    index.build(vectors)
+    expected = exactly(vectors, queries, 5)[1]
+    for _ in range(2):
+        assert recall(index.search(queries, 5)[1], expected) > 0.98
+    assert [call[:2] for call in cards] == [(asked, float16)]
+    # Only plain flat indexes can be sharded.
+    assert isinstance(cards[0][2], faiss.IndexFlat)
+    index.to_disk(tmp_path)
+    on_cpu = make_faiss_index("flat", float16=float16)()
+    on_cpu.from_disk(tmp_path, vectors)
+    assert recall(on_cpu.search(queries, 5)[1], expected) > 0.98
+
+
+def test_ivf_is_trained_on_the_card_too(vectors, queries, cards):
+    index = make_faiss_index("ivf", device="cuda", nlist=20, nprobe=5)()
+    index.build(vectors)
+    assert len(cards) == 1
+    assert recall(index.search(queries, 5)[1], exactly(vectors, queries, 5)[1]) > 0.9
+    assert len(cards) == 2
+    index.add(vectors[:5])
+    index.search(queries, 5)
+    assert len(cards) == 3
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("float16", [False, True])
+@pytest.mark.parametrize("device", ["cuda", "cuda:all"])
+@pytest.mark.parametrize("type_,settings", [ALL_TYPES[0], ALL_TYPES[2]])
+def test_cuda_recall(vectors, queries, type_, settings, device, float16):
+    if not hasattr(faiss, "StandardGpuResources"):
+        pytest.skip("this FAISS is built for the CPU")
+    index = make_faiss_index(type_, device=device, float16=float16, **settings)()
+    index.build(vectors)
+    assert recall(index.search(queries, 10)[1], exactly(vectors, queries, 10)[1]) > 0.9

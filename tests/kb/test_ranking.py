@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb import ranking
+
+WHOLE = st.integers(-2, 2).map(float)
+INDEXES = [None, make_faiss_index("flat"), make_faiss_index("hnsw"), make_faiss_index("ivf", nlist=4, nprobe=1)]
+
+
+@st.composite
+def searches(draw):
+    n, d, q = draw(st.integers(1, 120)), draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    owners = draw(st.lists(st.integers(0, 20), min_size=n, max_size=n))
+    vectors = draw(arrays(np.float32, (n, d), elements=WHOLE))
+    queries = draw(arrays(np.float32, (q, d), elements=WHOLE))
+    allowed = draw(st.none() | arrays(np.bool_, max(owners) + 1))
+    return owners, vectors, queries, draw(st.integers(1, 25)), allowed
+
+
+def brute_force(owners, vectors, queries, allowed):
+    """For each query, (score, entity) best first, and the entities at the top."""
+    for query in queries:
+        best = {}
+        for owner, vector in zip(owners, vectors):
+            if allowed is None or allowed[owner]:
+                best[owner] = max(best.get(owner, -np.inf), float(query @ vector))
+        top = max(best.values(), default=None)
+        yield sorted((-score, entity) for entity, score in best.items()), [e for e in sorted(best) if best[e] == top]
+
+
+def check(result, owners, vectors, queries, k, allowed):
+    for i, (ranked, tied) in enumerate(brute_force(owners, vectors, queries, allowed)):
+        expected = [entity for _, entity in ranked[:k]]
+        found = result.entities[i].tolist()
+        assert found == expected + [-1] * (k - len(expected))
+        np.testing.assert_allclose(result.scores[i, : len(expected)], [-score for score, _ in ranked[:k]], atol=1e-5)
+        assert np.isneginf(result.scores[i, len(expected) :]).all()
+        for entity, score, row in zip(found, result.scores[i], result.prototypes[i]):
+            if entity >= 0:
+                assert owners[row] == entity
+                assert vectors[row] @ queries[i] == pytest.approx(score, abs=1e-5)
+            else:
+                assert row == -1
+        assert result.tied(i).tolist() == tied
+        assert (i in result.ties) == (len(tied) > 1)
+
+
+@pytest.mark.parametrize("widest", [ranking.WIDEST, 20])
+@given(search=searches())
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_entities_are_ranked_by_their_best_prototype(random_kb, monkeypatch, widest, search):
+    # A low WIDEST sends the wider searches through the comparison of all prototypes.
+    monkeypatch.setattr(ranking, "WIDEST", widest)
+    owners, vectors, queries, k, allowed = search
+    kb = random_kb(owners, vectors)
+    check(kb.search(queries, k, allowed=allowed), owners, vectors, queries, k, allowed)
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_every_index_gives_the_same_entities(random_kb, index):
+    pytest.importorskip("faiss")
+    rng = np.random.default_rng(0)
+    owners = rng.integers(0, 60, 600).tolist()
+    centres = rng.standard_normal((60, 16), dtype=np.float32)
+    vectors = centres[owners] + 0.1 * rng.standard_normal((600, 16), dtype=np.float32)
+    kb = random_kb(owners, vectors, index)
+    for allowed in (None, rng.random(60) < 0.5):
+        queries = centres if allowed is None else centres[allowed]
+        result = kb.search(queries, 3, allowed=allowed)
+        expected = np.array(
+            [[e for _, e in ranked[:3]] for ranked, _ in brute_force(owners, vectors, queries, allowed)]
+        )
+        assert (result.entities[:, 0] == expected[:, 0]).mean() > 0.95
+        # An index that runs dry is helped out: k distinct entities are found where there are as many.
+        assert (result.entities >= 0).all()
+
+
+@pytest.mark.parametrize("index", [None, make_faiss_index("hnsw")])
+def test_search_widens_past_an_entity_with_many_prototypes(random_kb, index):
+    pytest.importorskip("faiss")
+    rng = np.random.default_rng(0)
+    # Entity 0 has 5,000 prototypes around the query, more than any widening asks for; the others lie behind them.
+    owners = [0] * 5000 + [1, 2, 3]
+    vectors = np.zeros((5003, 8), dtype=np.float32)
+    vectors[:, 0] = 1
+    vectors[:5000, 1:] = 0.01 * rng.standard_normal((5000, 7))
+    vectors[5000:, 0] = [0.3, 0.4, 0.2]
+    kb = random_kb(owners, vectors, index)
+    result = kb.search(np.eye(8, dtype=np.float32)[:1], 4)
+    assert result.entities.tolist() == [[0, 2, 1, 3]]
+    np.testing.assert_allclose(result.scores[0], [1, 0.4, 0.3, 0.2], atol=1e-6)
+
+
+def test_ties_within_rounding_stand_in_the_order_of_ids(random_kb):
+    vectors = np.array([[0.5, 0.1], [1 + 4e-7, 0], [1, 0], [1 - 4e-7, 0], [1 - 1e-4, 0]], dtype=np.float32)
+    result = random_kb([4, 3, 2, 1, 0], vectors).search(np.array([[1, 0]], dtype=np.float32), 4)
+    assert result.entities.tolist() == [[1, 2, 3, 0]]
+    assert result.tied(0).tolist() == [1, 2, 3]
+    assert (np.diff(result.scores) <= 0).all()
+
+
+def test_all_of_a_tie_larger_than_k_is_told(random_kb):
+    owners = list(range(300))
+    result = random_kb(owners, np.ones((300, 2), dtype=np.float32)).search(np.ones((2, 2), dtype=np.float32), 3)
+    assert result.entities.tolist() == [[0, 1, 2]] * 2
+    assert result.tied(1).tolist() == owners
+
+
+def test_tolerance_grows_with_large_scores(random_kb):
+    # 1e-6 of a score of 1,000 is more than rounding loses there, an absolute 1e-6 is less.
+    vectors = np.array([[1000.0], [999.9999], [999.0]], dtype=np.float32)
+    result = random_kb([2, 1, 0], vectors).search(np.ones((1, 1), dtype=np.float32), 3)
+    assert result.entities.tolist() == [[1, 2, 0]]
+    assert result.tied(0).tolist() == [1, 2]
+
+
+def test_one_query_and_many_give_the_same(random_kb):
+    rng = np.random.default_rng(3)
+    owners = rng.integers(0, 500, 3000).tolist()
+    kb = random_kb(owners, rng.standard_normal((3000, 64), dtype=np.float32))
+    queries = rng.standard_normal((50, 64), dtype=np.float32)
+    together = kb.search(queries, 5)
+    for i in range(50):
+        alone = kb.search(queries[i : i + 1], 5)
+        assert alone.entities.tolist() == together.entities[i : i + 1].tolist()
+
+
+def test_no_queries_and_none_allowed(random_kb):
+    kb = random_kb([0, 1], np.eye(2, dtype=np.float32))
+    assert kb.search(np.zeros((0, 2), dtype=np.float32), 3).entities.shape == (0, 3)
+    result = kb.search(np.eye(2, dtype=np.float32), 3, allowed=np.zeros(2, dtype=bool))
+    assert (result.entities == -1).all() and np.isneginf(result.scores).all()
+    assert len(result.tied(0)) == 0

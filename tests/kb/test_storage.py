@@ -1,0 +1,305 @@
+import json
+import multiprocessing
+import pickle
+import shutil
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+from spacy.vocab import Vocab
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.index.exact import ExactIndex, make_exact_index
+from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
+from spacy_krissel.kb import prototype_kb
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
+from spacy_krissel.views import name_view
+
+QUERIES = np.eye(4, dtype=np.float32)
+INDEXES = [None, make_faiss_index("flat"), make_faiss_index("hnsw", m=8), make_faiss_index("ivf", nlist=2, nprobe=2)]
+
+
+def files(path):
+    return {file_.relative_to(path).as_posix(): file_.read_bytes() for file_ in path.rglob("*") if file_.is_file()}
+
+
+def same_answers(a, b):
+    found, expected = a.search(QUERIES, 4), b.search(QUERIES, 4)
+    return (found.entities == expected.entities).all() and a.describe(found) == b.describe(expected)
+
+
+def add_one(kb):
+    kb.add_prototypes([Prototype("D004", "gold", name_view("seen"))], QUERIES[3:])
+
+
+@pytest.mark.parametrize("settings", [{}, {"normalize": True}, {"dtype": "float16"}])
+@pytest.mark.parametrize("index", INDEXES)
+def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path):
+    pytest.importorskip("faiss")
+    kb = make_kb(index, **settings)
+    kb.to_disk(tmp_path / "one")
+    loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "one")
+    assert same_answers(loaded, kb)
+    assert loaded.description() == kb.description()
+    assert isinstance(loaded.vectors, np.memmap)
+    assert "D004" in loaded.vocab.strings
+    loaded.to_disk(tmp_path / "two")
+    kb.to_disk(tmp_path / "three")
+    assert files(tmp_path / "one") == files(tmp_path / "two") == files(tmp_path / "three")
+
+
+def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):
+    from spacy_krissel.kb import arrow_file
+    from spacy_krissel.kb import prototypes as prototypes_module
+
+    monkeypatch.setattr(arrow_file, "BATCH_ROWS", 7)
+    monkeypatch.setattr(prototypes_module, "BLOCK_ROWS", 11)
+    rng = np.random.default_rng(0)
+    kb = random_kb(list(range(30)), rng.standard_normal((30, 4), dtype=np.float32))
+    kb.add_prototypes([Prototype("E00003", "gold", name_view("later"))], np.ones((1, 4)))
+    kb.to_disk(tmp_path / "one")
+    loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "one")
+    assert same_answers(loaded, kb)
+    loaded.to_disk(tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_saves_onto_the_folder_it_is_mapped_from(make_kb, index, tmp_path):
+    pytest.importorskip("faiss")
+    make_kb(index).to_disk(tmp_path / "kb")
+    kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    kb.to_disk(tmp_path / "kb")
+    assert same_answers(kb, make_kb(index))
+    add_one(kb)
+    kb.to_disk(tmp_path / "kb")
+    again = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    assert again.n_prototypes == 6
+    assert same_answers(again, kb)
+    assert again.entity_ids[again.search(QUERIES[3:], 1).entities[0, 0]] == "D004"
+    assert [path.name for path in tmp_path.iterdir()] == ["kb"]
+
+
+def test_an_interrupted_save_leaves_the_old_one_whole(make_kb, tmp_path, monkeypatch):
+    kb = make_kb()
+    kb.to_disk(tmp_path / "kb")
+    before = files(tmp_path / "kb")
+    add_one(kb)
+
+    def full_disk(self, directory):
+        (directory / "prototypes.arrow").write_bytes(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(PrototypeTable, "to_disk", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        kb.to_disk(tmp_path / "kb")
+    assert files(tmp_path / "kb") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["kb"]
+    # What was not saved is not taken for saved.
+    monkeypatch.undo()
+    assert pickle.loads(pickle.dumps(kb)).n_prototypes == 6
+
+
+def test_the_makers_index_wins_over_the_saved_one(make_kb, tmp_path):
+    pytest.importorskip("faiss")
+    kb = make_kb(make_faiss_index("hnsw", m=8))
+    kb.to_disk(tmp_path / "kb")
+
+    def load(index):
+        loaded = PrototypeKB(Vocab(), 4, index=index).from_disk(tmp_path / "kb")
+        assert same_answers(loaded, kb)
+        return loaded._index
+
+    assert isinstance(load(make_exact_index()), ExactIndex)
+    assert load(make_faiss_index("flat")).type == "flat"
+    searched_wider = load(make_faiss_index("hnsw", m=8, ef_search=99))
+    assert searched_wider._index.hnsw.efSearch == 99
+    assert searched_wider._mapped
+    assert isinstance(load(None), FaissIndex)
+
+
+def test_excluded_parts_stay_away(make_kb, tmp_path):
+    pytest.importorskip("faiss")
+    kb = make_kb(make_faiss_index("flat"))
+    kb.to_disk(tmp_path / "bare", exclude=["index", "vocab"])
+    assert "index/index.faiss" not in files(tmp_path / "bare")
+    assert same_answers(PrototypeKB(Vocab(), 4).from_disk(tmp_path / "bare"), kb)
+    kb.to_disk(tmp_path / "entities", exclude=["prototypes"])
+    entities = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "entities")
+    assert (entities.n_entities, entities.n_prototypes, entities.is_empty()) == (4, 0, True)
+    kb.to_disk(tmp_path / "whole")
+    loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "whole", exclude=["index"])
+    assert isinstance(loaded.build_index(), ExactIndex)
+    assert PrototypeKB(Vocab(), 4).from_disk(tmp_path / "whole", exclude=["prototypes"]).n_prototypes == 0
+    assert len(kb.to_bytes(exclude=["index"])) < len(kb.to_bytes())
+    assert same_answers(PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes(exclude=["index"])), kb)
+    assert PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes(), exclude=["prototypes"]).n_prototypes == 0
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_bytes_hold_all_of_it(make_kb, index):
+    pytest.importorskip("faiss")
+    kb = make_kb(index)
+    data = kb.to_bytes()
+    loaded = PrototypeKB(Vocab(), 4).from_bytes(data)
+    assert same_answers(loaded, kb)
+    assert loaded.to_bytes() == data
+
+
+def test_large_files_travel_in_pieces(make_kb, monkeypatch):
+    from spacy_krissel.kb import storage
+
+    monkeypatch.setattr(storage, "PIECE", 10)
+    kb = make_kb()
+    assert same_answers(PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes()), kb)
+
+
+def test_refuses_bytes_of_something_else(tmp_path):
+    import srsly
+
+    kb = PrototypeKB(Vocab(), 4)
+    escape = srsly.msgpack_dumps({"kind": "knowledge base", "files": {"../../escaped": [b"x"]}})
+    for data in (b"", b"\xc1rubbish", srsly.msgpack_dumps([1, 2]), srsly.msgpack_dumps({"kb": b""}), escape):
+        with pytest.raises(KrisselError, match="K527"):
+            kb.from_bytes(data)
+
+
+def test_an_empty_one_is_saved_and_loaded(tmp_path):
+    kb = PrototypeKB(Vocab(), 4)
+    kb.to_disk(tmp_path / "kb")
+    loaded = PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
+    assert loaded.is_empty() and loaded.entity_vector_length == 4
+    assert PrototypeKB(Vocab(), 4).from_bytes(loaded.to_bytes()).is_empty()
+    assert pickle.loads(pickle.dumps(PrototypeKB(Vocab(), 0))).is_empty()
+
+
+def sent_by_path(data):
+    return b"Source" in data
+
+
+def test_pickles_by_path_until_it_changes(make_kb, tmp_path):
+    kb = make_kb()
+    assert not sent_by_path(pickle.dumps(kb))
+    kb.to_disk(tmp_path / "kb")
+    assert sent_by_path(pickle.dumps(kb))
+    kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    assert sent_by_path(pickle.dumps(kb))
+    assert same_answers(pickle.loads(pickle.dumps(kb)), kb)
+    for change in (
+        add_one,
+        lambda kb: kb.set_entities([type("E", (), {"id": id_, "name": "", "types": ()}) for id_ in kb.entity_ids]),
+        lambda kb: setattr(kb, "encoder", "another"),
+        lambda kb: (tmp_path / "kb/manifest.json").write_text("{}"),
+        lambda kb: shutil.rmtree(tmp_path / "kb"),
+    ):
+        shutil.rmtree(tmp_path / "kb", ignore_errors=True)
+        make_kb().to_disk(tmp_path / "kb")
+        loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+        change(loaded)
+        data = pickle.dumps(loaded)
+        assert not sent_by_path(data)
+        copy = pickle.loads(data)
+        assert same_answers(copy, loaded)
+        assert copy.encoder == loaded.encoder
+
+
+def test_a_folder_changed_on_the_way_is_noticed(make_kb, tmp_path):
+    kb = make_kb()
+    kb.to_disk(tmp_path / "kb")
+    data = pickle.dumps(kb)
+    add_one(kb)
+    kb.to_disk(tmp_path / "kb")
+    with pytest.raises(KrisselError, match="K526.*was changed"):
+        pickle.loads(data)
+    shutil.rmtree(tmp_path / "kb")
+    with pytest.raises(KrisselError, match="K526.*was removed"):
+        pickle.loads(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+def test_workers_search_after_their_parent_did(make_kb, method, tmp_path):
+    pytest.importorskip("faiss")
+    make_kb(make_faiss_index("hnsw", m=8)).to_disk(tmp_path / "kb")
+    kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    kb.lend_encoder(lambda views: QUERIES[: len(views)])
+    expected = kb.search(QUERIES, 4)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
+        assert (pool.submit(kb.search, QUERIES, 4).result(timeout=120).entities == expected.entities).all()
+        add_one(kb)
+        assert pool.submit(kb.search, QUERIES[3:], 1).result(timeout=120).entities.tolist() == [[3]]
+
+
+def test_names_the_damage(make_kb, tmp_path):
+    def damaged(name, act):
+        path = tmp_path / "kb"
+        make_kb(make_faiss_index("flat")).to_disk(path)
+        act(path / name)
+        with pytest.raises(KrisselError) as error:
+            PrototypeKB(Vocab(), 4).from_disk(path)
+        shutil.rmtree(path)
+        return str(error.value)
+
+    for name in ("entities.arrow", "prototypes.arrow", "vectors.npy", "index/index.faiss"):
+        cut = damaged(name, lambda file_: file_.write_bytes(file_.read_bytes()[:-10]))
+        assert cut.startswith("[K004]") and name in cut
+        other = damaged(name, lambda file_: file_.write_bytes(b"\0" * file_.stat().st_size))
+        assert other.startswith("[K004]") and name in other
+        assert damaged(name, lambda file_: file_.unlink()).startswith("[K004]")
+    assert damaged("manifest.json", lambda file_: file_.unlink()).startswith("[K002]")
+    assert damaged("manifest.json", lambda file_: file_.write_text("[")).startswith("[K002]")
+    with pytest.raises(KrisselError, match="K001.*python -m spacy krissel prototypes"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "nowhere")
+
+
+def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch):
+    # As when a file too large to be hashed at each load was replaced by another of its size.
+    make_kb().to_disk(tmp_path / "kb")
+    manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
+
+    def fails(message, **changes):
+        monkeypatch.setattr(prototype_kb, "read_manifest", lambda *args: {**manifest, **changes})
+        with pytest.raises(KrisselError, match=message):
+            PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
+
+    fails("K524.*entities.arrow has 4 rows.*expected 5", entities=5)
+    fails("K524.*prototypes.arrow has 5 rows", prototypes=6)
+    fails("K524.*vectors.npy holds", dimensions=5)
+    fails("K524.*vectors.npy holds", dtype="float16")
+    for name in ("entities.arrow", "prototypes.arrow", "vectors.npy"):
+        content = (tmp_path / "kb" / name).read_bytes()
+        (tmp_path / "kb" / name).write_bytes(b"\0" * len(content))
+        fails(f"K524.*{name}")
+        (tmp_path / "kb" / name).write_bytes(content)
+    # Prototypes of a larger set of entities.
+    shutil.copyfile(tmp_path / "kb/entities.arrow", tmp_path / "entities.arrow")
+    PrototypeKB(Vocab(), 4).to_disk(tmp_path / "none")
+    shutil.copyfile(tmp_path / "none/entities.arrow", tmp_path / "kb/entities.arrow")
+    fails("K524.*outside 0 to", entities=0)
+
+
+def test_refuses_another_width_and_keeps_what_it_had(make_kb, tmp_path):
+    make_kb().to_disk(tmp_path / "kb")
+    kb = PrototypeKB(Vocab(), 8)
+    with pytest.raises(KrisselError, match="K523.*width 4, expected 8"):
+        kb.from_disk(tmp_path / "kb")
+    assert kb.is_empty() and kb.entity_vector_length == 8
+
+
+def test_refuses_to_write_over_something_else(make_kb, tmp_path):
+    (tmp_path / "notes.txt").write_text("keep me")
+    with pytest.raises(KrisselError, match="K005"):
+        make_kb().to_disk(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "keep me"
+
+
+def test_a_folder_with_an_unknown_index_says_so(make_kb, tmp_path):
+    class Annoy(ExactIndex):
+        kind = "annoy"
+
+    make_kb(Annoy).to_disk(tmp_path / "kb")
+    with pytest.raises(KrisselError, match="K507.*'annoy'"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    assert not PrototypeKB(Vocab(), 4, index=Annoy).from_disk(tmp_path / "kb").is_empty()
+    assert not PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb", exclude=["index"]).is_empty()

@@ -1,0 +1,105 @@
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.hf_load import load_pretrained
+from spacy_krissel.layers.pieces import length_batches, pad_pieces, view_pieces
+from spacy_krissel.views import View, name_view
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_bert):
+    return load_pretrained(str(tiny_bert), {}, {})[0]
+
+
+def tokens(tokenizer, row):
+    return tokenizer.convert_ids_to_tokens(row.ids.tolist())
+
+
+def test_mention_stands_between_its_markers(tokenizer):
+    view = View("The patient had ", "acute lung injury", " and fever")
+    (row,) = view_pieces(tokenizer, [view], 64)
+    expected = "[CLS] the patient had [Ms] acute lung injury [Me] and fever [SEP]".split()
+    assert tokens(tokenizer, row) == expected
+    assert (expected[row.start], expected[row.end]) == ("[Ms]", "[Me]")
+
+
+def test_bare_name_has_markers_too(tokenizer):
+    (row,) = view_pieces(tokenizer, [name_view("multiple sclerosis")], 64)
+    assert tokens(tokenizer, row) == "[CLS] [Ms] multiple sclerosis [Me] [SEP]".split()
+
+
+def test_masked_mention_is_one_mask(tokenizer):
+    view = View("acute ", "multiple sclerosis", " with fever", masked=True)
+    (row,) = view_pieces(tokenizer, [view], 64)
+    assert tokens(tokenizer, row) == "[CLS] acute [Ms] [MASK] [Me] with fever [SEP]".split()
+
+
+def test_masking_does_not_shift_neighbours(tokenizer):
+    views = [View("a ", "cold", "", masked=i == 1) for i in range(3)]
+    rows = view_pieces(tokenizer, views, 64)
+    assert tokens(tokenizer, rows[0]) == tokens(tokenizer, rows[2]) == "[CLS] a [Ms] cold [Me] [SEP]".split()
+
+
+def test_masked_view_without_mask_token_is_an_error(tiny_bert):
+    tokenizer = load_pretrained(str(tiny_bert), {}, {})[0]
+    tokenizer.mask_token = None
+    with pytest.raises(KrisselError, match="K407"):
+        view_pieces(tokenizer, [View("a ", "cold", "", masked=True)], 64)
+
+
+def test_long_mention_loses_its_middle(tokenizer):
+    mention = "acute " + "lung " * 50 + "injury"
+    (row,) = view_pieces(tokenizer, [View("the patient had ", mention, " and fever")], 16)
+    got = tokens(tokenizer, row)
+    assert len(got) == 16
+    assert got[:3] == ["[CLS]", "[Ms]", "acute"] and got[-3:] == ["injury", "[Me]", "[SEP]"]
+
+
+def test_markers_in_the_text_are_text(tokenizer):
+    (row,) = view_pieces(tokenizer, [View("a [Me] [MASK] ", "[Ms] cold", " [SEP]")], 64)
+    specials = set(tokenizer.all_special_tokens) - {"[UNK]"}
+    assert [token for token in tokens(tokenizer, row) if token in specials] == "[CLS] [Ms] [Me] [SEP]".split()
+
+
+text = st.text(
+    alphabet=st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from(" the[Ms][Me]-.")), max_size=80
+)
+
+
+@settings(deadline=None)
+@given(views=st.lists(st.builds(View, text, text, text, st.booleans()), max_size=5), window=st.integers(8, 64))
+def test_markers_are_never_cut(tokenizer, views, window):
+    rows = view_pieces(tokenizer, views, window)
+    start_id, end_id = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
+    assert len(rows) == len(views)
+    for row in rows:
+        assert len(row.ids) <= window
+        assert row.ids[0] == tokenizer.cls_token_id and row.ids[-1] == tokenizer.sep_token_id
+        assert 0 < row.start < row.end < len(row.ids) - 1
+        assert row.ids[row.start] == start_id and row.ids[row.end] == end_id
+
+
+@given(
+    lengths=st.lists(st.integers(1, 64), max_size=60),
+    max_pieces=st.integers(1, 300),
+    min_fill=st.sampled_from([0.0, 0.5, 0.75, 1.0]),
+)
+def test_length_batches(lengths, max_pieces, min_fill):
+    batches = list(length_batches(lengths, max_pieces, min_fill))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[i] for i in batch)
+        assert len(batch) == 1 or len(batch) * longest <= max_pieces
+        assert min(lengths[i] for i in batch) >= min_fill * longest
+
+
+def test_padding_is_on_the_right(tokenizer):
+    rows = view_pieces(tokenizer, [name_view("cold"), View("the patient had ", "fever", "")], 64)
+    pieces = pad_pieces(rows, pad_id=7)
+    assert pieces.lengths.tolist() == [5, 8]
+    assert pieces.ids[0, 5:].tolist() == [7, 7, 7]
+    assert numpy.array_equal(pieces.ids[1], rows[1].ids)
+    assert pieces.starts.tolist() == [1, 4] and pieces.ends.tolist() == [3, 6]

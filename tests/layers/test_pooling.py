@@ -1,0 +1,45 @@
+import numpy
+import pytest
+from numpy.testing import assert_allclose
+
+from spacy_krissel.layers.pieces import Pieces
+from spacy_krissel.layers.pooling import PieceVectors, pool
+
+
+@pytest.fixture
+def hidden():
+    vectors = numpy.arange(2 * 4 * 2, dtype="f").reshape(2, 4, 2)
+    vectors[1, 3:] = 1000.0  # padding
+    pieces = Pieces(
+        ids=numpy.zeros((2, 4), dtype="int64"),
+        lengths=numpy.asarray([4, 3]),
+        starts=numpy.asarray([1, 0]),
+        ends=numpy.asarray([3, 2]),
+    )
+    return PieceVectors(vectors, pieces)
+
+
+@pytest.mark.parametrize(
+    "how, expected",
+    [
+        ("cls", [[0, 1], [8, 9]]),
+        ("mean", [[3, 4], [10, 11]]),
+        ("marker", [[4, 5], [10, 11]]),
+    ],
+)
+def test_pools_by_hand(hidden, how, expected):
+    Y = pool(how).predict(hidden)
+    assert Y.dtype == numpy.float32
+    assert_allclose(Y, expected)
+
+
+@pytest.mark.parametrize("how", ["cls", "mean", "marker"])
+def test_gradient_is_the_transpose(hidden, how):
+    """Pooling is linear, so <Y(X), dY> == <X, backprop(dY)> for any dY."""
+    rng = numpy.random.default_rng(0)
+    Y, backprop = pool(how).begin_update(hidden)
+    dY = rng.normal(size=Y.shape).astype("f")
+    dX = backprop(dY)
+    assert dX.shape == hidden.vectors.shape and dX.dtype == numpy.float32
+    assert_allclose((Y * dY).sum(), (hidden.vectors * dX).sum(), rtol=1e-5)
+    assert not dX[1, 3].any(), "padding gets no gradient"
