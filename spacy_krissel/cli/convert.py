@@ -1,0 +1,28 @@
+"""`krissel convert`: gold corpora to .spacy files."""
+
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+
+from .app import coded_errors, krissel
+
+
+@krissel.command("convert")
+def convert_cli(
+    inputs: List[Path] = typer.Argument(..., help="PubTator or BioC XML files; .gz too"),
+    output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
+    format: str = typer.Option("auto", help="auto, pubtator or bioc"),
+    lang: str = typer.Option("en", help="Language of the tokenizer"),
+    label: List[str] = typer.Option([], help="Keep mentions of this label only; may be repeated"),
+    ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
+) -> None:
+    """Convert gold corpora to docs with linked entities."""
+    from ..corpora.convert import convert
+
+    with coded_errors():
+        report = convert(
+            inputs, output, format=format, lang=lang, labels=label or None, ontology=ontology, progress=True
+        )
+    for name, count in report.to_dict()["counts"].items():
+        typer.echo(f"{name}: {count}")

@@ -1,0 +1,27 @@
+"""`krissel link`: run a pipeline over text and write its links."""
+
+from pathlib import Path
+
+import typer
+
+from .app import coded_errors, krissel
+
+
+@krissel.command("link")
+def link_cli(
+    pipeline: Path = typer.Argument(..., help="A pipeline with a linker, and with a component that finds mentions"),
+    texts: Path = typer.Argument(..., help="Docs with mentions (.spacy), or text: JSONL, plain, .gz"),
+    output: Path = typer.Option(..., "--output", "-o", help="The .jsonl or .spacy file to write"),
+    name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
+    batch_size: int = typer.Option(128),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+) -> None:
+    """Link the mentions of docs or texts; one JSON object a doc, or docs with kb_id_ set."""
+    from spacy.cli._util import setup_gpu
+
+    from ..pipeline.link import link
+
+    setup_gpu(gpu_id)
+    with coded_errors():
+        n_docs, n_mentions = link(pipeline, texts, output, name=name, batch_size=batch_size, progress=True)
+    typer.echo(f"{n_mentions} mentions of {n_docs} docs linked in {output}")

@@ -1,0 +1,30 @@
+"""`krissel ontology`: ontology files to an ontology store."""
+
+from pathlib import Path
+from typing import List
+
+import typer
+
+from .app import coded_errors, krissel
+
+
+@krissel.command("ontology")
+def ontology_cli(
+    sources: List[Path] = typer.Argument(..., help="Ontology files: MEDIC, OBO, JSONL, MeSH terms; .gz too"),
+    output: Path = typer.Option(..., "--output", "-o", help="Directory of the store"),
+    format: str = typer.Option("auto", help="Format of the sources: auto, medic, obo, jsonl or mesh"),
+    enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
+    homonyms: bool = typer.Option(False, "--homonyms", help="Print the names that several entities share"),
+) -> None:
+    """Read ontology files into a columnar store that is opened without being read."""
+    from ..ontology.build import build_ontology
+
+    with coded_errors():
+        store = build_ontology(sources, output, format=format, enrich_from=enrich, progress=True)
+    manifest = store.manifest
+    typer.echo(
+        f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"
+    )
+    if homonyms:
+        for name, ids in store.shared_names():
+            typer.echo(f"{name}\t{' '.join(ids)}")

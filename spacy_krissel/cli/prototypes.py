@@ -1,0 +1,62 @@
+"""`krissel prototypes`: the full knowledge base of a trained pipeline."""
+
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+
+from .app import coded_errors, krissel
+
+
+@krissel.command("prototypes", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def prototypes_cli(
+    ctx: typer.Context,
+    pipeline: Path = typer.Argument(..., help="A trained pipeline"),
+    output: Path = typer.Argument(..., help="Where to save the pipeline with its knowledge base"),
+    ontology: Path = typer.Option(..., help="Ontology store"),
+    mentions: Optional[Path] = typer.Option(None, help="Mention shards; without them, names alone"),
+    mentions_per_entity: int = typer.Option(16, help="Mined mentions an entity at most"),
+    contexts_per_shared_name: int = typer.Option(
+        8, help="Contexts of an entity in which a name it shares with others becomes a prototype; 0: the bare name"
+    ),
+    names: bool = typer.Option(True, help="Use the ontology's names as prototypes"),
+    max_entities: int = typer.Option(0, help="So many entities only (0: all)"),
+    index: str = typer.Option("", help="exact, flat, hnsw or ivf; default: what the pipeline's config says"),
+    kb_path: Optional[Path] = typer.Option(None, help="Save the knowledge base here and let the pipeline point to it"),
+    name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
+    seed: int = typer.Option(0),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to encode on, or -1 for the CPU"),
+) -> None:
+    """Encode names and mined mentions into a knowledge base (KRISSBERT §3.4).
+
+    Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
+    """
+    from spacy.cli._util import parse_config_overrides, setup_gpu
+
+    from ..index.kinds import named_index
+    from ..pipeline.prototypes import prototypes
+
+    with coded_errors():
+        overrides = parse_config_overrides(_extra(ctx))
+        setup_gpu(gpu_id)
+        described = prototypes(
+            pipeline,
+            output,
+            ontology,
+            mentions,
+            kb_path=kb_path,
+            overrides=overrides,
+            name=name,
+            index=named_index(index) if index else None,
+            mentions_per_entity=mentions_per_entity,
+            contexts_per_shared_name=contexts_per_shared_name,
+            names=names,
+            max_entities=max_entities,
+            seed=seed,
+        )
+    for key, value in described.items():
+        typer.echo(f"{key}: {value}")
+
+
+def _extra(ctx: typer.Context) -> List[str]:
+    return list(ctx.args)

@@ -1,0 +1,94 @@
+"""Factories of the components: forward the config, import nothing heavy.
+
+spaCy imports every `spacy_factories` entry point in `Language.__init__`, so this module is paid for by each
+`spacy.blank()` on a machine that has the package: the components themselves are imported when they are made.
+"""
+
+from typing import Any, Callable, Dict, List, Optional
+
+from spacy.language import Language
+from thinc.api import Model
+
+DEFAULT_CONFIG: Dict[str, Any] = {
+    "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
+    "objective": {
+        "@misc": "spacy-krissel.ContrastiveObjective.v1",
+        "loss": {"@losses": "spacy-krissel.InfoNCE.v1", "temperature": 0.05},
+        "p_mask": 0.2,
+        "p_replace": 0.2,
+    },
+    "generate_empty_kb": {
+        "@misc": "spacy-krissel.EmptyKB.v1",
+        # None: the index that the knowledge base was saved with; exact for a new one.
+        "index": None,
+    },
+    "kb_path": None,
+    "spans_key": "",
+    "n_candidates": 5,
+    "threshold": None,
+    "use_context": True,
+    "use_abbreviations": True,
+    "overwrite": True,
+    "types": [],
+    "types_by_label": {},
+    "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
+}
+
+
+@Language.factory(
+    "krissel_linker",
+    # Reads `doc.ents`, or `doc.spans[spans_key]`: the default is declared.
+    requires=["doc.ents"],
+    assigns=["token.ent_kb_id", "doc.spans"],
+    default_config=DEFAULT_CONFIG,
+    default_score_weights={
+        "krissel_acc": 1.0,
+        "krissel_span_f": None,
+        "krissel_span_p": None,
+        "krissel_span_r": None,
+        "krissel_nil_p": None,
+        "krissel_nil_r": None,
+        "krissel_nil_f": None,
+    },
+)
+def make_krissel_linker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    objective: Optional[Any],
+    generate_empty_kb: Callable,
+    kb_path: Optional[str],
+    spans_key: str,
+    n_candidates: int,
+    threshold: Optional[float],
+    use_context: bool,
+    use_abbreviations: bool,
+    overwrite: bool,
+    types: List[str],
+    types_by_label: Dict[str, List[str]],
+    scorer: Optional[Callable],
+):
+    """Make a `KrisselLinker`; the settings are explained at `LinkerSettings`."""
+    from .linker import KrisselLinker
+    from .settings import LinkerSettings
+
+    settings = LinkerSettings(
+        spans_key=spans_key,
+        n_candidates=n_candidates,
+        threshold=threshold,
+        use_context=use_context,
+        use_abbreviations=use_abbreviations,
+        overwrite=overwrite,
+        types=types,
+        types_by_label=types_by_label,
+    )
+    return KrisselLinker(
+        nlp.vocab,
+        model,
+        name,
+        objective=objective,
+        generate_empty_kb=generate_empty_kb,
+        settings=settings,
+        kb_path=kb_path,
+        scorer=scorer,
+    )

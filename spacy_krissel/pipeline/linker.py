@@ -1,0 +1,354 @@
+"""`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import srsly
+from spacy import util
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer, set_dropout_rate
+from thinc.types import Floats2d
+
+from ..errors import Errors, KrisselError
+from ..kb.build import fill_kb
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.sources import PrototypeSource
+from ..layers.fingerprint import fingerprint
+from ..objectives.protocol import Objective
+from ..ontology.store import OntologyStore
+from ..sampling.linked import linked_mentions
+from ..views import View, name_view, span_view
+from .abbreviations import long_forms
+from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
+from .settings import SETTINGS, LinkerSettings
+
+# Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
+INIT_VIEWS = 20_000
+# Ties and thresholds need the second-best entity even where one candidate is wanted.
+MIN_CANDIDATES = 2
+
+
+class KrisselLinker(TrainablePipe):
+    """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
+
+    The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
+    eq. 3). Made by the factory `krissel_linker`; all of its parts come from the config.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[List[View], Floats2d],
+        name: str = "krissel_linker",
+        *,
+        objective: Optional[Objective],
+        generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
+        settings: LinkerSettings,
+        kb_path: Optional[str] = None,
+        scorer: Optional[Callable] = None,
+    ) -> None:
+        """
+        model: views → vectors (n, width).
+        objective: what `update` does with a batch; needed for training alone.
+        generate_empty_kb: makes the knowledge base that `from_disk` fills.
+        settings: see `LinkerSettings`; the live ones are in `self.cfg` and are saved with the pipe.
+        kb_path: a knowledge base directory outside the pipeline's folder; it is then not copied into it.
+        """
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.objective = objective
+        self.scorer = scorer
+        self.generate_empty_kb = generate_empty_kb
+        self.kb_path = kb_path
+        self.cfg: Dict[str, Any] = settings.to_dict()
+        self._given = dict(self.cfg)
+        self._kb: Optional[PrototypeKB] = None
+        self._dev: Optional[PrototypeSource] = None
+        self._dev_kb: Optional[PrototypeKB] = None
+        self._fingerprint: Optional[str] = None
+        register_extensions()
+        vocab.strings.add(NIL)
+
+    # Knowledge base ------------------------------------------------------------------------------------------------
+
+    @property
+    def kb(self) -> PrototypeKB:
+        """The knowledge base; empty until it is set, or loaded with the pipeline."""
+        if self._kb is None:
+            self._kb = self.new_kb()
+            self._kb.lend_encoder(self.encode)
+        return self._kb
+
+    def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
+        """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
+        if index is not None:
+            return PrototypeKB(self.vocab, self._width(), index=index)
+        return self.generate_empty_kb(self.vocab, self._width())
+
+    def set_kb(self, kb: PrototypeKB) -> None:
+        """Link to `kb` from now on. Raises KrisselError when another encoder made it, or its vectors do not fit."""
+        kb.check_encoder(self.fingerprint())
+        kb.lend_encoder(self.encode)
+        self._kb = kb
+
+    def fingerprint(self) -> str:
+        """What identifies the encoder: a hash of its weights and settings."""
+        if self._fingerprint is None:
+            self._fingerprint = fingerprint(self.model)
+        return self._fingerprint
+
+    def encode(self, views: Sequence[View]) -> np.ndarray:
+        """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
+        self.require_weights()
+        if not views:
+            return np.zeros((0, self._width()), dtype=np.float32)
+        return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
+
+    # Linking -------------------------------------------------------------------------------------------------------
+
+    def __call__(self, doc: Doc) -> Doc:
+        error_handler = self.get_error_handler()
+        try:
+            self.set_annotations([doc], self.predict([doc]))
+            return doc
+        except Exception as error:
+            error_handler(self.name, self, [doc], error)
+            return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Link a stream of docs; the mentions of `batch_size` docs are encoded and searched together."""
+        error_handler = self.get_error_handler()
+        for docs in util.minibatch(stream, size=batch_size):
+            try:
+                self.set_annotations(docs, self.predict(docs))
+            except Exception as error:
+                error_handler(self.name, self, docs, error)
+            yield from docs
+
+    def predict(self, docs: Iterable[Doc]) -> List[List[SpanLink]]:
+        """The link of every span of every doc, without writing any."""
+        docs = list(docs)
+        views: List[View] = []
+        labels: List[str] = []
+        counts: List[int] = []
+        for doc in docs:
+            spans = spans_of(doc, self.cfg["spans_key"])
+            views.extend(self.views(doc, spans))
+            labels.extend(span.label_ for span in spans)
+            counts.append(len(spans))
+        links = iter(self._link(views, labels) if views else ())
+        return [list(islice(links, count)) for count in counts]
+
+    def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
+        """Write the links that `predict` found to the docs."""
+        key, overwrite = self.cfg["spans_key"], self.cfg["overwrite"]
+        for doc, doc_links in zip(docs, links):
+            if doc_links:
+                write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
+
+    def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
+        """What the encoder sees of each span: its context, and its long form where the doc explains an abbreviation."""
+        forms = long_forms(doc) if self.cfg["use_abbreviations"] else {}
+        views = [span_view(span) if self.cfg["use_context"] else name_view(span.text) for span in spans]
+        if forms:
+            views = [view._replace(mention=forms.get(view.mention, view.mention)) for view in views]
+        return views
+
+    def _link(self, views: List[View], labels: List[str]) -> List[SpanLink]:
+        kb = self._searched_kb()
+        if kb is None:
+            raise KrisselError(Errors.K603.format(name=self.name))
+        vectors = self.encode(views)
+        masks = self._masks(kb, labels)
+        links: List[Optional[SpanLink]] = [None] * len(views)
+        for rows, mask in masks:
+            found = self._search(kb, vectors if rows is None else vectors[rows], mask)
+            for row, link in zip(range(len(views)) if rows is None else rows, found):
+                links[row] = link
+        return [link for link in links if link is not None]
+
+    def _search(self, kb: PrototypeKB, vectors: np.ndarray, mask: Optional[np.ndarray]) -> List[SpanLink]:
+        wanted = self.cfg["n_candidates"]
+        threshold = self.cfg["threshold"]
+        result = kb.search(vectors, max(wanted, MIN_CANDIDATES), allowed=mask)
+        candidates = kb.describe(result, wanted)
+        links = []
+        for i in range(len(vectors)):
+            best = int(result.entities[i, 0])
+            score = float(result.scores[i, 0])
+            nil = best < 0 or (threshold is not None and score < threshold)
+            ids = [kb.entity_ids[row] for row in result.ties.get(i, ())]
+            links.append(SpanLink(NIL if nil else kb.entity_ids[best], candidates[i], ids))
+        return links
+
+    def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[Optional[List[int]], Optional[np.ndarray]]]:
+        """(rows of the batch, entities they may link to), by the type filter of each label."""
+        everywhere: Optional[List[str]] = self.cfg["types"]
+        by_label: Dict[str, List[str]] = self.cfg["types_by_label"]
+        if not everywhere and not by_label:
+            return [(None, None)]
+        groups: Dict[Optional[Tuple[str, ...]], List[int]] = {}
+        for row, label in enumerate(labels):
+            types = by_label.get(label, everywhere)
+            groups.setdefault(tuple(types) if types else None, []).append(row)
+        return [(rows, kb.entity_mask(types=types) if types else None) for types, rows in groups.items()]
+
+    def _searched_kb(self) -> Optional[PrototypeKB]:
+        if self._kb is not None and not self._kb.is_empty():
+            return self._kb
+        if self._dev is None:
+            return None
+        if self._dev_kb is None:
+            self._dev_kb = self._build_dev_kb(self._dev)
+        return self._dev_kb
+
+    # Training ------------------------------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        ontology: Optional[Callable[[], OntologyStore]] = None,
+        dev_kb: Optional[Callable[[], PrototypeSource]] = None,
+    ) -> None:
+        """Give the encoder its weights, and training its ontology and its development knowledge base.
+
+        ontology: loads the names that replace mentions (`spacy-krissel.OntologyFromDisk.v1`).
+        dev_kb: prototypes of a bounded knowledge base that is encoded afresh whenever development accuracy is measured
+            (`spacy-krissel.PrototypeSource.v1`).
+        """
+        validate_get_examples(get_examples, "KrisselLinker.initialize")
+        sample: List[View] = []
+        for example in get_examples():
+            sample.extend(view for _, view in linked_mentions(example.reference, self.cfg["spans_key"]))
+            if len(sample) >= INIT_VIEWS:
+                break
+        if not sample:
+            sample = [name_view("mention")]
+        self.model.initialize(X=sample)
+        self._weights_changed()
+        if self.objective is not None and ontology is not None:
+            self.objective.initialize(ontology())
+        self._dev = dev_kb() if dev_kb is not None else None
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optional[Optimizer] = None,
+        losses: Optional[Dict[str, float]] = None,
+    ) -> Dict[str, float]:
+        """One training step, as the objective defines it."""
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "KrisselLinker.update")
+        if not examples or self.objective is None:
+            return losses
+        self.require_weights()
+        set_dropout_rate(self.model, drop)
+        losses[self.name] += self.objective.update(self.model, examples)
+        if sgd is not None:
+            self.finish_update(sgd)
+        return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        self.model.finish_update(sgd)
+        self._weights_changed()
+
+    def _weights_changed(self) -> None:
+        """Vectors made by the old weights are stale: the development KB is encoded again when it is next searched."""
+        self._fingerprint = None
+        self._dev_kb = None
+
+    def _build_dev_kb(self, source: PrototypeSource) -> PrototypeKB:
+        return fill_kb(self.new_kb(), source, self.encode)
+
+    def require_weights(self) -> None:
+        """Raise KrisselError K604 unless the encoder was initialized or loaded."""
+        for node in self.model.walk():
+            if any(node.has_param(param) is None for param in node.param_names):
+                raise KrisselError(Errors.K604.format(name=self.name))
+
+    def _width(self) -> int:
+        return self.model.get_dim("nO") if self.model.has_dim("nO") else 0
+
+    # Serialisation -------------------------------------------------------------------------------------------------
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """All of the pipe, the knowledge base included (held twice in memory); `exclude=["kb"]` leaves it out."""
+        serialize: Dict[str, Callable[[], bytes]] = {
+            "cfg": lambda: srsly.json_dumps(self._saved_cfg(), sort_keys=True).encode("utf8"),
+            "model": self.model.to_bytes,
+        }
+        if self._carries_kb():
+            serialize["kb"] = self.kb.to_bytes
+        return util.to_bytes(serialize, exclude)
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselLinker":
+        deserialize: Dict[str, Callable[[bytes], Any]] = {
+            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "model": self._load_model,
+            "kb": lambda data: self.kb.from_bytes(data),
+        }
+        util.from_bytes(bytes_data, deserialize, exclude)
+        self._open_kb_path(exclude)
+        return self
+
+    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        serialize: Dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda p: srsly.write_json(p, self._saved_cfg()),
+            "model": lambda p: p.write_bytes(self.model.to_bytes()),
+        }
+        if self._carries_kb():
+            serialize["kb"] = lambda p: self.kb.to_disk(p)
+        util.to_disk(path, serialize, exclude)
+
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselLinker":
+        path = util.ensure_path(path)
+        deserialize: Dict[str, Callable[[Path], Any]] = {
+            "cfg": lambda p: self._load_cfg(srsly.read_json(p)),
+            "model": lambda p: self._load_model(p.read_bytes()),
+        }
+        if (path / "kb").exists() and not self.kb_path:
+            deserialize["kb"] = self._load_kb
+        util.from_disk(path, deserialize, exclude)
+        self._open_kb_path(exclude)
+        return self
+
+    def _carries_kb(self) -> bool:
+        # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere.
+        return not self.kb_path and self._kb is not None and not self._kb.is_empty()
+
+    def _load_model(self, data: bytes) -> None:
+        self.model.from_bytes(data)
+        self._weights_changed()
+        self._kb = None
+
+    def _load_kb(self, path: Path) -> None:
+        kb = self.new_kb()
+        kb.from_disk(path)
+        self.set_kb(kb)
+
+    def _open_kb_path(self, exclude: Iterable[str]) -> None:
+        if self.kb_path and "kb" not in exclude:
+            self._load_kb(Path(self.kb_path))
+
+    def _saved_cfg(self) -> Dict[str, Any]:
+        return {"settings": self.cfg, "given": self._given}
+
+    def _load_cfg(self, saved: Dict[str, Any]) -> None:
+        # A setting changed on the pipe before it was saved comes back, unless the config now says something else than
+        # it did then: `spacy.load(path, config={"components.krissel_linker.threshold": 0.5})` must have its way.
+        for setting, value in saved["settings"].items():
+            if setting in SETTINGS and self._given[setting] == saved["given"].get(setting):
+                self.cfg[setting] = value
