@@ -1,9 +1,16 @@
 """Fixtures and skips shared by the whole suite."""
 
+import json
 import os
+import string
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no failure.
+settings.register_profile("krissel", deadline=None)
+settings.load_profile("krissel")
 
 
 def pytest_collection_modifyitems(items):
@@ -27,3 +34,216 @@ def data_dir() -> Path:
     if not path:
         pytest.skip("needs the data folder: set KRISSEL_DATA")
     return Path(path)
+
+
+# The words of the tiny BERT.
+WORDS = "the patient had acute lung injury and cold with fever in of a discharge was ms multiple sclerosis".split()
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory):
+    """A directory with a BERT of width 32, two layers and 64 positions, as `save_pretrained` writes it."""
+    torch = pytest.importorskip("torch")
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = list(string.ascii_lowercase + string.digits + ".,-")
+    pieces = special + WORDS + letters + ["##" + letter for letter in letters]
+    vocab = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])]
+    )
+    # Settings that a saved tokenizer may bring along, and that must not touch the pieces of a view.
+    tokenizer.enable_truncation(5)
+    tokenizer.enable_padding(length=9)
+    path = tmp_path_factory.mktemp("tiny_bert")
+    fast = BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=64)
+    fast.save_pretrained(path)
+    (path / "vocab.txt").write_text("\n".join(vocab) + "\n", encoding="utf8")  # what a slow tokenizer reads
+    config = BertConfig(
+        vocab_size=len(vocab),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        max_position_embeddings=64,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = BertModel(config)
+        for parameter in model.parameters():  # away from the tiny initial values, so that differences show
+            torch.nn.init.normal_(parameter, std=0.2)
+        model.save_pretrained(path)
+    return path
+
+
+# A small ontology: "MS" and "cold" are homonyms, and every entity but the last has aliases.
+TOY_NAMES = {
+    "T01": ("multiple sclerosis", "MS", "disseminated sclerosis", "insular sclerosis", "sclerosis multiplex"),
+    "T02": ("mitral stenosis", "MS", "mitral valve stenosis", "stenosed mitral valve", "mitral narrowing"),
+    "T03": ("lung neoplasms", "lung cancer", "pulmonary neoplasm", "carcinoma of lung", "lung tumour"),
+    "T04": ("common cold", "cold", "acute coryza", "acute nasopharyngitis", "viral rhinitis"),
+    "T05": ("cold temperature", "cold", "low temperature", "icy temperature", "chilled surroundings"),
+    "T06": ("breast neoplasms", "breast cancer", "mammary neoplasm", "breast tumour", "carcinoma of breast"),
+    "T07": ("asthma", "bronchial asthma", "asthma bronchiale", "wheezy bronchitis"),
+    "T08": ("migraine", "migraine disorder", "megrim", "sick headache", "hemicrania"),
+    "T09": ("anemia", "anaemia", "low haemoglobin", "hypohaemoglobinaemia"),
+    "T10": ("influenza", "flu", "grippe", "epidemic catarrh"),
+    "T11": ("psoriasis", "psoriasis vulgaris", "scaly plaques", "lepra vulgaris"),
+    "T12": ("rickets",),
+}
+TOY_CONTEXTS = {
+    "T01": "Demyelinating lesions and relapses point to {} in this woman.",
+    "T02": "A diastolic murmur and an enlarged atrium point to {} in this man.",
+    "T03": "The smoker's chest film showed {} in the upper lobe.",
+    "T04": "Sneezing and a running nose for a week: {}, caught at school.",
+    "T05": "The samples were kept in {} until they were thawed.",
+    "T06": "A lump on the mammogram was {} and oestrogen receptors were found.",
+    "T07": "Wheezing at night from {} was relieved by an inhaler.",
+    "T08": "Throbbing pain with aura, the {} ended after triptans.",
+    "T09": "Pale and tired from {}, she was given iron.",
+    "T10": "Fever in winter from {} in spite of the vaccine.",
+    "T11": "Red skin of {} on both elbows itched.",
+}
+
+
+@pytest.fixture(scope="session")
+def toy_names():
+    """Entity id → its names, the preferred one first."""
+    return TOY_NAMES
+
+
+@pytest.fixture(scope="session")
+def toy_files(tmp_path_factory) -> Path:
+    """A folder with the toy ontology (ontology.jsonl), text to mine (texts.jsonl) and a gold corpus (gold.pubtator)."""
+    path = tmp_path_factory.mktemp("toy")
+    records = [
+        {
+            "concept_id": id_,
+            "canonical_name": names[0],
+            "aliases": names[1:],
+            "types": ["T047" if id_ < "T07" else "T184"],
+        }
+        for id_, names in TOY_NAMES.items()
+    ]
+    _write_jsonl(path / "ontology.jsonl", records)
+    texts = [
+        {"id": f"{id_}-{i}-{j}", "text": f"Case {j} of {i}. {TOY_CONTEXTS[id_].format(name)} Follow-up was short."}
+        for id_, names in TOY_NAMES.items()
+        if id_ in TOY_CONTEXTS
+        for i, name in enumerate(names)
+        for j in range(4)
+    ]
+    _write_jsonl(path / "texts.jsonl", texts)
+    lines = []
+    for number, (id_, context) in enumerate(TOY_CONTEXTS.items()):
+        name = TOY_NAMES[id_][1]
+        title = "A report."
+        text = context.format(name)
+        start = len(title) + 1 + context.index("{}")
+        lines += [f"{number}|t|{title}", f"{number}|a|{text}"]
+        lines += [f"{number}\t{start}\t{start + len(name)}\t{name}\tDisease\t{id_}", ""]
+    (path / "gold.pubtator").write_text("\n".join(lines) + "\n", encoding="utf8")
+    return path
+
+
+def _write_jsonl(path: Path, records) -> None:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf8")
+
+
+@pytest.fixture(scope="session")
+def toy_store(toy_files):
+    from spacy_krissel.ontology.build import build_ontology
+
+    return build_ontology(toy_files / "ontology.jsonl", toy_files / "store")
+
+
+@pytest.fixture(scope="session")
+def toy_shards(toy_files, toy_store) -> Path:
+    from spacy_krissel.mining.mine import mine
+
+    return mine(toy_store, toy_files / "texts.jsonl", toy_files / "shards", cap=None).path
+
+
+@pytest.fixture(scope="session")
+def make_example():
+    """Makes a training example of one linked mention: predicted without its link, reference with it."""
+    import spacy
+    from spacy.tokens import Span
+    from spacy.training import Example
+
+    nlp = spacy.blank("en")
+
+    def make(entity, left="", mention="mention", right=""):
+        docs = [nlp.make_doc(left + mention + right) for _ in range(2)]
+        for doc, kb_id in zip(docs, ("", entity)):
+            span = doc.char_span(len(left), len(left) + len(mention))
+            doc.ents = [Span(doc, span.start, span.end, label="ENTITY", kb_id=kb_id)]
+        return Example(*docs)
+
+    return make
+
+
+@pytest.fixture
+def write_mentions(tmp_path):
+    """Writes `MinedMention`s as a directory of shards, without mining."""
+    import pyarrow as pa
+
+    from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, shard_schema, write_shard
+    from spacy_krissel.util.manifest import new_directory
+
+    def write(mentions, name="mentions"):
+        with new_directory(tmp_path / name, KIND, FORMAT_VERSION) as directory:
+            rows = [mention._asdict() for mention in mentions]
+            write_shard(directory.path / "shard-00000.arrow", pa.Table.from_pylist(rows, schema=shard_schema()))
+            directory.info["shards"] = [{"file": "shard-00000.arrow", "mentions": len(rows)}]
+        return tmp_path / name
+
+    return write
+
+
+# What makes a run of `configs/small.cfg` or `configs/transformer.cfg` on the toy data take seconds, and the same ones
+# whatever the configs are tuned to.
+FEW_STEPS = {
+    "corpora.train.held_out": 0.3,
+    "training.batcher.pairs": 4,
+    "training.max_steps": 20,
+    "training.eval_frequency": 10,
+    "training.dropout": 0.0,
+    "training.optimizer.learn_rate.initial_rate": 0.002,
+    "training.optimizer.learn_rate.warmup_steps": 2,
+}
+TINY_MODEL = {
+    "components.krissel_linker.model.width": 16,
+    "components.krissel_linker.model.rows": 2048,
+    "components.krissel_linker.model.context_rows": 1024,
+    "components.krissel_linker.model.hidden": 8,
+    "components.krissel_linker.objective.p_mask": 0.2,
+    "components.krissel_linker.objective.p_replace": 0.2,
+}
+
+
+@pytest.fixture(scope="session")
+def toy_overrides(toy_store, toy_shards):
+    """Overrides of a training config for the toy data, by the config's name."""
+    data = {"paths.ontology": str(toy_store.path), "paths.mentions": str(toy_shards)}
+    return {"small": {**data, **FEW_STEPS, **TINY_MODEL}, "transformer": {**data, **FEW_STEPS}}
+
+
+@pytest.fixture(scope="session")
+def configs() -> Path:
+    return Path(__file__).parents[1] / "configs"
+
+
+@pytest.fixture(scope="session")
+def trained(toy_overrides, configs, tmp_path_factory) -> Path:
+    """A small pipeline trained for a few steps, without a knowledge base."""
+    from spacy.cli.train import train
+
+    path = tmp_path_factory.mktemp("trained")
+    train(configs / "small.cfg", path, overrides=toy_overrides["small"])
+    return path / "model-last"

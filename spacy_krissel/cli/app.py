@@ -34,6 +34,3 @@ def coded_errors() -> Iterator[None]:
 def command_line() -> str:
     """What was typed, for reports."""
     return " ".join(["python -m spacy", *sys.argv[1:]])
-
-
-from . import convert, evaluate, link, mine, ontology, prototypes, sample  # noqa: E402, F401

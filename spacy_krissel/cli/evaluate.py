@@ -25,15 +25,15 @@ def evaluate_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
 ) -> None:
     """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors."""
-    import spacy
     from spacy.cli._util import setup_gpu
 
     from ..evaluation.evaluate import evaluate
+    from ..pipeline.load import load_pipeline
 
     setup_gpu(gpu_id)
     with coded_errors():
         report = evaluate(
-            spacy.load(pipeline),
+            load_pipeline(pipeline),
             gold,
             ontology,
             output,

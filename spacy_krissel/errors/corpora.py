@@ -39,6 +39,10 @@ class CorporaErrors:
     K211 = (
         "[K211] '{path}' is a damaged archive: {problem} (after '{member}'). Expected a whole .tar.gz; copy it again."
     )
+    K212 = (
+        "[K212] '{path}' cannot be read as a corpus of docs: {problem}. Expected a .spacy file written by `DocBin` or "
+        "`python -m spacy krissel convert`; write it again."
+    )
 
 
 class CorporaWarnings:

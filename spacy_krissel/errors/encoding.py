@@ -33,6 +33,10 @@ class EncodingErrors:
         "[K407] A view is masked, but the transformer's tokenizer has no mask token. Switch mention masking off "
         "(p_mask = 0), or name a 'mask_token' in 'tokenizer_config'."
     )
+    K408 = (
+        "[K408] The saved table of the small encoder has (rows, width) {found}, but the config says {expected}. Set "
+        "'rows', 'context_rows' and 'width' as they were when it was trained, or train it anew."
+    )
 
 
 class EncodingWarnings:

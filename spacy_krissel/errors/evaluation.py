@@ -7,10 +7,6 @@ class EvaluationErrors:
         "id{detail}. Expected entities (or spans of the key that is evaluated) that carry a `kb_id_`. Check the "
         "file, `spans_key` and `labels`."
     )
-    K702 = (
-        "[K702] '{path}' cannot be read as a corpus of docs: {problem}. Expected a .spacy file written by `DocBin` or "
-        "`python -m spacy krissel convert`; write it again."
-    )
     K703 = (
         "[K703] The pipeline has no component that writes links (found: {pipes}). Expected one that assigns "
         "`token.ent_kb_id`, such as 'krissel_linker'. Add it, or load a pipeline that has it."

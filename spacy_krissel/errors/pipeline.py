@@ -19,7 +19,11 @@ class PipelineErrors:
         "[K604] '{name}' is not initialized: its encoder has no weights. Train it with `spacy train`, load a trained "
         "pipeline with `spacy.load`, or call `nlp.initialize()`."
     )
-    K605 = "[K605] No training example carries a linked entity. Expected `doc.ents` with kb_id_ in {where}. {todo}"
+    K605 = (
+        "[K605] '{name}' cannot be loaded from {source}: {problem}. Expected what nlp.to_disk or nlp.to_bytes wrote, "
+        "whole, and a config with the encoder it was saved with. Save the pipeline again, or take back what the config "
+        "overrides in [components.{name}.model]."
+    )
     K606 = (
         "[K606] p_replace is {found} but the objective knows no names to replace mentions with. Set `ontology` in "
         "[initialize.components.krissel_linker], or set p_replace = 0."
@@ -27,18 +31,20 @@ class PipelineErrors:
     K607 = (
         "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
     )
-    K608 = (
-        "[K608] The self-supervised corpus found no example in split '{split}' of '{path}'. {todo}"
-    )
-    K609 = "[K609] Type filter: there is no entity of type {types} in the knowledge base. Known types include: {known}."
+    K608 = "[K608] The self-supervised corpus found no example in split '{split}' of '{path}'. {todo}"
     K610 = (
         "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add one "
         "with nlp.add_pipe('krissel_linker')."
+    )
+    K611 = (
+        "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or nlp.to_disk "
+        "writes it, or the name of an installed pipeline package."
     )
 
 
 class PipelineWarnings:
     KW601 = (
-        "[KW601] {count} of {total} entities have a single view (name or mention) and cannot form a pair; they are left "
-        "out of training, the first being {first}."
+        "[KW601] The encoder of '{name}' has new weights, so that its knowledge base of {entities} entities does not "
+        "fit it any more and was dropped. Make it again with `python -m spacy krissel prototypes` when training is "
+        "done."
     )

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Union
 
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens import Doc, Span
 
 from ..corpora.convert import read_docs
+from ..corpora.doc_bins import read_doc_bins
 from ..corpora.docs import ID_KEY, SPANS_KEY
 from ..errors import Errors, KrisselError
 from ..pipeline.annotations import spans_of
@@ -42,7 +43,7 @@ def read_gold(
     holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`.
     labels: only mentions with one of these labels.
 
-    Raises KrisselError K001 (no such file), K702 (a damaged .spacy file) and what `read_docs` raises for the others.
+    Raises KrisselError K001 (no such file), K212 (a damaged .spacy file) and what `read_docs` raises for the others.
     """
     docs = _read_files(Path(source), nlp) if isinstance(source, (str, Path)) else source
     gold = []
@@ -63,20 +64,8 @@ def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
         make = "python -m spacy krissel convert"
         raise KrisselError(Errors.K001.format(what="corpus", path=path, expected=expected, make=make))
     if path.is_dir() or path.suffix == ".spacy":
-        return _read_doc_bins(path, nlp)
+        return read_doc_bins(path, nlp.vocab)
     return read_docs(path, nlp)
-
-
-def _read_doc_bins(path: Path, nlp: Language) -> Iterator[Doc]:
-    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
-    if not files:
-        raise KrisselError(Errors.K702.format(path=path, problem="the folder holds no .spacy file"))
-    for file_ in files:
-        try:
-            docs = list(DocBin().from_disk(file_).get_docs(nlp.vocab))
-        except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
-            raise KrisselError(Errors.K702.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
-        yield from docs
 
 
 def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> List[Doc]:

@@ -1,6 +1,7 @@
 """The kinds of index this package can load, by the name a saved index carries."""
 
-from typing import Any, Dict
+from functools import partial
+from typing import Any, Callable, Dict
 
 from ..errors import Errors, KrisselError
 from .exact import ExactIndex
@@ -21,3 +22,15 @@ def make_index(kind: str, settings: Dict[str, Any]) -> VectorIndex:
         return KINDS[kind](**settings)
     except TypeError as error:
         raise KrisselError(Errors.K006.format(setting=f"{kind} index", found=settings, expected=str(error))) from None
+
+
+def named_index(name: str) -> Callable[[], VectorIndex]:
+    """The maker of an index by its short name, with its own defaults: "exact", or FAISS's "flat", "hnsw" or "ivf".
+
+    Raises KrisselError K006 for another name.
+    """
+    if name == "exact":
+        return partial(ExactIndex)
+    if name not in ("flat", "hnsw", "ivf"):
+        raise KrisselError(Errors.K006.format(setting="index", found=name, expected="exact, flat, hnsw or ivf"))
+    return partial(FaissIndex, type=name)

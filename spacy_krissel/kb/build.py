@@ -11,7 +11,7 @@ from .prototypes import Prototype
 from .sources import PrototypeSource
 
 # Views handed to the encoder at a time; it forms its own batches within.
-BLOCK = 16_384
+BLOCK = 8_192
 
 
 def fill_kb(

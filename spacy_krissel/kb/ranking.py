@@ -27,10 +27,10 @@ class SearchResult:
 
     entities: entity rows (q, k), padded with -1.
     scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
-        the top all have the top score, and stand in the order of their ids.
+        the top all have the top score, and stand in the order of their next-best prototypes, then of their ids.
     prototypes: the row of that prototype (q, k), padded with -1.
-    ties: the entity rows that tie at the top, in the order of their ids, for each query with two or more; an
-        approximate index may have missed some.
+    ties: the entity rows that tie at the top and could not be told apart (`_break_ties`), in the order of their ids, for
+        each query with two or more; an approximate index may have missed some.
     """
 
     entities: Rows
@@ -75,7 +75,35 @@ def search_entities(
             wanted = min(total, wanted * GROWTH)
             _search_all(result, prototypes, queries, dry, mask)
         _search_all(result, prototypes, queries, todo, mask)
+    _break_ties(result, prototypes, queries)
     return result
+
+
+def _break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
+    """Order the entities that tie at the top by their best prototype below the top.
+
+    Entities tie when they share a prototype, which is to say a name; what else is known of each decides between them.
+    """
+    k = result.entities.shape[1]
+    for query, tied in list(result.ties.items()):
+        top = result.scores[query, 0]
+        best, following = [], []
+        for entity in tied:
+            rows = prototypes.rows_of(int(entity))
+            scores = prototypes.vectors[rows].astype(np.float32) @ queries[query]
+            best.append(rows[int(np.argmax(scores))])
+            following.append(np.max(scores, initial=-np.inf, where=scores < _tie_bound(top)))
+        score = np.array(following, dtype=np.float32)
+        # Stable: entities that still tie stay in the order of their ids.
+        order = np.argsort(-score, kind="stable")
+        n = min(k, len(order))
+        result.entities[query, :n] = tied[order[:n]]
+        result.prototypes[query, :n] = np.array(best)[order[:n]]
+        left = tied[(score >= _tie_bound(score.max())) | (score == score.max())]
+        if len(left) > 1:
+            result.ties[query] = left
+        else:
+            del result.ties[query]
 
 
 def _search_all(

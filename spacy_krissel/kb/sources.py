@@ -150,7 +150,8 @@ def open_prototype_source(
     ontology: Path, mentions: Optional[Path], *, held_out: float, seed: int, **settings
 ) -> PrototypeSource:
     shards = None if mentions is None else MentionShards(mentions)
-    return PrototypeSource(OntologyStore(ontology), shards, held_out=HeldOut(held_out, seed), seed=seed, **settings)
+    checked = HeldOut.checked(held_out, seed)
+    return PrototypeSource(OntologyStore(ontology), shards, held_out=checked, seed=seed, **settings)
 
 
 def make_ontology_loader(path: Path) -> Callable[[], OntologyStore]:

@@ -4,7 +4,7 @@ All work is on one array of code points a batch, so the cost is that of a few nu
 loop over its n-grams. A feature is the row of an embedding table; features of one view form a bag.
 """
 
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -17,8 +17,6 @@ _MIX2 = np.uint64(0x94D049BB133111EB)
 _SPACE = 32
 _TABLE_SIZE = 0x3000
 _MAX_WORD = 64
-# Characters read for each context word wanted: generous, so that the cut falls beyond the last word.
-_CHARS_PER_WORD = 12
 
 
 def _fold_table() -> np.ndarray:
@@ -48,82 +46,75 @@ class Bags(NamedTuple):
     bags: np.ndarray
 
 
-def mention_features(
-    views: Sequence[View], *, rows: int, ngrams: Tuple[int, int], words: bool = True
-) -> Bags:
-    """The n-grams (with `ngrams` = shortest, longest length), words and whole string of every view's surface form.
+def mention_features(views: Sequence[View], *, rows: int, ngrams: Tuple[int, int]) -> Bags:
+    """The features of every view's surface form: `text_features`, and the whole string as one more.
 
-    The form is folded (case, punctuation). An n-gram lies within a word, of which the space on either side is part, so
-    that "Neoplasms, Breast" shares its features with "breast neoplasms". A masked view has one feature of its own, the
-    last row, in place of all others.
+    A masked view has one feature of its own, the last row, in place of all others.
     """
-    texts = ["" if view.masked else f" {view.mention} " for view in views]
-    codes, starts, lengths = _codes(texts)
-    total = len(codes)
-    bag_of = np.repeat(np.arange(len(views)), lengths)
+    texts = ["" if view.masked else view.mention for view in views]
+    found = [text_features(texts, rows=rows - 1, ngrams=ngrams), _whole_features(texts, rows=rows - 1)]
+    masked = np.flatnonzero([view.masked for view in views])
+    found.append(Bags(np.full(len(masked), rows - 1, dtype=np.int64), masked))
+    return _join(found)
+
+
+def context_features(views: Sequence[View], *, rows: int, ngrams: Tuple[int, int], chars: int) -> Bags:
+    """The features of every view's context, the nearest `chars` characters on each side, left and right in one bag."""
+    texts = [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
+    return text_features(texts, rows=rows, ngrams=ngrams)
+
+
+def text_features(texts: Sequence[str], *, rows: int, ngrams: Tuple[int, int]) -> Bags:
+    """The words and the character n-grams (`ngrams` = shortest, longest length) of every text.
+
+    Case and punctuation are folded. An n-gram lies within a word, of which the space on either side is part, so that
+    "Neoplasms, Breast" shares its features with "breast neoplasms", and "relapsing" most of its own with "relapse".
+    """
+    codes, starts, lengths = _codes([f" {text} " for text in texts])
+    bag_of = np.repeat(np.arange(len(texts)), lengths)
     end_of = np.repeat(starts + lengths, lengths)
-    position = np.arange(total)
-    found_rows: List[np.ndarray] = []
-    found_bags: List[np.ndarray] = []
-    # Spaces strictly before each place: an n-gram whose inner characters hold none lies within a word.
+    # Spaces up to each place: an n-gram whose inner characters hold none lies within a word.
     spaces = np.concatenate(([0], np.cumsum(codes == _SPACE)))
     wide = codes.astype(np.uint64)
-    rolling = wide.copy()
+    rolling = wide
+    found = []
     with np.errstate(over="ignore"):
         for n in range(2, ngrams[1] + 1):
-            rolling = rolling[: total - n + 1] * _BASE + wide[n - 1 :] if total >= n else rolling[:0]
+            rolling = rolling[: max(0, len(codes) - n + 1)]
+            rolling = rolling * _BASE + wide[n - 1 :][: len(rolling)]
             if n < ngrams[0]:
                 continue
-            starts_at = position[: len(rolling)]
-            inside = starts_at + n <= end_of[: len(rolling)]
-            inside &= spaces[starts_at + n - 1] == spaces[starts_at + 1]
-            found_rows.append(_to_rows(rolling[inside], n, rows - 1))
-            found_bags.append(bag_of[: len(rolling)][inside])
-        if words:
-            word_hash, word_bag, _ = _words(codes, bag_of)
-            found_rows.append(_to_rows(word_hash, 101, rows - 1))
-            found_bags.append(word_bag)
-            # The whole string as one feature: the sum of its words' hashes by rank would lose order, so hash by place.
-            place = np.minimum(position - np.repeat(starts, lengths), _MAX_WORD - 1)
-            filled = lengths > 0
-            if total:
-                whole = np.add.reduceat(wide * _POWERS[place], starts[filled])
-                found_rows.append(_to_rows(whole, 102, rows - 1))
-                found_bags.append(np.flatnonzero(filled))
-    masked = np.flatnonzero([view.masked for view in views])
-    found_rows.append(np.full(len(masked), rows - 1, dtype=np.int64))
-    found_bags.append(masked)
-    return Bags(np.concatenate(found_rows), np.concatenate(found_bags))
+            place = np.arange(len(rolling))
+            within = (place + n <= end_of[: len(rolling)]) & (spaces[place + n - 1] == spaces[place + 1])
+            found.append(Bags(_to_rows(rolling[within], n, rows), bag_of[: len(rolling)][within]))
+        hashes, bags = _words(codes, bag_of)
+        found.append(Bags(_to_rows(hashes, 101, rows), bags))
+    return _join(found)
 
 
-def context_features(views: Sequence[View], *, rows: int, words: int, prefix: int = 5) -> Bags:
-    """The `words` words nearest to the mention on each side, and their prefixes of `prefix` characters.
+def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
+    """One feature a text (none for an empty one): all of its folded characters in their order."""
+    codes, starts, lengths = _codes(texts)
+    filled = np.flatnonzero(lengths)
+    if not len(filled):
+        return Bags(np.zeros(0, dtype=np.int64), filled)
+    place = np.minimum(np.arange(len(codes)) - np.repeat(starts, lengths), _MAX_WORD - 1)
+    with np.errstate(over="ignore"):
+        hashes = np.add.reduceat(codes.astype(np.uint64) * _POWERS[place], starts[filled])
+        return Bags(_to_rows(hashes, 102, rows), filled)
 
-    Prefixes stand in for stems, so that "relapsing" supports "relapse". Words without letters or digits do not count.
-    """
-    found_rows: List[np.ndarray] = []
-    found_bags: List[np.ndarray] = []
-    reach = words * _CHARS_PER_WORD
-    for side in (0, 2):
-        if side == 0:
-            codes, _, lengths = _codes([view.left[-reach:] for view in views])
-        else:
-            codes, _, lengths = _codes([view.right[:reach] for view in views])
-        bag_of = np.repeat(np.arange(len(views)), lengths)
-        for salt, longest in ((103, _MAX_WORD), (104, prefix)):
-            hashes, bags, word_lengths = _words(codes, bag_of, longest=longest)
-            counts = np.bincount(bags, minlength=len(views))
-            firsts = np.cumsum(counts) - counts
-            rank = np.arange(len(bags)) - firsts[bags]
-            if side == 0:
-                rank = counts[bags] - 1 - rank
-            keep = rank < words
-            if longest < _MAX_WORD:
-                keep &= word_lengths > longest
-            with np.errstate(over="ignore"):
-                found_rows.append(_to_rows(hashes[keep], salt, rows))
-            found_bags.append(bags[keep])
-    return Bags(np.concatenate(found_rows), np.concatenate(found_bags))
+
+def _nearest_left(text: str, chars: int) -> str:
+    # A word that the cut would halve is left out whole.
+    return text if len(text) <= chars else text[len(text) - chars :].partition(" ")[2]
+
+
+def _nearest_right(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[:chars].rpartition(" ")[0]
+
+
+def _join(parts: Sequence[Bags]) -> Bags:
+    return Bags(np.concatenate([part.rows for part in parts]), np.concatenate([part.bags for part in parts]))
 
 
 def _codes(texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -137,22 +128,19 @@ def _codes(texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
     return folded, np.cumsum(lengths) - lengths, lengths
 
 
-def _words(codes: np.ndarray, bag_of: np.ndarray, longest: int = _MAX_WORD) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hash, bag and length of every word (run of characters that did not fold to space or to a mark), in text order."""
-    letter = codes > _SPACE
+def _words(codes: np.ndarray, bag_of: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Hash and bag of every word (run of characters that did not fold to space), in text order."""
+    letter = codes != _SPACE
     if not letter.any():
-        empty = np.zeros(0, dtype=np.int64)
-        return empty.astype(np.uint64), empty, empty
+        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
     new = letter.copy()
     new[1:] &= ~letter[:-1] | (bag_of[1:] != bag_of[:-1])
     starts = np.flatnonzero(new)
-    word_of = np.cumsum(new) - 1
-    place = np.arange(len(codes)) - starts[np.maximum(word_of, 0)]
-    counted = letter & (place < longest)
+    place = np.arange(len(codes)) - starts[np.maximum(np.cumsum(new) - 1, 0)]
+    # Spaces behind a word add nothing, nor do its characters from the 64th on.
+    counted = letter & (place < _MAX_WORD)
     terms = np.where(counted, codes, 0).astype(np.uint64) * _POWERS[np.clip(place, 0, _MAX_WORD - 1)]
-    hashes = np.add.reduceat(terms, starts)
-    lengths = np.add.reduceat(letter.astype(np.int64), starts)
-    return hashes, bag_of[starts], lengths
+    return np.add.reduceat(terms, starts), bag_of[starts]
 
 
 def _to_rows(hashes: np.ndarray, salt: int, rows: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from thinc.api import Model, Ops, get_array_module, get_current_ops
 from thinc.model import Shim
 from thinc.types import Floats2d
 
+from ..errors import Errors, KrisselError
 from .features import Bags
 
 
@@ -89,6 +90,7 @@ class HashedTable(Shim):
             elif not isinstance(self.table, np.ndarray):
                 self.table = cast(Any, self.table).get()
         self._moments = None
+        self._steps = 0
 
     def to_bytes(self) -> bytes:
         table = self.table if self.table is None or isinstance(self.table, np.ndarray) else cast(Any, self.table).get()
@@ -97,12 +99,16 @@ class HashedTable(Shim):
         return srsly.msgpack_dumps(message)
 
     def from_bytes(self, bytes_data: bytes) -> "HashedTable":
+        """Raises KrisselError K408 for a table of another size: features would be looked up in the wrong rows."""
         message = srsly.msgpack_loads(bytes_data)
-        self.rows, self.width = message["rows"], message["width"]
+        found = (message["rows"], message["width"])
+        if found != (self.rows, self.width):
+            raise KrisselError(Errors.K408.format(found=found, expected=(self.rows, self.width)))
         if message["table"] is not None:
             table = np.frombuffer(message["table"], dtype=np.float32).reshape(self.rows, self.width)
             self.table = get_current_ops().asarray(table.copy())
         self._moments = None
+        self._steps = 0
         self._gradients = []
         return self
 

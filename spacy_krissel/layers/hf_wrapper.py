@@ -48,4 +48,4 @@ def convert_outputs(model: Model, X_Y: Tuple[Pieces, Any], is_train: bool) -> Tu
         gradient = xp2torch(d_vectors, device=hidden.device)
         return ArgsKwargs(args=((hidden,),), kwargs={"grad_tensors": (gradient,)})
 
-    return PieceVectors(cast(Floats3d, torch2xp(hidden)), pieces), backprop
+    return PieceVectors(cast(Floats3d, torch2xp(hidden.detach())), pieces), backprop

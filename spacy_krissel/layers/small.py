@@ -1,7 +1,7 @@
 """The small encoder: hashed n-grams of the mention, hashed words of its context, trained from nothing on a CPU."""
 
 from functools import partial
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from thinc.api import Gelu, Linear, Model, chain, zero_init
 from thinc.types import Floats2d
@@ -10,6 +10,21 @@ from ..views import View
 from .features import context_features, mention_features
 from .hashed_bags import HashedBags
 from .normalize import normalize_rows
+from .settings import keep_in_bytes
+
+
+@keep_in_bytes
+class SmallSettings(NamedTuple):
+    """What the vectors depend on beside the weights and the sizes of the tables."""
+
+    shortest_ngram: int
+    longest_ngram: int
+    context_chars: int
+    normalize: bool
+
+
+# The context's n-grams: long enough to be stems, for there are many of them.
+CONTEXT_NGRAMS = (4, 5)
 
 
 def SmallEncoder(
@@ -19,22 +34,25 @@ def SmallEncoder(
     context_rows: int = 2**16,
     shortest_ngram: int = 3,
     longest_ngram: int = 5,
-    context_words: int = 12,
+    context_chars: int = 100,
     hidden: int = 256,
+    context_weight: float = 0.5,
     normalize: bool = True,
     learn_rate_scale: float = 1.0,
     seed: int = 0,
 ) -> Model[List[View], Floats2d]:
-    """Encode views without a transformer: `v = m + W2 gelu(W1 [m; c])`, then unit length.
+    """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c])`, then unit length.
 
-    m is the mean embedding of the surface form's n-grams and words, c that of the context's words; the context enters as
-    a correction of m, which starts at zero. No download and no GPU.
+    m is the mean embedding of the surface form's n-grams and words, c that of the context's. Both tables start as random
+    vectors scaled by inverse document frequency and the mixer (W1, W2) at zero, so that the untrained encoder compares
+    n-grams and words about as TF-IDF does; training takes it from there. No download and no GPU.
 
     width: length of the vectors (nO).
     rows, context_rows: rows of the two hashed tables; a table takes rows × width × 4 bytes.
     shortest_ngram, longest_ngram: characters in an n-gram.
-    context_words: words read on each side of the mention.
+    context_chars: characters read on each side of the mention.
     hidden: width of the mixer.
+    context_weight: w at the start, the same in all dimensions: how much the context's own words count beside the form's.
     normalize: unit vectors, so that inner product is the cosine.
     learn_rate_scale: the tables learn this many times faster than the mixer.
     seed: of the tables' starting values.
@@ -51,7 +69,7 @@ def SmallEncoder(
     context = HashedBags(
         context_rows,
         width,
-        partial(context_features, rows=context_rows, words=context_words),
+        partial(context_features, rows=context_rows, ngrams=CONTEXT_NGRAMS, chars=context_chars),
         seed=seed + 1,
         learn_rate_scale=learn_rate_scale,
     )
@@ -62,7 +80,11 @@ def SmallEncoder(
         init=_init,
         dims={"nO": width},
         layers=[mention, context, mixer],
-        attrs={"batch_size": 4096},
+        params={"context_weight": None},
+        attrs={
+            "start_weight": context_weight,
+            "settings": SmallSettings(shortest_ngram, longest_ngram, context_chars, normalize),
+        },
     )
     return chain(model, normalize_rows()) if normalize else model
 
@@ -72,6 +94,7 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> Model:
     mention.initialize(X)
     context.initialize(X)
     mixer.initialize()
+    model.set_param("context_weight", model.ops.alloc1f(model.get_dim("nO")) + model.attrs["start_weight"])
     return model
 
 
@@ -80,12 +103,14 @@ def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Cal
     width = model.get_dim("nO")
     m, backprop_mention = mention(X, is_train)
     c, backprop_context = context(X, is_train)
+    weight = model.get_param("context_weight")
     correction, backprop_mixer = mixer(model.ops.xp.hstack((m, c)), is_train)
 
     def backprop(dY: Floats2d) -> List[View]:
         d_mixed = backprop_mixer(dY)
         backprop_mention(dY + d_mixed[:, :width])
-        backprop_context(d_mixed[:, width:])
+        backprop_context(dY * weight + d_mixed[:, width:])
+        model.inc_grad("context_weight", (dY * c).sum(axis=0))
         return []
 
-    return m + correction, backprop
+    return m + weight * c + correction, backprop

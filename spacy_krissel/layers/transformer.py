@@ -3,10 +3,9 @@
 from functools import partial
 from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Tuple, cast, get_args
 
-import srsly
 from spacy.util import SimpleFrozenDict
 from spacy_transformers.data_classes import HFObjects
-from thinc.api import Model, chain, deserialize_attr, noop, serialize_attr
+from thinc.api import Model, chain, noop
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
@@ -17,6 +16,7 @@ from .hf_wrapper import hf_wrapper
 from .normalize import normalize_rows
 from .pieces import length_batches, pad_pieces, view_pieces
 from .pooling import Pooling, pool
+from .settings import keep_in_bytes
 
 # `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
 MIN_WINDOW = 8
@@ -24,22 +24,13 @@ MIN_WINDOW = 8
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
 
 
+@keep_in_bytes
 class EncoderSettings(NamedTuple):
-    """What the vectors depend on beside the weights. Saved, so that the fingerprint covers it; the config's win."""
+    """What the vectors depend on beside the weights."""
 
     window: int
     pooling: str
     normalize: bool
-
-
-@serialize_attr.register(EncoderSettings)
-def _serialize_settings(_: Any, value: EncoderSettings, name: str, model: Model) -> bytes:
-    return srsly.msgpack_dumps(value._asdict())
-
-
-@deserialize_attr.register(EncoderSettings)
-def _keep_settings(default: EncoderSettings, value: bytes, name: str, model: Model) -> EncoderSettings:
-    return default
 
 
 def TransformerEncoder(

@@ -11,15 +11,16 @@ from ..errors import Errors, KrisselError
 class InfoNCE:
     """`L = 1/2N Σ_i -log( exp(c_i·c_i⁺/τ) / Σ_{k≠i} exp(c_i·c_k/τ) )` over 2N vectors of N entities.
 
-    The vectors come in pairs: rows 2k and 2k+1 are of one entity, and every other row of the batch is a negative, so the
-    batch must hold each entity exactly twice (`PairBatcher` makes such batches).
+    The vectors come in pairs: rows 2k and 2k+1 are of one entity, and every other row of the batch is a negative, so
+    the batch must hold each entity exactly twice (`PairBatcher` makes such batches).
 
     temperature: τ, 1.0 in the paper; about 0.05 suits unit vectors.
     """
 
     def __init__(self, *, temperature: float = 1.0) -> None:
         if not temperature > 0:
-            raise KrisselError(Errors.K006.format(setting="temperature", found=temperature, expected="a number above 0"))
+            expected = "a number above 0"
+            raise KrisselError(Errors.K006.format(setting="temperature", found=temperature, expected=expected))
         self.temperature = temperature
 
     def __call__(self, vectors: Floats2d) -> Tuple[Floats2d, float]:

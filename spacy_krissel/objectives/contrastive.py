@@ -36,14 +36,17 @@ class ContrastiveObjective:
         chunk_size: int = 0,
         seed: int = 0,
     ) -> None:
-        for setting, value in (("p_mask", p_mask), ("p_replace", p_replace), ("p_mask + p_replace", p_mask + p_replace)):
+        probabilities = {"p_mask": p_mask, "p_replace": p_replace, "p_mask + p_replace": p_mask + p_replace}
+        for setting, value in probabilities.items():
             if not 0 <= value <= 1:
                 raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a probability in [0, 1]"))
+        if chunk_size < 0:
+            raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
         self.loss = loss
         self.p_mask = p_mask
         self.p_replace = p_replace
         self.chunk_size = chunk_size
-        self.held_out = HeldOut(held_out, seed)
+        self.held_out = HeldOut.checked(held_out, seed)
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
@@ -58,7 +61,8 @@ class ContrastiveObjective:
     def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
         """Accumulate the gradient of eq. 2 over the pairs in `examples`. RETURNS: the loss.
 
-        Raises KrisselError K602 when no entity has two mentions among the examples.
+        Raises KrisselError K602 when no entity has two mentions among the examples, K606 when a mention is to be
+        replaced and `initialize` was never called.
         """
         views = self.pair_views(examples)
         if not views:
@@ -92,7 +96,8 @@ class ContrastiveObjective:
 
     def _names_of(self, entity: str) -> Tuple[str, ...]:
         if entity not in self._names:
-            assert self._ontology is not None
+            if self._ontology is None:
+                raise KrisselError(Errors.K606.format(found=self.p_replace))
             found = self._ontology.get(entity)
             self._names[entity] = tuple(name for name in found.names if not self.held_out(found, name))
         return self._names[entity]

@@ -33,23 +33,21 @@ def write_links(
     """Write one link to each span of a doc: `kb_id_`, and candidates and ties as extensions.
 
     Links of `doc.ents` go to the tokens, where spaCy keeps them. Links of `doc.spans[spans_key]` go to the spans of the
-    group, since nested spans share tokens. Without `overwrite`, a span that has a `kb_id_` keeps it.
+    group, since nested spans share tokens. Without `overwrite`, a span that has a `kb_id_` stays as it is.
     """
-    # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`.
     for span, link in zip(spans, links):
-        if link.candidates:
-            span._.krissel_candidates = link.candidates
-        if link.ties:
-            span._.krissel_ties = link.ties
+        if span.kb_id_ and not overwrite:
+            continue
+        # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`. Empty ones too, in the
+        # place of what an earlier run left.
+        span._.krissel_candidates = link.candidates
+        span._.krissel_ties = link.ties
+        if not spans_key:
+            # Setting `span.kb_id_` on an entity changes that view of the doc alone.
+            for token in span:
+                token.ent_kb_id_ = link.kb_id
     if spans_key:
         _write_group(doc, spans, links, spans_key, overwrite)
-        return
-    for span, link in zip(spans, links):
-        if not overwrite and span.kb_id_:
-            continue
-        # Setting `span.kb_id_` on an entity changes that view of the doc alone.
-        for token in span:
-            token.ent_kb_id_ = link.kb_id
 
 
 def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[SpanLink], key: str, overwrite: bool) -> None:
@@ -68,5 +66,5 @@ def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[SpanLink], key
 def spans_of(doc: Doc, spans_key: str) -> Tuple[Span, ...]:
     """The spans to link: `doc.ents`, or those of a group (none when the doc has no such group)."""
     if not spans_key:
-        return doc.ents
+        return tuple(doc.ents)
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()

@@ -5,15 +5,16 @@ import os
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, Tuple
 
-import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from tqdm import tqdm
 
+from ..corpora.doc_bins import read_doc_bins
 from ..corpora.docs import ID_KEY
 from ..corpora.texts import read_texts
 from ..errors import Errors, KrisselError
 from .annotations import spans_of
+from .load import load_pipeline
 from .prototypes import find_linker
 
 
@@ -26,32 +27,34 @@ def link(
     batch_size: int = 128,
     progress: bool = False,
 ) -> Tuple[int, int]:
-    """Link `texts` (a .spacy file, or anything `read_texts` takes) and write `output` (.jsonl or .spacy) when all is done.
+    """Link `texts` (a .spacy file, or anything `read_texts` takes) to `output` (.jsonl or .spacy), whole or not at all.
 
     A doc of a .spacy file keeps its entities: only the linker runs on it. RETURNS: the numbers of docs and of mentions.
+    Raises KrisselError K006 (output), K611, K610 (pipeline), K603 (no knowledge base), and what the readers raise.
     """
     texts, output = Path(texts), Path(output)
     if output.suffix not in (".jsonl", ".spacy"):
         raise KrisselError(
             Errors.K006.format(setting="output", found=str(output), expected="a path ending in .jsonl or .spacy")
         )
-    nlp = spacy.load(pipeline)
+    nlp = load_pipeline(pipeline)
     key = find_linker(nlp, name).cfg["spans_key"]
-    n_docs = n_mentions = 0
     output.parent.mkdir(parents=True, exist_ok=True)
     temporary = output.with_name(f".{output.name}.tmp")
     writer = _write_jsonl if output.suffix == ".jsonl" else _write_spacy
     counts = [0, 0]
     docs = tqdm(_linked(nlp, texts, name, batch_size), desc="Linking", unit=" docs", disable=not progress)
-    writer(_counted(docs, key, counts), temporary, key)
-    os.replace(temporary, output)
-    n_docs, n_mentions = counts
-    return n_docs, n_mentions
+    try:
+        writer(_counted(docs, key, counts), temporary, key)
+        os.replace(temporary, output)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return counts[0], counts[1]
 
 
 def _linked(nlp: Language, texts: Path, name: str, batch_size: int) -> Iterator[Doc]:
     if texts.suffix == ".spacy":
-        docs = DocBin().from_disk(texts).get_docs(nlp.vocab)
+        docs = read_doc_bins(texts, nlp.vocab)
         disabled = [pipe for pipe in nlp.pipe_names if pipe != name]
         with nlp.select_pipes(disable=disabled):
             yield from nlp.pipe(docs, batch_size=batch_size)

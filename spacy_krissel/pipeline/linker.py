@@ -1,5 +1,7 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
+import warnings
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
@@ -15,7 +17,7 @@ from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 from thinc.types import Floats2d
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.build import fill_kb
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
@@ -23,10 +25,10 @@ from ..layers.fingerprint import fingerprint
 from ..objectives.protocol import Objective
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import View, name_view, span_view
+from ..views import View, mention_view, name_view
 from .abbreviations import long_forms
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
-from .settings import SETTINGS, LinkerSettings
+from .settings import SETTINGS, LinkerSettings, LiveSettings
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
@@ -67,7 +69,7 @@ class KrisselLinker(TrainablePipe):
         self.scorer = scorer
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
-        self.cfg: Dict[str, Any] = settings.to_dict()
+        self.cfg = LiveSettings(name, settings)
         self._given = dict(self.cfg)
         self._kb: Optional[PrototypeKB] = None
         self._dev: Optional[PrototypeSource] = None
@@ -83,7 +85,8 @@ class KrisselLinker(TrainablePipe):
         """The knowledge base; empty until it is set, or loaded with the pipeline."""
         if self._kb is None:
             self._kb = self.new_kb()
-            self._kb.lend_encoder(self.encode)
+        # Lent at each turn, since a knowledge base that was sent to another process left its encoder behind.
+        self._kb.lend_encoder(self.encode)
         return self._kb
 
     def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
@@ -94,7 +97,7 @@ class KrisselLinker(TrainablePipe):
 
     def set_kb(self, kb: PrototypeKB) -> None:
         """Link to `kb` from now on. Raises KrisselError when another encoder made it, or its vectors do not fit."""
-        kb.check_encoder(self.fingerprint())
+        kb.check_encoder(self.fingerprint(), self._width())
         kb.lend_encoder(self.encode)
         self._kb = kb
 
@@ -156,7 +159,11 @@ class KrisselLinker(TrainablePipe):
     def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
         """What the encoder sees of each span: its context, and its long form where the doc explains an abbreviation."""
         forms = long_forms(doc) if self.cfg["use_abbreviations"] else {}
-        views = [span_view(span) if self.cfg["use_context"] else name_view(span.text) for span in spans]
+        if self.cfg["use_context"]:
+            text = doc.text  # made anew each time it is asked for
+            views = [mention_view(text, span.start_char, span.end_char) for span in spans]
+        else:
+            views = [name_view(span.text) for span in spans]
         if forms:
             views = [view._replace(mention=forms.get(view.mention, view.mention)) for view in views]
         return views
@@ -266,18 +273,29 @@ class KrisselLinker(TrainablePipe):
         self._weights_changed()
 
     def _weights_changed(self) -> None:
-        """Vectors made by the old weights are stale: the development KB is encoded again when it is next searched."""
+        """Drop the vectors made by the old weights; the development KB is encoded again when it is next searched.
+
+        Warns KW601 when a knowledge base was in use: it would link wrongly, and refuse to be loaded with these weights.
+        """
         self._fingerprint = None
         self._dev_kb = None
+        if self._kb is not None and self._kb.encoder != self.fingerprint():
+            if not self._kb.is_empty():
+                message = Warnings.KW601.format(name=self.name, entities=self._kb.n_entities)
+                warnings.warn(message, KrisselWarning, stacklevel=3)
+            self._kb = None
 
     def _build_dev_kb(self, source: PrototypeSource) -> PrototypeKB:
         return fill_kb(self.new_kb(), source, self.encode)
 
     def require_weights(self) -> None:
         """Raise KrisselError K604 unless the encoder was initialized or loaded."""
+        # A transformer has no parameter of thinc's, but knows its width from its weights.
+        missing = self.model.has_dim("nO") is None
         for node in self.model.walk():
-            if any(node.has_param(param) is None for param in node.param_names):
-                raise KrisselError(Errors.K604.format(name=self.name))
+            missing |= any(node.has_param(param) is None for param in node.param_names)
+        if missing:
+            raise KrisselError(Errors.K604.format(name=self.name))
 
     def _width(self) -> int:
         return self.model.get_dim("nO") if self.model.has_dim("nO") else 0
@@ -298,9 +316,10 @@ class KrisselLinker(TrainablePipe):
         deserialize: Dict[str, Callable[[bytes], Any]] = {
             "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
             "model": self._load_model,
-            "kb": lambda data: self.kb.from_bytes(data),
+            "kb": lambda data: self.set_kb(self.new_kb().from_bytes(data)),
         }
-        util.from_bytes(bytes_data, deserialize, exclude)
+        with self._coded("bytes"):
+            util.from_bytes(bytes_data, deserialize, exclude)
         self._open_kb_path(exclude)
         return self
 
@@ -321,7 +340,8 @@ class KrisselLinker(TrainablePipe):
         }
         if (path / "kb").exists() and not self.kb_path:
             deserialize["kb"] = self._load_kb
-        util.from_disk(path, deserialize, exclude)
+        with self._coded(path):
+            util.from_disk(path, deserialize, exclude)
         self._open_kb_path(exclude)
         return self
 
@@ -329,15 +349,23 @@ class KrisselLinker(TrainablePipe):
         # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere.
         return not self.kb_path and self._kb is not None and not self._kb.is_empty()
 
+    @contextmanager
+    def _coded(self, source: Union[str, Path]) -> Iterator[None]:
+        # Files that are missing, cut short or of another encoder end in errors of many kinds, spaCy's and thinc's.
+        try:
+            yield
+        except KrisselError:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
+
     def _load_model(self, data: bytes) -> None:
         self.model.from_bytes(data)
         self._weights_changed()
-        self._kb = None
 
     def _load_kb(self, path: Path) -> None:
-        kb = self.new_kb()
-        kb.from_disk(path)
-        self.set_kb(kb)
+        self.set_kb(self.new_kb().from_disk(path))
 
     def _open_kb_path(self, exclude: Iterable[str]) -> None:
         if self.kb_path and "kb" not in exclude:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
-import spacy
 from spacy.language import Language
 
 from ..errors import Errors, KrisselError
@@ -11,6 +10,7 @@ from ..kb.build import fill_kb
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from .linker import KrisselLinker
+from .load import load_pipeline
 
 
 def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
@@ -47,7 +47,8 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None
     if kb_path is not None:
         linker.kb.to_disk(kb_path)
         linker.kb_path = str(kb_path)
-        nlp.config["components"][name]["kb_path"] = str(kb_path)
+        # Not in `nlp.config`, which is made anew from these at every access.
+        nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
     nlp.to_disk(output)
 
 
@@ -70,7 +71,7 @@ def prototypes(
     """
     from ..kb.sources import open_prototype_source
 
-    nlp = spacy.load(pipeline, config=overrides or {})
+    nlp = load_pipeline(pipeline, overrides)
     settings = {"held_out": 0.0, "seed": 0, **settings}
     source = open_prototype_source(ontology, mentions, **settings)
     kb = build_prototypes(nlp, source, name=name, index=index, progress=progress)

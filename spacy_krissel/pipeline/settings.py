@@ -1,7 +1,7 @@
 """The settings of `krissel_linker` that may change on a loaded pipeline, checked in one place."""
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import Errors, KrisselError
 
@@ -42,3 +42,28 @@ class LinkerSettings:
 
 
 SETTINGS = tuple(field_.name for field_ in fields(LinkerSettings))
+
+
+class LiveSettings(Dict[str, Any]):
+    """The settings of a pipe as its `cfg`: a dict that takes no other key than theirs, and no wrong value.
+
+    Raises KrisselError K607 for an unknown setting, K006 for a wrong value.
+    """
+
+    def __init__(self, name: str, settings: LinkerSettings) -> None:
+        super().__init__(settings.to_dict())
+        self._name = name
+
+    def __setitem__(self, setting: str, value: Any) -> None:
+        if setting not in SETTINGS:
+            raise KrisselError(Errors.K607.format(name=self._name, setting=setting, known=", ".join(SETTINGS)))
+        LinkerSettings(**{**self, setting: value})
+        super().__setitem__(setting, value)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        # `dict.update` does not ask `__setitem__`.
+        for setting, value in dict(*args, **kwargs).items():
+            self[setting] = value
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return LiveSettings, (self._name, LinkerSettings(**self))

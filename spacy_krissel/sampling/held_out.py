@@ -1,10 +1,11 @@
 """Names kept out of training, so that a development set can ask for names the encoder has never seen."""
 
-import hashlib
 from typing import NamedTuple
 
+from ..errors import Errors, KrisselError
 from ..ontology.entity import Entity
 from ..ontology.names import fold_name
+from ..util.hashing import stable_hash
 
 
 class HeldOut(NamedTuple):
@@ -18,6 +19,13 @@ class HeldOut(NamedTuple):
     fraction: float = 0.0
     seed: int = 0
 
+    @classmethod
+    def checked(cls, fraction: float, seed: int) -> "HeldOut":
+        """Raises KrisselError K006 for a fraction outside [0, 1]."""
+        if not 0 <= fraction <= 1:
+            raise KrisselError(Errors.K006.format(setting="held_out", found=fraction, expected="a fraction in [0, 1]"))
+        return cls(fraction, seed)
+
     def __call__(self, entity: Entity, name: str) -> bool:
         """Is `name` (in any spelling that folds to the same) one of the held-out names of `entity`?"""
         if not self.fraction:
@@ -25,5 +33,4 @@ class HeldOut(NamedTuple):
         folded = fold_name(name)
         if folded == fold_name(entity.name):
             return False
-        digest = hashlib.blake2b(f"{self.seed}\t{entity.id}\t{folded}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") < self.fraction * 2**64
+        return stable_hash(self.seed, entity.id, folded) < self.fraction * 2**64

@@ -15,9 +15,10 @@ from .linked import linked_mentions
 class PairBatcher:
     """Group examples into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N entities).
 
-    Invariants: an entity has exactly two examples in a batch; two entities that share a name (folded) never meet in one,
-    since either would be a false negative of the other; every example of an entity that has at least two is used, an odd
-    one out with a partner drawn again; same seed and same input, same batches.
+    Invariants: an entity has exactly two examples in a batch; two entities that share a name (folded) never meet in
+    one, since either would be a false negative of the other; every example of an entity that has at least two is used,
+    an odd one out with a partner drawn again, a pair left alone at the end with a pair of another entity; same seed and
+    same input, same batches.
 
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
@@ -42,12 +43,13 @@ class PairBatcher:
             yield from self._batches(buffer, rng)
 
     def _batches(self, examples: List[Example], rng: random.Random) -> Iterator[List[Example]]:
-        queue: Deque[Tuple[str, Example, Example]] = deque(_pairs(examples, rng))
+        pairs = _pairs(examples, rng)
+        queue: Deque[Tuple[str, Example, Example]] = deque(pairs)
         deferred: Deque[Tuple[str, Example, Example]] = deque()
         while queue or deferred:
             batch: List[Example] = []
             blocked: Set[str] = set()
-            waiting = deque()
+            waiting: Deque[Tuple[str, Example, Example]] = deque()
             # Pairs that did not fit an earlier batch go first, so that none starves.
             while (deferred or queue) and len(batch) < 2 * self.pairs:
                 pair = deferred.popleft() if deferred else queue.popleft()
@@ -60,9 +62,13 @@ class PairBatcher:
                 batch.extend(pair[1:])
             waiting.extend(deferred)
             deferred = waiting
-            # A batch of one entity has no negatives.
-            if len(batch) > 2:
-                yield batch
+            if len(batch) == 2:
+                # One entity has no negatives: a pair that can stand beside it comes a second time.
+                others = [pair for pair in pairs if pair[0] not in blocked]
+                if not others:
+                    continue
+                batch.extend(rng.choice(others)[1:])
+            yield batch
 
 
 def homonym_groups(ontology: OntologyStore) -> Dict[str, Set[str]]:
@@ -97,7 +103,7 @@ def _pairs(examples: List[Example], rng: random.Random) -> List[Tuple[str, Examp
     for example in examples:
         for entity, _ in linked_mentions(example.reference)[:1]:
             by_entity.setdefault(entity, []).append(example)
-    pairs = []
+    pairs: List[Tuple[str, Example, Example]] = []
     for entity, views in by_entity.items():
         if len(views) < 2:
             continue

@@ -37,7 +37,15 @@ def make_self_supervised_corpus(
     mentions_per_entity, names_per_entity: so many of each at most, drawn by seed (0: none).
     held_out: fraction of the aliases kept for the development set (`HeldOut`).
     limit: so many examples at most (0: all).
+
+    Raises KrisselError K006 for settings that make no sense.
     """
+    if split not in ("train", "dev"):
+        raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train' or 'dev'"))
+    limits = {"mentions_per_entity": mentions_per_entity, "names_per_entity": names_per_entity, "limit": limit}
+    for setting, value in limits.items():
+        if value < 0:
+            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
     return partial(
         read_self_supervised,
         ontology=ontology,
@@ -45,7 +53,7 @@ def make_self_supervised_corpus(
         split=split,
         mentions_per_entity=mentions_per_entity,
         names_per_entity=names_per_entity,
-        held_out=HeldOut(held_out, seed),
+        held_out=HeldOut.checked(held_out, seed),
         limit=limit,
         seed=seed,
     )
@@ -113,6 +121,7 @@ def _example(nlp: Language, entity: str, left: str, mention: str, right: str) ->
     predicted = nlp.make_doc(left + mention + right)
     # `expand`: where the tokenizer joins the mention to a neighbour ("MS-based"), the token is the mention.
     span = predicted.char_span(len(left), len(left) + len(mention), label=LABEL, alignment_mode="expand")
+    assert span is not None, "a mention lies within its text"
     # The predicted side has the mention without its link, so that linking can be evaluated with no component that
     # finds mentions.
     predicted.ents = [span]

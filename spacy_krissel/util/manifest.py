@@ -34,9 +34,9 @@ def sha256_file(path: Path) -> str:
 def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["DirectoryWriter"]:
     """Write a directory of `kind` at `path`, all or nothing.
 
-    Yields a writer whose `.path` is a temporary sibling directory and whose `.info` becomes part of the manifest. When the
-    block ends without an exception, the manifest is written and the directory renamed to `path`, replacing an earlier
-    one of the same kind; otherwise nothing is left behind.
+    Yields a writer whose `.path` is a temporary sibling directory and whose `.info` becomes part of the manifest. When
+    the block ends without an exception, the manifest is written and the directory renamed to `path`, replacing an
+    earlier one of the same kind; otherwise nothing is left behind.
 
     Raises KrisselError K005 when `path` holds something else.
     """
@@ -87,11 +87,13 @@ def read_manifest(
     path = Path(path)
     make = make or MAKERS.get(kind, "the command that made it")
     if not path.exists():
-        raise KrisselError(Errors.K001.format(what=kind, path=path, expected="a directory with manifest.json", make=make))
+        expected = "a directory with manifest.json"
+        raise KrisselError(Errors.K001.format(what=kind, path=path, expected=expected, make=make))
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
     except (OSError, ValueError) as error:
-        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=f"cannot be read ({error})", make=make))
+        problem = f"cannot be read ({error})"
+        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make)) from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind:
         found = manifest.get("kind") if isinstance(manifest, dict) else type(manifest).__name__
         raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=f"describes a {found!r}", make=make))
@@ -99,7 +101,11 @@ def read_manifest(
         raise KrisselError(
             Errors.K003.format(path=path, kind=kind, found=manifest.get("format_version"), expected=version, make=make)
         )
-    for name, expected in manifest.get("files", {}).items():
+    files: Any = manifest.get("files")
+    described = isinstance(files, dict) and all(isinstance(item, dict) for item in files.values())
+    if not described or not all({"bytes", "sha256"} <= set(item) for item in files.values()):
+        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem="does not describe its files", make=make))
+    for name, expected in files.items():
         file_ = path / name
         problem = ""
         if not file_.is_file():

@@ -44,13 +44,13 @@ def test_missing_damaged_and_empty_sources(tmp_path):
     nlp = spacy.blank("en")
     with pytest.raises(KrisselError, match="K001.*none.spacy"):
         read_gold(tmp_path / "none.spacy", nlp)
-    with pytest.raises(KrisselError, match="K702.*no .spacy file"):
+    with pytest.raises(KrisselError, match="K212.*no .spacy file"):
         read_gold(tmp_path, nlp)
     DocBin(docs=[nlp("He has MS")]).to_disk(tmp_path / "cut.spacy")
     whole = (tmp_path / "cut.spacy").read_bytes()
     for damaged in (whole[: len(whole) // 2], b"", b"no zlib at all"):
         (tmp_path / "cut.spacy").write_bytes(damaged)
-        with pytest.raises(KrisselError, match="K702.*cut.spacy"):
+        with pytest.raises(KrisselError, match="K212.*cut.spacy"):
             read_gold(tmp_path / "cut.spacy", nlp)
 
 

@@ -22,14 +22,22 @@ def searches(draw):
 
 
 def brute_force(owners, vectors, queries, allowed):
-    """For each query, (score, entity) best first, and the entities at the top."""
+    """For each query, (score, entity) best first, and the entities at the top that nothing tells apart.
+
+    Entities at the top are ordered by their best score below it, then by id; all others by score, then by id.
+    """
     for query in queries:
-        best = {}
+        scores = {}
         for owner, vector in zip(owners, vectors):
             if allowed is None or allowed[owner]:
-                best[owner] = max(best.get(owner, -np.inf), float(query @ vector))
+                scores.setdefault(owner, []).append(float(query @ vector))
+        best = {owner: max(found) for owner, found in scores.items()}
         top = max(best.values(), default=None)
-        yield sorted((-score, entity) for entity, score in best.items()), [e for e in sorted(best) if best[e] == top]
+        following = {o: max((s for s in found if s < top), default=-np.inf) for o, found in scores.items()}
+        tied = [owner for owner in sorted(best) if best[owner] == top]
+        leading = max((following[owner] for owner in tied), default=None)
+        ranked = sorted((-best[o], -following[o] if o in tied else 0, o) for o in best)
+        yield [(score, owner) for score, _, owner in ranked], [o for o in tied if following[o] == leading]
 
 
 def check(result, owners, vectors, queries, k, allowed):
@@ -101,6 +109,18 @@ def test_ties_within_rounding_stand_in_the_order_of_ids(random_kb):
     assert result.entities.tolist() == [[1, 2, 3, 0]]
     assert result.tied(0).tolist() == [1, 2, 3]
     assert (np.diff(result.scores) <= 0).all()
+
+
+def test_next_best_prototypes_break_a_tie(random_kb):
+    # "MS" is a name of entities 0, 1 and 2; what else is known of 1 is nearest to the query.
+    owners = [0, 0, 1, 1, 2, 3]
+    vectors = np.array([[1, 0], [0, 1], [1, 0], [0.8, 0.1], [1, 0], [0.9, 0]], dtype=np.float32)
+    result = random_kb(owners, vectors).search(np.array([[1, 0]], dtype=np.float32), 4)
+    assert result.entities.tolist() == [[1, 0, 2, 3]]
+    assert result.scores.tolist() == [[1, 1, 1, np.float32(0.9)]]
+    assert result.prototypes.tolist() == [[2, 0, 4, 5]]
+    assert not result.ties
+    assert result.tied(0).tolist() == [1]
 
 
 def test_all_of_a_tie_larger_than_k_is_told(random_kb):

@@ -288,12 +288,6 @@ def test_forked_worker_does_not_hang(make):
         torch.set_num_threads(threads)
 
 
-def test_use_params(make):
-    model = make()
-    with model.use_params({}):
-        model.predict(VIEWS)
-
-
 def test_markers_begin_as_the_mean_and_are_added_once(make, tiny_bert, tmp_path):
     model = make()
     shim = shim_of(model)

@@ -1,0 +1,215 @@
+"""Mentions a second, end to end, of a trained pipeline beside scispaCy's candidate generator, in one run.
+
+Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized documents with gold
+mentions: views, encoding, search, candidates and ids written. The peer's side is the candidate generator alone, without
+the thresholds and sorting that its EntityLinker adds, in a process of its own under its own Python; see
+`scispacy_candidates.py`. The passes alternate, the best of each side counts, and loading and index building are left
+out on both sides. The peer has a row for each batching and search width; besides the ratio to each, two are stated:
+against the faster batching at the first `--ef-search`, its default, and against its fastest row.
+
+    python benchmarks/linking_speed.py --pipeline PIPELINE --gold dev.spacy --ontology STORE --scispacy-python PYTHON
+"""
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Dict, Iterator, List, Optional, Sequence
+
+import spacy
+import typer
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+from wasabi import msg
+
+from spacy_krissel.corpora.ids import split_ids
+from spacy_krissel.ontology.store import OntologyStore
+
+RESULT = Path(__file__).parent / "results" / "linking_speed.json"
+PEER_SCRIPT = Path(__file__).with_name("scispacy_candidates.py")
+BATCHINGS = ("document", "corpus")
+# efSearch: what scispaCy's constructor and the linkers that it ships use, and what nmslib gives to an index that was
+# just built, which is what a linker made by `EntityLinker.from_kb` without a folder gets.
+DEFAULT_WIDTHS = [200, 20]
+
+
+def main(
+    pipeline: Annotated[Path, typer.Option(help="Trained pipeline with a krissel_linker and its KB")],
+    gold: Annotated[List[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
+    ontology: Annotated[Path, typer.Option(help="Ontology store that the pipeline's KB was made from")],
+    scispacy_python: Annotated[Path, typer.Option(help="The python of a virtual environment that has scispacy")],
+    label: Annotated[Optional[List[str]], typer.Option(help="Time mentions of this label only, repeatable")] = None,
+    passes: Annotated[int, typer.Option(help="Timed passes of each side; the best counts")] = 3,
+    k: Annotated[int, typer.Option(help="The peer's number of neighbours (30 is its default)")] = 30,
+    ef_search: Annotated[List[int], typer.Option(help="The peer's search width, repeatable")] = DEFAULT_WIDTHS,
+    index_cache: Annotated[Optional[Path], typer.Option(help="Folder that keeps the peer's index")] = None,
+    output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
+) -> None:
+    """Time our pipeline and scispaCy's candidate generator on the same mentions, alternating, and print both."""
+    store = OntologyStore(ontology)
+    nlp = spacy.load(pipeline)
+    doc_bins = [DocBin(store_user_data=True).from_disk(path) for path in gold]
+    documents = [gold_mentions(doc, store) for doc in read_docs(doc_bins, nlp, label)]
+    requests = [{"batching": batching, "ef_search": width} for width in ef_search for batching in BATCHINGS]
+    with tempfile.TemporaryDirectory() as folder:
+        kb_path, mentions_path = Path(folder) / "kb.jsonl", Path(folder) / "mentions.json"
+        write_kb(store, kb_path)
+        mentions_path.write_text(json.dumps({"documents": documents}), encoding="utf8")
+        command = [str(scispacy_python), str(PEER_SCRIPT), str(kb_path), str(mentions_path), "--k", str(k), "--serve"]
+        if index_cache:
+            command += ["--index-cache", str(index_cache)]
+        with serving(command) as peer:
+            msg.info("Building scispaCy's index")
+            built = read_answer(peer)
+            # One pass of each side outside the clock: caches fill, files are mapped.
+            time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents)
+            for request in requests:
+                ask(peer, request)
+            ours: List[Dict[str, Any]] = []
+            theirs: List[List[Dict[str, Any]]] = [[] for _ in requests]
+            for _ in range(passes):
+                ours.append(time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents))
+                for request, answers in zip(requests, theirs):
+                    answers.append(ask(peer, request))
+    result = summarize(ours, theirs)
+    result["setup"] = {
+        "pipeline": pipeline.name,
+        "gold": [path.name for path in gold],
+        "labels": label or [],
+        "documents": len(documents),
+        "passes": passes,
+        "peer": {key: value for key, value in built.items() if key != "ready"},
+        "versions": {name: version(name) for name in ("spacy", "numpy", "torch")},
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
+    print(markdown_table(result["rows"]))
+    msg.info(f"{result['ratio']:.1f} times its faster batching at efSearch {ef_search[0]}")
+    msg.info(f"{result['ratio_to_fastest']:.1f} times its fastest row")
+
+
+def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Optional[Sequence[str]]) -> List[Doc]:
+    """Fresh docs of the pipeline's vocab whose gold mentions have the wanted labels; docs without any are left out."""
+    docs = []
+    for doc_bin in doc_bins:
+        for doc in doc_bin.get_docs(nlp.vocab):
+            if labels:
+                doc.set_ents([ent for ent in doc.ents if ent.label_ in labels])
+            if doc.ents:
+                docs.append(doc)
+    return docs
+
+
+def gold_mentions(doc: Doc, store: OntologyStore) -> List[Dict[str, Any]]:
+    """Each entity's text and primary gold ids; the list of ids is empty where it has no concept."""
+    mentions = []
+    for ent in doc.ents:
+        primary = [store.resolve(id_) or id_ for id_ in split_ids(ent.kb_id_)]
+        mentions.append({"text": ent.text, "gold": primary})
+    return mentions
+
+
+def time_pipeline(nlp: Language, docs: List[Doc], documents: Sequence[Sequence[Dict[str, Any]]]) -> Dict[str, Any]:
+    """One timed pass of `nlp.pipe` over docs whose links are removed first, and its strict accuracy."""
+    for doc in docs:
+        doc.spans.clear()
+        doc.set_ents([Span(doc, ent.start, ent.end, label=ent.label) for ent in doc.ents])
+    start = time.perf_counter()
+    linked = list(nlp.pipe(docs))
+    seconds = time.perf_counter() - start
+    scored, right, n_mentions = 0, 0, 0
+    ties = Span.has_extension("krissel_ties")
+    for doc, mentions in zip(linked, documents):
+        if len(doc.ents) != len(mentions):
+            raise ValueError("The pipeline changed the gold mentions: time one without a component that sets doc.ents")
+        n_mentions += len(mentions)
+        for ent, mention in zip(doc.ents, mentions):
+            scored += bool(mention["gold"])
+            right += ent.kb_id_ in mention["gold"] and not (ties and ent._.krissel_ties)
+    return {
+        "mentions": n_mentions,
+        "seconds": seconds,
+        "mentions_per_second": n_mentions / seconds,
+        "scored": scored,
+        "strict": right / scored if scored else None,
+    }
+
+
+def summarize(ours: Sequence[Dict[str, Any]], theirs: Sequence[Sequence[Dict[str, Any]]]) -> Dict[str, Any]:
+    """The fastest pass of each side, all its times, and our speed as a multiple of each of the peer's rows."""
+    rows = [{"system": "krissel_linker, nlp.pipe", **fastest(ours)}]
+    for answers in theirs:
+        row = fastest(answers)
+        name = f"scispaCy, one call a {row['batching']}, efSearch {row['ef_search']}"
+        rows.append({"system": name, **row, "ratio": rows[0]["mentions_per_second"] / row["mentions_per_second"]})
+    default = rows[1]["ef_search"]
+    return {
+        "rows": rows,
+        "ratio": min(row["ratio"] for row in rows[1:] if row["ef_search"] == default),
+        "ratio_to_fastest": min(row["ratio"] for row in rows[1:]),
+    }
+
+
+def fastest(runs: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+    return {**min(runs, key=lambda run: run["seconds"]), "all_seconds": [run["seconds"] for run in runs]}
+
+
+def write_kb(store: OntologyStore, path: Path) -> None:
+    """The store's entities in the line form that scispaCy's KnowledgeBase reads."""
+    with path.open("w", encoding="utf8") as file_:
+        for entity in store:
+            record = {
+                "concept_id": entity.id,
+                "canonical_name": entity.name,
+                "aliases": list(entity.names[1:]),
+                "types": list(entity.types),
+                "definition": entity.definition or None,
+            }
+            file_.write(json.dumps(record) + "\n")
+
+
+@contextmanager
+def serving(command: Sequence[str]) -> Iterator[subprocess.Popen]:
+    """The peer's process, ended with the block."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def ask(peer: subprocess.Popen, request: Dict[str, Any]) -> Dict[str, Any]:
+    assert peer.stdin is not None
+    peer.stdin.write(json.dumps(request) + "\n")
+    peer.stdin.flush()
+    return read_answer(peer)
+
+
+def read_answer(peer: subprocess.Popen) -> Dict[str, Any]:
+    """The peer's next JSON line; whatever its libraries print in between is passed over."""
+    assert peer.stdout is not None
+    for line in peer.stdout:
+        if line.startswith("{"):
+            return json.loads(line)
+    raise RuntimeError(f"scispaCy's process ended with code {peer.wait()} before it answered")
+
+
+def markdown_table(rows: Sequence[Dict[str, Any]]) -> str:
+    lines = ["| system | mentions/s | ours is faster by | strict accuracy |", "| --- | ---: | ---: | ---: |"]
+    for row in rows:
+        ratio = f"{row['ratio']:.1f} ×" if "ratio" in row else ""
+        strict = "" if row["strict"] is None else f"{row['strict']:.3f}"
+        lines.append(f"| {row['system']} | {row['mentions_per_second']:,.0f} | {ratio} | {strict} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    typer.run(main)

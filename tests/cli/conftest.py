@@ -1,0 +1,67 @@
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+
+@pytest.fixture(scope="session")
+def run():
+    """Runs `python -m spacy krissel …`; the exit code must be `code`. RETURNS: what was printed, errors included."""
+    from spacy import registry
+    from spacy.cli._util import app
+
+    registry.cli.get_all()
+
+    def run(*args, code=0):
+        result = CliRunner().invoke(app, ["krissel", *map(str, args)])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result.output
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def refuse(run):
+    """Runs a command that must end with a coded error, exit code 1 and no traceback. RETURNS: what was printed."""
+
+    def refuse(*args):
+        output = run(*args, code=1)
+        assert "✘ [K" in output and "Traceback" not in output
+        return " ".join(output.split())
+
+    return refuse
+
+
+class Made(NamedTuple):
+    """What a chain of commands made, and what each of them printed."""
+
+    path: Path
+    printed: dict
+
+
+@pytest.fixture(scope="session")
+def made(run, toy_files, configs, toy_overrides, tmp_path_factory):
+    """ontology → convert → mine → sample → spacy train → prototypes → evaluate → link, on the toy data."""
+    from spacy.cli.train import train
+
+    path = tmp_path_factory.mktemp("commands")
+    said = {}
+    said["ontology"] = run("ontology", toy_files / "ontology.jsonl", "-o", path / "store", "--homonyms")
+    said["convert"] = run(
+        "convert", toy_files / "gold.pubtator", "-o", path / "gold.spacy", "--ontology", path / "store"
+    )
+    said["mine"] = run("mine", path / "store", toy_files / "texts.jsonl", "-o", path / "shards", "--cap", "0")
+    said["sample"] = run("sample", path / "shards", "-n", "5", "--ontology", path / "store")
+    overrides = {"paths.ontology": str(path / "store"), "paths.mentions": str(path / "shards")}
+    train(configs / "small.cfg", path / "training", overrides={**toy_overrides["small"], **overrides})
+    metrics = ("-o", path / "metrics", "--name", "toy")
+    said["prototypes"] = run(
+        "prototypes", path / "training" / "model-last", path / "linker", "--ontology", path / "store", "--mentions",
+        path / "shards", "--components.krissel_linker.n_candidates", "3",
+    )  # fmt: skip
+    said["evaluate"] = run("evaluate", path / "linker", path / "gold.spacy", "--ontology", path / "store", *metrics)
+    said["link"] = run("link", path / "linker", path / "gold.spacy", "-o", path / "links.jsonl")
+    return Made(path, said)

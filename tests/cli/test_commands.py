@@ -1,0 +1,193 @@
+import json
+import subprocess
+import sys
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.ontology.store import OntologyStore
+
+
+def test_ontology(made):
+    said = made.printed["ontology"]
+    assert "12 entities" in said and "(2 shared)" in said
+    assert "ms\tT01 T02" in said and "cold\tT04 T05" in said
+    assert OntologyStore(made.path / "store").find("MS") == ["T01", "T02"]
+
+
+def test_convert(made):
+    assert "11" in made.printed["convert"]
+    docs = list(DocBin().from_disk(made.path / "gold.spacy").get_docs(spacy.blank("en").vocab))
+    assert [ent.kb_id_ for doc in docs for ent in doc.ents] == [f"T{i:02}" for i in range(1, 12)]
+
+
+def test_mine(made):
+    shards = MentionShards(made.path / "shards")
+    assert f"{len(shards)} mentions of 11 entities" in made.printed["mine"] and "MB/s" in made.printed["mine"]
+    # Without a cap, every unambiguous name of every text.
+    assert len(shards) == shards.manifest["counts"]["mentions_found"] > 100
+
+
+def test_sample(made, run):
+    said = made.printed["sample"]
+    assert said.count("⟦") == 5 and "T0" in said
+    assert run("sample", made.path / "shards", "-n", 5, "--ontology", made.path / "store") == said
+    assert run("sample", made.path / "shards", "-n", 5, "--seed", 1) != said
+    assert run("sample", made.path / "shards", "-n", 2, "--format", "markdown").startswith("|")
+
+
+def test_prototypes(made):
+    said = made.printed["prototypes"]
+    assert "entities: 12" in said and "'mention'" in said and "index: {'kind': 'exact'" in said
+    linker = spacy.load(made.path / "linker").get_pipe("krissel_linker")
+    assert linker.kb.n_entities == 12
+    assert linker.cfg["n_candidates"] == 3
+
+
+def test_prototypes_beside_the_pipeline(made, run, tmp_path):
+    run(
+        "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",
+        "--kb-path", tmp_path / "kb", "--index", "exact", "--max-entities", 3,
+    )  # fmt: skip
+    assert (tmp_path / "kb" / "manifest.json").exists()
+    assert spacy.load(tmp_path / "out").get_pipe("krissel_linker").kb.n_entities == 3
+
+
+def test_evaluate(made):
+    said = made.printed["evaluate"]
+    metrics = json.loads((made.path / "metrics" / "toy.json").read_text())
+    assert metrics["n"] == 11
+    assert 0 <= metrics["strict"] <= 1
+    assert set(metrics["baselines"]) and all("strict" in baseline for baseline in metrics["baselines"].values())
+    assert str(made.path / "metrics" / "toy") in said.replace("\n", "")
+    assert {".md", ".html"} <= {path.suffix for path in (made.path / "metrics").iterdir()}
+
+
+def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
+    (links,) = (made.path / "metrics").glob("*.links.jsonl")
+    said = run(
+        "evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store", "-o", tmp_path,
+        "--no-baselines", "--compare", f"earlier={links}", "--label", "Disease",
+    )  # fmt: skip
+    assert "earlier" in said
+    assert set(json.loads((tmp_path / "evaluation.json").read_text())["baselines"]) == {"earlier"}
+
+
+def test_link(made):
+    assert "11 mentions of 11 docs" in made.printed["link"]
+    records = [json.loads(line) for line in (made.path / "links.jsonl").read_text().splitlines()]
+    assert len(records) == 11
+    assert all(len(mention["candidates"]) == 3 for record in records for mention in record["mentions"])
+
+
+def test_every_command_has_help(run):
+    said = run("--help")
+    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "link"):
+        assert command in said
+        assert "Usage" in run(command, "--help")
+
+
+def test_in_a_process_of_its_own(made):
+    """As people type it: the entry point hangs the commands on spaCy's."""
+    command = [sys.executable, "-m", "spacy", "krissel", "sample", str(made.path / "shards"), "-n", "1"]
+    found = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
+    assert found.returncode == 0 and "⟦" in found.stdout
+    found = subprocess.run([*command[:-1], "9999"], capture_output=True, text=True, encoding="utf8")
+    assert found.returncode == 1 and "[K304]" in found.stderr and "Traceback" not in found.stderr
+
+
+@pytest.fixture
+def missing(tmp_path):
+    return tmp_path / "missing"
+
+
+def test_missing_ontology(refuse, missing, tmp_path, toy_files):
+    assert "[K101]" in refuse("ontology", missing, "-o", tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    assert "[K001]" in refuse("mine", missing, toy_files / "texts.jsonl", "-o", tmp_path / "shards")
+
+
+def test_ontology_over_something_else(refuse, toy_files, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert "[K005]" in refuse("ontology", toy_files / "ontology.jsonl", "-o", tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_wrong_ontology(refuse, toy_files, tmp_path):
+    assert "gold.pubtator" in refuse("ontology", toy_files / "gold.pubtator", "-o", tmp_path / "s", "--format", "jsonl")
+    assert "[K" in refuse("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
+
+
+def test_wrong_corpora(refuse, missing, toy_files, tmp_path):
+    output = tmp_path / "gold.spacy"
+    assert "[K201]" in refuse("convert", missing, "-o", output)
+    assert "line 1" in refuse("convert", toy_files / "ontology.jsonl", "-o", output, "--format", "pubtator")
+    assert "[K006]" in refuse("convert", toy_files / "gold.pubtator", "-o", output, "--format", "cake")
+    assert "[K006]" in refuse("convert", toy_files / "gold.pubtator", "-o", tmp_path / "gold.txt")
+    assert "[K001]" in refuse("convert", toy_files / "gold.pubtator", "-o", output, "--ontology", missing)
+    assert not output.exists()
+
+
+def test_wrong_mining(refuse, made, missing, toy_files, tmp_path):
+    output = tmp_path / "shards"
+    assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
+    assert "[K006]" in refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--case", "upper")
+    assert "[K006]" in refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1")
+
+
+def test_wrong_sample(refuse, made, missing):
+    assert "[K001]" in refuse("sample", missing)
+    assert "[K304]" in refuse("sample", made.path / "shards", "-n", 9999)
+    assert "[K006]" in refuse("sample", made.path / "shards", "-n", 1, "--format", "cake")
+    assert "[K002]" in refuse("sample", made.path / "store")
+
+
+def test_wrong_prototypes(refuse, made, missing, tmp_path):
+    trained, store = made.path / "training" / "model-last", made.path / "store"
+    output = tmp_path / "out"
+    assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
+    assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
+    assert "[K001]" in refuse("prototypes", trained, output, "--ontology", store, "--mentions", missing)
+    assert "[K006]" in refuse("prototypes", trained, output, "--ontology", store, "--index", "cake")
+    assert "[K610]" in refuse("prototypes", trained, output, "--ontology", store, "--name", "cake")
+    misspelt = refuse("prototypes", trained, output, "--ontology", store, "--components.krissel_linker.treshold", "0.5")
+    assert "treshold" in misspelt
+    assert not output.exists()
+
+
+def test_wrong_evaluation(refuse, made, missing, tmp_path):
+    linker, gold, store = made.path / "linker", made.path / "gold.spacy", made.path / "store"
+    output = ("-o", tmp_path / "metrics")
+    assert "[K611]" in refuse("evaluate", missing, gold, "--ontology", store, *output)
+    assert "[K001]" in refuse("evaluate", linker, missing, "--ontology", store, *output)
+    assert "[K001]" in refuse("evaluate", linker, gold, "--ontology", missing, *output)
+    assert "[K603]" in refuse("evaluate", made.path / "training" / "model-last", gold, "--ontology", store, *output)
+    assert "[K701]" in refuse("evaluate", linker, gold, "--ontology", store, *output, "--label", "Cake")
+    wrong = ("evaluate", linker, gold, "--ontology", store, *output, "--compare")
+    assert "[K704]" in refuse(*wrong, f"a={made.path / 'links.jsonl'}")
+    assert not (tmp_path / "metrics").exists()
+
+
+def test_comparison_without_a_path(run, made):
+    arguments = (made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
+    assert "name=path" in run("evaluate", *arguments, "--compare", "cake", code=2)
+
+
+def test_wrong_linking(refuse, made, missing, tmp_path):
+    output = ("-o", tmp_path / "links.jsonl")
+    assert "[K611]" in refuse("link", missing, made.path / "gold.spacy", *output)
+    assert "[K201]" in refuse("link", made.path / "linker", missing.with_suffix(".spacy"), *output)
+    assert "[K006]" in refuse("link", made.path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.txt")
+    assert "[K603]" in refuse("link", made.path / "training" / "model-last", made.path / "gold.spacy", *output)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_kb(refuse, made, tmp_path):
+    import shutil
+
+    shutil.copytree(made.path / "linker", tmp_path / "linker")
+    vectors = max((tmp_path / "linker" / "krissel_linker" / "kb").rglob("*"), key=lambda path: path.stat().st_size)
+    vectors.write_bytes(vectors.read_bytes()[:-8])
+    assert "[K004]" in refuse("link", tmp_path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.jsonl")

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+from spacy.vocab import Vocab
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb import build
+from spacy_krissel.kb.build import fill_kb
+from spacy_krissel.kb.empty import empty_kb
+from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.util.hashing import stable_hash
+
+WIDTH = 6
+
+
+def encode(views):
+    """A vector of unit length that depends on the view alone."""
+    rows = [np.random.default_rng(stable_hash(*view)).standard_normal(WIDTH) for view in views]
+    vectors = np.array(rows, dtype=np.float32).reshape(-1, WIDTH)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def source(toy_store, toy_shards):
+    return PrototypeSource(toy_store, MentionShards(toy_shards), mentions_per_entity=2)
+
+
+@pytest.mark.parametrize("block", [5, 10_000])
+def test_every_prototype_has_its_vector(source, monkeypatch, block):
+    monkeypatch.setattr(build, "BLOCK", block)
+    sizes = []
+
+    def counted(views):
+        sizes.append(len(views))
+        return encode(views)
+
+    kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, counted, encoder="made by this")
+    prototypes = list(source.prototypes())
+    assert (kb.n_entities, kb.n_prototypes, kb.encoder) == (12, len(prototypes), "made by this")
+    assert max(sizes) <= block and sum(sizes) == len(prototypes)
+    assert kb.prototypes_at(np.arange(len(prototypes))) == prototypes
+    found = kb.search(encode([prototype.view for prototype in prototypes]), 1)
+    np.testing.assert_allclose(found.scores[:, 0], 1, atol=1e-5)
+    assert [kb.entity_ids[row] for row in found.entities[:, 0]] == [prototype.entity for prototype in prototypes]
+
+
+def test_entities_without_prototypes_are_in_the_kb(toy_store):
+    kb = fill_kb(empty_kb()(Vocab(), WIDTH), PrototypeSource(toy_store, names=False), encode)
+    assert (kb.n_entities, kb.n_prototypes) == (12, 0)
+    assert kb.is_empty()
+
+
+def test_vectors_of_a_diverged_encoder_are_refused(source):
+    with pytest.raises(KrisselError, match="K504"):
+        fill_kb(empty_kb()(Vocab(), WIDTH), source, lambda views: encode(views) * np.nan)
+
+
+def test_progress_bar(source, capsys):
+    fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, progress=True)
+    assert "Prototypes: 100%" in capsys.readouterr().err
+    fill_kb(empty_kb()(Vocab(), WIDTH), source, encode)
+    assert not capsys.readouterr().err

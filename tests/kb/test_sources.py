@@ -1,0 +1,145 @@
+import pickle
+from collections import Counter
+
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.sources import PrototypeSource, make_ontology_loader, make_prototype_source
+from spacy_krissel.mining.shards import MentionShards, MinedMention
+from spacy_krissel.ontology.names import fold_name
+from spacy_krissel.sampling.held_out import HeldOut
+from spacy_krissel.views import View, name_view
+
+HELD_OUT = HeldOut(0.3, 0)
+
+
+@pytest.fixture
+def make(toy_store, toy_shards):
+    def make(mentions=toy_shards, **settings):
+        shards = None if mentions is None else MentionShards(mentions)
+        return PrototypeSource(toy_store, shards, **settings)
+
+    return make
+
+
+def of_kind(source, kind, entity=None):
+    return [p for p in source.prototypes() if p.kind == kind and entity in (None, p.entity)]
+
+
+def test_a_name_that_one_entity_bears_is_a_prototype_alone(make, toy_names):
+    found = [(p.entity, p.view) for p in of_kind(make(), "name")]
+    expected = [
+        (id_, name_view(name)) for id_, names in toy_names.items() for name in names if name not in ("MS", "cold")
+    ]
+    assert found == expected
+
+
+def test_a_shared_name_stands_in_the_contexts_of_its_entity(make, toy_shards):
+    source = make(contexts_per_shared_name=5)
+    for entity, name in (("T01", "MS"), ("T02", "MS"), ("T04", "cold"), ("T05", "cold")):
+        views = [p.view for p in of_kind(source, "replaced", entity)]
+        assert len(views) == 5
+        assert {view.mention for view in views} == {name}
+        mined = {(m.left, m.right) for m in MentionShards(toy_shards) if m.entity == entity}
+        assert {(view.left, view.right) for view in views} <= mined
+    assert len(of_kind(source, "replaced")) == 4 * 5
+
+
+def test_a_shared_name_of_an_entity_that_was_not_mined_stands_bare(make, write_mentions):
+    mentions = write_mentions([MinedMention("T01", "multiple sclerosis", "d", 2, 20, "a ", "multiple sclerosis", " b")])
+    source = make(mentions)
+    assert [p.view for p in of_kind(source, "replaced")] == [View("a ", "MS", " b")]
+    assert ("T02", name_view("MS")) in [(p.entity, p.view) for p in of_kind(source, "name")]
+    assert ("T01", name_view("MS")) not in [(p.entity, p.view) for p in of_kind(source, "name")]
+    for bare in (make(contexts_per_shared_name=0), make(None)):
+        assert not of_kind(bare, "replaced")
+        assert {p.entity for p in of_kind(bare, "name") if p.view.mention == "MS"} == {"T01", "T02"}
+
+
+def test_mentions_are_capped(make, toy_shards):
+    mined = Counter(mention.entity for mention in MentionShards(toy_shards))
+    for cap in (0, 1, 3, 999):
+        found = Counter(p.entity for p in of_kind(make(mentions_per_entity=cap), "mention"))
+        assert found == Counter({entity: min(cap, count) for entity, count in mined.items() if cap})
+    one = {p.view for p in of_kind(make(mentions_per_entity=1), "mention")}
+    assert one <= {p.view for p in of_kind(make(mentions_per_entity=3), "mention")}
+
+
+def test_without_names(make):
+    assert {p.kind for p in make(names=False).prototypes()} == {"mention"}
+    assert list(make(None, names=False).prototypes()) == []
+
+
+def test_spellings_that_fold_alike_are_one_prototype(tmp_path):
+    from spacy_krissel.ontology.entity import Entity
+    from spacy_krissel.ontology.store import write_store
+
+    entity = Entity("D1", "Breast Cancer", ("breast cancer", "BREAST-CANCER", "mamma carcinoma"))
+    source = PrototypeSource(write_store([entity], tmp_path / "store"))
+    assert [p.view.mention for p in source.prototypes()] == ["Breast Cancer", "mamma carcinoma"]
+
+
+def test_held_out_names_and_their_mentions_are_left_out(make, toy_store, toy_shards):
+    source = make(held_out=HELD_OUT, mentions_per_entity=999, contexts_per_shared_name=999)
+    entities = {entity.id: entity for entity in toy_store}
+    assert not any(HELD_OUT(entities[p.entity], p.view.mention) for p in source.prototypes())
+    hidden = {(m.entity, m.left, m.right) for m in MentionShards(toy_shards) if HELD_OUT(entities[m.entity], m.name)}
+    seen = {(m.entity, m.left, m.right) for m in MentionShards(toy_shards)} - hidden
+    used = {(p.entity, p.view.left, p.view.right) for p in source.prototypes() if p.kind != "name"}
+    assert hidden and used <= seen
+    # Preferred names are never held out, so that every entity can be found.
+    assert {p.entity for p in source.prototypes()} == set(entities)
+
+
+def test_mentions_go_by_the_name_that_was_matched(make, toy_store, write_mentions):
+    name = next(name for name in toy_store.get("T03").aliases if HELD_OUT(toy_store.get("T03"), name))
+    mined = MinedMention("T03", name, "d", 0, 4, "", "as it stood in the text", " x")
+    assert not of_kind(make(write_mentions([mined]), held_out=HELD_OUT), "mention")
+
+
+def test_bounded_kb_keeps_the_entities_that_are_asked_for(make, toy_store, toy_shards):
+    needed = {m.entity for m in MentionShards(toy_shards) if HELD_OUT(toy_store.get(m.entity), m.name)}
+    assert 2 < len(needed) < len(toy_store) - 1
+    for bound in (1, len(needed), len(needed) + 1, len(toy_store)):
+        source = make(held_out=HELD_OUT, max_entities=bound)
+        ids = [entity.id for entity in source.entities()]
+        assert needed <= set(ids)
+        assert len(ids) == max(bound, len(needed))
+        assert ids == sorted(ids)  # in the ontology's order
+        assert {p.entity for p in source.prototypes()} == set(ids)
+    assert len(list(make(max_entities=5).entities())) == 5
+    assert len(list(make(max_entities=999).entities())) == len(toy_store)
+
+
+def test_same_seed_same_prototypes_in_any_order_of_the_mentions(make, toy_shards, write_mentions):
+    settings = {"mentions_per_entity": 2, "contexts_per_shared_name": 2, "max_entities": 7}
+    first = list(make(seed=1, **settings).prototypes())
+    assert list(make(seed=1, **settings).prototypes()) == first
+    mined = list(MentionShards(toy_shards))
+    assert list(make(write_mentions(mined[::-1]), seed=1, **settings).prototypes()) == first
+    assert list(make(seed=2, **settings).prototypes()) != first
+
+
+def test_prototypes_come_entity_by_entity(make, toy_store):
+    ids = [p.entity for p in make().prototypes()]
+    assert ids == sorted(ids)
+    assert [entity.id for entity in make().entities()] == list(toy_store.ids)
+
+
+def test_registered_maker_opens_nothing_until_it_is_called(toy_store, toy_shards, tmp_path):
+    source = make_prototype_source(toy_store.path, toy_shards, held_out=0.3, max_entities=9, seed=4)
+    assert len(list(pickle.loads(pickle.dumps(source))().entities())) == 9
+    assert source().held_out == HeldOut(0.3, 4)
+    missing = make_prototype_source(tmp_path / "store", tmp_path / "mentions")
+    with pytest.raises(KrisselError, match="K001"):
+        missing()
+    with pytest.raises(KrisselError, match="K001.*krissel mine"):
+        make_prototype_source(toy_store.path, tmp_path / "mentions")()
+    with pytest.raises(KrisselError, match="K006.*held_out"):
+        make_prototype_source(toy_store.path, held_out=3.0)()
+
+
+def test_ontology_loader(toy_store, tmp_path):
+    assert make_ontology_loader(toy_store.path)().find(fold_name("Flu")) == ["T10"]
+    with pytest.raises(KrisselError, match="K001"):
+        make_ontology_loader(tmp_path / "missing")()

@@ -1,0 +1,210 @@
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from thinc.api import Adam, set_dropout_rate
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.features import Bags
+from spacy_krissel.layers.hashed_bags import HashedBags, HashedTable
+
+ROWS, WIDTH = 10, 3
+
+
+def given_bags(X, scale=1):
+    """Features that are the views themselves: each is a list of rows."""
+    rows = [row * scale for view in X for row in view]
+    bags = [bag for bag, view in enumerate(X) for _ in view]
+    return Bags(np.array(rows, dtype=np.int64), np.array(bags, dtype=np.int64))
+
+
+@pytest.fixture
+def model():
+    model = HashedBags(ROWS, WIDTH, given_bags, seed=1)
+    model.initialize()
+    return model
+
+
+@pytest.fixture
+def table():
+    table = HashedTable(ROWS, WIDTH)
+    table.initialize(seed=0)
+    return table
+
+
+def gradient_of(rows, seed=0):
+    return np.random.default_rng(seed).standard_normal((len(rows), WIDTH)).astype("float32")
+
+
+def test_output_is_the_mean_of_the_rows(model):
+    table = model.shims[0].table
+    Y = model.predict([[4], [0, 4], [2, 2, 0], []])
+    assert_allclose(Y, [table[4], (table[0] + table[4]) / 2, (2 * table[2] + table[0]) / 3, np.zeros(WIDTH)], atol=1e-6)
+    assert Y.dtype == np.float32
+    assert model.predict([]).shape == (0, WIDTH)
+    assert model.predict([[], []]).tolist() == [[0] * WIDTH] * 2
+
+
+def test_gradient_goes_to_the_rows_in_their_shares(model):
+    before = model.shims[0].table.copy()
+    X = [[4], [0, 4], [2, 2, 0], []]
+    dY = gradient_of(X)
+    _, backprop = model.begin_update(X)
+    backprop(dY)
+    expected = np.zeros_like(before)
+    expected[4] = dY[0] + dY[1] / 2
+    expected[0] = dY[1] / 2 + dY[2] / 3
+    expected[2] = dY[2] * 2 / 3
+    # With an eps far above the gradient, Adam's first step is along it.
+    eps, rate = 1e5, 1e5
+    model.finish_update(Adam(rate, eps=eps, grad_clip=0.0, L2=0.0))
+    moved = (before - model.shims[0].table) / (rate / eps * np.sqrt(1 - 0.999))
+    assert_allclose(moved, expected, atol=2e-4)
+
+
+@pytest.mark.parametrize("grad_clip", [0.0, 0.5, 100.0])
+def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_clip):
+    settings = {"L2": 0.0, "grad_clip": grad_clip, "eps": 1e-8}
+    ours, theirs = Adam(0.01, **settings), Adam(0.01, **settings)
+    rows = np.array([1, 4, 7])
+    dense = table.table.copy()
+    for step in range(4):
+        gradient = gradient_of(rows, seed=step)
+        full = np.zeros_like(dense)
+        full[rows] = gradient
+        dense, _ = theirs((0, "table"), dense, full)
+        table.accumulate(rows, gradient)
+        table.finish_update(ours)
+        assert_allclose(table.table, dense, atol=1e-6)
+        ours.step_schedules()
+        theirs.step_schedules()
+
+
+def test_rows_without_a_gradient_do_not_move(table):
+    optimizer = Adam(0.01)
+    for rows in ([1, 2], [2, 3]):
+        before = table.table.copy()
+        table.accumulate(np.array(rows), gradient_of(rows))
+        table.finish_update(optimizer)
+        moved = np.flatnonzero((table.table != before).any(axis=1))
+        assert moved.tolist() == rows
+    before = table.table.copy()
+    table.finish_update(optimizer)
+    assert (table.table == before).all()
+
+
+def test_several_backward_passes_add_up(table):
+    other = HashedTable(ROWS, WIDTH)
+    other.initialize(seed=0)
+    a, b = gradient_of([1, 2], 1), gradient_of([2, 5], 2)
+    table.accumulate(np.array([1, 2]), a)
+    table.accumulate(np.array([2, 5]), b)
+    other.accumulate(np.array([1, 2, 5]), np.stack([a[0], a[1] + b[0], b[1]]))
+    for each in (table, other):
+        each.finish_update(Adam(0.01))
+    assert_allclose(table.table, other.table, atol=1e-7)
+
+
+def test_learning_rate_is_the_optimizers_times_the_scale():
+    tables = [HashedTable(ROWS, WIDTH, learn_rate_scale=scale) for scale in (1.0, 4.0)]
+    moved = []
+    for table in tables:
+        table.initialize(seed=0)
+        before = table.table.copy()
+        table.accumulate(np.array([3]), gradient_of([3]))
+        table.finish_update(Adam(0.001))
+        moved.append(before - table.table)
+    assert_allclose(moved[1], 4 * moved[0], rtol=1e-2, atol=1e-7)
+    assert_allclose(np.abs(moved[0][3]), 0.001, rtol=1e-3)
+
+
+def test_bytes_round_trip(model):
+    data = model.to_bytes()
+    assert model.to_bytes() == data
+    other = HashedBags(ROWS, WIDTH, given_bags, seed=2).from_bytes(data)
+    assert other.to_bytes() == data
+    X = [[1, 2], [3]]
+    assert (other.predict(X) == model.predict(X)).all()
+    # What was loaded is trained like what was initialized: its table can be written, and its moments start anew.
+    for each in (model, other):
+        _, backprop = each.begin_update(X)
+        backprop(np.ones((2, WIDTH), dtype="float32"))
+        each.finish_update(Adam(0.01))
+    assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
+
+
+def test_loading_over_a_trained_table_forgets_its_training(model):
+    fresh = model.to_bytes()
+    X, dY = [[1]], np.ones((1, WIDTH), dtype="float32")
+
+    def train(model):
+        _, backprop = model.begin_update(X)
+        backprop(dY)
+        model.finish_update(Adam(0.01))
+
+    train(model)
+    after_one = model.predict(X)
+    train(model)
+    train(model)
+    model.from_bytes(fresh)
+    train(model)
+    assert_allclose(model.predict(X), after_one, atol=1e-6)
+
+
+def test_uninitialized_bytes(model):
+    empty = HashedBags(ROWS, WIDTH, given_bags)
+    assert HashedBags(ROWS, WIDTH, given_bags).from_bytes(empty.to_bytes()).shims[0].table is None
+
+
+@pytest.mark.parametrize("shape", [(ROWS + 1, WIDTH), (ROWS, WIDTH + 1)])
+def test_bytes_of_another_shape_are_refused(model, shape):
+    with pytest.raises(KrisselError, match="K408"):
+        HashedTable(*shape).from_bytes(model.shims[0].to_bytes())
+
+
+def test_seed_of_the_starting_values(model):
+    same, other = HashedBags(ROWS, WIDTH, given_bags, seed=1), HashedBags(ROWS, WIDTH, given_bags, seed=2)
+    same.initialize()
+    other.initialize()
+    assert same.to_bytes() == model.to_bytes() != other.to_bytes()
+
+
+def test_rare_features_start_larger():
+    model = HashedBags(ROWS, 64, given_bags)
+    model.initialize(X=[[0, 1], [0, 0, 2], [0], [0, 3]])
+    lengths = np.linalg.norm(model.shims[0].table, axis=1)
+    assert lengths[0] < lengths[1:4].min() and lengths[1:4].max() < lengths[4:].max() * 1.2
+
+
+def test_dropout_is_of_features_and_only_in_training(model):
+    X = [list(range(ROWS)) * 100]
+    set_dropout_rate(model, 0.5)
+    plain = model.predict(X)
+    assert (model.predict(X) == plain).all()
+    np.random.seed(0)
+    first, second = model.begin_update(X)[0], model.begin_update(X)[0]
+    assert (first != second).any()
+    # The mean over what is left needs no rescaling.
+    assert_allclose(first, plain, atol=0.1)
+    set_dropout_rate(model, 0.0)
+    assert_allclose(model.begin_update(X)[0], plain)
+
+
+def test_backward_pass_has_the_dropout_of_the_forward_pass(model):
+    set_dropout_rate(model, 0.5)
+    np.random.seed(3)
+    X = [list(range(ROWS))]
+    Y, backprop = model.begin_update(X)
+    before = model.shims[0].table.copy()
+    backprop(np.ones_like(Y))
+    model.finish_update(Adam(0.01))
+    moved = np.flatnonzero((model.shims[0].table != before).any(axis=1))
+    assert 0 < len(moved) < ROWS
+    assert_allclose(Y[0], before[moved].mean(axis=0), atol=1e-6)
+
+
+def test_features_may_be_a_partial():
+    model = HashedBags(ROWS, WIDTH, partial(given_bags, scale=2))
+    model.initialize()
+    assert_allclose(model.predict([[3]])[0], model.shims[0].table[6])

@@ -1,0 +1,175 @@
+"""Linkers over the toy ontology, saved once and loaded fresh for each test."""
+
+import re
+
+import pytest
+import spacy
+from thinc.api import Adam
+
+from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.pipeline.prototypes import build_prototypes
+from spacy_krissel.sampling.self_supervised import make_self_supervised_corpus
+
+SMALL = {
+    "@architectures": "spacy-krissel.SmallEncoder.v1",
+    "width": 32,
+    "rows": 2048,
+    "context_rows": 2048,
+    "hidden": 16,
+}
+MARKED = re.compile(r"\[([^]|]*)\|(\w+)\]")
+# Homonyms in two contexts each, a name that no ontology lists, and a mention at either edge.
+TEXTS = (
+    "Demyelinating lesions and relapses pointed to [MS|Disease] in this man.",
+    "A diastolic murmur and an enlarged atrium pointed to [MS|Disease] too.",
+    "Sneezing, a running nose and a [cold|Disease], caught at school, with [migraine|Disease] and an aura.",
+    "[Lung cancer|Disease] was seen in the upper lobe.",
+    "No mention stands here.",
+    "The samples were kept in the [cold|Phenomenon] until thawed. Then came [wheeziness|Disease]",
+    "[Anemia|Disease] [flu|Disease] [psoriasis vulgaris|Disease]",
+)
+
+
+@pytest.fixture(scope="session")
+def make_doc():
+    """Makes a doc of text in which each mention is marked as `[mention|LABEL]`, as entities or as a group of spans."""
+
+    def make(nlp, marked, spans_key=""):
+        text, spans, end = "", [], 0
+        for match in MARKED.finditer(marked):
+            text += marked[end : match.start()]
+            spans.append((len(text), len(text) + len(match[1]), match[2]))
+            text += match[1]
+            end = match.end()
+        doc = nlp.make_doc(text + marked[end:])
+        found = [doc.char_span(start, end, label=label) for start, end, label in spans]
+        if spans_key:
+            doc.spans[spans_key] = found
+        else:
+            doc.ents = found
+        return doc
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_docs(make_doc):
+    """Makes the docs of `TEXTS`, unlinked."""
+
+    def make(nlp):
+        return [make_doc(nlp, text) for text in TEXTS]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def source(toy_store, toy_shards):
+    return PrototypeSource(toy_store, MentionShards(toy_shards))
+
+
+@pytest.fixture(scope="session")
+def encoders(tiny_bert):
+    """The config of each kind of encoder, as small as it gets."""
+    bert = {
+        "@architectures": "spacy-krissel.TransformerEncoder.v1",
+        "name": str(tiny_bert),
+        "window": 32,
+        "pooling": "mean",
+        "normalize": True,
+        # Without chance, so that a step is the same whatever ran before it.
+        "transformer_config": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    }
+    return {"small": SMALL, "transformer": bert}
+
+
+@pytest.fixture(scope="session")
+def make_linker(encoders, toy_store, toy_shards):
+    """Makes a pipeline with an initialized linker: `make_linker(encoder, **settings)`."""
+
+    def make(encoder="small", **settings):
+        nlp = spacy.blank("en")
+        objective = {
+            "@misc": "spacy-krissel.ContrastiveObjective.v1",
+            "loss": {"@losses": "spacy-krissel.InfoNCE.v1", "temperature": 0.1},
+            "p_mask": 0.0,
+            "p_replace": 0.0,
+        }
+        nlp.add_pipe("krissel_linker", config={"model": encoders[encoder], "objective": objective, **settings})
+        nlp.config["initialize"]["components"]["krissel_linker"] = {
+            "ontology": {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)},
+            "dev_kb": {
+                "@misc": "spacy-krissel.PrototypeSource.v1",
+                "ontology": str(toy_store.path),
+                "mentions": str(toy_shards),
+            },
+        }
+        nlp.initialize(lambda: list(make_self_supervised_corpus(toy_store.path, toy_shards)(nlp)))
+        return nlp
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_examples(toy_store, toy_shards):
+    """Makes the same training examples at each call: six entities, two mentions each."""
+
+    def make(nlp):
+        corpus = make_self_supervised_corpus(toy_store.path, toy_shards, names_per_entity=0, held_out=0.0)
+        by_entity = {}
+        for example in corpus(nlp):
+            by_entity.setdefault(example.reference.ents[0].kb_id_, []).append(example)
+        pairs = [examples[:2] for _, examples in sorted(by_entity.items()) if len(examples) > 1]
+        return [example for pair in pairs[:6] for example in pair]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def save_linker(make_linker, make_examples, source, tmp_path_factory):
+    """The folder of a pipeline whose linker was trained for a few steps and has a knowledge base; made once each."""
+    made = {}
+
+    def save(encoder="small"):
+        if encoder not in made:
+            nlp = make_linker(encoder)
+            optimizer = Adam(0.01 if encoder == "small" else 0.002)
+            for _ in range(10):
+                nlp.update(make_examples(nlp), sgd=optimizer)
+            build_prototypes(nlp, source)
+            made[encoder] = tmp_path_factory.mktemp(encoder) / "pipeline"
+            nlp.to_disk(made[encoder])
+        return made[encoder]
+
+    return save
+
+
+@pytest.fixture
+def nlp(save_linker):
+    """The pipeline with the small encoder, loaded afresh."""
+    return spacy.load(save_linker("small"))
+
+
+@pytest.fixture
+def linker(nlp):
+    return nlp.get_pipe("krissel_linker")
+
+
+@pytest.fixture(scope="session")
+def links_of():
+    """What a linker wrote to a doc, in a form that compares scores with a tolerance.
+
+    A list that was in a file comes back as a tuple: that is spaCy's way, and no difference.
+    """
+
+    def read(doc, spans_key=""):
+        links = []
+        for span in doc.spans.get(spans_key, ()) if spans_key else doc.ents:
+            candidates = [
+                {**candidate, "score": pytest.approx(candidate["score"], abs=1e-5)}
+                for candidate in span._.krissel_candidates
+            ]
+            links.append((span.start, span.end, span.label_, span.kb_id_, candidates, list(span._.krissel_ties)))
+        return links
+
+    return read

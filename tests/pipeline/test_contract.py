@@ -1,0 +1,518 @@
+"""What every component of the package promises, whatever it does: one contract over all of them."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from typing import Callable, NamedTuple
+
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from thinc.api import Adam
+from thinc.config import ConfigValidationError
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.pipeline.prototypes import build_prototypes
+
+
+class Component(NamedTuple):
+    """One component with one kind of model.
+
+    name: in the pipeline. save: gives the folder of a small, trained pipeline. make: a pipeline, initialized and
+    untrained. docs: unannotated docs. links: what the component wrote to a doc.
+    """
+
+    name: str
+    save: Callable
+    make: Callable
+    docs: Callable
+    links: Callable
+    learn_rate: float
+
+    def load(self, **config):
+        return spacy.load(self.save(), config={f"components.{self.name}.{key}": value for key, value in config.items()})
+
+    def run(self, nlp):
+        return [self.links(nlp(doc)) for doc in self.docs(nlp)]
+
+
+LEARN_RATES = {"small": 0.01, "transformer": 0.002}
+
+
+@pytest.fixture(params=["krissel_linker-small", "krissel_linker-transformer"])
+def component(request, save_linker, make_linker, make_docs, links_of):
+    name, encoder = request.param.split("-")
+    save, make = partial(save_linker, encoder), partial(make_linker, encoder)
+    return Component(name, save, make, make_docs, links_of, LEARN_RATES[encoder])
+
+
+@pytest.fixture
+def nlp(component):
+    return component.load()
+
+
+@pytest.fixture
+def pipe(nlp, component):
+    return nlp.get_pipe(component.name)
+
+
+def read_files(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# Documents -----------------------------------------------------------------------------------------------------------
+
+
+def test_no_docs(nlp, pipe):
+    assert list(nlp.pipe([])) == []
+    assert list(pipe.pipe([])) == []
+    assert pipe.predict([]) == []
+    pipe.set_annotations([], [])
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\n\t", "No mention stands here."])
+def test_docs_without_mentions(nlp, text):
+    """They go through whole, alone and among others."""
+    before = nlp.make_doc(text).to_bytes()
+    assert nlp(text).to_bytes() == before
+    alone, twice = list(nlp.pipe([text])), list(nlp.pipe([text, text]))
+    assert [doc.to_bytes() for doc in alone + twice] == [before] * 3
+
+
+def test_something_is_linked(component, nlp):
+    """Without which the rest of this file says nothing."""
+    links = [link for doc in component.run(nlp) for link in doc]
+    assert len(links) == 10
+    assert len({kb_id for _, _, _, kb_id, _, _ in links}) > 3
+    assert all(kb_id and len(candidates) == 5 for _, _, _, kb_id, candidates, _ in links)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 128])
+def test_pipe_is_call(component, nlp, batch_size):
+    docs = component.docs(nlp)
+    piped = list(nlp.pipe(docs, batch_size=batch_size))
+    assert piped == docs, "the docs themselves, in their order"
+    assert [component.links(doc) for doc in piped] == component.run(nlp)
+
+
+def test_any_order(component, nlp):
+    expected = component.run(nlp)
+    backwards = list(nlp.pipe(component.docs(nlp)[::-1]))
+    assert [component.links(doc) for doc in backwards[::-1]] == expected
+
+
+def test_twice_is_once(component, nlp):
+    docs = component.docs(nlp)
+    once = [component.links(nlp(doc)) for doc in docs]
+    assert [component.links(nlp(doc)) for doc in docs] == once
+
+
+def test_one_bad_doc_reaches_the_error_handler(component, nlp, pipe, monkeypatch):
+    seen = []
+    nlp.set_error_handler(lambda name, proc, docs, error: seen.append((name, type(error))))
+    monkeypatch.setattr(pipe, "predict", partial(_fail, ZeroDivisionError))
+    list(nlp.pipe(component.docs(nlp)[:1]))
+    nlp(component.docs(nlp)[0])
+    assert seen == [(component.name, ZeroDivisionError)] * 2
+
+
+def _fail(error, docs):
+    raise error
+
+
+def test_docs_survive_doc_bin(component, nlp):
+    """Links, candidates and ties go to a .spacy file and come back in a vocabulary that never saw them."""
+    docs = list(nlp.pipe(component.docs(nlp)))
+    data = DocBin(docs=docs, store_user_data=True).to_bytes()
+    back = list(DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab))
+    assert [component.links(doc) for doc in back] == [component.links(doc) for doc in docs]
+
+
+def test_memory_zone(component, nlp):
+    expected = component.run(nlp)
+    for _ in range(2):
+        with nlp.memory_zone():
+            assert component.run(nlp) == expected
+    assert component.run(nlp) == expected
+
+
+def test_loaded_in_a_memory_zone(component, nlp, pipe):
+    """The ids of the knowledge base are not forgotten with the zone in which they came."""
+    expected = component.run(nlp)
+    fresh = spacy.blank("en").from_config(nlp.config)
+    with fresh.memory_zone():
+        fresh.get_pipe(component.name).from_disk(component.save() / component.name)
+        assert component.run(fresh) == expected
+    assert [id_ for id_ in pipe.kb.entity_ids if id_ not in fresh.vocab.strings] == []
+    assert component.run(fresh) == expected
+
+
+# Processes -----------------------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import json, multiprocessing, sys
+import spacy
+from spacy.tokens import DocBin
+
+def read(docs):
+    return [[[e.kb_id_, [c["id"] for c in e._.krissel_candidates], e._.krissel_ties] for e in d.ents] for d in docs]
+
+def main(pipeline, docs, method):
+    multiprocessing.set_start_method(method)
+    nlp = spacy.load(pipeline)
+    docs = lambda: DocBin().from_disk(sys.argv[2]).get_docs(nlp.vocab)
+    # The parent first, so that its pools of threads exist when workers are forked.
+    here = read(nlp.pipe(docs()))
+    there = read(nlp.pipe(docs(), n_process=2, batch_size=2))
+    print(json.dumps([here, there]))
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+"""
+
+
+def run_with_children(command, env, timeout=300):
+    """The output of `command`; where it hangs, its workers are ended with it."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, text=True, env=env, start_new_session=True)
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        pytest.fail(f"no answer in {timeout} s")
+    assert process.returncode == 0, errors
+    return output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_n_process(component, nlp, method, tmp_path):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {method}")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    DocBin(docs=component.docs(nlp)).to_disk(tmp_path / "docs.spacy")
+    # Two threads, without which there would be no pool that a fork could lose.
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, script, component.save(), tmp_path / "docs.spacy", method]
+    here, there = json.loads(run_with_children(list(map(str, command)), env))
+    assert there == here
+    assert here == [[[kb_id, [c["id"] for c in cs], ties] for *_, kb_id, cs, ties in doc] for doc in component.run(nlp)]
+
+
+def test_pickle(component, nlp, pipe):
+    """As spawned workers get it: with its knowledge base and its settings."""
+    pipe.cfg["n_candidates"] = 2
+    copy = pickle.loads(pickle.dumps(pipe))
+    assert copy.cfg == pipe.cfg and copy.fingerprint() == pipe.fingerprint()
+    docs = component.docs(nlp)
+    assert [component.links(copy(doc)) for doc in docs] == component.run(nlp)
+    doc = docs[0]
+    expected = [candidate.entity_ for candidate in pipe.kb.get_candidates(doc.ents[0])]
+    assert [candidate.entity_ for candidate in copy.kb.get_candidates(doc.ents[0])] == expected
+
+
+# Saving and loading --------------------------------------------------------------------------------------------------
+
+
+def test_save_load_save(component, nlp, tmp_path):
+    expected = component.run(nlp)
+    nlp.to_disk(tmp_path / "one")
+    again = spacy.load(tmp_path / "one")
+    assert component.run(again) == expected
+    again.to_disk(tmp_path / "two")
+    one, two = read_files(tmp_path / "one"), read_files(tmp_path / "two")
+    assert sorted(one) == sorted(two)
+    assert [name for name in one if one[name] != two[name]] == []
+    again.to_disk(tmp_path / "one")
+    assert read_files(tmp_path / "one") == one, "saving onto the folder it was loaded from"
+    assert component.run(again) == expected
+
+
+def test_bytes(component, nlp):
+    data = nlp.to_bytes()
+    other = spacy.blank("en").from_config(nlp.config).from_bytes(data)
+    assert component.run(other) == component.run(nlp)
+    assert other.get_pipe(component.name).to_bytes() == nlp.get_pipe(component.name).to_bytes()
+
+
+def test_bytes_without_kb(component, nlp, pipe):
+    """`exclude=["kb"]` leaves the knowledge base out, and a pipe that has one for these weights keeps it."""
+    expected = component.run(nlp)
+    data = pipe.to_bytes(exclude=["kb"])
+    assert len(data) < len(pipe.to_bytes())
+    other = component.make()
+    bare = other.get_pipe(component.name)
+    bare.set_kb(other_kb(pipe, encoder=bare.fingerprint()))
+    with pytest.warns(KrisselWarning, match="KW601"):
+        bare.from_bytes(data)
+    bare.set_kb(pipe.kb)
+    assert component.run(other) == expected
+    bare.from_bytes(data)
+    assert component.run(other) == expected
+
+
+def other_kb(pipe, encoder):
+    """The knowledge base of `pipe`, as if another encoder had made it."""
+    kb = PrototypeKB(pipe.vocab, pipe.kb.entity_vector_length).from_bytes(pipe.kb.to_bytes())
+    kb.encoder = encoder
+    return kb
+
+
+def test_disk_without_kb(component, nlp, pipe, tmp_path):
+    pipe.to_disk(tmp_path / "pipe", exclude=["kb"])
+    assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "model"]
+    other = component.make()
+    bare = other.get_pipe(component.name).from_disk(tmp_path / "pipe")
+    bare.set_kb(pipe.kb)
+    assert component.run(other) == component.run(nlp)
+
+
+def test_settings_survive(component, nlp, pipe, tmp_path):
+    pipe.cfg["threshold"] = 0.99999
+    pipe.cfg["n_candidates"] = 2
+    nlp.to_disk(tmp_path / "changed")
+    again = spacy.load(tmp_path / "changed")
+    assert again.get_pipe(component.name).cfg == pipe.cfg
+    again.to_disk(tmp_path / "again")
+    assert spacy.load(tmp_path / "again").get_pipe(component.name).cfg == pipe.cfg
+    assert component.run(again) == component.run(nlp)
+
+
+def test_config_wins(component, nlp, pipe, tmp_path):
+    pipe.cfg["threshold"] = 0.99999
+    pipe.cfg["n_candidates"] = 2
+    nlp.to_disk(tmp_path / "changed")
+    again = spacy.load(tmp_path / "changed", config={f"components.{component.name}.threshold": 0.25})
+    cfg = again.get_pipe(component.name).cfg
+    assert (cfg["threshold"], cfg["n_candidates"]) == (0.25, 2)
+    again.to_disk(tmp_path / "again")
+    cfg = spacy.load(tmp_path / "again").get_pipe(component.name).cfg
+    assert (cfg["threshold"], cfg["n_candidates"]) == (0.25, 2)
+
+
+def test_sourced_into_another_pipeline(component, nlp, tmp_path):
+    other = spacy.blank("en")
+    other.vocab.strings.add("a string that the source has not")
+    other.add_pipe("sentencizer")
+    other.add_pipe(component.name, source=nlp)
+    assert component.run(other) == component.run(nlp)
+    other.to_disk(tmp_path / "other")
+    assert component.run(spacy.load(tmp_path / "other")) == component.run(nlp)
+
+
+@pytest.mark.parametrize("name", ["model", "cfg"])
+def test_damaged_files(component, name, tmp_path):
+    path = tmp_path / "pipeline"
+    shutil.copytree(component.save(), path)
+    file_ = path / component.name / name
+    data = file_.read_bytes()
+    for damaged in (data[: len(data) // 2], b"", b"something else"):
+        file_.write_bytes(damaged)
+        with pytest.raises(KrisselError, match=r"K605|K406"):
+            spacy.load(path)
+    file_.unlink()
+    with pytest.raises(KrisselError, match="K605") as error:
+        spacy.load(path)
+    assert str(path / component.name) in str(error.value) and name in str(error.value)
+
+
+def test_damaged_kb(component, tmp_path):
+    path = tmp_path / "pipeline"
+    shutil.copytree(component.save(), path)
+    largest = max((path / component.name / "kb").iterdir(), key=lambda file_: file_.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[:-8])
+    with pytest.raises(KrisselError, match="K004") as error:
+        spacy.load(path)
+    assert largest.name in str(error.value)
+
+
+def test_damaged_bytes(component, pipe):
+    data = pipe.to_bytes()
+    fresh = component.make().get_pipe(component.name)
+    for damaged in (data[: len(data) // 2], b"", b"something else"):
+        with pytest.raises(KrisselError, match="K605"):
+            fresh.from_bytes(damaged)
+
+
+def test_kb_of_another_encoder(component, pipe, tmp_path):
+    path = tmp_path / "pipeline"
+    shutil.copytree(component.save(), path)
+    kb = other_kb(pipe, encoder="another")
+    kb.to_disk(path / component.name / "kb")
+    with pytest.raises(KrisselError, match="K522"):
+        spacy.load(path)
+    with pytest.raises(KrisselError, match="K522"):
+        pipe.set_kb(kb)
+    with pytest.raises(KrisselError, match="K522"):
+        pipe.from_bytes(swap_kb(pipe, kb))
+
+
+def swap_kb(pipe, kb):
+    import srsly
+
+    message = srsly.msgpack_loads(pipe.to_bytes())
+    message["kb"] = kb.to_bytes()
+    return srsly.msgpack_dumps(message)
+
+
+def test_kb_of_another_width(component, nlp, pipe, source, tmp_path):
+    path = tmp_path / "pipeline"
+    shutil.copytree(component.save(), path)
+    kb = PrototypeKB(nlp.vocab, 7)
+    kb.set_entities(source.entities())
+    kb.to_disk(path / component.name / "kb")
+    with pytest.raises(KrisselError, match="K523"):
+        spacy.load(path)
+    with pytest.raises(KrisselError, match="K528"):
+        pipe.set_kb(kb)
+
+
+# Training ------------------------------------------------------------------------------------------------------------
+
+
+def test_frozen(component, nlp, pipe, make_examples):
+    before, kb = pipe.model.to_bytes(), pipe.kb
+    losses = {}
+    nlp.update(make_examples(nlp), sgd=Adam(0.1), losses=losses, exclude=[component.name])
+    assert pipe.model.to_bytes() == before and pipe.kb is kb and losses == {}
+
+
+def test_update_without_optimizer(component, nlp, pipe, make_examples):
+    """The gradient is kept for the update that the caller makes; the weights do not move before."""
+    before = pipe.model.to_bytes()
+    losses = pipe.update(make_examples(nlp))
+    assert losses[component.name] > 0 and pipe.model.to_bytes() == before
+    with pytest.warns(KrisselWarning, match="KW601"):
+        pipe.finish_update(Adam(0.01))
+    assert pipe.model.to_bytes() != before
+
+
+def test_overfit(component, make_examples):
+    nlp = component.make()
+    optimizer = Adam(component.learn_rate)
+    losses = [nlp.update(make_examples(nlp), sgd=optimizer)[component.name] for _ in range(20)]
+    assert losses[-1] < 0.7 * losses[0]
+    assert sum(losses[10:]) < sum(losses[:10])
+
+
+def test_no_examples(component, nlp, pipe):
+    assert pipe.update([]) == {component.name: 0.0}
+
+
+def test_training_outdates_the_kb(component, nlp, pipe, make_examples, source, tmp_path):
+    """New weights do not search old vectors: the knowledge base goes, and what is saved can be loaded."""
+    with pytest.warns(KrisselWarning, match="KW601"):
+        nlp.update(make_examples(nlp), sgd=Adam(0.01))
+    assert pipe.kb.is_empty()
+    nlp.to_disk(tmp_path / "trained")
+    again = spacy.load(tmp_path / "trained")
+    build_prototypes(again, source)
+    build_prototypes(nlp, source)
+    assert component.run(again) == component.run(nlp)
+
+
+def test_evaluate_while_training(component, make_examples):
+    """Development accuracy is measured on prototypes of the present weights, with no knowledge base about."""
+    nlp = component.make()
+    examples = make_examples(nlp)
+    pipe = nlp.get_pipe(component.name)
+    before = [candidate["score"] for link in pipe.predict([examples[0].predicted])[0] for candidate in link.candidates]
+    assert nlp.evaluate(examples)["krissel_acc"] is not None
+    nlp.update(examples, sgd=Adam(component.learn_rate))
+    after = [candidate["score"] for link in pipe.predict([examples[0].predicted])[0] for candidate in link.candidates]
+    assert after != before
+
+
+# Config --------------------------------------------------------------------------------------------------------------
+
+
+def test_needs_nothing_in_the_config(component):
+    nlp = spacy.blank("en")
+    nlp.add_pipe(component.name)
+    assert component.name in nlp.pipe_names
+
+
+def test_analyze_pipes(component, nlp):
+    nlp.add_pipe("entity_ruler", first=True)
+    analysis = nlp.analyze_pipes()
+    assert analysis["problems"][component.name] == []
+    assert analysis["summary"][component.name]["requires"] == ["doc.ents"]
+    assert "token.ent_kb_id" in analysis["summary"][component.name]["assigns"]
+    nlp.remove_pipe("entity_ruler")
+    assert nlp.analyze_pipes()["problems"][component.name] == ["doc.ents"]
+
+
+def test_misspelt_setting(component):
+    with pytest.raises(ConfigValidationError, match="n_candidats"):
+        spacy.blank("en").add_pipe(component.name, config={"n_candidats": 3})
+    with pytest.raises(ConfigValidationError, match="treshold"):
+        component.load(treshold=0.5)
+
+
+def test_misspelt_setting_of_a_loaded_pipe(pipe):
+    for change in (partial(pipe.cfg.__setitem__, "treshold", 0.5), partial(pipe.cfg.update, treshold=0.5)):
+        with pytest.raises(KrisselError, match="K607") as error:
+            change()
+        assert "'treshold'" in str(error.value) and "threshold" in str(error.value)
+    assert "treshold" not in pipe.cfg
+
+
+def test_wrong_setting(component, pipe):
+    for change in (
+        partial(spacy.blank("en").add_pipe, component.name, config={"n_candidates": -1}),
+        partial(component.load, n_candidates=-1),
+        partial(pipe.cfg.__setitem__, "n_candidates", -1),
+    ):
+        with pytest.raises(KrisselError, match="K006") as error:
+            change()
+        assert "'n_candidates' is -1" in str(error.value)
+
+
+def test_no_scorer(component):
+    nlp = component.load(scorer=None)
+    pipe = nlp.get_pipe(component.name)
+    examples = [Example(doc, doc.copy()) for doc in component.docs(nlp)]
+    assert pipe.score(examples) == {}
+    assert nlp.evaluate(examples)["speed"] > 0
+
+
+def test_scorer(component, nlp, make_examples):
+    scores = nlp.evaluate(make_examples(nlp))
+    assert 0 < scores["krissel_acc"] <= 1 and 0 < scores["krissel_span_f"] <= 1
+
+
+def test_uninitialized(component, nlp, make_examples):
+    nlp = spacy.blank("en").from_config(nlp.config)
+    pipe = nlp.get_pipe(component.name)
+    doc = component.docs(nlp)[0]
+    with pytest.raises(KrisselError, match="K603"):
+        nlp(doc)
+    with pytest.raises(KrisselError, match="K604"):
+        nlp.update(make_examples(nlp))
+    with pytest.raises(KrisselError, match="K604"):
+        pipe.encode(pipe.views(doc, doc.ents))
+    assert isinstance(nlp("Nothing to link is nothing to complain about."), Doc)
+
+
+def test_empty_kb(component):
+    nlp = component.make()
+    pipe = nlp.get_pipe(component.name)
+    pipe._dev = None
+    doc = component.docs(nlp)[0]
+    with pytest.raises(KrisselError, match="K603"):
+        nlp(doc)
+    with pytest.raises(KrisselError, match="K520"):
+        pipe.kb.get_candidates(doc.ents[0])
+    pipe.set_kb(pipe.new_kb())
+    with pytest.raises(KrisselError, match="K603"):
+        nlp(doc)

@@ -1,0 +1,448 @@
+import json
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototypes import Prototype
+from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.pipeline.prototypes import build_prototypes, save_pipeline
+from spacy_krissel.pipeline.settings import LinkerSettings
+from spacy_krissel.views import View, name_view
+
+DISEASE_CONTEXT = "Demyelinating lesions and relapses point to [MS|Disease] in this woman."
+
+
+@pytest.fixture
+def link(nlp, make_doc):
+    """Links marked text with the present settings of the pipe."""
+
+    def link(marked, spans_key=""):
+        return nlp(make_doc(nlp, marked, spans_key))
+
+    return link
+
+
+def ids(spans):
+    return [span.kb_id_ for span in spans]
+
+
+# What is written -----------------------------------------------------------------------------------------------------
+
+
+def test_context_decides_between_homonyms(link):
+    assert ids(link("Demyelinating lesions and relapses in this woman with [MS|Disease]").ents) == ["T01"]
+    assert ids(link("An enlarged atrium and a diastolic murmur in this man with [MS|Disease]").ents) == ["T02"]
+
+
+def test_links_stand_on_every_token(link):
+    doc = link("She had [acute nasopharyngitis|Disease] and [carcinoma of lung|Disease].")
+    assert ids(doc.ents) == ["T04", "T03"]
+    assert [token.ent_kb_id_ for token in doc] == ["", "", "T04", "T04", "", "T03", "T03", "T03", ""]
+
+
+def test_candidates_are_plain_and_ordered(link, linker):
+    doc = link(DISEASE_CONTEXT)
+    (span,) = doc.ents
+    candidates = span._.krissel_candidates
+    assert json.loads(json.dumps(candidates)) == candidates
+    assert len(candidates) == 5 and candidates[0]["id"] == span.kb_id_ == "T01"
+    assert candidates[0]["name"] == "multiple sclerosis"
+    assert len({candidate["id"] for candidate in candidates}) == 5
+    scores = [candidate["score"] for candidate in candidates]
+    assert scores == sorted(scores, reverse=True) and scores[0] <= 1 + 1e-6
+    assert all("⟦" in candidate["evidence"] and candidate["kind"] for candidate in candidates)
+    assert linker.kb.entity_row(candidates[-1]["id"]) is not None
+
+
+@pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])
+def test_n_candidates(link, linker, wanted, found):
+    linker.cfg["n_candidates"] = wanted
+    (span,) = link(DISEASE_CONTEXT).ents
+    assert span.kb_id_ == "T01"
+    assert len(span._.krissel_candidates) == found
+
+
+def test_score_is_the_nearest_prototype(link, linker):
+    doc = link(DISEASE_CONTEXT)
+    vector = linker.encode(linker.views(doc, doc.ents))[0]
+    for candidate in doc.ents[0]._.krissel_candidates:
+        scores = linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])] @ vector
+        assert candidate["score"] == pytest.approx(scores.max(), abs=1e-5)
+
+
+# Ties ----------------------------------------------------------------------------------------------------------------
+
+
+def test_ties(nlp, linker, link, toy_store):
+    """Names alone cannot tell homonyms apart: the first id is written, and both are kept."""
+    build_prototypes(nlp, PrototypeSource(toy_store))
+    linker.cfg["use_context"] = False
+    doc = link("[MS|Disease] and [cold|Disease] and [influenza|Disease]")
+    assert ids(doc.ents) == ["T01", "T04", "T10"]
+    assert [span._.krissel_ties for span in doc.ents] == [["T01", "T02"], ["T04", "T05"], []]
+    linker.cfg["n_candidates"] = 0
+    doc = link("[cold|Disease]")
+    assert doc.ents[0]._.krissel_ties == ["T04", "T05"]
+
+
+def test_linking_again_leaves_nothing_behind(nlp, linker, link, source, toy_store):
+    """A doc may be linked again with other settings or another knowledge base."""
+    build_prototypes(nlp, PrototypeSource(toy_store))
+    linker.cfg["use_context"] = False
+    doc = link("[cold|Disease]")
+    assert doc.ents[0]._.krissel_ties and doc.ents[0]._.krissel_candidates
+    linker.cfg["types"] = ["T047"]
+    linker.cfg["n_candidates"] = 0
+    linker.set_kb(without_names(linker, source))
+    doc = linker(doc)
+    assert doc.ents[0]._.krissel_ties == [] and doc.ents[0]._.krissel_candidates == []
+
+
+def without_names(linker, source):
+    kb = linker.new_kb()
+    kb.set_entities(source.entities())
+    views = [name_view("acute coryza"), name_view("low temperature")]
+    kb.add_prototypes([Prototype("T04", "name", views[0]), Prototype("T05", "name", views[1])], linker.encode(views))
+    return kb
+
+
+# NIL -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_candidates", [5, 1, 0])
+def test_threshold(link, linker, n_candidates):
+    linker.cfg["n_candidates"] = 1
+    (span,) = link(DISEASE_CONTEXT).ents
+    score = span._.krissel_candidates[0]["score"]
+    linker.cfg["n_candidates"] = n_candidates
+    for threshold, kb_id in ((score - 1e-3, "T01"), (score + 1e-3, "NIL"), (None, "T01")):
+        linker.cfg["threshold"] = threshold
+        doc = link(DISEASE_CONTEXT)
+        assert ids(doc.ents) == [kb_id]
+        assert {token.ent_kb_id_ for token in doc.ents[0]} == {kb_id}
+        # What was found stays to be seen.
+        assert len(doc.ents[0]._.krissel_candidates) == n_candidates
+
+
+def test_kb_of_one_entity(nlp, linker, link):
+    """With a single candidate in the knowledge base, a threshold still tells it from NIL."""
+    kb = linker.new_kb()
+    kb.set_entities([Entity("T10", "influenza")])
+    views = [name_view("influenza")]
+    kb.add_prototypes([Prototype("T10", "name", views[0])], linker.encode(views))
+    linker.set_kb(kb)
+    linker.cfg.update(threshold=0.9, use_context=False)
+    doc = link("[influenza|Disease] or [psoriasis|Disease]")
+    assert ids(doc.ents) == ["T10", "NIL"]
+    assert [len(span._.krissel_candidates) for span in doc.ents] == [1, 1]
+
+
+def test_wrong_threshold():
+    with pytest.raises(KrisselError, match="K006.*threshold"):
+        LinkerSettings(threshold=float("nan"))
+
+
+# Filters -------------------------------------------------------------------------------------------------------------
+
+
+def test_types_filter_before_ranking(link, linker):
+    """As many candidates as were asked for, all of the right types, and not what is left of the top five."""
+    linker.cfg["types"] = ["T184"]
+    (span,) = link(DISEASE_CONTEXT).ents
+    candidates = [candidate["id"] for candidate in span._.krissel_candidates]
+    assert len(candidates) == 5 and span.kb_id_ == candidates[0]
+    assert all(id_ >= "T07" for id_ in candidates)
+
+
+def test_types_by_label(link, linker):
+    linker.cfg["types_by_label"] = {"Symptom": ["T184"], "Any": []}
+    linker.cfg["types"] = ["T047"]
+    text = "Wheezing: [{0}|Symptom], [{0}|Disease], [{0}|Any] and [{0}|Symptom]".format("bronchial asthma")
+    symptom, disease, any_, again = link(text).ents
+    assert (symptom.kb_id_, any_.kb_id_, again.kb_id_) == ("T07", "T07", "T07")
+    assert disease.kb_id_ < "T07"
+    assert all(candidate["id"] < "T07" for candidate in disease._.krissel_candidates)
+    assert all(candidate["id"] >= "T07" for candidate in again._.krissel_candidates)
+
+
+def test_filter_is_the_best_of_its_type(link, linker):
+    """Filtering gives the order of the unfiltered search, less the other types."""
+    linker.cfg["n_candidates"] = 12
+    everything = [candidate["id"] for candidate in link(DISEASE_CONTEXT).ents[0]._.krissel_candidates]
+    linker.cfg["types"] = ["T184"]
+    filtered = [candidate["id"] for candidate in link(DISEASE_CONTEXT).ents[0]._.krissel_candidates]
+    assert filtered == [id_ for id_ in everything if id_ >= "T07"]
+
+
+def test_unknown_type(link, linker):
+    linker.cfg["types"] = ["T999"]
+    with pytest.raises(KrisselError, match="K525.*T999"):
+        link(DISEASE_CONTEXT)
+
+
+def test_type_without_prototypes_is_nil(nlp, linker, link, toy_store):
+    kb = linker.new_kb()
+    kb.set_entities(toy_store)
+    views = [name_view("influenza")]
+    kb.add_prototypes([Prototype("T10", "name", views[0])], linker.encode(views))
+    linker.set_kb(kb)
+    linker.cfg["types"] = ["T047"]
+    (span,) = link("[influenza|Disease]").ents
+    assert (span.kb_id_, span._.krissel_candidates, span._.krissel_ties) == ("NIL", [], [])
+
+
+# Spans ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def grouped(nlp, linker):
+    """A doc with nested and crossing spans in `doc.spans["sc"]`, and an entity that is none of them."""
+    linker.cfg["spans_key"] = "sc"
+    doc = nlp.make_doc("Carcinoma of lung cancer was seen with flu.")
+    doc.ents = [doc.char_span(39, 42, label="Disease")]
+    doc.spans["sc"] = [
+        Span(doc, 0, 3, label="Disease", span_id="outer"),
+        Span(doc, 2, 4, label="Neoplasm", span_id="crossing"),
+        Span(doc, 2, 3, label="Organ", kb_id="UBERON:1"),
+    ]
+    doc.spans["sc"].attrs["made_by"] = "hand"
+    doc.spans["other"] = [Span(doc, 0, 1, label="Other", kb_id="X")]
+    return doc
+
+
+def test_spans_key(nlp, grouped):
+    doc = nlp(grouped)
+    group = doc.spans["sc"]
+    assert [(span.start, span.end, span.label_, span.id_) for span in group] == [
+        (0, 3, "Disease", "outer"),
+        (2, 4, "Neoplasm", "crossing"),
+        (2, 3, "Organ", ""),
+    ]
+    assert ids(group)[:2] == ["T03", "T03"] and group[2].kb_id_ not in ("", "UBERON:1")
+    assert group.attrs == {"made_by": "hand"} and group.name == "sc" and group.has_overlap
+    assert all(len(span._.krissel_candidates) == 5 for span in group)
+    assert [ids(doc.spans["other"]), ids(doc.ents)] == [["X"], [""]], "no other span is touched"
+    assert {token.ent_kb_id_ for token in doc} == {""}
+
+
+def test_spans_key_without_overwrite(nlp, linker, grouped):
+    linker.cfg["overwrite"] = False
+    group = nlp(grouped).spans["sc"]
+    assert ids(group) == ["T03", "T03", "UBERON:1"]
+    assert group[2]._.krissel_candidates == [], "candidates beside an id that is not among them"
+
+
+def test_spans_key_survives_bytes(nlp, grouped, links_of):
+    doc = nlp(grouped)
+    back = Doc(spacy.blank("en").vocab).from_bytes(doc.to_bytes())
+    assert links_of(back, "sc") == links_of(doc, "sc")
+
+
+def test_no_such_group(nlp, linker):
+    linker.cfg["spans_key"] = "absent"
+    doc = nlp("Carcinoma of lung cancer.")
+    assert "absent" not in doc.spans
+
+
+def test_empty_group(nlp, linker):
+    linker.cfg["spans_key"] = "sc"
+    doc = nlp.make_doc("Nothing.")
+    doc.spans["sc"] = []
+    assert len(nlp(doc).spans["sc"]) == 0
+
+
+def test_spans_key_is_scored(nlp, grouped, linker):
+    reference = grouped.copy()
+    gold = [Span(reference, span.start, span.end, label=span.label, kb_id="T03") for span in reference.spans["sc"]]
+    gold[1].kb_id_ = "T12"
+    reference.spans["sc"] = gold
+    doc = nlp(grouped)
+    right = [span.kb_id_ for span in doc.spans["sc"]].count("T03") - 1
+    assert right > 0 and linker.score([Example(doc, reference)])["krissel_acc"] == pytest.approx(right / 3)
+
+
+def test_without_overwrite(nlp, linker, make_doc):
+    linker.cfg["overwrite"] = False
+    doc = make_doc(nlp, "[flu|Disease] and [asthma|Disease]")
+    first, second = doc.ents
+    doc.ents = [Span(doc, first.start, first.end, label=first.label, kb_id="GOLD"), second]
+    doc = nlp(doc)
+    assert ids(doc.ents) == ["GOLD", "T07"]
+    assert [len(span._.krissel_candidates) for span in doc.ents] == [0, 5]
+    linker.cfg["overwrite"] = True
+    assert ids(nlp(doc).ents) == ["T10", "T07"]
+
+
+# What the encoder sees -----------------------------------------------------------------------------------------------
+
+
+def test_use_context(link, linker):
+    apart = "A lump on the mammogram was [MS|Disease] and oestrogen receptors."
+    linker.cfg["use_context"] = False
+    doc = link(apart)
+    assert linker.views(doc, doc.ents) == [name_view("MS")]
+    bare = link("[MS|Disease]").ents[0]._.krissel_candidates
+    assert doc.ents[0]._.krissel_candidates == bare
+    linker.cfg["use_context"] = True
+    assert link(apart).ents[0]._.krissel_candidates != bare
+
+
+def test_mention_at_the_edges(link, linker):
+    doc = link("[Lung cancer|Disease] and [flu|Disease]")
+    assert ids(doc.ents) == ["T03", "T10"]
+    assert linker.views(doc, doc.ents) == [View("", "Lung cancer", " and flu"), View("Lung cancer and ", "flu", "")]
+    assert ids(link("[asthma|Disease]").ents) == ["T07"]
+
+
+def test_mention_longer_than_any_window(link):
+    (span,) = link(f"[{'carcinoma of lung ' * 500}cancer|Disease] ended.").ents
+    assert span.kb_id_ == "T03" and len(span) > 1500
+    assert {token.ent_kb_id_ for token in span} == {"T03"}
+
+
+def test_mention_across_sentences(nlp, make_doc):
+    nlp.add_pipe("sentencizer", first=True)
+    doc = nlp(make_doc(nlp, "It was [carcinoma. Of the lung|Disease]. She left."))
+    assert len(list(doc.sents)) == 3
+    assert ids(doc.ents) == ["T03"] and {token.ent_kb_id_ for token in doc.ents[0]} == {"T03"}
+
+
+def test_context_reaches_across_sentences(link, linker):
+    doc = link("A diastolic murmur was heard. The atrium was enlarged. It was [MS|Disease].")
+    assert linker.views(doc, doc.ents)[0].left.startswith("A diastolic")
+
+
+# Abbreviations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def abbreviations():
+    """The extension attributes of scispaCy's abbreviation detector."""
+    Doc.set_extension("abbreviations", default=[], force=True)
+    Span.set_extension("long_form", default=None, force=True)
+    yield
+    Doc.remove_extension("abbreviations")
+    Span.remove_extension("long_form")
+
+
+def abbreviated(nlp, make_doc, serializable):
+    doc = make_doc(nlp, "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [flu|Disease] did not.")
+    short, long = doc.char_span(18, 20), doc.char_span(0, 16)
+    assert (short.text, long.text) == ("BA", "Bronchial asthma")
+    if serializable:
+        doc._.abbreviations = [{"short_text": "BA", "short_start": 3, "long_text": "Bronchial asthma", "long_start": 0}]
+    else:
+        short._.long_form = long
+        doc._.abbreviations = [short]
+    return doc
+
+
+@pytest.mark.parametrize("serializable", [False, True])
+def test_abbreviations(nlp, linker, make_doc, abbreviations, serializable):
+    doc = abbreviated(nlp, make_doc, serializable)
+    assert [view.mention for view in linker.views(doc, doc.ents)] == ["Bronchial asthma", "flu"]
+    assert linker.views(doc, doc.ents)[0].left.endswith("was treated. Her ")
+    assert ids(nlp(doc).ents) == ["T07", "T10"]
+    assert doc.ents[0].text == "BA"
+
+
+def test_abbreviations_off(nlp, linker, make_doc, abbreviations):
+    doc = abbreviated(nlp, make_doc, serializable=True)
+    linker.cfg["use_abbreviations"] = False
+    assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA", "flu"]
+
+
+def test_doc_without_abbreviations(nlp, linker, make_doc, abbreviations):
+    doc = make_doc(nlp, "Her [BA|Disease] improved.")
+    assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA"]
+
+
+# Knowledge base elsewhere --------------------------------------------------------------------------------------------
+
+
+def test_kb_path_in_config(nlp, linker, link, save_linker, tmp_path):
+    """The knowledge base that the config names wins over the one in the folder, and is not copied into it."""
+    kb = linker.new_kb()
+    kb.set_entities([Entity("X1", "anything")])
+    kb.add_prototypes([Prototype("X1", "name", name_view("anything"))], linker.encode([name_view("anything")]))
+    kb.encoder = linker.fingerprint()
+    kb.to_disk(tmp_path / "kb")
+    config = {"components.krissel_linker.kb_path": str(tmp_path / "kb")}
+    other = spacy.load(save_linker("small"), config=config)
+    assert ids(other(link(DISEASE_CONTEXT)).ents) == ["X1"]
+    other.to_disk(tmp_path / "pipeline")
+    assert not (tmp_path / "pipeline" / "krissel_linker" / "kb").exists()
+    assert ids(spacy.load(tmp_path / "pipeline")(link(DISEASE_CONTEXT)).ents) == ["X1"]
+    pipe = other.get_pipe("krissel_linker")
+    assert pipe.from_bytes(pipe.to_bytes()).kb.n_entities == 1
+
+
+def test_save_beside_the_kb(nlp, linker, link, tmp_path, links_of):
+    expected = links_of(link(DISEASE_CONTEXT))
+    save_pipeline(nlp, tmp_path / "pipeline", kb_path=tmp_path / "kb")
+    assert not (tmp_path / "pipeline" / "krissel_linker" / "kb").exists()
+    again = spacy.load(tmp_path / "pipeline")
+    assert again.get_pipe("krissel_linker").kb_path == str(tmp_path / "kb")
+    assert links_of(again(link(DISEASE_CONTEXT))) == expected
+
+
+def test_kb_path_that_does_not_exist(save_linker, tmp_path):
+    path = str(tmp_path / "nowhere")
+    with pytest.raises(KrisselError, match="K001") as error:
+        spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": path})
+    assert path in str(error.value)
+
+
+def test_kb_path_of_something_else(save_linker, toy_store):
+    with pytest.raises(KrisselError, match="K002"):
+        spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": str(toy_store.path)})
+
+
+def test_kb_path_of_another_encoder(linker, save_linker, make_linker, source, tmp_path):
+    untrained = make_linker("small")
+    build_prototypes(untrained, source).to_disk(tmp_path / "kb")
+    with pytest.raises(KrisselError, match="K522"):
+        spacy.load(save_linker("small"), config={"components.krissel_linker.kb_path": str(tmp_path / "kb")})
+
+
+@pytest.mark.parametrize("setting, value", [("rows", 1024), ("width", 16), ("context_rows", 4096), ("hidden", 8)])
+def test_config_of_another_encoder(save_linker, setting, value):
+    """Else its features would be looked up in the wrong rows of its tables."""
+    with pytest.raises(KrisselError, match=r"K408|K605"):
+        spacy.load(save_linker("small"), config={f"components.krissel_linker.model.{setting}": value})
+
+
+# Encoder -------------------------------------------------------------------------------------------------------------
+
+
+def test_no_views(linker):
+    vectors = linker.encode([])
+    assert vectors.shape == (0, 32) and vectors.dtype == np.float32
+
+
+def test_get_candidates_of_spacy(linker, link):
+    """spaCy's own interface to the knowledge base finds what the linker finds."""
+    doc = link(DISEASE_CONTEXT)
+    found = linker.kb.get_candidates(doc.ents[0])
+    ours = [candidate["id"] for candidate in doc.ents[0]._.krissel_candidates]
+    assert [candidate.entity_ for candidate in found][:5] == ours
+
+
+def test_unstated_encoder_of_wrong_width(linker):
+    with pytest.raises(KrisselError, match="K528"):
+        linker.set_kb(PrototypeKB(linker.vocab, 31))
+
+
+def test_initialize_reads_the_examples(make_linker, encoders):
+    """Frequent features start smaller than rare ones: the encoder is shown the examples' mentions."""
+    shown = make_linker("small").get_pipe("krissel_linker")
+    nlp = spacy.blank("en")
+    blank = nlp.add_pipe("krissel_linker", config={"model": encoders["small"]})
+    nlp.initialize()
+    assert blank.fingerprint() != shown.fingerprint()

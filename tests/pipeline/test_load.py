@@ -1,0 +1,36 @@
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline.load import load_pipeline
+
+
+def test_path_and_overrides(save_linker):
+    nlp = load_pipeline(str(save_linker()), {"components.krissel_linker.n_candidates": 3})
+    assert nlp.get_pipe("krissel_linker").cfg["n_candidates"] == 3
+
+
+def test_name_of_a_package(save_linker, tmp_path, monkeypatch):
+    (tmp_path / "en_toylinks").mkdir()
+    code = f"import spacy\n\n\ndef load(**settings):\n    return spacy.load({str(save_linker())!r}, **settings)\n"
+    (tmp_path / "en_toylinks" / "__init__.py").write_text(code)
+    (tmp_path / "en_toylinks-1.dist-info").mkdir()
+    (tmp_path / "en_toylinks-1.dist-info" / "METADATA").write_text("Name: en_toylinks\nVersion: 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert load_pipeline("en_toylinks").pipe_names == ["krissel_linker"]
+
+
+@pytest.mark.parametrize("name", ["missing", "not_a_package_either"])
+def test_nothing_there(tmp_path, name):
+    with pytest.raises(KrisselError, match=f"K611.*{name}"):
+        load_pipeline(tmp_path / name)
+
+
+def test_directory_of_something_else(tmp_path, toy_store):
+    for path in (tmp_path, toy_store.path):
+        with pytest.raises(KrisselError, match="K611"):
+            load_pipeline(path)
+
+
+def test_codes_from_within_stay(save_linker, tmp_path):
+    with pytest.raises(KrisselError, match="K001.*nowhere"):
+        load_pipeline(save_linker(), {"components.krissel_linker.kb_path": str(tmp_path / "nowhere")})

@@ -1,0 +1,146 @@
+"""The catalogue of messages: its codes, and every place that uses one."""
+
+import ast
+import re
+from pathlib import Path
+from string import Formatter
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set
+
+import pytest
+
+import spacy_krissel
+from spacy_krissel import errors
+from spacy_krissel.errors import Errors, Warnings
+
+PACKAGE = Path(spacy_krissel.__file__).parent
+# File of `errors/` → the block of its codes: K1xx, KW1xx.
+BLOCKS = {
+    "general": "0",
+    "ontology": "1",
+    "corpora": "2",
+    "mining": "3",
+    "encoding": "4",
+    "kb": "5",
+    "pipeline": "6",
+    "evaluation": "7",
+    "cli": "8",
+}
+# Room → the files whose messages it may use beside the general ones.
+USED_BY = {
+    "util": {"general"},
+    "ontology": {"ontology"},
+    "corpora": {"corpora"},
+    "mining": {"mining"},
+    "views": {"encoding"},
+    "layers": {"encoding"},
+    "index": {"kb"},
+    "kb": {"kb"},
+    "losses": {"pipeline"},
+    "objectives": {"pipeline"},
+    "sampling": {"pipeline"},
+    "pipeline": {"pipeline"},
+    "evaluation": {"evaluation"},
+    "cli": {"cli"},
+}
+
+
+def codes(catalogue: type) -> Dict[str, str]:
+    """Code → the file of `errors/` that defines it."""
+    found: Dict[str, str] = {}
+    for base in catalogue.__mro__:
+        for name in vars(base):
+            if not name.startswith("_"):
+                assert name not in found, f"{name} is defined twice"
+                found[name] = base.__module__.rpartition(".")[2]
+    return found
+
+
+ERRORS = codes(Errors)
+WARNINGS = codes(Warnings)
+DEFINED = {**ERRORS, **WARNINGS}
+
+
+class Use(NamedTuple):
+    """One place that uses a message; `fields` are the keywords it is formatted with, None when they cannot be read."""
+
+    place: str
+    room: str
+    catalogue: str
+    code: str
+    fields: Optional[Set[str]]
+
+
+def uses() -> Iterator[Use]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts[0] == "errors":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf8"))
+        formatted: Dict[ast.AST, Optional[Set[str]]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+                plain = not node.args and all(keyword.arg for keyword in node.keywords)
+                formatted[node.func.value] = {str(keyword.arg) for keyword in node.keywords} if plain else None
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "KrisselError":
+                formatted.update((argument, set()) for argument in node.args)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                if node.value.id in ("Errors", "Warnings"):
+                    place = f"{path.relative_to(PACKAGE)}, line {node.lineno}"
+                    yield Use(place, parts[0], node.value.id, node.attr, formatted.get(node))
+
+
+USES: List[Use] = list(uses())
+
+
+def fields_of(message: str) -> Set[str]:
+    return {field.split("[")[0].split(".")[0] for _, field, _, _ in Formatter().parse(message) if field is not None}
+
+
+def test_something_was_read():
+    assert len(DEFINED) > 60 and len(USES) > 100
+
+
+def test_every_file_has_its_block():
+    files = {path.stem for path in (PACKAGE / "errors").glob("*.py")} - {"__init__"}
+    assert files == set(BLOCKS)
+
+
+@pytest.mark.parametrize("code", sorted(DEFINED))
+def test_code(code):
+    """Of its file's block, and at the head of its own message."""
+    prefix = "K" if code in ERRORS else "KW"
+    assert re.fullmatch(rf"{prefix}{BLOCKS[DEFINED[code]]}\d\d", code)
+    message = getattr(Errors if code in ERRORS else Warnings, code)
+    assert message.startswith(f"[{code}] ")
+    assert "  " not in message and message == message.strip()
+
+
+def test_messages_differ():
+    messages = [getattr(Errors, code, None) or getattr(Warnings, code) for code in DEFINED]
+    texts = [message.partition("] ")[2] for message in messages]
+    assert len(set(texts)) == len(texts)
+
+
+def test_no_code_is_undefined():
+    wrong = [use for use in USES if use.code not in (ERRORS if use.catalogue == "Errors" else WARNINGS)]
+    assert wrong == []
+
+
+def test_no_code_is_unused():
+    assert sorted(set(DEFINED) - {use.code for use in USES}) == [], "remove these messages, or raise them"
+
+
+def test_rooms_use_their_own_messages():
+    wrong = [use for use in USES if DEFINED[use.code] not in {"general", *USED_BY[use.room]}]
+    assert wrong == []
+
+
+def test_messages_get_their_fields():
+    """A field that is missing would end in a KeyError in the place of the message; one too many says nothing."""
+    wrong = []
+    for use in USES:
+        wanted = fields_of(getattr(getattr(errors, use.catalogue), use.code))
+        if use.fields is not None and use.fields != wanted:
+            wrong.append((use.place, use.code, sorted(use.fields ^ wanted)))
+    assert wrong == []

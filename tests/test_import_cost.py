@@ -1,0 +1,58 @@
+"""What spaCy imports unasked is cheap: factories in each `spacy.blank()`, commands in each `python -m spacy`."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "faiss", "transformers", "spacy_transformers", "pyarrow", "sklearn", "scipy", "ahocorasick_rs"}
+SCRIPT = """
+import importlib, json, sys
+importlib.import_module(sys.argv[1])
+before = {name.split(".")[0] for name in sys.modules}
+module = importlib.import_module(sys.argv[2])
+after = {name.split(".")[0] for name in sys.modules}
+ours = sorted(name for name in sys.modules if name.startswith("spacy_krissel"))
+print(json.dumps([sorted(after - before), ours]))
+"""
+
+
+def imported(first, then):
+    """The packages, and the modules of ours, that importing `then` adds to what importing `first` brought."""
+    command = [sys.executable, "-c", SCRIPT, first, then]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    packages, ours = json.loads(done.stdout.splitlines()[-1])
+    return set(packages), ours
+
+
+@pytest.mark.parametrize(
+    "first, then", [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.app")]
+)
+def test_nothing_heavy(first, then):
+    """Beyond what spaCy brings itself: thinc, for one, imports torch where it is installed."""
+    packages, ours = imported(first, then)
+    assert "spacy_krissel" in packages, "or nothing was measured"
+    assert packages & HEAVY == set()
+    # The room and the package it lies in; the error catalogue is a few strings.
+    rooms = {name.split(".")[1] for name in ours if "." in name}
+    assert rooms <= {then.split(".")[1], "errors"}
+
+
+def test_factories_bring_no_component():
+    """The component is imported when it is made."""
+    _, ours = imported("spacy", "spacy_krissel.pipeline.factories")
+    assert ours == ["spacy_krissel", "spacy_krissel.pipeline", "spacy_krissel.pipeline.factories"]
+
+
+def test_factories_work_without_the_heavy_libraries():
+    """Not even tried for: an import that is refused and caught would not show above."""
+    script = f"""
+import sys
+sys.modules.update({{name: None for name in {sorted(HEAVY)!r}}})
+import spacy
+import spacy_krissel.pipeline.factories
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

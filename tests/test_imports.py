@@ -1,0 +1,240 @@
+"""The house's plan: imports run downward only, and some rooms know nothing of some libraries."""
+
+import ast
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Set
+
+import pytest
+
+import spacy_krissel
+
+PACKAGE = Path(spacy_krissel.__file__).parent
+# A room may import itself, the rooms of its own line, and those above it.
+LAYERS = (
+    ("", "errors", "util"),
+    ("ontology", "views"),
+    ("corpora", "losses", "index"),
+    ("mining", "layers"),
+    ("sampling", "objectives"),
+    ("kb",),
+    ("pipeline",),
+    ("evaluation",),
+    ("cli",),
+)
+RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+# Below what its rank allows: what a room must not know, libraries and rooms.
+TRANSFORMERS = ("torch", "transformers", "spacy_transformers", "safetensors")
+MODELS = (*TRANSFORMERS, "thinc.api.Model", "spacy_krissel.layers")
+STRANGERS = {
+    "errors": ("spacy", "thinc", "numpy", "pyarrow", "faiss", *TRANSFORMERS),
+    "util": ("spacy", "thinc", "numpy", "pyarrow", "faiss", *TRANSFORMERS),
+    "ontology": ("spacy", "thinc", "faiss", *TRANSFORMERS),
+    "views": ("thinc", "faiss", "spacy_krissel.ontology", *TRANSFORMERS),
+    "corpora": ("faiss", *MODELS),
+    "mining": ("spacy", "thinc", "faiss", *MODELS),
+    "losses": ("spacy", "faiss", "spacy_krissel.views", "spacy_krissel.ontology", *MODELS),
+    "index": ("spacy", "thinc", "spacy_krissel.ontology", "spacy_krissel.views", "spacy_krissel.corpora"),
+    "layers": ("faiss", "spacy_krissel.ontology", "spacy_krissel.losses", "spacy_krissel.index"),
+    "sampling": ("faiss", "spacy_krissel.index", *MODELS),
+    "objectives": ("faiss", "spacy_krissel.index", *TRANSFORMERS),
+    "kb": ("spacy_krissel.losses", "spacy_krissel.objectives", "spacy_krissel.layers", "faiss", *TRANSFORMERS),
+    "pipeline": ("faiss", "spacy_krissel.losses", "spacy_krissel.index", *TRANSFORMERS),
+    "evaluation": (
+        "faiss",
+        "spacy_krissel.losses",
+        "spacy_krissel.objectives",
+        "spacy_krissel.sampling",
+        "spacy_krissel.layers",
+        *TRANSFORMERS,
+    ),
+    "cli": ("faiss", *TRANSFORMERS),
+}
+
+
+class Import(NamedTuple):
+    """One imported name: `importer` (a module of ours) imports `imported` at `line`.
+
+    typing: under `if TYPE_CHECKING`, so that it never runs. late: within a function.
+    """
+
+    importer: str
+    imported: str
+    line: int
+    typing: bool
+    late: bool
+
+    def __str__(self) -> str:
+        return f"{self.importer}, line {self.line}: {self.imported}"
+
+
+def module_name(path: Path) -> str:
+    parts = (PACKAGE.name, *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def room_of(module: str) -> str:
+    return (module.split(".") + [""])[1]
+
+
+def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
+    """Every import in `source`, at whatever depth, with relative ones resolved and each name of a `from` apart."""
+
+    def visit(node: ast.AST, typing: bool, late: bool) -> Iterator[Import]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(module, alias.name, node.lineno, typing, late)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = module.split(".")[: None if is_package else -1]
+                package = package[: len(package) - node.level + 1]
+                base = ".".join([*package, *([base] if base else [])])
+            for alias in node.names:
+                yield Import(module, f"{base}.{alias.name}", node.lineno, typing, late)
+        late = late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        body: List[ast.AST] = list(getattr(node, "body", [])) if guarded else []
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, typing or child in body, late)
+
+    return visit(ast.parse(source), False, False)
+
+
+@pytest.fixture(scope="module")
+def imports() -> List[Import]:
+    found = []
+    for module, path in SOURCES.items():
+        found.extend(imports_of(module, path.read_text(encoding="utf8"), path.name == "__init__.py"))
+    return found
+
+
+def our_module(name: str) -> str:
+    """The module of ours that `name`, a module or something in one, stands for; "" for others'."""
+    if name in SOURCES:
+        return name
+    parent = name.rpartition(".")[0]
+    return parent if parent in SOURCES else ""
+
+
+def cycle_in(graph: Dict[str, Set[str]]) -> List[str]:
+    """Modules that import each other in a ring, the first one again at the end; empty without a ring."""
+    done: Set[str] = set()
+
+    def visit(module: str, path: List[str]) -> List[str]:
+        if module in path:
+            return [*path[path.index(module) :], module]
+        if module in done:
+            return []
+        for imported in sorted(graph.get(module, ())):
+            ring = visit(imported, [*path, module])
+            if ring:
+                return ring
+        done.add(module)
+        return []
+
+    for module in sorted(graph):
+        ring = visit(module, [])
+        if ring:
+            return ring
+    return []
+
+
+def test_reading_of_imports():
+    """The other tests rest on this one."""
+    source = """
+import torch.nn as nn
+from . import sibling
+from .names import fold
+from ..util import hashing
+if TYPE_CHECKING:
+    from ..kb.candidates import x
+else:
+    import numpy
+class A:
+    def f(self):
+        try:
+            import faiss
+        except ImportError:
+            pass
+"""
+    found = list(imports_of("spacy_krissel.room.module", source, False))
+    assert [(each.imported, each.typing, each.late) for each in found] == [
+        ("torch.nn", False, False),
+        ("spacy_krissel.room.sibling", False, False),
+        ("spacy_krissel.room.names.fold", False, False),
+        ("spacy_krissel.util.hashing", False, False),
+        ("spacy_krissel.kb.candidates.x", True, False),
+        ("numpy", False, False),
+        ("faiss", False, True),
+    ]
+    (package,) = imports_of("spacy_krissel.room", "from .module import x", True)
+    assert package.imported == "spacy_krissel.room.module.x"
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+    assert cycle_in({"a": {"b", "c"}, "b": {"c"}}) == []
+
+
+def test_something_was_read(imports):
+    assert len(SOURCES) > 80 and len(imports) > 500
+
+
+def test_every_room_has_its_place():
+    assert {room_of(module) for module in SOURCES} == set(RANKS)
+    assert set(STRANGERS) == set(RANKS) - {""}
+
+
+def test_our_imports_exist(imports):
+    ours = [each for each in imports if each.imported.split(".")[0] == PACKAGE.name]
+    assert len(ours) > 200
+    assert [str(each) for each in ours if not our_module(each.imported)] == []
+
+
+def test_imports_run_downward(imports):
+    """Late imports and those for type checkers too: they are knowledge all the same."""
+    wrong = []
+    for each in imports:
+        target = our_module(each.imported)
+        if target and RANKS[room_of(target)] > RANKS[room_of(each.importer)]:
+            wrong.append(str(each))
+    assert wrong == [], "move the code down, or what needs it up"
+
+
+def test_no_cycle(imports):
+    """Between modules, whenever the import runs."""
+    graph: Dict[str, Set[str]] = {}
+    for each in imports:
+        target = our_module(each.imported)
+        if target and not each.typing:
+            graph.setdefault(each.importer, set()).add(target)
+    assert cycle_in(graph) == []
+
+
+def test_rooms_know_no_strangers(imports):
+    wrong = []
+    for each in imports:
+        for stranger in STRANGERS.get(room_of(each.importer), ()):
+            if f"{each.imported}.".startswith(f"{stranger}."):
+                wrong.append(str(each))
+    assert wrong == []
+
+
+def test_views_make_no_spans(imports):
+    """`views` names spaCy's `Span` for type checkers alone: it takes one and makes none."""
+    found = [each for each in imports if room_of(each.importer) == "views" and each.imported.startswith("spacy.")]
+    assert found and all(each.typing for each in found)
+
+
+@pytest.mark.parametrize("library", ["torch", "faiss", "transformers", "pyarrow"])
+def test_cli_imports_late(imports, library):
+    """`python -m spacy` imports the fronts each time it starts."""
+    for each in imports:
+        if room_of(each.importer) == "cli" and room_of(our_module(each.imported)) not in ("cli", "errors", ""):
+            assert each.late, each
+        assert not (room_of(each.importer) == "cli" and each.imported.split(".")[0] == library)
+
+
+def test_the_root_is_nearly_empty():
+    """`import spacy_krissel` costs nothing: spaCy imports entry points of it in every `spacy.blank`."""
+    assert list(imports_of(PACKAGE.name, SOURCES[PACKAGE.name].read_text(encoding="utf8"), True)) == []

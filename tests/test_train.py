@@ -1,0 +1,148 @@
+"""`spacy train` with the configs that the project ships, on the toy data."""
+
+import json
+
+import numpy as np
+import pytest
+import spacy
+from spacy.cli.train import train
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline.prototypes import find_linker
+from spacy_krissel.views import View
+
+VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]
+
+
+def rows_of(log):
+    """The rows of spaCy's table: epoch, step, loss, accuracy in percent."""
+    rows = []
+    for line in log.splitlines():
+        columns = line.split()
+        if len(columns) >= 4 and columns[0].isdigit() and columns[1].isdigit():
+            rows.append((int(columns[0]), int(columns[1]), float(columns[2]), float(columns[3])))
+    return rows
+
+
+def files(path):
+    return {file_.relative_to(path).as_posix(): file_.read_bytes() for file_ in path.rglob("*") if file_.is_file()}
+
+
+@pytest.fixture
+def run(configs, toy_overrides, tmp_path, capsys):
+    """Trains with a config and overrides. RETURNS: the rows of the table and the output folder."""
+
+    def run(config="small", **overrides):
+        changes = {key.replace("__", "."): value for key, value in overrides.items()}
+        common = toy_overrides["transformer" if config == "transformer" else "small"]
+        capsys.readouterr()
+        train(configs / f"{config}.cfg", tmp_path / "out", overrides={**common, **changes})
+        return rows_of(capsys.readouterr().out), tmp_path / "out"
+
+    return run
+
+
+def test_table_has_loss_and_dev_accuracy(run):
+    rows, path = run(training__max_steps=60, training__eval_frequency=20)
+    assert [step for _, step, *_ in rows] == [0, 20, 40, 60]
+    assert rows[0][2] > 0
+    # The loss of a row is the sum over the steps since the last one.
+    assert 0 < rows[-1][2] < rows[1][2]
+    assert rows[-1][3] > rows[0][3]
+    meta = json.loads((path / "model-best" / "meta.json").read_text())
+    # model-best is the one that links best.
+    assert meta["performance"]["krissel_acc"] == pytest.approx(max(accuracy for *_, accuracy in rows) / 100, abs=0.01)
+
+
+def test_no_knowledge_base_is_saved(trained):
+    for name in ("model-last", "model-best"):
+        linker = trained.parent / name / "krissel_linker"
+        assert sorted(path.name for path in linker.iterdir()) == ["cfg", "model"]
+    with pytest.raises(KrisselError, match="K603"):
+        nlp = spacy.load(trained)
+        doc = nlp.make_doc("a case of flu")
+        doc.ents = [doc.char_span(10, 13, label="Disease")]
+        nlp(doc)
+
+
+def test_two_runs_give_the_same_files(run, trained):
+    _, path = run()
+    again, expected = files(path / "model-last"), files(trained)
+    assert again.keys() == expected.keys()
+    assert all(again[name] == expected[name] for name in expected if name != "meta.json")
+    speedless = [json.loads(found["meta.json"]) for found in (again, expected)]
+    for meta in speedless:
+        meta["performance"].pop("speed", None)
+    assert speedless[0] == speedless[1]
+
+
+def test_another_seed_gives_another_model(run, trained):
+    _, path = run(system__seed=1)
+    assert files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
+
+
+def test_dropout_and_cached_gradients_train_too(run, trained):
+    rows, path = run(training__dropout=0.2, components__krissel_linker__objective__chunk_size=3)
+    assert rows[-1][2] > 0
+    assert files(path / "model-last")["krissel_linker/model"] != files(trained)["krissel_linker/model"]
+
+
+def test_cached_gradients_are_the_plain_ones(run, trained):
+    _, path = run(components__krissel_linker__objective__chunk_size=3)
+    plain, cached = (find_linker(spacy.load(each)).encode(VIEWS) for each in (trained, path / "model-last"))
+    np.testing.assert_allclose(plain, cached, atol=1e-2)
+
+
+def test_config_of_the_demo(run):
+    rows, path = run("demo", training__dropout=0.3)
+    assert rows[-1][:2] >= (0, 20) and rows[-1][2] > 0
+    assert find_linker(spacy.load(path / "model-last")).encode(VIEWS).shape == (2, 16)
+
+
+def test_transformer(run, tiny_bert):
+    pytest.importorskip("torch")
+    settings = {"training__max_steps": 6, "training__eval_frequency": 3, "training__optimizer__learn_rate": 0.01}
+    rows, path = run("transformer", paths__encoder=str(tiny_bert), **settings)
+    assert [step for _, step, *_ in rows] == [0, 3, 6]
+    assert all(loss > 0 for _, _, loss, _ in rows)
+    linker = find_linker(spacy.load(path / "model-last"))
+    trained = linker.encode(VIEWS)
+    assert not (path / "model-last" / "krissel_linker" / "kb").exists()
+    np.testing.assert_allclose(np.linalg.norm(trained, axis=1), 1, atol=1e-3)
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    fresh = TransformerEncoder(str(tiny_bert), window=64, pooling="mean", normalize=True)
+    fresh.initialize()
+    assert not np.allclose(fresh.predict(VIEWS), trained, atol=1e-2)
+
+
+def test_batches_cut_apart_are_refused(run):
+    """Gradient accumulation takes a batch apart by length, and with it the pairs."""
+    with pytest.raises(KrisselError, match="K602.*accumulate_gradient"):
+        run(training__accumulate_gradient=8)
+
+
+def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
+    from spacy.training.initialize import init_nlp
+    from spacy.training.loop import train as train_loop
+    from spacy.util import load_config
+
+    config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
+    del config["initialize"]["components"]["krissel_linker"]["ontology"]
+    config["components"]["krissel_linker"]["objective"].update(p_mask=0.0, p_replace=1.0)
+    with pytest.raises(KrisselError, match="K606"):
+        train_loop(init_nlp(config, use_gpu=-1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "setting, value, message",
+    [
+        ("corpora.train.held_out", 1.5, "K006.*held_out"),
+        ("paths.mentions", "missing", "K001.*krissel mine"),
+        ("paths.ontology", "missing", "K001.*krissel ontology"),
+        ("components.krissel_linker.objective.p_mask", 3, "K006.*p_mask"),
+    ],
+)
+def test_wrong_settings(configs, toy_overrides, tmp_path, setting, value, message):
+    with pytest.raises(KrisselError, match=message):
+        train(configs / "small.cfg", tmp_path, overrides={**toy_overrides["small"], setting: value})

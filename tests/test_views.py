@@ -1,0 +1,127 @@
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.views import View, evidence, mention_view, name_view, piece_window, span_view
+
+CLS, SEP, START, END = -1, -2, -3, -4
+
+
+def window_of(left, mention, right, window):
+    return piece_window(left, mention, right, window=window, cls_id=CLS, sep_id=SEP, start_id=START, end_id=END)
+
+
+@pytest.mark.parametrize(
+    "left, mention, right, window, expected",
+    [
+        # Everything fits.
+        ([1, 2], [10], [21], 64, [CLS, 1, 2, START, 10, END, 21, SEP]),
+        # Six pieces of context: three a side, those nearest to the mention.
+        ([1, 2, 3, 4], [10], [21, 22, 23, 24], 11, [CLS, 2, 3, 4, START, 10, END, 21, 22, 23, SEP]),
+        # An odd piece goes to the right.
+        ([1, 2, 3, 4], [10], [21, 22, 23, 24], 10, [CLS, 3, 4, START, 10, END, 21, 22, 23, SEP]),
+        # What one side does not need goes to the other.
+        ([1, 2, 3, 4], [10], [21], 10, [CLS, 1, 2, 3, 4, START, 10, END, 21, SEP]),
+        ([1], [10], [21, 22, 23, 24, 25], 10, [CLS, 1, START, 10, END, 21, 22, 23, 24, SEP]),
+        ([], [10], [21, 22, 23], 7, [CLS, START, 10, END, 21, 22, SEP]),
+        ([1, 2, 3], [10], [], 7, [CLS, 2, 3, START, 10, END, SEP]),
+        # No context at all, and no room for any: `left[-0:]` would keep everything.
+        ([], [10, 11], [], 64, [CLS, START, 10, 11, END, SEP]),
+        ([1, 2], [10, 11], [21, 22], 6, [CLS, START, 10, 11, END, SEP]),
+        # A long mention loses its middle.
+        ([1, 2], [10, 11, 12, 13, 14], [21], 8, [CLS, START, 10, 11, 13, 14, END, SEP]),
+        ([], [10, 11, 12, 13, 14], [], 7, [CLS, START, 10, 11, 14, END, SEP]),
+        ([1], [10, 11, 12], [21], 5, [CLS, START, 10, END, SEP]),
+        # A mention of no pieces, as a tokenizer may make of odd characters.
+        ([1], [], [21], 64, [CLS, 1, START, END, 21, SEP]),
+    ],
+)
+def test_windows_by_hand(left, mention, right, window, expected):
+    ids, start, end = window_of(left, mention, right, window)
+    assert ids == expected
+    assert (ids[start], ids[end]) == (START, END)
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(5, 64))
+def test_any_window(n_left, n_mention, n_right, window):
+    left, mention, right = (list(range(base, base + n)) for base, n in ((0, n_left), (100, n_mention), (200, n_right)))
+    ids, start, end = window_of(left, mention, right, window)
+    assert len(ids) <= window
+    assert ids[0] == CLS and ids[-1] == SEP
+    assert ids.count(START) == ids.count(END) == 1
+    assert ids[start] == START and ids[end] == END and 1 <= start < end
+    kept_left, kept_mention, kept_right = ids[1:start], ids[start + 1 : end], ids[end + 1 : -1]
+    # Contexts touch the mention, without gaps.
+    assert kept_left == left[n_left - len(kept_left) :]
+    assert kept_right == right[: len(kept_right)]
+    if n_mention <= window - 4:
+        assert kept_mention == mention
+    else:
+        head = (len(kept_mention) + 1) // 2
+        assert kept_mention == mention[:head] + mention[n_mention - (len(kept_mention) - head) :]
+    # No room is wasted, and the longer side is cut first.
+    if len(ids) < window:
+        assert (kept_left, kept_mention, kept_right) == (left, mention, right)
+    if len(kept_left) < n_left:
+        assert len(kept_left) >= len(kept_right) - 1 or len(kept_right) == n_right
+    if len(kept_left) < n_left and len(kept_right) < n_right:
+        assert len(kept_right) - len(kept_left) in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "context_chars, left, right",
+    [
+        (100, "alpha beta ", " gamma delta"),
+        (11, "alpha beta ", " gamma "),
+        (10, " beta ", " gamma "),  # all but one letter of the text on either side
+        (6, " beta ", " gamma"),  # the cuts fall between words
+        (5, "beta ", " "),  # the right one inside "gamma"
+        (4, " ", " "),
+        (1, " ", " "),
+        (0, "", ""),
+    ],
+)
+def test_contexts_are_cut_between_words(context_chars, left, right):
+    text = "alpha beta MS gamma delta"
+    assert mention_view(text, 11, 13, context_chars) == View(left, "MS", right)
+
+
+def test_context_within_one_endless_word_is_empty():
+    text = "x" * 300 + "MS" + "y" * 300
+    assert mention_view(text, 300, 302) == View("", "MS", "")
+    # At the edge of the text nothing is cut, so there is no half word.
+    assert mention_view("x" * 256 + "MS" + "y" * 256, 256, 258) == View("x" * 256, "MS", "y" * 256)
+
+
+@given(st.text(st.sampled_from("ab \n\t."), max_size=60), st.data(), st.integers(0, 20))
+def test_mention_view_holds_whole_words_of_the_text(text, data, context_chars):
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    view = mention_view(text, start, end, context_chars)
+    assert view.mention == text[start:end]
+    assert len(view.left) <= context_chars and len(view.right) <= context_chars
+    begin, stop = start - len(view.left), end + len(view.right)
+    assert text[begin:stop] == view.left + view.mention + view.right
+    if view.left and begin:
+        assert text[begin].isspace() or text[begin - 1].isspace()
+    if view.right and stop < len(text):
+        assert text[stop - 1].isspace() or text[stop].isspace()
+    # As many words as there is room for.
+    if not view.left and start:
+        assert not any(char.isspace() for char in text[max(0, start - context_chars) : start])
+
+
+def test_span_view_crosses_sentences():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    doc = nlp("He fell ill. It was MS. She left.")
+    assert span_view(doc[6:7]) == View("He fell ill. It was ", "MS", ". She left.")
+    assert span_view(doc[0:1]).left == ""
+    assert span_view(doc[6:7], 5) == View(" was ", "MS", ". She")
+
+
+def test_name_view_and_evidence():
+    assert name_view("asthma") == View("", "asthma", "", masked=False)
+    assert evidence(View("a  case\nof ", "MS", "\tand more")) == "a case of ⟦MS⟧ and more"
+    assert evidence(name_view("asthma")) == "⟦asthma⟧"
