@@ -23,7 +23,8 @@ class PrototypeSource:
     - A name that several entities share says nothing by itself: a prototype of it would tie them all. Where the entity
       was mined, up to `contexts_per_shared_name` of its contexts are taken with the shared name put in the mention's
       place (kind "replaced", the augmentation of §3.3 used for linking), so that the context decides between its
-      bearers. An entity that was never mined keeps the bare name.
+      bearers. An entity that was never mined keeps the bare name. Where the name is the preferred one of a single bearer,
+      as "Aniridia" is of Aniridia and an alias of Aniridia, type 2, that bearer alone has it bare.
 
     names: use names at all.
     max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
@@ -62,7 +63,7 @@ class PrototypeSource:
     def prototypes(self) -> Iterator[Prototype]:
         """The prototypes of these entities, entity by entity."""
         mined = self._mined()
-        shared = {name for name, _ in self.ontology.shared_names()}
+        shared = self._shared_names()
         for entity in self.entities():
             found = mined.get(entity.id, [])
             for mention in found[: self.mentions_per_entity]:
@@ -76,11 +77,19 @@ class PrototypeSource:
                     continue
                 seen.add(folded)
                 contexts = found[: self.contexts_per_shared_name] if folded in shared else []
-                if contexts:
-                    for mention in contexts:
-                        yield Prototype(entity.id, "replaced", mention.view._replace(mention=name))
-                else:
+                for mention in contexts:
+                    yield Prototype(entity.id, "replaced", mention.view._replace(mention=name))
+                owner = shared.get(folded)
+                if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
+
+    def _shared_names(self) -> Dict[str, Optional[str]]:
+        """Folded shared name → the one bearer whose preferred name it is, if there is exactly one."""
+        owners: Dict[str, Optional[str]] = {}
+        for folded, ids in self.ontology.shared_names():
+            preferring = [id_ for id_ in ids if fold_name(self.ontology.get(id_).name) == folded]
+            owners[folded] = preferring[0] if len(preferring) == 1 else None
+        return owners
 
     def _mined(self) -> Dict[str, List[MinedMention]]:
         """Up to as many mentions an entity as are needed, chosen and ordered by seeded hash."""

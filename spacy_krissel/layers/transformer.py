@@ -13,6 +13,7 @@ from ..views import View
 from .hf_load import load_pretrained
 from .hf_shim import WholeHFShim
 from .hf_wrapper import hf_wrapper
+from .name_view import add_name_view
 from .normalize import normalize_rows
 from .pieces import length_batches, pad_pieces, view_pieces
 from .pooling import Pooling, pool
@@ -39,6 +40,7 @@ def TransformerEncoder(
     window: int = 64,
     pooling: Literal["cls", "mean", "marker"] = "cls",
     normalize: bool = False,
+    name_weight: float = 0.0,
     mixed_precision: bool = False,
     batch_pieces: int = 4096,
     tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
@@ -52,6 +54,8 @@ def TransformerEncoder(
     window: pieces of a view, markers and special tokens included, centred on the mention.
     pooling: "cls" (the paper's), "mean" over all real pieces, or "marker", the mean of the two markers' vectors.
     normalize: scale vectors to unit length.
+    name_weight: add so many times the vector of the name alone to that of the mention in context (`add_name_view`); 0,
+        the paper's, reads the mention in its context only.
     mixed_precision: compute in bfloat16 (float16 on a CUDA device without it). Pays on processors with bfloat16
         instructions; vectors and gradients are float32.
     batch_pieces: pieces, padding included, in one forward pass; any number of views is cut into passes of at most so
@@ -75,7 +79,7 @@ def TransformerEncoder(
         # A layer in either case, so that a saved encoder fits both settings.
         normalize_rows() if normalize else noop(),
     )
-    return Model(
+    encoder: Model[List[View], Floats2d] = Model(
         "transformer_encoder",
         # Bound here and not kept as attributes, because vectors do not depend on them and neither shall the bytes.
         partial(forward, batch_pieces=batch_pieces),
@@ -84,6 +88,10 @@ def TransformerEncoder(
         dims={"nO": None},
         attrs={"settings": EncoderSettings(window, pooling, normalize)},
     )
+    if not name_weight:
+        return encoder
+    named = add_name_view(encoder, name_weight)
+    return chain(named, normalize_rows()) if normalize else named
 
 
 def init(
