@@ -93,6 +93,15 @@ def test_cached_gradients_are_the_plain_ones(run, trained):
     np.testing.assert_allclose(plain, cached, atol=1e-2)
 
 
+def test_mentions_in_a_span_group(run, trained):
+    """Trained on `doc.spans`, and measured on them, as on `doc.ents`."""
+    users = ("components.krissel_linker", "components.krissel_linker.objective", "training.batcher")
+    corpora = ("corpora.train", "corpora.dev")
+    rows, path = run(**{f"{user}.spans_key": "sc" for user in (*users, *corpora)})
+    assert rows[-1][3] > 0
+    assert files(path / "model-last")["krissel_linker/model"] == files(trained)["krissel_linker/model"]
+
+
 def test_config_of_the_demo(run):
     rows, path = run("demo", training__dropout=0.3)
     assert rows[-1][:2] >= (0, 20) and rows[-1][2] > 0

@@ -37,7 +37,15 @@ class EncodingErrors:
         "[K408] The saved table of the small encoder has (rows, width) {found}, but the config says {expected}. Set "
         "'rows', 'context_rows' and 'width' as they were when it was trained, or train it anew."
     )
+    K409 = (
+        "[K409] The tables of the small encoder are trained by Adam alone, row by row. Expected 'Adam.v1' with beta1 "
+        "and beta2 above 0, found {found}. Change [training.optimizer], or the optimizer given as `sgd`."
+    )
 
 
 class EncodingWarnings:
-    pass
+    KW401 = (
+        "[KW401] The optimizer keeps averages of the weights, but there are none of the small encoder's tables: with "
+        "the averages, an evaluated or saved encoder would be a mixture. Set training.optimizer.use_averages = false "
+        "(in code: Adam(..., use_averages=False))."
+    )

@@ -3,17 +3,18 @@
 
 class PipelineErrors:
     K601 = (
-        "[K601] InfoNCE got {found} vectors. Expected pairs, that is an even number of rows with rows 2k and 2k+1 of one "
-        "entity. Use the batcher 'spacy-krissel.PairBatcher.v1' in [training.batcher]."
+        "[K601] InfoNCE got {found} vectors. Expected pairs, that is an even number of rows with rows 2k and 2k+1 of "
+        "one entity. Use the batcher 'spacy-krissel.PairBatcher.v1' in [training.batcher]."
     )
     K602 = (
         "[K602] A training batch of {found} examples holds no entity twice, so there is nothing to contrast. Expected "
-        "at least two linked mentions of an entity in a batch: use 'spacy-krissel.PairBatcher.v1' in [training.batcher], "
-        "leave training.accumulate_gradient at 1, and check that the examples carry kb_id_ on their entities."
+        "at least two linked mentions of an entity in a batch: use 'spacy-krissel.PairBatcher.v1' in "
+        "[training.batcher], leave training.accumulate_gradient at 1, and check that the examples carry kb_id_ on "
+        "their entities, or on the spans of the objective's spans_key."
     )
     K603 = (
-        "[K603] '{name}' has no knowledge base to link to. Add prototypes with `python -m spacy krissel prototypes`, set "
-        "`kb_path`, or give `dev_kb` in [initialize.components.{name}] for training."
+        "[K603] '{name}' has no knowledge base to link to. Add prototypes with `python -m spacy krissel prototypes`, "
+        "set `kb_path`, or give `dev_kb` in [initialize.components.{name}] for training."
     )
     K604 = (
         "[K604] '{name}' is not initialized: its encoder has no weights. Train it with `spacy train`, load a trained "
@@ -33,12 +34,12 @@ class PipelineErrors:
     )
     K608 = "[K608] The self-supervised corpus found no example in split '{split}' of '{path}'. {todo}"
     K610 = (
-        "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add one "
-        "with nlp.add_pipe('krissel_linker')."
+        "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add "
+        "one with nlp.add_pipe('krissel_linker')."
     )
     K611 = (
-        "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or nlp.to_disk "
-        "writes it, or the name of an installed pipeline package."
+        "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
+        "nlp.to_disk writes it, or the name of an installed pipeline package."
     )
 
 
@@ -47,4 +48,9 @@ class PipelineWarnings:
         "[KW601] The encoder of '{name}' has new weights, so that its knowledge base of {entities} entities does not "
         "fit it any more and was dropped. Make it again with `python -m spacy krissel prototypes` when training is "
         "done."
+    )
+    KW602 = (
+        "[KW602] {alone} of the {found} examples of a training batch hold no entity that stands twice in the batch, "
+        "and teach nothing. Expected two mentions of each: leave training.accumulate_gradient at 1, since a batch that "
+        "is divided loses pairs, and use 'spacy-krissel.PairBatcher.v1' in [training.batcher]. Told once."
     )

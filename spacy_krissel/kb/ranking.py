@@ -29,8 +29,8 @@ class SearchResult:
     scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
         the top all have the top score, and stand in the order of their next-best prototypes, then of their ids.
     prototypes: the row of that prototype (q, k), padded with -1.
-    ties: the entity rows that tie at the top and could not be told apart (`_break_ties`), in the order of their ids, for
-        each query with two or more; an approximate index may have missed some.
+    ties: the entity rows that tie at the top and could not be told apart (`_break_ties`), in the order of their ids,
+        for each query with two or more; an approximate index may have missed some.
     """
 
     entities: Rows

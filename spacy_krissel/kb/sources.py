@@ -23,8 +23,8 @@ class PrototypeSource:
     - A name that several entities share says nothing by itself: a prototype of it would tie them all. Where the entity
       was mined, up to `contexts_per_shared_name` of its contexts are taken with the shared name put in the mention's
       place (kind "replaced", the augmentation of §3.3 used for linking), so that the context decides between its
-      bearers. An entity that was never mined keeps the bare name. Where the name is the preferred one of a single bearer,
-      as "Aniridia" is of Aniridia and an alias of Aniridia, type 2, that bearer alone has it bare.
+      bearers. An entity that was never mined keeps the bare name. Where the name is the preferred one of a single
+      bearer, as "Aniridia" is of Aniridia and an alias of Aniridia, type 2, that bearer alone has it bare.
 
     names: use names at all.
     max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).

@@ -1,7 +1,7 @@
 """Hashed character n-grams and words of views, computed for a whole batch at once.
 
-All work is on one array of code points a batch, so the cost is that of a few numpy passes over the text, not of a Python
-loop over its n-grams. A feature is the row of an embedding table; features of one view form a bag.
+All work is on one array of code points a batch, so the cost is that of a few numpy passes over the text, not of a
+Python loop over its n-grams. A feature is the row of an embedding table; features of one view form a bag.
 """
 
 from typing import NamedTuple, Sequence, Tuple
@@ -105,12 +105,25 @@ def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
 
 
 def _nearest_left(text: str, chars: int) -> str:
-    # A word that the cut would halve is left out whole.
-    return text if len(text) <= chars else text[len(text) - chars :].partition(" ")[2]
+    cut = len(text) - chars
+    if cut <= 0:
+        return text
+    near = text[cut:]
+    if text[cut - 1].isspace() or near[:1].isspace():
+        return near
+    # A word that the cut halves is left out whole.
+    words = near.split(None, 1)
+    return words[1] if len(words) == 2 else ""
 
 
 def _nearest_right(text: str, chars: int) -> str:
-    return text if len(text) <= chars else text[:chars].rpartition(" ")[0]
+    if len(text) <= chars:
+        return text
+    near = text[:chars]
+    if text[chars].isspace() or near[-1:].isspace():
+        return near
+    words = near.rsplit(None, 1)
+    return words[0] if len(words) == 2 else ""
 
 
 def _join(parts: Sequence[Bags]) -> Bags:

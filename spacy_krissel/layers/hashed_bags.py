@@ -1,5 +1,6 @@
 """An embedding table read by bags of hashed features, updated only in the rows a batch touched."""
 
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple, cast
 
 import numpy as np
@@ -8,15 +9,15 @@ from thinc.api import Model, Ops, get_array_module, get_current_ops
 from thinc.model import Shim
 from thinc.types import Floats2d
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .features import Bags
 
 
 class HashedTable(Shim):
     """The table, with Adam applied lazily to the rows that had a gradient.
 
-    A dense optimiser would visit every row of a table of 2^18 rows at each step for the few thousand that a batch reads.
-    Kept as a shim, since thinc's own parameters are updated whole.
+    A dense optimiser would visit every row of a table of 2^18 rows at each step for the few thousand that a batch
+    reads. Kept as a shim, since thinc's own parameters are updated whole.
     """
 
     def __init__(self, rows: int, width: int, learn_rate_scale: float = 1.0) -> None:
@@ -28,6 +29,7 @@ class HashedTable(Shim):
         self._moments: Optional[Tuple[np.ndarray, np.ndarray]] = None
         self._steps = 0
         self._gradients: List[Tuple[np.ndarray, np.ndarray]] = []
+        self._warned = False
 
     def initialize(self, seed: int, scale: Optional[np.ndarray] = None) -> None:
         """Fill the table with normal noise of length about 1 a row, times `scale` (rows,) where given."""
@@ -44,9 +46,15 @@ class HashedTable(Shim):
         self._gradients.append((rows, gradient))
 
     def finish_update(self, optimizer: Any) -> None:
+        """Apply what was accumulated, with the settings of a thinc Adam; L2 too, on the rows of this update alone.
+
+        Raises KrisselError K409 for another kind of optimizer; warns KW401 when averages are wanted, of which there are
+        none of the table.
+        """
         if not self._gradients:
             return
         assert self.table is not None
+        self._check(optimizer)
         xp = get_array_module(self.table)
         if len(self._gradients) == 1:
             rows, gradient = self._gradients[0]
@@ -56,6 +64,8 @@ class HashedTable(Shim):
             ops = get_current_ops()
             ops.scatter_add(gradient, places.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
         self._gradients = []
+        if optimizer.L2 and not optimizer.L2_is_weight_decay:
+            gradient = gradient + float(optimizer.L2) * self.table[rows]
         if optimizer.grad_clip:
             norm = float(xp.sqrt((gradient * gradient).sum()))
             if norm > optimizer.grad_clip:
@@ -73,13 +83,23 @@ class HashedTable(Shim):
         v *= b2
         v += (1 - b2) * gradient * gradient
         second[rows] = v
-        rate = float(optimizer.learn_rate) * self.learn_rate_scale
-        rate *= np.sqrt(1 - b2**self._steps) / (1 - b1**self._steps)
+        learn_rate = float(optimizer.learn_rate) * self.learn_rate_scale
+        rate = learn_rate * np.sqrt(1 - b2**self._steps) / (1 - b1**self._steps)
         xp.sqrt(v, out=v)
         v += float(optimizer.eps)
         m /= v
         m *= rate
         self.table[rows] -= m
+        if optimizer.L2 and optimizer.L2_is_weight_decay:
+            self.table[rows] *= 1 - learn_rate * float(optimizer.L2)
+
+    def _check(self, optimizer: Any) -> None:
+        if optimizer.use_radam or not (optimizer.b1 > 0 and optimizer.b2 > 0):
+            found = "RAdam" if optimizer.use_radam else f"beta1 = {optimizer.b1}, beta2 = {optimizer.b2}"
+            raise KrisselError(Errors.K409.format(found=found))
+        if optimizer.averages is not None and not self._warned:
+            self._warned = True
+            warnings.warn(Warnings.KW401, KrisselWarning, stacklevel=2)
 
     def to_device(self, device_type: str, device_id: int) -> None:
         if self.table is not None:
@@ -106,7 +126,7 @@ class HashedTable(Shim):
             raise KrisselError(Errors.K408.format(found=found, expected=(self.rows, self.width)))
         if message["table"] is not None:
             table = np.frombuffer(message["table"], dtype=np.float32).reshape(self.rows, self.width)
-            self.table = get_current_ops().asarray(table.copy())
+            self.table = cast(Any, get_current_ops()).asarray(table.copy())
         self._moments = None
         self._steps = 0
         self._gradients = []
@@ -151,7 +171,7 @@ def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
         scale = 1.0 + np.log((1.0 + len(X)) / (1.0 + documents))
         scale /= scale.max()
     shim.initialize(model.attrs["seed"], scale)
-    shim.table = model.ops.asarray(shim.table)
+    shim.table = cast(Any, model.ops).asarray(shim.table)
     return model
 
 
@@ -163,7 +183,7 @@ def _forward(model: Model, X: Any, is_train: bool) -> Tuple[Floats2d, Callable]:
         bags = _drop(bags, rate)
     rows, places = np.unique(bags.rows, return_inverse=True)
     matrix = _mean_matrix(model.ops, bags.bags, places.reshape(-1), (len(X), len(rows)))
-    rows = model.ops.xp.asarray(rows)
+    rows = cast(Any, model.ops.xp).asarray(rows)
     Y = cast(Floats2d, matrix @ shim.table[rows])  # type: ignore[index]
 
     def backprop(dY: Floats2d) -> List:

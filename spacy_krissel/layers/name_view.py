@@ -1,6 +1,6 @@
 """The surface form by itself, beside the mention in its context."""
 
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from thinc.api import Model
 from thinc.types import Floats2d
@@ -42,7 +42,8 @@ def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Cal
     vectors[named] += weight * Y[n:]
 
     def backprop(dY: Floats2d) -> List[View]:
-        backprop_all(model.ops.xp.vstack((dY, weight * dY[named])))
+        xp: Any = model.ops.xp
+        backprop_all(xp.vstack((dY, weight * dY[named])))
         return []
 
     return vectors, backprop

@@ -43,16 +43,17 @@ def SmallEncoder(
 ) -> Model[List[View], Floats2d]:
     """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c])`, then unit length.
 
-    m is the mean embedding of the surface form's n-grams and words, c that of the context's. Both tables start as random
-    vectors scaled by inverse document frequency and the mixer (W1, W2) at zero, so that the untrained encoder compares
-    n-grams and words about as TF-IDF does; training takes it from there. No download and no GPU.
+    m is the mean embedding of the surface form's n-grams and words, c that of the context's. Both tables start as
+    random vectors scaled by inverse document frequency and the mixer (W1, W2) at zero, so that the untrained encoder
+    compares n-grams and words about as TF-IDF does; training takes it from there. No download and no GPU.
 
     width: length of the vectors (nO).
     rows, context_rows: rows of the two hashed tables; a table takes rows × width × 4 bytes.
     shortest_ngram, longest_ngram: characters in an n-gram.
     context_chars: characters read on each side of the mention.
     hidden: width of the mixer.
-    context_weight: w at the start, the same in all dimensions: how much the context's own words count beside the form's.
+    context_weight: w at the start, the same in all dimensions: how much the context's own words count beside the
+        form's.
     normalize: unit vectors, so that inner product is the cosine.
     learn_rate_scale: the tables learn this many times faster than the mixer.
     seed: of the tables' starting values.
@@ -101,10 +102,11 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> Model:
 def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
     mention, context, mixer = model.layers
     width = model.get_dim("nO")
+    xp: Any = model.ops.xp
     m, backprop_mention = mention(X, is_train)
     c, backprop_context = context(X, is_train)
     weight = model.get_param("context_weight")
-    correction, backprop_mixer = mixer(model.ops.xp.hstack((m, c)), is_train)
+    correction, backprop_mixer = mixer(xp.hstack((m, c)), is_train)
 
     def backprop(dY: Floats2d) -> List[View]:
         d_mixed = backprop_mixer(dY)

@@ -1,12 +1,13 @@
 """KRISSBERT's training step: InfoNCE over two mentions of each entity, some masked, some replaced (§3.2–3.3)."""
 
 import random
+import warnings
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from spacy.training import Example
 from thinc.types import Floats2d
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
 from ..sampling.held_out import HeldOut
 from ..sampling.linked import linked_mentions
@@ -23,6 +24,7 @@ class ContrastiveObjective:
     p_replace: probability that a mention is replaced with another name of its entity, its context kept.
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
     chunk_size: views encoded together (`update_in_chunks`); 0 for all at once.
+    spans_key: the mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of masking and replacement.
     """
 
@@ -34,6 +36,7 @@ class ContrastiveObjective:
         p_replace: float = 0.2,
         held_out: float = 0.0,
         chunk_size: int = 0,
+        spans_key: str = "",
         seed: int = 0,
     ) -> None:
         probabilities = {"p_mask": p_mask, "p_replace": p_replace, "p_mask + p_replace": p_mask + p_replace}
@@ -46,10 +49,12 @@ class ContrastiveObjective:
         self.p_mask = p_mask
         self.p_replace = p_replace
         self.chunk_size = chunk_size
+        self.spans_key = spans_key
         self.held_out = HeldOut.checked(held_out, seed)
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
+        self._warned = False
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
         """Take the ontology whose names replace mentions; raises KrisselError K606 when it is needed and missing."""
@@ -62,7 +67,7 @@ class ContrastiveObjective:
         """Accumulate the gradient of eq. 2 over the pairs in `examples`. RETURNS: the loss.
 
         Raises KrisselError K602 when no entity has two mentions among the examples, K606 when a mention is to be
-        replaced and `initialize` was never called.
+        replaced and `initialize` was never called; warns KW602, once, when some examples are of no use.
         """
         views = self.pair_views(examples)
         if not views:
@@ -71,14 +76,20 @@ class ContrastiveObjective:
 
     def pair_views(self, examples: Sequence[Example]) -> List[View]:
         """2N views of N entities, pairs adjacent. An entity's third and later mentions in the batch are not used."""
-        by_entity: Dict[str, List[View]] = {}
-        for example in examples:
-            for entity, view in linked_mentions(example.reference):
-                by_entity.setdefault(entity, []).append(view)
+        by_entity: Dict[str, List[Tuple[int, View]]] = {}
+        for i, example in enumerate(examples):
+            for entity, view in linked_mentions(example.reference, self.spans_key):
+                by_entity.setdefault(entity, []).append((i, view))
         views: List[View] = []
+        alone = {i for found in by_entity.values() for i, _ in found}
         for entity, found in by_entity.items():
             if len(found) >= 2:
-                views.extend(self.augment(entity, view) for view in found[:2])
+                views.extend(self.augment(entity, view) for _, view in found[:2])
+                alone.difference_update(i for i, _ in found)
+        if views and alone and not self._warned:
+            self._warned = True
+            message = Warnings.KW602.format(alone=len(alone), found=len(examples))
+            warnings.warn(message, KrisselWarning, stacklevel=3)
         return views
 
     def augment(self, entity: str, view: View) -> View:
@@ -109,9 +120,16 @@ def make_contrastive_objective(
     p_replace: float = 0.2,
     held_out: float = 0.05,
     chunk_size: int = 0,
+    spans_key: str = "",
     seed: int = 0,
 ) -> ContrastiveObjective:
     """Registered in misc as `spacy-krissel.ContrastiveObjective.v1`; see `ContrastiveObjective`."""
     return ContrastiveObjective(
-        loss, p_mask=p_mask, p_replace=p_replace, held_out=held_out, chunk_size=chunk_size, seed=seed
+        loss,
+        p_mask=p_mask,
+        p_replace=p_replace,
+        held_out=held_out,
+        chunk_size=chunk_size,
+        spans_key=spans_key,
+        seed=seed,
     )

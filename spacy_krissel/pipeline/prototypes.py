@@ -42,7 +42,7 @@ def build_prototypes(
 
 
 def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None, name: str = "krissel_linker") -> None:
-    """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, for one too large for a wheel."""
+    """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel."""
     linker = find_linker(nlp, name)
     if kb_path is not None:
         linker.kb.to_disk(kb_path)

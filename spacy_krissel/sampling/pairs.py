@@ -23,15 +23,23 @@ class PairBatcher:
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
     buffer_size: group within so many examples at a time (0: all of an epoch), for streams that do not fit in memory.
+    spans_key: an example's entity is that of the first linked span of `doc.spans[spans_key]`; "" for `doc.ents`.
     """
 
     def __init__(
-        self, *, pairs: int = 64, ontology: Optional[Union[str, Path]] = None, buffer_size: int = 0, seed: int = 0
+        self,
+        *,
+        pairs: int = 64,
+        ontology: Optional[Union[str, Path]] = None,
+        buffer_size: int = 0,
+        spans_key: str = "",
+        seed: int = 0,
     ) -> None:
         if pairs < 2:
             raise KrisselError(Errors.K006.format(setting="pairs", found=pairs, expected="at least 2 entities a batch"))
         self.pairs = pairs
         self.buffer_size = buffer_size
+        self.spans_key = spans_key
         self.epoch = 0
         self.seed = seed
         self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
@@ -43,7 +51,7 @@ class PairBatcher:
             yield from self._batches(buffer, rng)
 
     def _batches(self, examples: List[Example], rng: random.Random) -> Iterator[List[Example]]:
-        pairs = _pairs(examples, rng)
+        pairs = _pairs(examples, rng, self.spans_key)
         queue: Deque[Tuple[str, Example, Example]] = deque(pairs)
         deferred: Deque[Tuple[str, Example, Example]] = deque()
         while queue or deferred:
@@ -81,10 +89,14 @@ def homonym_groups(ontology: OntologyStore) -> Dict[str, Set[str]]:
 
 
 def make_pair_batcher(
-    pairs: int = 64, ontology: Optional[Path] = None, buffer_size: int = 0, seed: int = 0
+    pairs: int = 64,
+    ontology: Optional[Path] = None,
+    buffer_size: int = 0,
+    spans_key: str = "",
+    seed: int = 0,
 ) -> Callable[[Iterable[Example]], Iterable[List[Example]]]:
     """Registered as the batcher `spacy-krissel.PairBatcher.v1`; see `PairBatcher`."""
-    return PairBatcher(pairs=pairs, ontology=ontology, buffer_size=buffer_size, seed=seed)
+    return PairBatcher(pairs=pairs, ontology=ontology, buffer_size=buffer_size, spans_key=spans_key, seed=seed)
 
 
 def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
@@ -98,10 +110,10 @@ def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
         yield buffer
 
 
-def _pairs(examples: List[Example], rng: random.Random) -> List[Tuple[str, Example, Example]]:
+def _pairs(examples: List[Example], rng: random.Random, spans_key: str) -> List[Tuple[str, Example, Example]]:
     by_entity: Dict[str, List[Example]] = {}
     for example in examples:
-        for entity, _ in linked_mentions(example.reference)[:1]:
+        for entity, _ in linked_mentions(example.reference, spans_key)[:1]:
             by_entity.setdefault(entity, []).append(example)
     pairs: List[Tuple[str, Example, Example]] = []
     for entity, views in by_entity.items():

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Literal, Optional
 
 from spacy.language import Language
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..errors import Errors, KrisselError
 from ..mining.shards import MentionShards, MinedMention
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore
+from ..views import View, name_view
 from .held_out import HeldOut
 
 LABEL = "ENTITY"
@@ -26,17 +27,19 @@ def make_self_supervised_corpus(
     names_per_entity: int = 4,
     held_out: float = 0.05,
     limit: int = 0,
+    spans_key: str = "",
     seed: int = 0,
 ) -> Callable[[Language], Iterator[Example]]:
     """Registered as the reader `spacy-krissel.SelfSupervisedCorpus.v1`.
 
-    Each example is a doc with one entity: a mined mention in its context, or a name of the ontology alone.
+    Each example is a doc with one mention: a mined mention in its context, or a name of the ontology alone.
 
     ontology, mentions: paths of the ontology store and of the mined shards (none: names alone).
     split: "train" leaves out every held-out name and its mentions; "dev" is mentions of held-out names only.
     mentions_per_entity, names_per_entity: so many of each at most, drawn by seed (0: none).
     held_out: fraction of the aliases kept for the development set (`HeldOut`).
     limit: so many examples at most (0: all).
+    spans_key: the mention is a span of `doc.spans[spans_key]`; "" for an entity of `doc.ents`.
 
     Raises KrisselError K006 for settings that make no sense.
     """
@@ -55,6 +58,7 @@ def make_self_supervised_corpus(
         names_per_entity=names_per_entity,
         held_out=HeldOut.checked(held_out, seed),
         limit=limit,
+        spans_key=spans_key,
         seed=seed,
     )
 
@@ -69,6 +73,7 @@ def read_self_supervised(
     names_per_entity: int,
     held_out: HeldOut,
     limit: int,
+    spans_key: str,
     seed: int,
 ) -> Iterator[Example]:
     """Yield the examples that `make_self_supervised_corpus` describes; raises KrisselError K608 when there are none."""
@@ -77,14 +82,14 @@ def read_self_supervised(
     chosen = _choose_mentions(store, mentions, split, mentions_per_entity, held_out, rng)
     examples: List[Example] = []
     for mention in chosen:
-        examples.append(_example(nlp, mention.entity, mention.left, mention.mention, mention.right))
+        examples.append(_example(nlp, mention.entity, mention.view, spans_key))
     if split == "train" and names_per_entity:
         for entity in store:
             names = [name for name in entity.names if not held_out(entity, name)]
             if len(names) > names_per_entity:
                 # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
                 names = [names[0], *rng.sample(names[1:], names_per_entity - 1)]
-            examples.extend(_example(nlp, entity.id, "", name, "") for name in names)
+            examples.extend(_example(nlp, entity.id, name_view(name), spans_key) for name in names)
     if not examples:
         todo = "Mine more text, raise `held_out`, or lower the limits." if mentions else "Set `mentions`."
         raise KrisselError(Errors.K608.format(split=split, path=mentions or ontology, todo=todo))
@@ -117,14 +122,22 @@ def _choose_mentions(
     return chosen
 
 
-def _example(nlp: Language, entity: str, left: str, mention: str, right: str) -> Example:
-    predicted = nlp.make_doc(left + mention + right)
+def _example(nlp: Language, entity: str, view: View, spans_key: str) -> Example:
+    predicted = nlp.make_doc(view.left + view.mention + view.right)
+    start = len(view.left)
     # `expand`: where the tokenizer joins the mention to a neighbour ("MS-based"), the token is the mention.
-    span = predicted.char_span(len(left), len(left) + len(mention), label=LABEL, alignment_mode="expand")
+    span = predicted.char_span(start, start + len(view.mention), label=LABEL, alignment_mode="expand")
     assert span is not None, "a mention lies within its text"
+    reference = predicted.copy()
     # The predicted side has the mention without its link, so that linking can be evaluated with no component that
     # finds mentions.
-    predicted.ents = [span]
-    reference = predicted.copy()
-    reference.ents = [Span(reference, span.start, span.end, label=LABEL, kb_id=entity)]
+    _set_mention(predicted, span, spans_key)
+    _set_mention(reference, Span(reference, span.start, span.end, label=LABEL, kb_id=entity), spans_key)
     return Example(predicted, reference)
+
+
+def _set_mention(doc: Doc, span: Span, spans_key: str) -> None:
+    if spans_key:
+        doc.spans[spans_key] = [span]
+    else:
+        doc.ents = [span]

@@ -85,6 +85,16 @@ def test_names_have_no_context():
     assert of_contexts(View(" (", "MS", "). ")) == [Counter()]
 
 
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\u2003"])
+@pytest.mark.parametrize("chars, n", [(0, 0), (3, 0), (4, 1), (5, 1), (10, 1), (11, 2), (12, 2), (17, 2), (18, 3)])
+def test_words_that_the_cut_does_not_halve_stay(space, chars, n):
+    words = ["near", "nearly", "remote"]
+    left, right = space.join(words[::-1]), space.join(words)
+    whole_left, whole_right = " ".join(words[:n][::-1]), " ".join(words[:n])
+    assert of_contexts(View(left, "MS", ""), chars=chars) == of_contexts(View(whole_left, "MS", ""))
+    assert of_contexts(View("", "MS", right), chars=chars) == of_contexts(View("", "MS", whole_right))
+
+
 @pytest.mark.parametrize("chars", [6, 10, 15, 22, 29])
 def test_context_nearest_to_the_mention_counts(chars):
     left, right = "first seconds third fourths fifth sixth ", " sixth fifth fourths third seconds first"

@@ -3,9 +3,9 @@ from functools import partial
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from thinc.api import Adam, set_dropout_rate
+from thinc.api import SGD, Adam, RAdam, set_dropout_rate
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.features import Bags
 from spacy_krissel.layers.hashed_bags import HashedBags, HashedTable
 
@@ -58,14 +58,15 @@ def test_gradient_goes_to_the_rows_in_their_shares(model):
     expected[2] = dY[2] * 2 / 3
     # With an eps far above the gradient, Adam's first step is along it.
     eps, rate = 1e5, 1e5
-    model.finish_update(Adam(rate, eps=eps, grad_clip=0.0, L2=0.0))
+    model.finish_update(Adam(rate, eps=eps, grad_clip=0.0, L2=0.0, use_averages=False))
     moved = (before - model.shims[0].table) / (rate / eps * np.sqrt(1 - 0.999))
     assert_allclose(moved, expected, atol=2e-4)
 
 
 @pytest.mark.parametrize("grad_clip", [0.0, 0.5, 100.0])
-def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_clip):
-    settings = {"L2": 0.0, "grad_clip": grad_clip, "eps": 1e-8}
+@pytest.mark.parametrize("L2, L2_is_weight_decay", [(0.0, True), (0.3, True), (0.3, False)])
+def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_clip, L2, L2_is_weight_decay):
+    settings = {"grad_clip": grad_clip, "L2": L2, "L2_is_weight_decay": L2_is_weight_decay, "use_averages": False}
     ours, theirs = Adam(0.01, **settings), Adam(0.01, **settings)
     rows = np.array([1, 4, 7])
     dense = table.table.copy()
@@ -73,7 +74,8 @@ def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_cli
         gradient = gradient_of(rows, seed=step)
         full = np.zeros_like(dense)
         full[rows] = gradient
-        dense, _ = theirs((0, "table"), dense, full)
+        touched, _ = theirs((0, "table"), dense[rows], full[rows])
+        dense[rows] = touched
         table.accumulate(rows, gradient)
         table.finish_update(ours)
         assert_allclose(table.table, dense, atol=1e-6)
@@ -81,8 +83,9 @@ def test_sparse_adam_is_dense_adam_on_the_rows_that_were_touched(table, grad_cli
         theirs.step_schedules()
 
 
-def test_rows_without_a_gradient_do_not_move(table):
-    optimizer = Adam(0.01)
+@pytest.mark.parametrize("L2", [0.0, 0.1])
+def test_rows_without_a_gradient_do_not_move(table, L2):
+    optimizer = Adam(0.01, L2=L2, use_averages=False)
     for rows in ([1, 2], [2, 3]):
         before = table.table.copy()
         table.accumulate(np.array(rows), gradient_of(rows))
@@ -102,7 +105,7 @@ def test_several_backward_passes_add_up(table):
     table.accumulate(np.array([2, 5]), b)
     other.accumulate(np.array([1, 2, 5]), np.stack([a[0], a[1] + b[0], b[1]]))
     for each in (table, other):
-        each.finish_update(Adam(0.01))
+        each.finish_update(Adam(0.01, use_averages=False))
     assert_allclose(table.table, other.table, atol=1e-7)
 
 
@@ -113,10 +116,25 @@ def test_learning_rate_is_the_optimizers_times_the_scale():
         table.initialize(seed=0)
         before = table.table.copy()
         table.accumulate(np.array([3]), gradient_of([3]))
-        table.finish_update(Adam(0.001))
+        table.finish_update(Adam(0.001, use_averages=False))
         moved.append(before - table.table)
     assert_allclose(moved[1], 4 * moved[0], rtol=1e-2, atol=1e-7)
     assert_allclose(np.abs(moved[0][3]), 0.001, rtol=1e-3)
+
+
+@pytest.mark.parametrize("optimizer", [SGD(0.1), RAdam(0.1, use_averages=False), Adam(0.1, beta1=0.0, beta2=0.0)])
+def test_another_optimizer_is_refused(table, optimizer):
+    table.accumulate(np.array([3]), gradient_of([3]))
+    with pytest.raises(KrisselError, match="K409.*Adam.v1"):
+        table.finish_update(optimizer)
+
+
+def test_averages_are_warned_of_once(table):
+    with pytest.warns(KrisselWarning, match="KW401.*use_averages = false") as warned:
+        for _ in range(3):
+            table.accumulate(np.array([3]), gradient_of([3]))
+            table.finish_update(Adam(0.1, use_averages=True))
+    assert len(warned) == 1
 
 
 def test_bytes_round_trip(model):
@@ -130,7 +148,7 @@ def test_bytes_round_trip(model):
     for each in (model, other):
         _, backprop = each.begin_update(X)
         backprop(np.ones((2, WIDTH), dtype="float32"))
-        each.finish_update(Adam(0.01))
+        each.finish_update(Adam(0.01, use_averages=False))
     assert_allclose(other.predict(X), model.predict(X), atol=1e-6)
 
 
@@ -141,7 +159,7 @@ def test_loading_over_a_trained_table_forgets_its_training(model):
     def train(model):
         _, backprop = model.begin_update(X)
         backprop(dY)
-        model.finish_update(Adam(0.01))
+        model.finish_update(Adam(0.01, use_averages=False))
 
     train(model)
     after_one = model.predict(X)
@@ -198,7 +216,7 @@ def test_backward_pass_has_the_dropout_of_the_forward_pass(model):
     Y, backprop = model.begin_update(X)
     before = model.shims[0].table.copy()
     backprop(np.ones_like(Y))
-    model.finish_update(Adam(0.01))
+    model.finish_update(Adam(0.01, use_averages=False))
     moved = np.flatnonzero((model.shims[0].table != before).any(axis=1))
     assert 0 < len(moved) < ROWS
     assert_allclose(Y[0], before[moved].mean(axis=0), atol=1e-6)

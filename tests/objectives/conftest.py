@@ -45,7 +45,7 @@ def take_step():
         model = model.copy()
         before = weights(model)
         accumulate(model)
-        model.finish_update(Adam(1e6, L2=0.0, grad_clip=0.0, eps=1e5, L2_is_weight_decay=False))
+        model.finish_update(Adam(1e6, L2=0.0, grad_clip=0.0, eps=1e5, use_averages=False))
         return before, weights(model)
 
     return step

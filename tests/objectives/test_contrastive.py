@@ -1,10 +1,11 @@
+import warnings
 from collections import Counter
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.losses.info_nce import InfoNCE
 from spacy_krissel.objectives.contrastive import ContrastiveObjective, make_contrastive_objective
 from spacy_krissel.sampling.held_out import HeldOut
@@ -102,6 +103,31 @@ def test_pairs_are_the_first_two_mentions_of_each_entity(make, make_example):
     ]
 
 
+def test_examples_without_a_partner_are_told_once(make, make_example, small_encoder):
+    """As when `accumulate_gradient` divides a batch of pairs."""
+    entities = ("T01", "T02", "T03", "T04")
+    examples = [make_example(entity, left, "ms") for left in ("the ", "in a ") for entity in entities]
+    objective = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        objective.update(small_encoder.copy(), examples)
+    with pytest.warns(KrisselWarning, match="KW602.* 2 of the 6 .*accumulate_gradient") as warned:
+        for _ in range(3):
+            objective.update(small_encoder.copy(), examples[:6])
+    assert len(warned) == 1
+
+
+def test_mentions_of_a_span_group(make, make_example):
+    examples = [make_example(entity, left, "MS") for entity in ("T01", "T02") for left in ("the ", "in a ")]
+    for example in examples:
+        example.reference.spans["sc"] = list(example.reference.ents)
+        example.reference.ents = []
+    settings = {"p_mask": 0, "p_replace": 0}
+    lefts = [view.left for view in make(spans_key="sc", **settings).pair_views(examples)]
+    assert lefts == ["the ", "in a ", "the ", "in a "]
+    assert make(**settings).pair_views(examples) == make(spans_key="other", **settings).pair_views(examples) == []
+
+
 def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_encoder, take_step):
     objective = make(p_mask=0, p_replace=0)
     examples = [make_example(entity, left, "ms") for entity in ("T01", "T02", "T03") for left in ("the ", "in a ")]
@@ -126,7 +152,7 @@ def test_loss_falls(make, make_example, small_encoder, chunk_size):
         for entity, context in (("T01", "relapses"), ("T02", "murmur"), ("T03", "smoker"), ("T04", "sneezing"))
         for side in ("with", "without")
     ]
-    model, optimizer = small_encoder.copy(), Adam(0.02)
+    model, optimizer = small_encoder.copy(), Adam(0.02, use_averages=False)
     losses = []
     for _ in range(60):
         losses.append(objective.update(model, examples))

@@ -133,7 +133,7 @@ def save_linker(make_linker, make_examples, source, tmp_path_factory):
     def save(encoder="small"):
         if encoder not in made:
             nlp = make_linker(encoder)
-            optimizer = Adam(0.01 if encoder == "small" else 0.002)
+            optimizer = Adam(0.01 if encoder == "small" else 0.002, use_averages=False)
             for _ in range(10):
                 nlp.update(make_examples(nlp), sgd=optimizer)
             build_prototypes(nlp, source)

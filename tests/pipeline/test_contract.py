@@ -383,7 +383,7 @@ def test_kb_of_another_width(component, nlp, pipe, source, tmp_path):
 def test_frozen(component, nlp, pipe, make_examples):
     before, kb = pipe.model.to_bytes(), pipe.kb
     losses = {}
-    nlp.update(make_examples(nlp), sgd=Adam(0.1), losses=losses, exclude=[component.name])
+    nlp.update(make_examples(nlp), sgd=Adam(0.1, use_averages=False), losses=losses, exclude=[component.name])
     assert pipe.model.to_bytes() == before and pipe.kb is kb and losses == {}
 
 
@@ -393,13 +393,13 @@ def test_update_without_optimizer(component, nlp, pipe, make_examples):
     losses = pipe.update(make_examples(nlp))
     assert losses[component.name] > 0 and pipe.model.to_bytes() == before
     with pytest.warns(KrisselWarning, match="KW601"):
-        pipe.finish_update(Adam(0.01))
+        pipe.finish_update(Adam(0.01, use_averages=False))
     assert pipe.model.to_bytes() != before
 
 
 def test_overfit(component, make_examples):
     nlp = component.make()
-    optimizer = Adam(component.learn_rate)
+    optimizer = Adam(component.learn_rate, use_averages=False)
     losses = [nlp.update(make_examples(nlp), sgd=optimizer)[component.name] for _ in range(20)]
     assert losses[-1] < 0.7 * losses[0]
     assert sum(losses[10:]) < sum(losses[:10])
@@ -412,7 +412,7 @@ def test_no_examples(component, nlp, pipe):
 def test_training_outdates_the_kb(component, nlp, pipe, make_examples, source, tmp_path):
     """New weights do not search old vectors: the knowledge base goes, and what is saved can be loaded."""
     with pytest.warns(KrisselWarning, match="KW601"):
-        nlp.update(make_examples(nlp), sgd=Adam(0.01))
+        nlp.update(make_examples(nlp), sgd=Adam(0.01, use_averages=False))
     assert pipe.kb.is_empty()
     nlp.to_disk(tmp_path / "trained")
     again = spacy.load(tmp_path / "trained")
@@ -428,7 +428,7 @@ def test_evaluate_while_training(component, make_examples):
     pipe = nlp.get_pipe(component.name)
     before = [candidate["score"] for link in pipe.predict([examples[0].predicted])[0] for candidate in link.candidates]
     assert nlp.evaluate(examples)["krissel_acc"] is not None
-    nlp.update(examples, sgd=Adam(component.learn_rate))
+    nlp.update(examples, sgd=Adam(component.learn_rate, use_averages=False))
     after = [candidate["score"] for link in pipe.predict([examples[0].predicted])[0] for candidate in link.candidates]
     assert after != before
 

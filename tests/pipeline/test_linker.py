@@ -9,7 +9,6 @@ from spacy.training import Example
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype
-from spacy_krissel.kb.sources import PrototypeSource
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.pipeline.prototypes import build_prototypes, save_pipeline
 from spacy_krissel.pipeline.settings import LinkerSettings
@@ -79,10 +78,24 @@ def test_score_is_the_nearest_prototype(link, linker):
 # Ties ----------------------------------------------------------------------------------------------------------------
 
 
-def test_ties(nlp, linker, link, toy_store):
-    """Names alone cannot tell homonyms apart: the first id is written, and both are kept."""
-    build_prototypes(nlp, PrototypeSource(toy_store))
-    linker.cfg["use_context"] = False
+@pytest.fixture
+def set_names(linker, toy_store):
+    """Gives the linker a knowledge base of names alone: entity → names."""
+
+    def set_names(**names):
+        kb = linker.new_kb()
+        kb.set_entities(toy_store)
+        prototypes = [Prototype(id_, "name", name_view(name)) for id_, found in names.items() for name in found]
+        kb.add_prototypes(prototypes, linker.encode([prototype.view for prototype in prototypes]))
+        linker.set_kb(kb)
+        linker.cfg["use_context"] = False
+
+    return set_names
+
+
+def test_ties(linker, link, set_names):
+    """Entities of which the same names are known cannot be told apart: the first id is written, and all are kept."""
+    set_names(T02=["MS"], T01=["MS"], T05=["cold"], T04=["cold"], T10=["influenza"])
     doc = link("[MS|Disease] and [cold|Disease] and [influenza|Disease]")
     assert ids(doc.ents) == ["T01", "T04", "T10"]
     assert [span._.krissel_ties for span in doc.ents] == [["T01", "T02"], ["T04", "T05"], []]
@@ -91,25 +104,37 @@ def test_ties(nlp, linker, link, toy_store):
     assert doc.ents[0]._.krissel_ties == ["T04", "T05"]
 
 
-def test_linking_again_leaves_nothing_behind(nlp, linker, link, source, toy_store):
+def test_the_next_best_name_breaks_a_tie(link, set_names):
+    """What else is known of homonyms decides between them, and not the order of their ids."""
+    set_names(
+        T01=["MS", "rickets"],
+        T02=["MS", "MS disease"],
+        T04=["cold"],
+        T05=["cold", "influenza"],
+        T06=["cold", "cold sore"],
+    )
+    first, second = link("[MS|Disease] and [cold|Disease]").ents
+    assert [candidate["id"] for candidate in first._.krissel_candidates[:2]] == ["T02", "T01"]
+    assert [candidate["name"] for candidate in second._.krissel_candidates[:3]] == [
+        "breast neoplasms",
+        "cold temperature",
+        "common cold",
+    ]
+    for span in (first, second):
+        assert span.kb_id_ == span._.krissel_candidates[0]["id"] and span._.krissel_ties == []
+        assert span._.krissel_candidates[0]["score"] == pytest.approx(span._.krissel_candidates[1]["score"], abs=1e-5)
+
+
+def test_linking_again_leaves_nothing_behind(linker, link, set_names):
     """A doc may be linked again with other settings or another knowledge base."""
-    build_prototypes(nlp, PrototypeSource(toy_store))
-    linker.cfg["use_context"] = False
+    set_names(T04=["cold"], T05=["cold"])
     doc = link("[cold|Disease]")
     assert doc.ents[0]._.krissel_ties and doc.ents[0]._.krissel_candidates
     linker.cfg["types"] = ["T047"]
     linker.cfg["n_candidates"] = 0
-    linker.set_kb(without_names(linker, source))
+    set_names(T04=["acute coryza"], T05=["low temperature"])
     doc = linker(doc)
     assert doc.ents[0]._.krissel_ties == [] and doc.ents[0]._.krissel_candidates == []
-
-
-def without_names(linker, source):
-    kb = linker.new_kb()
-    kb.set_entities(source.entities())
-    views = [name_view("acute coryza"), name_view("low temperature")]
-    kb.add_prototypes([Prototype("T04", "name", views[0]), Prototype("T05", "name", views[1])], linker.encode(views))
-    return kb
 
 
 # NIL -----------------------------------------------------------------------------------------------------------------

@@ -99,6 +99,16 @@ def test_single_views_and_unlinked_docs_are_left_out(examples_of, make_example):
     assert sorted(map(entity_of, batch)) == ["E6", "E6", "E8", "E8"]
 
 
+def test_entities_of_a_span_group(make_example):
+    examples = [make_example(entity, left, "MS") for entity in ("E6", "E7") for left in ("the ", "in a ")]
+    for example in examples:
+        example.reference.spans["sc"] = list(example.reference.ents)
+        example.reference.ents = []
+    (batch,) = make_pair_batcher(pairs=4, spans_key="sc")(examples)
+    assert sorted(example.reference.spans["sc"][0].kb_id_ for example in batch) == ["E6", "E6", "E7", "E7"]
+    assert list(make_pair_batcher(pairs=4)(examples)) == []
+
+
 def test_one_entity_alone_makes_no_batch(examples_of):
     assert list(PairBatcher(pairs=4)(examples_of(["E6"] * 6))) == []
     assert list(PairBatcher(pairs=4)([])) == []

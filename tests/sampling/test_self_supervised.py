@@ -89,6 +89,22 @@ def test_what_is_predicted_has_the_mention_but_not_its_link(nlp, toy_store, toy_
         assert not predicted.kb_id_ and reference.kb_id_
 
 
+def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
+    as_ents, as_spans = (
+        list(make_self_supervised_corpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
+    )
+    assert len(as_ents) == len(as_spans) > 20
+    for expected, example in zip(as_ents, as_spans):
+        (entity,), (predicted,), (reference,) = (
+            expected.reference.ents,
+            example.predicted.spans["sc"],
+            example.reference.spans["sc"],
+        )
+        assert (reference.text, reference.kb_id_) == (entity.text, entity.kb_id_)
+        assert (predicted.text, predicted.kb_id_) == (entity.text, "")
+        assert not example.reference.ents and not example.predicted.ents and not expected.reference.spans
+
+
 def test_mention_inside_a_token_is_the_token(nlp, toy_store, write_mentions):
     mined = [MinedMention("T10", "flu", "d", 0, 3, "The pre", "flu", "x season")] * 2
     corpus = make_self_supervised_corpus(toy_store.path, write_mentions(mined), names_per_entity=0, held_out=0.0)
