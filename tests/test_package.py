@@ -82,8 +82,8 @@ def test_wheel_installs_and_links_without_network(pipeline, texts, tmp_path):
     wheel = next(tmp_path.glob("*/dist/*.whl"))
     site = tmp_path / "site"
     # Its requirements are there already; what matters is that the wheel holds everything else.
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(site), str(wheel)]
-    subprocess.run(install, check=True)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target"]
+    subprocess.run([*pip, str(site), str(wheel)], check=True)
     program = f"""
         sys.path.insert(0, {str(site)!r})
         import en_toy_linker

@@ -130,8 +130,9 @@ def shuffled_scores(
 ) -> Dict[str, Any]:
     """Strict accuracy after contexts are exchanged among mentions of one surface form (mean of `n_shuffles` shuffles).
 
-    A system that uses context falls, on the slice `homonym`, towards `chance`: the accuracy of a guess among the
-    entities that bear the mention's text. One that does not use context stays where it was.
+    A system that uses context falls, on the slice `homonym`, to chance: to what a system that was always right would
+    have left (`perfect`: some mentions of a form are given the context of another of the same entity), or, guessing
+    among the entities that bear the mention's text, to `chance`. One that does not use context stays where it was.
     """
     gold = counted(records)
     find = cached_find(store)
@@ -141,9 +142,11 @@ def shuffled_scores(
         "homonym": [i for i, ids in enumerate(bearers) if len(ids) > 1],
     }
     right = [0.0] * len(gold)
+    same = [0.0] * len(gold)
     for n in range(n_shuffles):
         for i, record in enumerate(shuffle_contexts(gold, seed=seed + n)):
             right[i] += is_strict(record) / n_shuffles
+            same[i] += bool(set(record.gold).intersection(gold[i].gold)) / n_shuffles
     guesses = [len(set(bearers[i]).intersection(gold[i].gold)) / len(bearers[i]) for i in inside["homonym"]]
     return {
         "strict": _mean(right),
@@ -151,6 +154,7 @@ def shuffled_scores(
             name: {"n": len(members), "strict": _mean([right[i] for i in members])} for name, members in inside.items()
         },
         "chance": {"homonym": _mean(guesses)},
+        "perfect": {"homonym": _mean([same[i] for i in inside["homonym"]])},
     }
 
 

@@ -171,9 +171,13 @@ def test_shuffled_contexts_bring_homonyms_to_chance(make_record, store):
     assert scores["chance"]["homonym"] == 0.5
     assert scores["slices"]["homonym"]["n"] == 200
     assert scores["slices"]["homonym"]["strict"] == pytest.approx(0.5, abs=0.05)
+    # These answers are all right, so what the shuffle leaves of them is what it leaves of a perfect linker's.
+    assert scores["perfect"]["homonym"] == scores["slices"]["homonym"]["strict"]
     # A system that never looked at the context loses nothing.
     blind = [make_record("MS", ("D1" if i % 4 else "D2",), "D1", doc=str(i)) for i in range(200)]
-    assert shuffled_scores(blind, store)["slices"]["homonym"]["strict"] == pytest.approx(0.75)
+    scores = shuffled_scores(blind, store)
+    assert scores["slices"]["homonym"]["strict"] == pytest.approx(0.75)
+    assert scores["perfect"]["homonym"] == pytest.approx(0.75**2 + 0.25**2, abs=0.05)
 
 
 IDS = st.sampled_from(["D1", "D2", "D5", "X9", "NIL", ""])
