@@ -3,6 +3,7 @@
 import json
 import os
 import string
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def _has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+@pytest.fixture
+def terminal(capsys, monkeypatch):
+    """`capsys`, with a standard error that passes for a terminal."""
+    # In its class: the test will find another object there than its fixtures do.
+    monkeypatch.setattr(type(sys.stderr), "isatty", lambda stream: True)
+    return capsys
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Protocol, Sequence, Set, Union
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..util.progress import progress_bar
 from .annotation import AnnotatedText, Mention
 from .bioc import read_bioc
 from .files import DAMAGED, open_binary
@@ -53,7 +54,6 @@ def convert(
     """
     import spacy
     from spacy.tokens import DocBin
-    from tqdm import tqdm
 
     output = Path(output)
     if output.suffix != ".spacy":
@@ -68,7 +68,7 @@ def convert(
         inputs, nlp, format=format, labels=labels, ontology=ontology, strip_prefixes=strip_prefixes, report=report
     )
     doc_bin = DocBin(store_user_data=True)
-    for doc in tqdm(docs, desc="Documents", unit="doc", disable=not progress):
+    for doc in progress_bar(docs, show=progress, desc="Documents", unit="doc"):
         doc_bin.add(doc)
     output.parent.mkdir(parents=True, exist_ok=True)
     temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")

@@ -51,9 +51,10 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         facts.append(("span and id", f"{precision_recall_line(data['span'])} (95 %: {interval})"))
     shuffled = data["shuffled"]
     if shuffled["slices"]["homonym"]["n"]:
-        homonym, perfect = shuffled["slices"]["homonym"]["strict"], shuffled["perfect"]["homonym"]
-        others = f"a linker that is always right gets {percent(perfect)}, a guess {percent(shuffled['chance']['homonym'])}"
-        facts.append(("contexts shuffled", f"homonyms {percent(homonym)}, where {others}"))
+        homonym = percent(shuffled["slices"]["homonym"]["strict"])
+        perfect, guess = percent(shuffled["perfect"]["homonym"]), percent(shuffled["chance"]["homonym"])
+        others = f"a linker that is always right gets {perfect}, a guess {guess}"
+        facts.append(("contexts shuffled", f"homonyms {homonym}, where {others}"))
     return facts
 
 

@@ -3,8 +3,8 @@
 from typing import Callable, List, Optional, Sequence
 
 import numpy as np
-from tqdm import tqdm
 
+from ..util.progress import progress_bar
 from ..views import View
 from .prototype_kb import PrototypeKB
 from .prototypes import Prototype
@@ -30,7 +30,7 @@ def fill_kb(
     kb.set_entities(source.entities())
     prototypes: List[Prototype] = list(source.prototypes())
     vectors = np.zeros((len(prototypes), kb.entity_vector_length), dtype=np.float32)
-    with tqdm(total=len(prototypes), desc="Prototypes", unit=" views", disable=not progress) as bar:
+    with progress_bar(show=progress, total=len(prototypes), desc="Prototypes", unit=" views") as bar:
         for start in range(0, len(prototypes), BLOCK):
             block = prototypes[start : start + BLOCK]
             vectors[start : start + len(block)] = encode([prototype.view for prototype in block])

@@ -13,6 +13,7 @@ from ..corpora.report import CorpusReport
 from ..corpora.texts import SUFFIXES, Text, read_texts
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.manifest import MANIFEST, new_directory, sha256_file
+from ..util.progress import progress_bar
 from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
 from .miner import COUNTS, Miner, mine_chunks
@@ -92,7 +93,7 @@ def mine(
 
     reader = _TextReader(paths)
     matching = time.perf_counter()
-    with _progress_bar(paths, disable=not progress) as bar:
+    with _progress_bar(paths, show=progress) as bar:
         chunks = reader.chunks(chunk_chars)
         done = sum(_n_bytes(chunk) for chunk in islice(chunks, len(work)))
         bar.update(done)
@@ -238,10 +239,9 @@ def _rates(counts: Dict[str, Any]) -> Dict[str, float]:
     }
 
 
-def _progress_bar(paths: List[Path], disable: bool) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(total=sum(map(_text_size, _files(paths))), unit="B", unit_scale=True, desc="mining", disable=disable)
+def _progress_bar(paths: List[Path], show: bool) -> Any:
+    total = sum(map(_text_size, _files(paths)))
+    return progress_bar(show=show, total=total, desc="mining", unit="B", unit_scale=True)
 
 
 def _text_size(path: Path) -> int:

@@ -7,6 +7,7 @@ from typing import Dict, Iterable, Iterator, List, Tuple
 import numpy as np
 
 from ..errors import KrisselWarning, Warnings
+from ..util.progress import progress_bar
 from .entity import Entity
 from .hashes import HashIndexBuilder, groups_across_rows
 from .names import fold_name
@@ -21,7 +22,7 @@ def write_entities(entities: Iterable[Entity], target: Path, progress: bool) -> 
     names, ids = HashIndexBuilder(), HashIndexBuilder()
     table = EntityTableWriter(target)
     try:
-        for entity in _with_progress(entities) if progress else entities:
+        for entity in progress_bar(entities, show=progress, desc="ontology", unit=" entities", unit_scale=True):
             row = table.append(entity)
             for position, name in numbered_names(entity.name, entity.aliases):
                 names.add(fold_name(name), row, position)
@@ -106,8 +107,3 @@ def _take(columns: Columns, which: np.ndarray) -> None:
     for name, column in columns.items():
         columns[name] = column[which]
 
-
-def _with_progress(entities: Iterable[Entity]) -> Iterator[Entity]:
-    from tqdm import tqdm
-
-    return iter(tqdm(entities, unit=" entities", unit_scale=True, desc="ontology"))

@@ -7,12 +7,12 @@ from typing import Any, Dict, Iterable, Iterator, Tuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from tqdm import tqdm
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.docs import ID_KEY
 from ..corpora.texts import read_texts
 from ..errors import Errors, KrisselError
+from ..util.progress import progress_bar
 from .annotations import spans_of
 from .load import load_pipeline
 from .prototypes import find_linker
@@ -43,7 +43,7 @@ def link(
     temporary = output.with_name(f".{output.name}.tmp")
     writer = _write_jsonl if output.suffix == ".jsonl" else _write_spacy
     counts = [0, 0]
-    docs = tqdm(_linked(nlp, texts, name, batch_size), desc="Linking", unit=" docs", disable=not progress)
+    docs = progress_bar(_linked(nlp, texts, name, batch_size), show=progress, desc="Linking", unit=" docs")
     try:
         writer(_counted(docs, key, counts), temporary, key)
         os.replace(temporary, output)

@@ -55,8 +55,8 @@ def test_vectors_of_a_diverged_encoder_are_refused(source):
         fill_kb(empty_kb()(Vocab(), WIDTH), source, lambda views: encode(views) * np.nan)
 
 
-def test_progress_bar(source, capsys):
+def test_progress_bar(source, terminal):
     fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, progress=True)
-    assert "Prototypes: 100%" in capsys.readouterr().err
+    assert "Prototypes: 100%" in terminal.readouterr().err
     fill_kb(empty_kb()(Vocab(), WIDTH), source, encode)
-    assert not capsys.readouterr().err
+    assert not terminal.readouterr().err

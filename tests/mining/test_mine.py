@@ -311,11 +311,11 @@ def test_earlier_shards_are_replaced(ontology, write_texts, tmp_path):
     assert [m.mention for m in MentionShards(tmp_path / "shards")] == ["tumor"]
 
 
-def test_progress_bar_writes_to_stderr_only_when_asked(ontology, write_texts, tmp_path, capsys):
+def test_progress_bar_writes_to_stderr_only_when_asked(ontology, write_texts, tmp_path, terminal):
     mine(ontology, write_texts(TEXTS), tmp_path / "shards")
-    assert capsys.readouterr() == ("", "")
+    assert terminal.readouterr() == ("", "")
     mine(ontology, write_texts(TEXTS), tmp_path / "shards", progress=True)
-    assert "mining" in capsys.readouterr().err
+    assert "mining" in terminal.readouterr().err
 
 
 @pytest.mark.data

@@ -81,6 +81,7 @@ def test_same_seed_same_augmentation(make):
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.filterwarnings("ignore:.*KW602")
 def test_pairs_are_the_first_two_mentions_of_each_entity(make, make_example):
     plain = make(p_mask=0, p_replace=0)
     examples = [

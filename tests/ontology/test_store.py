@@ -281,6 +281,6 @@ def test_opening_and_looking_up_do_not_read_everything(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_progress_bar(tmp_path, capsys):
+def test_progress_bar(tmp_path, terminal):
     write_store(CONCEPTS[2:], tmp_path / "store", progress=True)
-    assert "2" in capsys.readouterr().err
+    assert "2" in terminal.readouterr().err
