@@ -10,8 +10,8 @@ development split that is scored stays unseen. Scores are micro-averaged over me
   no answer, so they cost recall.
 
     pip install scispacy "pyarrow<26"  # scispacy holds numpy below 2, pyarrow 26 fails on it at import
-    python -m spacy krissel convert NCBItrainset_corpus.txt train.spacy
-    python -m spacy krissel convert NCBIdevelopset_corpus.txt dev.spacy
+    python -m spacy krissel convert NCBItrainset_corpus.txt --output train.spacy
+    python -m spacy krissel convert NCBIdevelopset_corpus.txt --output dev.spacy
     python benchmarks/scispacy_chain.py PIPELINE train.spacy dev.spacy --ontology STORE --ner NER
 """
 
