@@ -7,7 +7,7 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 from typing import TYPE_CHECKING, List, NamedTuple, Sequence, Tuple
 
 if TYPE_CHECKING:
-    from spacy.tokens import Span
+    from spacy.tokens import Doc, Span
 
 # Enough characters on each side for a window of 128 word pieces, little enough to copy and store cheaply.
 CONTEXT_CHARS = 256
@@ -52,6 +52,17 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
 def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
     """The view of a span in its document, across sentence boundaries."""
     return mention_view(span.doc.text, span.start_char, span.end_char, context_chars)
+
+
+def doc_text(doc: "Doc") -> str:
+    """`doc.text` without making a `Token` of every token, for it is read once for each doc that is linked."""
+    strings = doc.vocab.strings
+    pieces = []
+    for orth, space in doc.to_array(["ORTH", "SPACY"]).tolist():
+        pieces.append(strings[orth])
+        if space:
+            pieces.append(" ")
+    return "".join(pieces)
 
 
 def evidence(view: View) -> str:

@@ -3,9 +3,10 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.views import View, evidence, mention_view, name_view, piece_window, span_view
+from spacy_krissel.views import View, doc_text, evidence, mention_view, name_view, piece_window, span_view
 
 CLS, SEP, START, END = -1, -2, -3, -4
+NLP = spacy.blank("en")
 
 
 def window_of(left, mention, right, window):
@@ -125,3 +126,9 @@ def test_name_view_and_evidence():
     assert name_view("asthma") == View("", "asthma", "", masked=False)
     assert evidence(View("a  case\nof ", "MS", "\tand more")) == "a case of ⟦MS⟧ and more"
     assert evidence(name_view("asthma")) == "⟦asthma⟧"
+
+
+@given(text=st.text(max_size=200))
+def test_doc_text_is_that_of_the_doc(text):
+    doc = NLP.make_doc(text)
+    assert doc_text(doc) == doc.text

@@ -25,7 +25,7 @@ from ..layers.fingerprint import fingerprint
 from ..objectives.protocol import Objective
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import View, mention_view, name_view
+from ..views import View, doc_text, mention_view, name_view
 from .abbreviations import long_forms
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .settings import SETTINGS, LinkerSettings, LiveSettings
@@ -160,7 +160,7 @@ class KrisselLinker(TrainablePipe):
         """What the encoder sees of each span: its context, and its long form where the doc explains an abbreviation."""
         forms = long_forms(doc) if self.cfg["use_abbreviations"] else {}
         if self.cfg["use_context"]:
-            text = doc.text  # made anew each time it is asked for
+            text = doc_text(doc)
             views = [mention_view(text, span.start_char, span.end_char) for span in spans]
         else:
             views = [name_view(span.text) for span in spans]
