@@ -1,7 +1,7 @@
 """`krissel prototypes`: the full knowledge base of a trained pipeline."""
 
 from pathlib import Path
-from typing import List, Optional
+from typing import Optional
 
 import typer
 
@@ -37,7 +37,7 @@ def prototypes_cli(
     from ..pipeline.prototypes import prototypes
 
     with coded_errors():
-        overrides = parse_config_overrides(_extra(ctx))
+        overrides = parse_config_overrides(list(ctx.args))
         setup_gpu(gpu_id)
         described = prototypes(
             pipeline,
@@ -56,7 +56,3 @@ def prototypes_cli(
         )
     for key, value in described.items():
         typer.echo(f"{key}: {value}")
-
-
-def _extra(ctx: typer.Context) -> List[str]:
-    return list(ctx.args)
