@@ -57,12 +57,9 @@ def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
 def doc_text(doc: "Doc") -> str:
     """`doc.text` without making a `Token` of every token, for it is read once for each doc that is linked."""
     strings = doc.vocab.strings
-    pieces = []
-    for orth, space in doc.to_array(["ORTH", "SPACY"]).tolist():
-        pieces.append(strings[orth])
-        if space:
-            pieces.append(" ")
-    return "".join(pieces)
+    tokens = doc.to_array(["ORTH", "SPACY"])
+    spaces = ("", " ")
+    return "".join([strings[orth] + spaces[space] for orth, space in tokens.tolist()])
 
 
 def evidence(view: View) -> str:

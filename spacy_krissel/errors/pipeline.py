@@ -29,9 +29,7 @@ class PipelineErrors:
         "[K606] p_replace is {found} but the objective knows no names to replace mentions with. Set `ontology` in "
         "[initialize.components.krissel_linker], or set p_replace = 0."
     )
-    K607 = (
-        "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
-    )
+    K607 = "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
     K608 = "[K608] The self-supervised corpus found no example in split '{split}' of '{path}'. {todo}"
     K610 = (
         "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add "

@@ -1,11 +1,11 @@
 """From the nearest prototypes to the nearest distinct entities."""
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
+from typing import Dict, Optional
 
 import numpy as np
 
-from ..index.exact import lower_bound, vector_blocks
+from ..index.exact import lower_bound, rank_hits, vector_blocks
 from ..index.protocol import Mask, Rows, Scores, VectorIndex, Vectors
 from .prototypes import PrototypeTable
 
@@ -62,19 +62,19 @@ def search_entities(
     for start in range(0, len(queries), QUERY_ROWS):
         todo = np.arange(start, min(start + QUERY_ROWS, len(queries)))
         wanted = min(total, max(FEWEST, PER_ENTITY * k))
+        left = []
         while len(todo) and (wanted <= WIDEST or wanted == total):
             found, found_rows = index.search(queries[todo], wanted, mask)
-            hits = np.nonzero(found_rows >= 0)
-            n_entities = _rank(result, prototypes, todo, hits[0], found_rows[hits], found[hits])
+            n_entities = _rank(result, prototypes, todo, found_rows, found)
             full = found_rows[:, -1] >= 0
             more_ties = found[:, -1] >= _tie_bound(found[:, 0])
             done = full & ((wanted == total) | ((n_entities >= k) & ~more_ties))
             # An index that ran dry before its time (HNSW, IVF) will not find more.
-            dry = todo[~full]
+            left.append(todo[~full])
             todo = todo[full & ~done]
             wanted = min(total, wanted * GROWTH)
-            _search_all(result, prototypes, queries, dry, mask)
-        _search_all(result, prototypes, queries, todo, mask)
+        # All at once: each pass reads every vector.
+        _search_all(result, prototypes, queries, np.concatenate([*left, todo]), mask)
     _break_ties(result, prototypes, queries)
     return result
 
@@ -86,19 +86,18 @@ def _break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vecto
     """
     k = result.entities.shape[1]
     for query, tied in list(result.ties.items()):
-        top = result.scores[query, 0]
-        best, following = [], []
-        for entity in tied:
-            rows = prototypes.rows_of(int(entity))
-            scores = prototypes.vectors[rows].astype(np.float32) @ queries[query]
-            best.append(rows[int(np.argmax(scores))])
-            following.append(np.max(scores, initial=-np.inf, where=scores < _tie_bound(top)))
-        score = np.array(following, dtype=np.float32)
+        groups = [prototypes.rows_of(int(entity)) for entity in tied]
+        scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
+        # Not the index's own top score, which may be rounded to float16.
+        bound = _tie_bound(max(each.max() for each in scores))
+        best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores)]
+        score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
         # Stable: entities that still tie stay in the order of their ids.
         order = np.argsort(-score, kind="stable")
         n = min(k, len(order))
         result.entities[query, :n] = tied[order[:n]]
         result.prototypes[query, :n] = np.array(best)[order[:n]]
+        result.scores[query, :n] = result.scores[query, 0]
         left = tied[(score >= _tie_bound(score.max())) | (score == score.max())]
         if len(left) > 1:
             result.ties[query] = left
@@ -122,50 +121,51 @@ def _search_all(
             scores[:, ~mask] = -np.inf
         best = np.maximum.reduceat(scores[:, order], starts, axis=1)  # (q, g): the maximum of each entity
         bound = np.minimum(lower_bound(best, k), _tie_bound(best.max(axis=1)))
-        hits = np.nonzero((scores >= bound[:, None]) & (scores > -np.inf))
-        _rank(result, prototypes, part, hits[0], hits[1], scores[hits])
+        query, row = np.nonzero((scores >= bound[:, None]) & (scores > -np.inf))
+        width = int(np.bincount(query, minlength=1).max())
+        ranked, ranked_rows = rank_hits(query, row, scores[query, row], len(part), width)
+        _rank(result, prototypes, part, ranked_rows, ranked)
 
 
-def _rank(
-    result: SearchResult, prototypes: PrototypeTable, queries: Rows, query: Rows, row: Rows, score: Scores
-) -> Rows:
-    """Write the entities of a ragged list of hits into the result's lines `queries`.
+def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows: Rows, scores: Scores) -> Rows:
+    """Write the entities of the nearest prototypes into the result's lines `queries`, and note those that tie.
 
-    query, row, score (h,): position in `queries`, prototype row and inner product of each hit.
-    RETURNS: how many distinct entities each query has among its hits (len(queries),).
+    rows, scores (len(queries), w): prototype rows and inner products, best first, padded with -1 and -inf.
+    RETURNS: how many distinct entities each query has among its prototypes (len(queries),).
     """
     k = result.entities.shape[1]
-    top = np.full(len(queries), -np.inf, dtype=np.float32)
-    np.maximum.at(top, query, score)
-    query, entity, row, score = _best_of_entities(prototypes, query, row, score)
-    tied = score >= _tie_bound(top)[query]
-    score = np.where(tied, top[query], score)
-    # Stable, and the entities come in the order of their ids: so do equal scores.
-    order = np.lexsort((-score, query))
-    query, entity, row, score, tied = query[order], entity[order], row[order], score[order], tied[order]
-    counts = np.bincount(query, minlength=len(queries))
-    starts = np.cumsum(counts) - counts
-    place = np.arange(len(query)) - starts[query]
-    kept = place < k
-    lines, places = queries[query[kept]], place[kept]
-    for target, source in ((result.entities, entity), (result.scores, score), (result.prototypes, row)):
-        target[lines, places] = source[kept]
-    n_tied = np.bincount(query[tied], minlength=len(queries))
-    for i in np.flatnonzero(n_tied > 1):
-        result.ties[int(queries[i])] = entity[starts[i] : starts[i] + n_tied[i]]
-    return counts
+    entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
+    # Equal scores come in the order of entities, then of rows; few queries have any.
+    unsettled = np.flatnonzero(((scores[:, 1:] == scores[:, :-1]) & (rows[:, 1:] >= 0)).any(axis=1))
+    if len(unsettled):
+        order = np.lexsort((rows[unsettled], entities[unsettled], -scores[unsettled]), axis=1)
+        entities[unsettled] = np.take_along_axis(entities[unsettled], order, axis=1)
+        rows = rows.copy()
+        rows[unsettled] = np.take_along_axis(rows[unsettled], order, axis=1)
+    first = _first_of_each(entities) & (entities >= 0)
+    rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
+    query, place = np.nonzero(first & (rank <= k))
+    lines, places = queries[query], rank[query, place] - 1
+    result.entities[lines, places] = entities[query, place]
+    result.scores[lines, places] = scores[query, place]
+    result.prototypes[lines, places] = rows[query, place]
+    tied = first & (scores >= _tie_bound(scores[:, :1]))
+    for i in np.flatnonzero(tied.sum(axis=1) > 1):
+        result.ties[int(queries[i])] = np.sort(entities[i, tied[i]])
+    return rank[:, -1]
 
 
-def _best_of_entities(
-    prototypes: PrototypeTable, query: Rows, row: Rows, score: Scores
-) -> Tuple[Rows, Rows, Rows, Scores]:
-    """The best hit of each query and entity, in the order of queries and entities."""
-    entity = prototypes.entity_rows[row]
-    order = np.lexsort((row, -score, entity, query))
-    query, entity, row, score = query[order], entity[order], row[order], score[order]
-    first = np.ones(len(query), dtype=bool)
-    first[1:] = (query[1:] != query[:-1]) | (entity[1:] != entity[:-1])
-    return query[first], entity[first], row[first], score[first]
+def _first_of_each(values: Rows) -> Mask:
+    """Where each value stands for the first time in its line: (q, w) to (q, w)."""
+    width = values.shape[1]
+    # One sort of plain integers: several times as quick as a stable sort of two keys.
+    keys = np.sort(values * width + np.arange(width), axis=1)
+    new = np.ones(values.shape, dtype=bool)
+    new[:, 1:] = keys[:, 1:] // width != keys[:, :-1] // width
+    first = np.zeros(values.shape, dtype=bool)
+    query, place = np.nonzero(new)
+    first[query, keys[query, place] % width] = True
+    return first
 
 
 def _tie_bound(top: Scores) -> Scores:

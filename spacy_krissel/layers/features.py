@@ -33,7 +33,9 @@ def _fold_table() -> np.ndarray:
 
 
 _FOLD = _fold_table()
-_POWERS = np.ones(_MAX_WORD, dtype=np.uint64)
+# Of a character's place in its word; those beyond the longest word count nothing.
+_POWERS = np.zeros(_MAX_WORD + 1, dtype=np.uint64)
+_POWERS[0] = 1
 with np.errstate(over="ignore"):
     for _i in range(1, _MAX_WORD):
         _POWERS[_i] = _POWERS[_i - 1] * _BASE
@@ -71,10 +73,14 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: Tuple[int, int]) -
     "Neoplasms, Breast" shares its features with "breast neoplasms", and "relapsing" most of its own with "relapse".
     """
     codes, starts, lengths = _codes([f" {text} " for text in texts])
+    if not len(texts):
+        return Bags(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     bag_of = np.repeat(np.arange(len(texts)), lengths)
-    end_of = np.repeat(starts + lengths, lengths)
-    # Spaces up to each place: an n-gram whose inner characters hold none lies within a word.
-    spaces = np.concatenate(([0], np.cumsum(codes == _SPACE)))
+    spaces = np.flatnonzero(codes == _SPACE)
+    # How far the next space is: an n-gram that does not reach beyond it lies within a word. Each text begins and ends
+    # with a space, and nothing starts at its last.
+    reach = np.append(np.repeat(spaces[1:], np.diff(spaces)) - np.arange(len(codes) - 1), 0)
+    reach[starts + lengths - 1] = 0
     wide = codes.astype(np.uint64)
     rolling = wide
     found = []
@@ -84,11 +90,11 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: Tuple[int, int]) -
             rolling = rolling * _BASE + wide[n - 1 :][: len(rolling)]
             if n < ngrams[0]:
                 continue
-            place = np.arange(len(rolling))
-            within = (place + n <= end_of[: len(rolling)]) & (spaces[place + n - 1] == spaces[place + 1])
-            found.append(Bags(_to_rows(rolling[within], n, rows), bag_of[: len(rolling)][within]))
-        hashes, bags = _words(codes, bag_of)
-        found.append(Bags(_to_rows(hashes, 101, rows), bags))
+            # Positions, not a mask: selecting by those is several times as quick.
+            place = np.flatnonzero(reach >= n - 1)
+            found.append(Bags(_to_rows(rolling[place], n, rows), bag_of[place]))
+        hashes, place = _words(wide, spaces)
+        found.append(Bags(_to_rows(hashes, 101, rows), bag_of[place]))
     return _join(found)
 
 
@@ -141,25 +147,26 @@ def _codes(texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
     return folded, np.cumsum(lengths) - lengths, lengths
 
 
-def _words(codes: np.ndarray, bag_of: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """Hash and bag of every word (run of characters that did not fold to space), in text order."""
-    letter = codes != _SPACE
-    if not letter.any():
-        return np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int64)
-    new = letter.copy()
-    new[1:] &= ~letter[:-1] | (bag_of[1:] != bag_of[:-1])
-    starts = np.flatnonzero(new)
-    place = np.arange(len(codes)) - starts[np.maximum(np.cumsum(new) - 1, 0)]
-    # Spaces behind a word add nothing, nor do its characters from the 64th on.
-    counted = letter & (place < _MAX_WORD)
-    terms = np.where(counted, codes, 0).astype(np.uint64) * _POWERS[np.clip(place, 0, _MAX_WORD - 1)]
-    return np.add.reduceat(terms, starts), bag_of[starts]
+def _words(codes: np.ndarray, spaces: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Hash and first place of every word, a run of characters between two of the `spaces`, in text order."""
+    lengths = np.diff(spaces) - 1
+    starts, lengths = spaces[:-1][lengths > 0] + 1, lengths[lengths > 0]
+    offsets = np.cumsum(lengths) - lengths
+    place = np.arange(lengths.sum()) - np.repeat(offsets, lengths)
+    letters = codes[place + np.repeat(starts, lengths)]
+    terms = letters * _POWERS[np.minimum(place, _MAX_WORD)]
+    return np.add.reduceat(terms, offsets) if len(offsets) else terms, starts
 
 
 def _to_rows(hashes: np.ndarray, salt: int, rows: int) -> np.ndarray:
     """Spread 64-bit hashes over `rows` rows; `salt` keeps kinds of features apart."""
     mixed = hashes + np.uint64((salt * int(_BASE)) & 0xFFFFFFFFFFFFFFFF)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX1
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX2
-    mixed ^= mixed >> np.uint64(31)
-    return (mixed % np.uint64(rows)).astype(np.int64)
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= _MIX1
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _MIX2
+    # The upper half as a fraction of 2^32, for a remainder takes three times as long. Rows are fewer than that.
+    mixed >>= np.uint64(32)
+    mixed *= np.uint64(rows)
+    mixed >>= np.uint64(32)
+    return mixed.view(np.int64)

@@ -106,4 +106,3 @@ def shared_groups(
 def _take(columns: Columns, which: np.ndarray) -> None:
     for name, column in columns.items():
         columns[name] = column[which]
-
