@@ -64,6 +64,8 @@ def doc_text(doc: "Doc") -> str:
 
 def evidence(view: View) -> str:
     """The view as one line for people: `…left ⟦mention⟧ right…`."""
+    if not view.left and not view.right:
+        return f"⟦{' '.join(view.mention.split())}⟧"
     return " ".join(f"{view.left}⟦{view.mention}⟧{view.right}".split())
 
 
@@ -100,14 +102,12 @@ def piece_window(
 
 
 def _drop_first_word(text: str) -> str:
-    for i, char in enumerate(text):
-        if char.isspace():
-            return text[i:]
-    return ""
+    """The text from its first white space on."""
+    words = text.split(None, 1)
+    return text if not words or text[0].isspace() else text[len(words[0]) :]
 
 
 def _drop_last_word(text: str) -> str:
-    for i in range(len(text) - 1, -1, -1):
-        if text[i].isspace():
-            return text[: i + 1]
-    return ""
+    """The text up to its last white space."""
+    words = text.rsplit(None, 1)
+    return text if not words or text[-1].isspace() else text[: len(text) - len(words[-1])]

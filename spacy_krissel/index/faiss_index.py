@@ -17,7 +17,7 @@ FILE = "index.faiss"
 # Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors.
 DEFAULTS: Dict[str, Dict[str, int]] = {
     "flat": {},
-    "hnsw": {"m": 24, "ef_construction": 200, "ef_search": 64},
+    "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
     "ivf": {"nlist": 0, "nprobe": 16},
 }
 SEARCH_SETTINGS = ("ef_search", "nprobe")

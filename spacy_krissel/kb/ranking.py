@@ -13,7 +13,7 @@ from .prototypes import PrototypeTable
 # Relative to the top score where that is larger than 1.
 TIE = 1e-6
 # How many prototypes are first asked for each entity wanted, how many at least, and by what the number then grows.
-PER_ENTITY, FEWEST, GROWTH = 4, 64, 4
+PER_ENTITY, FEWEST, GROWTH = 4, 64, 2
 # Beyond so many prototypes a query, all of them are compared.
 WIDEST = 2048
 QUERY_ROWS = 4096

@@ -10,6 +10,7 @@ from ..views import View
 from .features import context_features, mention_features
 from .hashed_bags import HashedBags
 from .normalize import normalize_rows
+from .product import product
 from .settings import keep_in_bytes
 
 
@@ -103,7 +104,6 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> Model:
 
 
 def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
-    # The array library's own products: on a CPU thinc's run on one core alone.
     mention, context = model.layers
     width = model.get_dim("nO")
     xp: Any = model.ops.xp
@@ -111,16 +111,16 @@ def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Cal
     c, backprop_context = context(X, is_train)
     w, W1, W2 = (model.get_param(name) for name in ("context_weight", "W1", "W2"))
     both = xp.hstack((m, c))
-    inner = both @ W1 + model.get_param("b1")
+    inner = product(both, W1) + model.get_param("b1")
     active = model.ops.gelu(inner)
-    Y = m + w * c + active @ W2 + model.get_param("b2")
+    Y = m + w * c + product(active, W2) + model.get_param("b2")
 
     def backprop(dY: Floats2d) -> List[View]:
-        d_inner = model.ops.backprop_gelu(dY @ W2.T, inner)
-        d_both = d_inner @ W1.T
-        model.inc_grad("W2", active.T @ dY)
+        d_inner = model.ops.backprop_gelu(product(dY, W2.T), inner)
+        d_both = product(d_inner, W1.T)
+        model.inc_grad("W2", product(active.T, dY))
         model.inc_grad("b2", dY.sum(axis=0))
-        model.inc_grad("W1", both.T @ d_inner)
+        model.inc_grad("W1", product(both.T, d_inner))
         model.inc_grad("b1", d_inner.sum(axis=0))
         model.inc_grad("context_weight", (dY * c).sum(axis=0))
         backprop_mention(dY + d_both[:, :width])
