@@ -62,6 +62,9 @@ def convert(
     try:
         nlp = spacy.blank(lang)
     except ImportError as error:
+        if "E048" not in str(error):
+            # Not the language, but something that failed to import on the way to it.
+            raise
         expected = "the code of a language that spaCy has, such as 'en'"
         raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
     docs = read_docs(

@@ -123,6 +123,20 @@ def test_next_best_prototypes_break_a_tie(random_kb):
     assert result.tied(0).tolist() == [1]
 
 
+@pytest.mark.parametrize("type_", ["flat", "hnsw"])
+def test_an_index_rounded_to_float16_breaks_ties_by_the_vectors_themselves(random_kb, type_):
+    pytest.importorskip("faiss")
+    # 1/3 is 0.33325 in float16: below the true score, so that the shared prototype itself looks like a better one.
+    third = 1 / 3
+    owners = [0, 0, 1, 1, 2]
+    vectors = np.array([[third, 1], [0.1, 0], [third, 1], [0.3, 0], [0.2, 0]], dtype=np.float32)
+    kb = random_kb(owners, vectors, make_faiss_index(type_, float16=True))
+    result = kb.search(np.array([[1, 0]], dtype=np.float32), 3)
+    assert result.entities.tolist() == [[1, 0, 2]]
+    assert result.prototypes.tolist() == [[2, 0, 4]]
+    assert not result.ties
+
+
 def test_all_of_a_tie_larger_than_k_is_told(random_kb):
     owners = list(range(300))
     result = random_kb(owners, np.ones((300, 2), dtype=np.float32)).search(np.ones((2, 2), dtype=np.float32), 3)
