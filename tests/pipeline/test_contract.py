@@ -55,8 +55,11 @@ def component(request, save_linker, make_linker, make_docs, links_of):
 
 
 @pytest.fixture
-def nlp(component):
-    return component.load()
+def nlp(component, toy_store):
+    nlp = component.load()
+    # What training needs beside the pipeline, and no pipeline carries.
+    nlp.get_pipe(component.name).objective.initialize(toy_store)
+    return nlp
 
 
 @pytest.fixture
