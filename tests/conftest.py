@@ -215,8 +215,7 @@ def write_mentions(tmp_path):
     return write
 
 
-# What makes a run of `configs/small.cfg` or `configs/transformer.cfg` on the toy data take seconds, and the same ones
-# whatever the configs are tuned to.
+# What makes a run of the configs on the toy data take seconds, and the same ones whatever the configs are tuned to.
 FEW_STEPS = {
     "corpora.train.held_out": 0.3,
     "training.batcher.pairs": 4,
@@ -240,7 +239,8 @@ TINY_MODEL = {
 def toy_overrides(toy_store, toy_shards):
     """Overrides of a training config for the toy data, by the config's name."""
     data = {"paths.ontology": str(toy_store.path), "paths.mentions": str(toy_shards)}
-    return {"small": {**data, **FEW_STEPS, **TINY_MODEL}, "transformer": {**data, **FEW_STEPS}}
+    names = ("transformer", "krissbert", "small-references")
+    return {"small": {**data, **FEW_STEPS, **TINY_MODEL}, **{name: {**data, **FEW_STEPS} for name in names}}
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,18 @@
 """`spacy train` with the configs that the project ships, on the toy data."""
 
+import inspect
 import json
 
 import numpy as np
 import pytest
 import spacy
 from spacy.cli.train import train
+from spacy.util import load_config
 
+from spacy_krissel.cli.prototypes import prototypes_cli
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.prototypes import find_linker
-from spacy_krissel.views import View
+from spacy_krissel.pipeline.prototypes import find_linker, prototypes
+from spacy_krissel.views import ReferenceParts, View, reference_view
 
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]
 
@@ -34,7 +37,7 @@ def run(configs, toy_overrides, tmp_path, capsys):
 
     def run(config="small", **overrides):
         changes = {key.replace("__", "."): value for key, value in overrides.items()}
-        common = toy_overrides["transformer" if config == "transformer" else "small"]
+        common = toy_overrides[config if config in toy_overrides else "small"]
         capsys.readouterr()
         train(configs / f"{config}.cfg", tmp_path / "out", overrides={**common, **changes})
         return rows_of(capsys.readouterr().out), tmp_path / "out"
@@ -125,6 +128,84 @@ def test_transformer(run, tiny_bert):
     assert not np.allclose(fresh.predict(VIEWS), trained, atol=1e-2)
 
 
+def test_small_with_references(run, toy_store, toy_shards, tmp_path):
+    """From training to a linked doc: both encoders learn, and the knowledge base has a reference for every entity."""
+    parts = {
+        f"components.krissel_linker.model.{part}.{name}": value
+        for part in ("mention", "reference")
+        for name, value in {"width": 16, "rows": 2048, "context_rows": 1024, "hidden": 8}.items()
+    }
+    rows, path = run("small-references", training__max_steps=60, training__eval_frequency=20, **parts)
+    assert 0 < rows[-1][2] < rows[1][2] and rows[-1][3] > 0
+    described = prototypes(
+        path / "model-last",
+        tmp_path / "pipeline",
+        toy_store.path,
+        toy_shards,
+        reference_prototypes=True,
+        progress=False,
+    )
+    assert described["references"] == {"entities": 12, "weight": 1.0, "used": True}
+    assert described["prototype_kinds"]["reference"] == 12
+    nlp = spacy.load(tmp_path / "pipeline")
+    linker = find_linker(nlp)
+    expected = linker.encode([reference_view(toy_store.get("T01"))])[0]
+    np.testing.assert_allclose(linker.kb.references[0], expected, atol=1e-6)
+    # Never mined: known by its name and its reference alone.
+    doc = nlp.make_doc("A child with rickets was seen.")
+    doc.ents = [doc.char_span(13, 20, label="Disease")]
+    assert nlp(doc).ents[0].kb_id_ == "T12"
+    # Other parts than in training are other references.
+    override = {"components.krissel_linker.model.types": False}
+    with pytest.raises(KrisselError, match="K522"):
+        spacy.load(tmp_path / "pipeline", config=override)
+
+
+def test_the_papers_setting(run, tiny_bert):
+    """`krissbert.cfg` with a tiny encoder: two steps, in each of which both encoders move."""
+    model = "components__krissel_linker__model"
+    rows, path = run(
+        "krissbert",
+        paths__encoder=str(tiny_bert),
+        training__max_steps=2,
+        training__eval_frequency=1,
+        training__optimizer__learn_rate__initial_rate=0.01,
+        training__optimizer__learn_rate__warmup_steps=0,
+        **{f"{model}__reference__window": 64},
+    )
+    assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
+    linker = find_linker(spacy.load(path / "model-last"))
+    assert linker.reference_parts() == ReferenceParts()
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    fresh = TransformerEncoder(str(tiny_bert), window=64)
+    fresh.initialize()
+    reference = View("T047", "multiple sclerosis; ms", "", reference=True)
+    for view in (VIEWS[0], reference):
+        assert not np.allclose(fresh.predict([view]), linker.encode([view]), atol=1e-3)
+
+
+def test_the_papers_numbers(configs):
+    config = load_config(configs / "krissbert.cfg", interpolate=False)
+    linker = config["components"]["krissel_linker"]
+    assert {name: linker["objective"][name] for name in ("p_mask", "p_replace", "alpha", "beta")} == {
+        "p_mask": 0.2,
+        "p_replace": 0.2,
+        "alpha": 0.5,
+        "beta": 0.5,
+    }
+    assert linker["objective"]["loss"]["temperature"] == linker["objective"]["reference_loss"]["temperature"] == 1.0
+    mention = linker["model"]["mention"]
+    assert (mention["window"], mention["pooling"], mention["normalize"]) == (64, "cls", False)
+    assert mention["transformer_config"]["hidden_dropout_prob"] == 0.1
+    assert config["paths"]["encoder"] == "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
+    assert config["corpora"]["train"]["mentions_per_entity"] == 3
+    assert 2 * config["training"]["batcher"]["pairs"] == 512
+    assert config["training"]["optimizer"]["@optimizers"] == "Adam.v1"
+    assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
+    assert inspect.signature(prototypes_cli).parameters["mentions_per_entity"].default.default == 16
+
+
 def test_batches_cut_apart_are_refused(run):
     """Gradient accumulation takes a batch apart by length, and with it the pairs."""
     with pytest.raises(KrisselError, match="K602.*accumulate_gradient"):
@@ -134,7 +215,6 @@ def test_batches_cut_apart_are_refused(run):
 def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train as train_loop
-    from spacy.util import load_config
 
     config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
     del config["initialize"]["components"]["krissel_linker"]["ontology"]

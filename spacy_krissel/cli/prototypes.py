@@ -20,6 +20,9 @@ def prototypes_cli(
         8, help="Contexts of an entity in which a name it shares with others becomes a prototype; 0: the bare name"
     ),
     names: bool = typer.Option(True, help="Use the ontology's names as prototypes"),
+    aliases: bool = typer.Option(True, help="All names, not the preferred ones alone"),
+    references: bool = typer.Option(True, help="Add the entities' references, where the encoder has them (§3.5)"),
+    reference_prototypes: bool = typer.Option(False, help="References are prototypes by themselves too"),
     max_entities: int = typer.Option(0, help="So many entities only (0: all)"),
     index: str = typer.Option("", help="exact, flat, hnsw or ivf; default: what the pipeline's config says"),
     kb_path: Optional[Path] = typer.Option(None, help="Save the knowledge base here and let the pipeline point to it"),
@@ -51,6 +54,9 @@ def prototypes_cli(
             mentions_per_entity=mentions_per_entity,
             contexts_per_shared_name=contexts_per_shared_name,
             names=names,
+            aliases=aliases,
+            use_references=references,
+            reference_prototypes=reference_prototypes,
             max_entities=max_entities,
             seed=seed,
         )

@@ -39,6 +39,15 @@ class PipelineErrors:
         "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
         "nlp.to_disk writes it, or the name of an installed pipeline package."
     )
+    K612 = (
+        "[K612] The loss between mentions and references got {mentions} mentions and {references} references. Expected "
+        "two mentions for each reference, the mentions of an entity in adjacent rows and the references in the same "
+        "order."
+    )
+    K613 = (
+        "[K613] The objective has a 'reference_loss' (with beta = {beta}), but {problem}. {todo}, or leave the "
+        "reference_loss out to train on mentions alone."
+    )
 
 
 class PipelineWarnings:

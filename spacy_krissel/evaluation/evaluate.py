@@ -15,7 +15,7 @@ from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
 from .records import NIL, LinkRecord, counted, read_records
 from .report import Report
-from .run import MAX_PLACES, run_pipeline
+from .run import MAX_PLACES, mined_entities, run_pipeline
 
 Compared = Mapping[str, Union[Sequence[LinkRecord], str, Path]]
 
@@ -93,7 +93,7 @@ def evaluate(
         "gold_nil": gold_nil,
         **settings,
         "n_left_out": run.n_left_out,
-        **measure(records, store, seen=seen, **settings),
+        **measure(records, store, seen=seen, mined=mined_entities(nlp), **settings),
         "span": span_scores(records, **settings) if mentions == "predicted" else None,
         "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,

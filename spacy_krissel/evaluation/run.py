@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototypes import IN_CONTEXT
 from ..ontology.store import OntologyStore
 from ..pipeline.annotations import spans_of
 from ..views import mention_view
@@ -174,6 +177,15 @@ def prototype_surface(candidate: Dict[str, Any]) -> str:
     _, opened, rest = candidate["evidence"].partition("⟦")
     surface, closed, _ = rest.partition("⟧")
     return surface if opened and closed else candidate["name"]
+
+
+def mined_entities(nlp: Language) -> Optional[List[str]]:
+    """Ids of the entities that a linker knows by mentions in context; None where its knowledge base does not tell."""
+    for name in nlp.pipe_names:
+        kb = getattr(nlp.get_pipe(name), "kb", None)
+        if isinstance(kb, PrototypeKB):
+            return list(kb.entity_ids.take(np.flatnonzero(kb.entities_with(*IN_CONTEXT))))
+    return None
 
 
 def _mention_setters(nlp: Language) -> List[str]:

@@ -22,6 +22,7 @@ from .candidates import candidate_dicts, spacy_candidates
 from .entities import EntityLike, EntityTable, StringColumn
 from .prototypes import Prototype, PrototypeTable
 from .ranking import SearchResult, search_entities
+from .references import References
 from .storage import KIND, Source, pack, unpack
 
 FORMAT_VERSION = 1
@@ -36,7 +37,8 @@ class PrototypeKB(KnowledgeBase):
     """Entities, the prototypes of each, and an index over the prototypes' vectors.
 
     The score of an entity for a mention is the highest inner product of the mention's vector with one of the entity's
-    prototypes (KRISSBERT §3.4). Entities stand in the order of their ids, and are named by their row in `search`.
+    prototypes (KRISSBERT §3.4), to each of which the vector of the entity's reference is added where there are
+    references (§3.5, eq. 6). Entities stand in the order of their ids, and are named by their row in `search`.
 
     vocab: the shared vocabulary; every entity id is in its strings.
     entity_vector_length: width of the vectors; 0 takes that of the first vectors added or loaded.
@@ -44,9 +46,10 @@ class PrototypeKB(KnowledgeBase):
         give. None: as a loaded folder says, exact where nothing is loaded. An index that a loaded folder does not hold
         is built when first needed.
     normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded folder's own policy
-        wins, and so does its dtype.
+        wins, and so do its dtype and its reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.
     n_candidates: how many candidates `get_candidates` gives.
+    reference_weight: w of `c_p + w·r_e`; 1 in the paper.
     """
 
     def __init__(
@@ -58,14 +61,18 @@ class PrototypeKB(KnowledgeBase):
         normalize: bool = False,
         dtype: str = "float32",
         n_candidates: int = 16,
+        reference_weight: float = 1.0,
     ) -> None:
         super().__init__(vocab, entity_vector_length)
         guard_forks()
+        self._reference_weight = _checked_weight(reference_weight)
         self.normalized = normalize
         self.n_candidates = n_candidates
         self._make_index = index
         self._entities = EntityTable()
         self._prototypes = PrototypeTable(entity_vector_length, dtype)
+        # Kept while they are not in use, to be used again.
+        self._references: Optional[References] = None
         self._index: Optional[VectorIndex] = None
         self._encoder = ""
         self._encode: Optional[Encode] = None
@@ -93,8 +100,45 @@ class PrototypeKB(KnowledgeBase):
 
     @property
     def vectors(self) -> Vectors:
-        """The vectors of all prototypes (n, d), memory-mapped while unchanged. Not to be written to."""
+        """The vectors of all prototypes (n, d) as they are searched: with those of their entities' references added to
+        them, where these are in use. Memory-mapped while unchanged. Not to be written to."""
         return self._prototypes.vectors
+
+    @property
+    def own_vectors(self) -> Vectors:
+        """The vectors of all prototypes (n, d) by themselves."""
+        return self._prototypes.own_vectors
+
+    @property
+    def references(self) -> Optional[Vectors]:
+        """The vectors of the entities' references by entity row (n_entities, d), in use or not; None without any."""
+        return None if self._references is None else self._references.vectors
+
+    @property
+    def use_references(self) -> bool:
+        """Whether references are part of the scores. Set it to leave them out, or to take them in again: the sums and
+        the index are then made anew. Raises KrisselError K530 where there are none to use."""
+        return self._prototypes.references is not None
+
+    @use_references.setter
+    def use_references(self, use: bool) -> None:
+        if use and self._references is None:
+            raise KrisselError(Errors.K530)
+        if use != self.use_references:
+            self._use(self._references if use else None)
+
+    @property
+    def reference_weight(self) -> float:
+        """How much references count in the scores; may be set like `use_references`."""
+        return self._reference_weight
+
+    @reference_weight.setter
+    def reference_weight(self, weight: float) -> None:
+        if weight != self._reference_weight:
+            self._reference_weight = _checked_weight(weight)
+            if self._references is not None:
+                self._references = References(self._references.vectors, weight)
+                self._use(self._references if self.use_references else None)
 
     @property
     def metric(self) -> str:
@@ -158,6 +202,12 @@ class PrototypeKB(KnowledgeBase):
         row = self.entity_row(entity)
         return np.zeros(0, dtype=np.int64) if row is None else self._prototypes.rows_of(row)
 
+    def entities_with(self, *kinds: str) -> Mask:
+        """The entities that have a prototype of one of these kinds: (n_entities,)."""
+        mask = np.zeros(self.n_entities, dtype=bool)
+        mask[self._prototypes.entities_of(kinds)] = True
+        return mask
+
     def description(self) -> Dict[str, Any]:
         """Counts, dimensions and policies, as they stand in the manifest."""
         index = self._new_index() if self._index is None else self._index
@@ -171,12 +221,13 @@ class PrototypeKB(KnowledgeBase):
             "dtype": self.dtype,
             "encoder": self._encoder,
             "index": {"kind": index.kind, "settings": index.settings},
+            "references": self._describe_references(),
         }
 
     # What is put in.
 
     def set_entities(self, entities: Iterable[EntityLike]) -> None:
-        """Take `id`, `name` and `types` of each entity, in place of the present ones; prototypes stay.
+        """Take `id`, `name` and `types` of each entity, in place of the present ones; prototypes and references stay.
 
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
@@ -189,6 +240,11 @@ class PrototypeKB(KnowledgeBase):
             if len(lost):
                 raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
             self._prototypes.move_entities(moved)
+        if self._references is not None:
+            in_use = self.use_references
+            self._references = self._references.moved(table.rows(list(self.entity_ids)), len(table))
+            # The sums are the same as before, and so is the index.
+            self._prototypes.references = self._references if in_use else None
         self._entities = table
         self._source = None
         self._add_strings()
@@ -216,6 +272,28 @@ class PrototypeKB(KnowledgeBase):
             self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
         self._prototypes.append(rows, prototypes, self._scaled(matrix))
         self._source = None
+
+    def set_references(self, entities: Sequence[str], vectors: Any) -> None:
+        """Take and use the vectors (len(entities), d) of these entities' references, in place of all present ones.
+
+        Entities that are not named have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number
+        of vectors), K532 (unknown entity).
+        """
+        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
+        if len(matrix) != len(entities):
+            raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
+        rows = self._entities.rows(entities)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            first = int(unknown[0])
+            raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
+        if not self.entity_vector_length:
+            self._set_width(matrix.shape[1])
+            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
+        references = np.zeros((self.n_entities, matrix.shape[1]), dtype=self.dtype)
+        references[rows] = self._scaled(matrix)
+        self._references = References(references, self._reference_weight)
+        self._use(self._references)
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
@@ -298,11 +376,15 @@ class PrototypeKB(KnowledgeBase):
         prototypes = self._prototypes
         if "prototypes" in excluded:
             prototypes = PrototypeTable(self.entity_vector_length, self.dtype)
+        references = self._references if "prototypes" not in excluded else None
         with new_directory(path, KIND, FORMAT_VERSION) as directory:
             self._entities.to_disk(directory.path)
             prototypes.to_disk(directory.path)
+            if references is not None:
+                references.to_disk(directory.path)
             directory.info.update(self.description())
             directory.info.update(prototypes=len(prototypes), prototype_kinds=prototypes.kind_counts())
+            directory.info["references"] = self._describe_references() if references is not None else None
             # An index without prototypes is no more than the intention to have one.
             directory.info["index_saved"] = bool(len(prototypes)) and not self.is_empty() and "index" not in excluded
             if directory.info["index_saved"]:
@@ -325,16 +407,23 @@ class PrototypeKB(KnowledgeBase):
         if self.entity_vector_length and width and width != self.entity_vector_length:
             raise KrisselError(Errors.K523.format(path=path, found=width, expected=self.entity_vector_length))
         entities = EntityTable.from_disk(path, manifest["entities"])
-        index = None
+        index = references = None
+        # Knowledge bases of before there were references say nothing of them.
+        described = manifest.get("references")
         if "prototypes" in excluded:
             prototypes = PrototypeTable(width, manifest["dtype"])
         else:
             dtype, count = manifest["dtype"], manifest["prototypes"]
-            prototypes = PrototypeTable.from_disk(path, count, width, dtype, len(entities))
+            references = References.from_disk(path, described, len(entities), width, dtype)
+            used = references if described and described["used"] else None
+            prototypes = PrototypeTable.from_disk(path, count, width, dtype, len(entities), used)
             saved = manifest["index"] if manifest["index_saved"] and "index" not in excluded else None
             index = self._load_index(path / INDEX_DIR, saved, prototypes.vectors)
         self._set_width(width or self.entity_vector_length)
         self._entities, self._prototypes, self._index = entities, prototypes, index
+        self._references = references
+        if references is not None:
+            self._reference_weight = references.weight
         self.normalized = manifest["normalized"]
         self._encoder = manifest["encoder"]
         self._source = None if excluded & {"index", "prototypes"} or index is None else source
@@ -368,6 +457,7 @@ class PrototypeKB(KnowledgeBase):
             "normalize": self.normalized,
             "dtype": self.dtype,
             "n_candidates": self.n_candidates,
+            "reference_weight": self._reference_weight,
         }
         source: Union[Source, bytes]
         if self._source is not None and not self._source.problem():
@@ -377,6 +467,16 @@ class PrototypeKB(KnowledgeBase):
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
     # Within.
+
+    def _use(self, references: Optional[References]) -> None:
+        self._prototypes.references = references
+        self._index = None
+        self._source = None
+
+    def _describe_references(self) -> Optional[Dict[str, Any]]:
+        if self._references is None:
+            return None
+        return {"entities": len(self._references), "weight": self._reference_weight, "used": self.use_references}
 
     def _scaled(self, vectors: Vectors) -> Vectors:
         if not self.normalized:
@@ -410,6 +510,13 @@ class PrototypeKB(KnowledgeBase):
                 return None
         index.from_disk(path, vectors)
         return index
+
+
+def _checked_weight(weight: float) -> float:
+    if not 0 <= weight < float("inf"):
+        expected = "a weight of 0 or more"
+        raise KrisselError(Errors.K006.format(setting="reference_weight", found=weight, expected=expected))
+    return float(weight)
 
 
 def _restore(

@@ -5,16 +5,20 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
 from ..views import View
+from .array_file import read_array, write_array
 from .arrow_file import read_table, write_table
+from .references import References
 
-FILE, VECTORS_FILE = "prototypes.arrow", "vectors.npy"
+# `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
+FILE, VECTORS_FILE, SUMS_FILE = "prototypes.arrow", "vectors.npy", "sums.npy"
 # Stored by number: new kinds go to the end.
 KINDS = ("name", "mention", "gold", "reference", "replaced")
+# Those that a mention in context has been made into: what an entity that was never mined does not have.
+IN_CONTEXT = ("mention", "gold", "replaced")
 DTYPES = ("float32", "float16")
 SCHEMA = pa.schema(
     [
@@ -26,17 +30,15 @@ SCHEMA = pa.schema(
         ("masked", pa.bool_()),
     ]
 )
-# Vectors converted or written at a time.
-BLOCK_ROWS = 65_536
 
 
 class Prototype(NamedTuple):
     """One view of an entity.
 
     entity: the entity's id.
-    kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (§3.3: name, types and
-        description), "replaced" (a mention's context with another of the entity's names in its place).
-    view: the text that was encoded.
+    kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (the entity-centric one
+        of §3.5), "replaced" (a mention's context with another of the entity's names in its place).
+    view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
     """
 
     entity: str
@@ -45,7 +47,10 @@ class Prototype(NamedTuple):
 
 
 class PrototypeTable:
-    """Prototypes by row: entity row, kind, text and vector. Grows at the end."""
+    """Prototypes by row: entity row, kind, text and vector. Grows at the end.
+
+    Where `references` are in use, what is searched is the sum of a prototype's own vector and its entity's reference.
+    """
 
     def __init__(self, width: int, dtype: str = "float32") -> None:
         if dtype not in DTYPES:
@@ -57,6 +62,9 @@ class PrototypeTable:
         # What was added and not yet joined to the rest, so that many small additions cost no more than one.
         self._new_tables: List[pa.Table] = []
         self._new_vectors: List[Vectors] = []
+        self._references: Optional[References] = None
+        # The sums so far: of the first prototypes, until those added since are searched.
+        self._sums: Optional[Vectors] = None
         self._entity_rows: Optional[Rows] = None
         self._by_entity: Optional[Tuple[Rows, Rows, Rows]] = None
 
@@ -89,7 +97,7 @@ class PrototypeTable:
         self._forget()
 
     def move_entities(self, new_rows: Rows) -> None:
-        """Entity row i becomes `new_rows[i]`."""
+        """Entity row i becomes `new_rows[i]`. Their references, if any, are to be set anew."""
         self._join()
         entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
         self._table = self._table.set_column(0, SCHEMA.field("entity"), entities)
@@ -101,10 +109,32 @@ class PrototypeTable:
         return self._table
 
     @property
-    def vectors(self) -> Vectors:
-        """All vectors (n, width), of `dtype`; mapped as long as nothing was added."""
+    def own_vectors(self) -> Vectors:
+        """c_p of all prototypes (n, width), of `dtype`; mapped as long as nothing was added."""
         self._join()
         return self._vectors
+
+    @property
+    def vectors(self) -> Vectors:
+        """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6)."""
+        own = self.own_vectors
+        if self._references is None:
+            return own
+        known = 0 if self._sums is None else len(self._sums)
+        if known < len(own) or self._sums is None:
+            new = self._references.added_to(own[known:], self.entity_rows[known:])
+            self._sums = new if self._sums is None else np.concatenate([self._sums, new])
+        return self._sums
+
+    @property
+    def references(self) -> Optional[References]:
+        """The references in use."""
+        return self._references
+
+    @references.setter
+    def references(self, references: Optional[References]) -> None:
+        self._references = references
+        self._sums = None
 
     @property
     def entity_rows(self) -> Rows:
@@ -133,11 +163,18 @@ class PrototypeTable:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
         return {kind: int(count) for kind, count in zip(KINDS, counts) if count}
 
+    def entities_of(self, kinds: Sequence[str]) -> Rows:
+        """The rows of the entities that have a prototype of one of these kinds, each once."""
+        numbers = [KINDS.index(kind) for kind in kinds]
+        return np.unique(self.entity_rows[np.isin(self.table.column("kind").to_numpy(), numbers)])
+
     def at(self, rows: Any) -> List[Tuple[int, str, View]]:
         """Entity row, kind and view of the prototypes at `rows`, an array of any shape, flattened."""
         taken = self.table.take(pa.array(np.ravel(rows))).to_pydict()
-        views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"])
-        return [(entity, KINDS[kind], view) for entity, kind, view in zip(taken["entity"], taken["kind"], views)]
+        kinds = [KINDS[kind] for kind in taken["kind"]]
+        are_references = [kind == "reference" for kind in kinds]
+        views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
+        return list(zip(taken["entity"], kinds, views))
 
     def mentions(self, rows: Any) -> List[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
@@ -145,18 +182,30 @@ class PrototypeTable:
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
-        header = {"descr": self.vectors.dtype.str, "fortran_order": False, "shape": self.vectors.shape}
-        with (directory / VECTORS_FILE).open("wb") as file_:
-            np.lib.format.write_array_header_1_0(file_, header)
-            for start in range(0, len(self), BLOCK_ROWS):
-                file_.write(np.ascontiguousarray(self.vectors[start : start + BLOCK_ROWS]).data)
+        write_array(self.own_vectors, directory / VECTORS_FILE)
+        if self._references is not None:
+            write_array(self.vectors, directory / SUMS_FILE)
 
     @classmethod
-    def from_disk(cls, directory: Path, rows: int, width: int, dtype: str, n_entities: int) -> "PrototypeTable":
-        """Raises KrisselError K524 when the files do not hold what the manifest says."""
+    def from_disk(
+        cls,
+        directory: Path,
+        rows: int,
+        width: int,
+        dtype: str,
+        n_entities: int,
+        references: Optional[References] = None,
+    ) -> "PrototypeTable":
+        """references: those whose sums were saved.
+
+        Raises KrisselError K524 when the files do not hold what the manifest says.
+        """
         prototypes = cls(width, dtype)
         prototypes._table = read_table(directory / FILE, SCHEMA, rows)
-        prototypes._vectors = _read_vectors(directory, rows, width, dtype)
+        prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype)
+        if references is not None:
+            prototypes._references = references
+            prototypes._sums = read_array(directory / SUMS_FILE, rows, width, dtype)
         entities = prototypes.entity_rows
         if rows and (entities.min() < 0 or entities.max() >= n_entities):
             problem = f"{FILE} names entity rows outside 0 to {n_entities - 1}"
@@ -172,16 +221,3 @@ class PrototypeTable:
     def _forget(self) -> None:
         self._entity_rows = None
         self._by_entity = None
-
-
-def _read_vectors(directory: Path, rows: int, width: int, dtype: str) -> NDArray[Any]:
-    path = directory / VECTORS_FILE
-    try:
-        # An empty file cannot be mapped.
-        vectors = np.load(path, mmap_mode="r" if rows and width else None, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise KrisselError(Errors.K524.format(path=directory, problem=f"{path.name}: {error}")) from None
-    if vectors.shape != (rows, width) or vectors.dtype != np.dtype(dtype):
-        problem = f"{path.name} holds {vectors.shape} of {vectors.dtype}, expected {(rows, width)} of {dtype}"
-        raise KrisselError(Errors.K524.format(path=directory, problem=problem))
-    return vectors

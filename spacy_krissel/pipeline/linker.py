@@ -22,10 +22,11 @@ from ..kb.build import fill_kb
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
+from ..layers.referenced import reference_parts
 from ..objectives.protocol import Objective
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import View, doc_text, mention_view, name_view
+from ..views import ReferenceParts, View, doc_text, mention_view, name_view, reference_view
 from .abbreviations import long_forms
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .settings import SETTINGS, LinkerSettings, LiveSettings
@@ -40,7 +41,8 @@ class KrisselLinker(TrainablePipe):
     """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
 
     The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
-    eq. 3). Made by the factory `krissel_linker`; all of its parts come from the config.
+    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6). Made by the factory `krissel_linker`;
+    all of its parts come from the config.
     """
 
     def __init__(
@@ -106,6 +108,10 @@ class KrisselLinker(TrainablePipe):
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self.model)
         return self._fingerprint
+
+    def reference_parts(self) -> Optional[ReferenceParts]:
+        """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
+        return reference_parts(self.model)
 
     def encode(self, views: Sequence[View]) -> np.ndarray:
         """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
@@ -228,7 +234,8 @@ class KrisselLinker(TrainablePipe):
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base.
 
-        ontology: loads the names that replace mentions (`spacy-krissel.OntologyFromDisk.v1`).
+        ontology: loads the names that replace mentions and what stands in references
+            (`spacy-krissel.OntologyFromDisk.v1`).
         dev_kb: prototypes of a bounded knowledge base that is encoded afresh whenever development accuracy is measured
             (`spacy-krissel.PrototypeSource.v1`).
         """
@@ -240,10 +247,14 @@ class KrisselLinker(TrainablePipe):
                 break
         if not sample:
             sample = [name_view("mention")]
+        store = ontology() if ontology is not None else None
+        parts = self.reference_parts()
+        if parts is not None and store is not None:
+            sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
         self.model.initialize(X=sample)
         self._weights_changed()
-        if self.objective is not None and ontology is not None:
-            self.objective.initialize(ontology())
+        if self.objective is not None and store is not None:
+            self.objective.initialize(store)
         self._dev = dev_kb() if dev_kb is not None else None
 
     def update(
@@ -286,7 +297,7 @@ class KrisselLinker(TrainablePipe):
             self._kb = None
 
     def _build_dev_kb(self, source: PrototypeSource) -> PrototypeKB:
-        return fill_kb(self.new_kb(), source, self.encode)
+        return fill_kb(self.new_kb(), source, self.encode, references=self.reference_parts())
 
     def require_weights(self) -> None:
         """Raise KrisselError K604 unless the encoder was initialized or loaded."""

@@ -29,14 +29,15 @@ def build_prototypes(
     index: Optional[Callable] = None,
     progress: bool = False,
 ) -> PrototypeKB:
-    """Encode the prototypes of `source` with the linker's encoder, and make them the linker's knowledge base.
+    """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
     index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
     """
     linker = find_linker(nlp, name)
     linker.require_weights()
     kb = linker.new_kb(index=index)
-    fill_kb(kb, source, linker.encode, encoder=linker.fingerprint(), progress=progress)
+    parts = linker.reference_parts()
+    fill_kb(kb, source, linker.encode, encoder=linker.fingerprint(), references=parts, progress=progress)
     linker.set_kb(kb)
     return kb
 

@@ -55,6 +55,20 @@ def test_prototypes_beside_the_pipeline(made, run, tmp_path):
     assert spacy.load(tmp_path / "out").get_pipe("krissel_linker").kb.n_entities == 3
 
 
+def test_preferred_names_alone(made, run, toy_files, tmp_path):
+    said = run(
+        "mine", made.path / "store", toy_files / "texts.jsonl", "-o", tmp_path / "shards", "--cap", "0", "--no-aliases",
+    )  # fmt: skip
+    mentions = list(MentionShards(tmp_path / "shards"))
+    preferred = {entity.name for entity in OntologyStore(made.path / "store")}
+    assert {mention.name for mention in mentions} <= preferred and "of 11 entities" in said
+    said = run(
+        "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",
+        "--no-aliases", "--no-references",
+    )  # fmt: skip
+    assert "prototype_kinds: {'name': 12}" in said and "references: None" in said
+
+
 def test_evaluate(made):
     said = made.printed["evaluate"]
     metrics = json.loads((made.path / "metrics" / "toy.json").read_text())

@@ -196,6 +196,6 @@ def test_empty_kb_is_made_by_a_callable_that_can_be_sent(make_kb):
 def test_text_of_a_view_is_kept_whole(entities):
     kb = PrototypeKB(Vocab(), 1)
     kb.set_entities(entities)
-    view = View("\n\tβ-thal… ", "MS\u2028𝛼", "")
+    view = View("\n\tβ-thal… ", "MS\u2028𝛼", "", reference=True)
     kb.add_prototypes([Prototype("D001", "reference", view)], np.ones((1, 1)))
     assert kb.prototypes_at([0])[0].view == view

@@ -50,11 +50,10 @@ def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path
 
 
 def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):
-    from spacy_krissel.kb import arrow_file
-    from spacy_krissel.kb import prototypes as prototypes_module
+    from spacy_krissel.kb import array_file, arrow_file
 
     monkeypatch.setattr(arrow_file, "BATCH_ROWS", 7)
-    monkeypatch.setattr(prototypes_module, "BLOCK_ROWS", 11)
+    monkeypatch.setattr(array_file, "BLOCK_ROWS", 11)
     rng = np.random.default_rng(0)
     kb = random_kb(list(range(30)), rng.standard_normal((30, 4), dtype=np.float32))
     kb.add_prototypes([Prototype("E00003", "gold", name_view("later"))], np.ones((1, 4)))

@@ -80,7 +80,8 @@ def encoders(tiny_bert):
         # Without chance, so that a step is the same whatever ran before it.
         "transformer_config": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     }
-    return {"small": SMALL, "transformer": bert}
+    referenced = {"@architectures": "spacy-krissel.ReferencedEncoder.v1", "mention": SMALL, "reference": SMALL}
+    return {"small": SMALL, "transformer": bert, "referenced": referenced}
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +96,9 @@ def make_linker(encoders, toy_store, toy_shards):
             "p_mask": 0.0,
             "p_replace": 0.0,
         }
+        if encoder == "referenced":
+            reference_loss = {"@losses": "spacy-krissel.MentionReferenceNCE.v1", "temperature": 0.1}
+            objective = {**objective, "reference_loss": reference_loss}
         nlp.add_pipe("krissel_linker", config={"model": encoders[encoder], "objective": objective, **settings})
         nlp.config["initialize"]["components"]["krissel_linker"] = {
             "ontology": {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)},
@@ -133,7 +137,7 @@ def save_linker(make_linker, make_examples, source, tmp_path_factory):
     def save(encoder="small"):
         if encoder not in made:
             nlp = make_linker(encoder)
-            optimizer = Adam(0.01 if encoder == "small" else 0.002, use_averages=False)
+            optimizer = Adam(0.002 if encoder == "transformer" else 0.01, use_averages=False)
             for _ in range(10):
                 nlp.update(make_examples(nlp), sgd=optimizer)
             build_prototypes(nlp, source)

@@ -44,10 +44,10 @@ class Component(NamedTuple):
         return [self.links(nlp(doc)) for doc in self.docs(nlp)]
 
 
-LEARN_RATES = {"small": 0.01, "transformer": 0.002}
+LEARN_RATES = {"small": 0.01, "transformer": 0.002, "referenced": 0.01}
 
 
-@pytest.fixture(params=["krissel_linker-small", "krissel_linker-transformer"])
+@pytest.fixture(params=["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"])
 def component(request, save_linker, make_linker, make_docs, links_of):
     name, encoder = request.param.split("-")
     save, make = partial(save_linker, encoder), partial(make_linker, encoder)
@@ -55,8 +55,11 @@ def component(request, save_linker, make_linker, make_docs, links_of):
 
 
 @pytest.fixture
-def nlp(component):
-    return component.load()
+def nlp(component, toy_store):
+    nlp = component.load()
+    # What training needs beside the pipeline, and no pipeline carries.
+    nlp.get_pipe(component.name).objective.initialize(toy_store)
+    return nlp
 
 
 @pytest.fixture

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import spacy
 
@@ -85,3 +86,22 @@ def test_pipeline_that_does_not_exist(toy_store, tmp_path):
     with pytest.raises(KrisselError, match="K611.*missing"):
         prototypes(tmp_path / "missing", tmp_path / "out", toy_store.path)
     assert not (tmp_path / "out").exists()
+
+
+def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_path):
+    pipeline = save_linker("referenced")
+    linker = find_linker(spacy.load(pipeline))
+    assert linker.kb.use_references and linker.kb.description()["references"]["entities"] == 12
+    settings = {"mentions": toy_shards, "progress": False}
+    override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
+    described = prototypes(pipeline, tmp_path / "half", toy_store.path, overrides=override, **settings)
+    assert described["references"]["weight"] == 0.5
+    half = find_linker(spacy.load(tmp_path / "half")).kb
+    expected = (
+        half.own_vectors
+        + 0.5 * half.references[half.entity_rows([p.entity for p in half.prototypes_at(np.arange(half.n_prototypes))])]
+    )
+    np.testing.assert_allclose(half.vectors, expected, atol=1e-6)
+    described = prototypes(pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings)
+    assert described["references"] is None
+    assert find_linker(spacy.load(tmp_path / "none")).kb.references is None
