@@ -2,10 +2,11 @@
 
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
+from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
-from .records import NIL, LinkRecord, counted, record_keys
+from .records import LinkRecord, counted, record_keys
 from .shuffle import shuffle_contexts
 from .slices import Find, cached_find, slice_mentions
 
@@ -50,7 +51,8 @@ def measure(
     """All figures of one system.
 
     seen: ids of the entities that training showed, for the slices seen and unseen.
-    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `nil`, `intervals` and counts;
+    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `prototype_kinds` (what the links
+        were won by), `nil`, `intervals` and counts;
         None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
@@ -89,6 +91,7 @@ def measure(
         "recall": recall,
         "nil": nil_scores(gold),
         "slices": slices,
+        "prototype_kinds": _by_prototype_kind(gold, strict),
         "intervals": {
             "strict": _listed(bootstrap.interval(strict, one)),
             "lenient": _listed(bootstrap.interval(lenient, one)),
@@ -192,6 +195,15 @@ def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> Dict[
         "recall": n_right / n_gold if n_gold else 0.0,
         "f1": 2 * n_right / (n_predicted + n_gold) if n_predicted + n_gold else 0.0,
     }
+
+
+def _by_prototype_kind(records: Sequence[LinkRecord], strict: Sequence[float]) -> Dict[str, Dict[str, Any]]:
+    """Of each kind of winning prototype: how many links it won, and the strict accuracy of those."""
+    won: Dict[str, List[float]] = {}
+    for record, value in zip(records, strict):
+        if record.prototype_kind and record.prediction != NIL:
+            won.setdefault(record.prototype_kind, []).append(value)
+    return {kind: {"n": len(values), "strict": _mean(values)} for kind, values in sorted(won.items())}
 
 
 def _ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Optional[float]:

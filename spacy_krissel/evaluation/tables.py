@@ -42,6 +42,12 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
         ("speed", f"{data['mentions_per_second']:,.0f} mentions a second"),
     ]
+    if data["prototype_kinds"]:
+        kinds = data["prototype_kinds"].items()
+        line = ", ".join(f"{kind} {figures['n']:,} (strict {percent(figures['strict'])})" for kind, figures in kinds)
+        facts.append(("linked by", line))
+    if data["n_own_gold"]:
+        facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents left out"))
     nil = data["nil"]
     if nil["n_gold"] or nil["n_predicted"]:
         figures = f"{precision_recall_line(nil)}; " if nil["n_gold"] else ""
