@@ -100,4 +100,7 @@ class KBErrors:
 
 
 class KBWarnings:
-    pass
+    KW501 = (
+        "[KW501] {count} of {total} gold mentions were not made prototypes, because the knowledge base does not hold "
+        "their id (first: {places}). Check that the corpus and the ontology belong together."
+    )

@@ -30,7 +30,7 @@ class PipelineErrors:
         "[initialize.components.krissel_linker], or set p_replace = 0."
     )
     K607 = "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
-    K608 = "[K608] The self-supervised corpus found no example in split '{split}' of '{path}'. {todo}"
+    K608 = "[K608] The training corpus found no linked mention in split '{split}' of '{path}'. {todo}"
     K610 = (
         "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add "
         "one with nlp.add_pipe('krissel_linker')."
@@ -48,6 +48,11 @@ class PipelineErrors:
         "[K613] The objective has a 'reference_loss' (with beta = {beta}), but {problem}. {todo}, or leave the "
         "reference_loss out to train on mentions alone."
     )
+    K614 = (
+        "[K614] There is nothing to make prototypes of. Expected an ontology (--ontology), to make the knowledge base "
+        "anew, which --mentions and --index need; or gold mentions (--gold), to add them to the knowledge base that "
+        "the pipeline has."
+    )
 
 
 class PipelineWarnings:
@@ -60,4 +65,8 @@ class PipelineWarnings:
         "[KW602] {alone} of the {found} examples of a training batch hold no entity that stands twice in the batch, "
         "and teach nothing. Expected two mentions of each: leave training.accumulate_gradient at 1, since a batch that "
         "is divided loses pairs, and use 'spacy-krissel.PairBatcher.v1' in [training.batcher]. Told once."
+    )
+    KW603 = (
+        "[KW603] {count} of {total} linked mentions of '{path}' have an id that the ontology does not hold, and are "
+        "read as not linked. Check that the corpus and the ontology belong together."
     )

@@ -7,13 +7,15 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Uni
 from spacy.language import Language
 
 from .. import __version__
+from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
 from .baselines import BASELINES
 from .gold import Source, read_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
-from .records import NIL, LinkRecord, counted, read_records
+from .own_gold import without_own_gold
+from .records import LinkRecord, counted, read_records
 from .report import Report
 from .run import MAX_PLACES, mined_entities, run_pipeline
 
@@ -57,23 +59,26 @@ def evaluate(
     resamples, seed: of the bootstrap.
     command: what was typed, to stand in the report.
 
+    Gold prototypes of the evaluated documents are left out meanwhile (`without_own_gold`).
+
     Raises KrisselError K701 (no counted mention), and what `read_gold`, `run_pipeline` and `compare` raise.
     """
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     others = {title: _records(other) for title, other in (compare or {}).items()}
     gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
-    run = run_pipeline(
-        nlp,
-        gold,
-        store,
-        mentions=mentions,
-        labels=labels,
-        gold_nil=gold_nil,
-        n_candidates=n_candidates,
-        batch_size=batch_size,
-        disable=disable,
-        timed_mentions=timed_mentions,
-    )
+    with without_own_gold(nlp, gold) as n_own_gold:
+        run = run_pipeline(
+            nlp,
+            gold,
+            store,
+            mentions=mentions,
+            labels=labels,
+            gold_nil=gold_nil,
+            n_candidates=n_candidates,
+            batch_size=batch_size,
+            disable=disable,
+            timed_mentions=timed_mentions,
+        )
     records = run.records
     if not counted(records):
         source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
@@ -93,6 +98,7 @@ def evaluate(
         "gold_nil": gold_nil,
         **settings,
         "n_left_out": run.n_left_out,
+        "n_own_gold": n_own_gold,
         **measure(records, store, seen=seen, mined=mined_entities(nlp), **settings),
         "span": span_scores(records, **settings) if mentions == "predicted" else None,
         "shuffled": shuffled_scores(records, store, seed=seed),

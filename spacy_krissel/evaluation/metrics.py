@@ -2,10 +2,11 @@
 
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
+from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
-from .records import NIL, LinkRecord, counted, record_keys
+from .records import LinkRecord, counted, record_keys
 from .shuffle import shuffle_contexts
 from .slices import Find, cached_find, slice_mentions
 

@@ -11,6 +11,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from ..corpora.gold_mentions import primary_id, split_gold
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototypes import IN_CONTEXT
@@ -18,7 +19,7 @@ from ..ontology.store import OntologyStore
 from ..pipeline.annotations import spans_of
 from ..views import mention_view
 from .gold import GoldDoc, without_links
-from .records import LinkRecord, primary_id, split_gold
+from .records import LinkRecord
 
 # Characters of context that an error in the report is shown with.
 SHOWN_CONTEXT = 90

@@ -3,8 +3,9 @@
 from functools import cache
 from typing import Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
+from ..corpora.ids import NIL
 from ..ontology.store import OntologyStore
-from .records import NIL, LinkRecord
+from .records import LinkRecord
 
 Find = Callable[[str], Tuple[str, ...]]
 

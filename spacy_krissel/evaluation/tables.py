@@ -50,6 +50,8 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         figures = won["unmined"]
         shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} right"
         facts.append(("unmined entities", shares))
+    if data["n_own_gold"]:
+        facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents left out"))
     nil = data["nil"]
     if nil["n_gold"] or nil["n_predicted"]:
         figures = f"{precision_recall_line(nil)}; " if nil["n_gold"] else ""

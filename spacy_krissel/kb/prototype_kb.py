@@ -1,12 +1,13 @@
 """A spaCy knowledge base whose entities are known by the vectors of their prototypes."""
 
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from spacy.kb import Candidate, KnowledgeBase
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
@@ -20,6 +21,7 @@ from ..util.manifest import new_directory, read_manifest
 from ..views import View, span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .entities import EntityLike, EntityTable, StringColumn
+from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes
 from .prototypes import Prototype, PrototypeTable
 from .ranking import SearchResult, search_entities
 from .references import References
@@ -180,6 +182,11 @@ class PrototypeKB(KnowledgeBase):
     def entity_row(self, entity: str) -> Optional[int]:
         return self._entities.row(entity)
 
+    def resolve(self, id: str) -> Optional[str]:
+        """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
+        row = self._entities.resolve(id)
+        return None if row is None else self.entity_ids[row]
+
     def entity_rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for those unknown: (len(entities),)."""
         return self._entities.rows(entities)
@@ -190,8 +197,8 @@ class PrototypeKB(KnowledgeBase):
     def prototypes_at(self, rows: Any) -> List[Prototype]:
         """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
         found = self._prototypes.at(rows)
-        ids = self.entity_ids.take(np.array([entity for entity, _, _ in found], dtype=np.int64))
-        return [Prototype(id_, kind, view) for id_, (_, kind, view) in zip(ids, found)]
+        ids = self.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
+        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found)]
 
     def prototype_mentions(self, rows: Any) -> List[str]:
         """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
@@ -215,6 +222,7 @@ class PrototypeKB(KnowledgeBase):
             "entities": self.n_entities,
             "prototypes": self.n_prototypes,
             "prototype_kinds": self._prototypes.kind_counts(),
+            "prototype_sources": self._prototypes.source_counts(),
             "dimensions": self.entity_vector_length,
             "metric": METRIC,
             "normalized": self.normalized,
@@ -249,12 +257,27 @@ class PrototypeKB(KnowledgeBase):
         self._source = None
         self._add_strings()
 
-    def add_prototypes(self, prototypes: Sequence[Prototype], vectors: Any) -> None:
+    def add_prototypes(
+        self, prototypes: Iterable[Union[Prototype, Doc]], vectors: Any = None, *, weight: float = 1.0
+    ) -> None:
         """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in when next searched.
 
+        Gold docs in the place of prototypes are added as `add_gold(docs)` does.
+
+        vectors: None lets the lent encoder make them.
+        weight: the scores of these prototypes are multiplied by it (their vectors are stored scaled).
+
         Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
-        K512 (unknown kind).
+        K512 (unknown kind), K521 (no vectors, and no encoder was lent), K006 (a weight that is not positive).
         """
+        prototypes, docs = _sorted_out(prototypes)
+        if docs:
+            self.add_gold(docs)
+            return
+        if not weight > 0:
+            raise KrisselError(Errors.K006.format(setting="weight", found=weight, expected="a number above 0"))
+        if vectors is None:
+            vectors = self._lent()([prototype.view for prototype in prototypes])
         matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of prototypes")
         if len(matrix) != len(prototypes):
             raise KrisselError(Errors.K511.format(prototypes=len(prototypes), vectors=len(matrix)))
@@ -270,7 +293,8 @@ class PrototypeKB(KnowledgeBase):
         if not self.entity_vector_length:
             self._set_width(matrix.shape[1])
             self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
-        self._prototypes.append(rows, prototypes, self._scaled(matrix))
+        scaled = self._scaled(matrix)
+        self._prototypes.append(rows, prototypes, scaled if weight == 1 else scaled * weight)
         self._source = None
 
     def set_references(self, entities: Sequence[str], vectors: Any) -> None:
@@ -294,6 +318,57 @@ class PrototypeKB(KnowledgeBase):
         references[rows] = self._scaled(matrix)
         self._references = References(references, self._reference_weight)
         self._use(self._references)
+    def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
+        """Lazy learning (KRISSBERT §3.7): make the linked mentions of annotated docs prototypes, without training.
+
+        They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`.
+
+        weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
+            `seed`, see `gold_prototypes`.
+        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base.
+        Raises KrisselError K521 before an encoder was lent, and what `gold_prototypes` and `add_prototypes` raise.
+        """
+        self._lent()
+        prototypes, counts = gold_prototypes(docs, self, **settings)
+        self.add_prototypes(prototypes, weight=weight)
+        counts.warn()
+        return counts
+
+    def remove_prototypes(
+        self,
+        *,
+        kind: Optional[str] = None,
+        source: Optional[str] = None,
+        docs: Optional[Collection[str]] = None,
+    ) -> int:
+        """Take out the prototypes of a `kind`, from a `source` and from the documents with the ids `docs`, where given.
+
+        The index is made anew when it is next searched. RETURNS: how many were taken out.
+        Raises KrisselError K006 for an unknown kind, or when nothing was given.
+        """
+        if kind is None and source is None and docs is None:
+            raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
+        removed = self._prototypes.where(kind=kind, source=source, docs=docs)
+        count = int(removed.sum())
+        if count:
+            # New objects in the place of the old: `without_prototypes` puts those back.
+            self._prototypes, self._index = self._prototypes.take(~removed), None
+            self._source = None
+        return count
+
+    @contextmanager
+    def without_prototypes(self, **which: Any) -> Iterator[int]:
+        """Within, the prototypes that `remove_prototypes(**which)` takes out are gone; how many is given. Afterwards
+        everything is as it was: what is added within is lost."""
+        before = self._prototypes, self._index, self._source
+        self._prototypes = self._prototypes.copy()
+        try:
+            yield self.remove_prototypes(**which)
+        finally:
+            self._prototypes, self._index, self._source = before
+            if self._index is not None and len(self._index) > self.n_prototypes:
+                # It took in what was added within.
+                self._index = None
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
@@ -343,11 +418,10 @@ class PrototypeKB(KnowledgeBase):
 
     def get_candidates_batch(self, mentions: Iterable[Span]) -> List[List[Candidate]]:
         mentions = list(mentions)
-        if self._encode is None:
-            raise KrisselError(Errors.K521)
+        encode = self._lent()
         if not mentions:
             return []
-        result = self.search(self._encode([span_view(mention) for mention in mentions]), self.n_candidates)
+        result = self.search(encode([span_view(mention) for mention in mentions]), self.n_candidates)
         return spacy_candidates(self, mentions, result)
 
     def get_vector(self, entity: str) -> Vectors:
@@ -383,8 +457,12 @@ class PrototypeKB(KnowledgeBase):
             if references is not None:
                 references.to_disk(directory.path)
             directory.info.update(self.description())
-            directory.info.update(prototypes=len(prototypes), prototype_kinds=prototypes.kind_counts())
-            directory.info["references"] = self._describe_references() if references is not None else None
+            directory.info.update(
+                prototypes=len(prototypes),
+                prototype_kinds=prototypes.kind_counts(),
+                prototype_sources=prototypes.source_counts(),
+                references=self._describe_references() if references is not None else None,
+            )
             # An index without prototypes is no more than the intention to have one.
             directory.info["index_saved"] = bool(len(prototypes)) and not self.is_empty() and "index" not in excluded
             if directory.info["index_saved"]:
@@ -477,6 +555,10 @@ class PrototypeKB(KnowledgeBase):
         if self._references is None:
             return None
         return {"entities": len(self._references), "weight": self._reference_weight, "used": self.use_references}
+    def _lent(self) -> Encode:
+        if self._encode is None:
+            raise KrisselError(Errors.K521)
+        return self._encode
 
     def _scaled(self, vectors: Vectors) -> Vectors:
         if not self.normalized:
@@ -517,6 +599,15 @@ def _checked_weight(weight: float) -> float:
         expected = "a weight of 0 or more"
         raise KrisselError(Errors.K006.format(setting="reference_weight", found=weight, expected=expected))
     return float(weight)
+def _sorted_out(items: Iterable[Union[Prototype, Doc]]) -> Tuple[List[Prototype], List[Doc]]:
+    prototypes: List[Prototype] = []
+    docs: List[Doc] = []
+    for item in items:
+        if isinstance(item, Doc):
+            docs.append(item)
+        else:
+            prototypes.append(item)
+    return prototypes, docs
 
 
 def _restore(

@@ -1,13 +1,14 @@
 """The prototypes of a knowledge base: what was seen of each entity, and the vectors that are searched."""
 
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
-from ..index.protocol import Rows, Vectors
+from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
 from .array_file import read_array, write_array
 from .arrow_file import read_table, write_table
@@ -28,8 +29,28 @@ SCHEMA = pa.schema(
         ("mention", pa.large_string()),
         ("right", pa.large_string()),
         ("masked", pa.bool_()),
+        ("source", pa.large_string()),
+        ("doc", pa.large_string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
     ]
 )
+
+
+class Origin(NamedTuple):
+    """Where a prototype was seen, so that it can be told from others and taken out again.
+
+    source: a label for what it came with, such as the name of a corpus.
+    doc, start, end: id of the document and character offsets in it; "" and -1 where there is none.
+    """
+
+    source: str = ""
+    doc: str = ""
+    start: int = -1
+    end: int = -1
+
+
+NO_ORIGIN = Origin()
 
 
 class Prototype(NamedTuple):
@@ -39,11 +60,13 @@ class Prototype(NamedTuple):
     kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (the entity-centric one
         of §3.5), "replaced" (a mention's context with another of the entity's names in its place).
     view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
+    origin: where it was seen; recorded for gold mentions.
     """
 
     entity: str
     kind: str
     view: View
+    origin: Origin = NO_ORIGIN
 
 
 class PrototypeTable:
@@ -90,11 +113,59 @@ class PrototypeTable:
             "mention": [prototype.view.mention for prototype in prototypes],
             "right": [prototype.view.right for prototype in prototypes],
             "masked": [prototype.view.masked for prototype in prototypes],
+            **{name: [prototype.origin[i] for prototype in prototypes] for i, name in enumerate(Origin._fields)},
         }
         self._new_tables.append(pa.table(columns, schema=SCHEMA))
         # Always a copy: the caller may fill its array with the next batch.
         self._new_vectors.append(np.array(vectors, dtype=self.dtype))
         self._forget()
+
+    def where(
+        self,
+        *,
+        kind: Optional[str] = None,
+        source: Optional[str] = None,
+        docs: Optional[Collection[str]] = None,
+    ) -> Mask:
+        """The prototypes of this kind, from this source and from one of these documents, where given: (len(self),).
+
+        Raises KrisselError K006 for an unknown kind.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        if kind is not None:
+            if kind not in KINDS:
+                raise KrisselError(
+                    Errors.K006.format(setting="kind", found=kind, expected=f"one of {', '.join(KINDS)}")
+                )
+            mask &= self.table.column("kind").to_numpy() == KINDS.index(kind)
+        if source is not None:
+            mask &= pc.equal(self.table.column("source"), source).to_numpy().astype(bool)
+        if docs is not None:
+            wanted = pa.array(sorted(docs), pa.large_string())
+            mask &= pc.is_in(self.table.column("doc"), value_set=wanted).to_numpy().astype(bool)
+        return mask
+
+    def copy(self) -> "PrototypeTable":
+        """A table that grows on its own; what both hold is shared."""
+        copied = PrototypeTable(self.vectors.shape[1], self.dtype)
+        copied._table, copied._vectors = self.table, self.own_vectors
+        copied._references, copied._sums = self._references, self._sums
+        return copied
+
+    def take(self, mask: Mask) -> "PrototypeTable":
+        """A new table of the prototypes at `mask` (len(self),), in memory; this one stays as it is."""
+        taken = PrototypeTable(self.vectors.shape[1], self.dtype)
+        taken._table = self.table.filter(pa.array(mask)).combine_chunks()
+        taken._vectors = self.own_vectors[mask]
+        taken._references = self._references
+        return taken
+
+    def source_counts(self) -> Dict[str, int]:
+        """How many prototypes each named source gave."""
+        counts = self.table.column("source").value_counts().to_pylist()
+        return {
+            each["values"]: each["counts"] for each in sorted(counts, key=lambda each: each["values"]) if each["values"]
+        }
 
     def move_entities(self, new_rows: Rows) -> None:
         """Entity row i becomes `new_rows[i]`. Their references, if any, are to be set anew."""
@@ -168,13 +239,14 @@ class PrototypeTable:
         numbers = [KINDS.index(kind) for kind in kinds]
         return np.unique(self.entity_rows[np.isin(self.table.column("kind").to_numpy(), numbers)])
 
-    def at(self, rows: Any) -> List[Tuple[int, str, View]]:
-        """Entity row, kind and view of the prototypes at `rows`, an array of any shape, flattened."""
+    def at(self, rows: Any) -> List[Tuple[int, str, View, Origin]]:
+        """Entity row, kind, view and origin of the prototypes at `rows`, an array of any shape, flattened."""
         taken = self.table.take(pa.array(np.ravel(rows))).to_pydict()
         kinds = [KINDS[kind] for kind in taken["kind"]]
         are_references = [kind == "reference" for kind in kinds]
         views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
-        return list(zip(taken["entity"], kinds, views))
+        origins = map(Origin, *(taken[name] for name in Origin._fields))
+        return list(zip(taken["entity"], kinds, views, origins))
 
     def mentions(self, rows: Any) -> List[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
@@ -201,7 +273,7 @@ class PrototypeTable:
         Raises KrisselError K524 when the files do not hold what the manifest says.
         """
         prototypes = cls(width, dtype)
-        prototypes._table = read_table(directory / FILE, SCHEMA, rows)
+        prototypes._table = read_table(directory / FILE, SCHEMA, rows, NO_ORIGIN._asdict())
         prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype)
         if references is not None:
             prototypes._references = references

@@ -1,12 +1,14 @@
 """Build the full knowledge base of a trained pipeline."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from spacy.language import Language
 
+from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
 from ..kb.build import fill_kb
+from ..kb.gold_prototypes import GoldCounts
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from .linker import KrisselLinker
@@ -53,12 +55,28 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None
     nlp.to_disk(output)
 
 
+def add_gold_files(
+    nlp: Language, gold: Sequence[Path], *, name: str = "krissel_linker", **settings: Any
+) -> Dict[str, GoldCounts]:
+    """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
+
+    settings: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
+    Raises KrisselError K520 when the knowledge base is empty of entities, K201 and K212 (files).
+    """
+    kb = find_linker(nlp, name).kb
+    if not kb.n_entities:
+        kb.check_filled()
+    return {path.stem: kb.add_gold(read_doc_bins(path, nlp.vocab), source=path.stem, **settings) for path in gold}
+
+
 def prototypes(
     pipeline: Path,
     output: Path,
-    ontology: Path,
+    ontology: Optional[Path] = None,
     mentions: Optional[Path] = None,
     *,
+    gold: Sequence[Path] = (),
+    gold_settings: Optional[Dict[str, Any]] = None,
     kb_path: Optional[Path] = None,
     overrides: Optional[Dict[str, Any]] = None,
     name: str = "krissel_linker",
@@ -68,13 +86,28 @@ def prototypes(
 ) -> Dict[str, Any]:
     """Load a trained pipeline, give it the full knowledge base, save it to `output`. RETURNS: the KB's description.
 
+    ontology: None keeps the knowledge base that the pipeline has, and adds `gold` to it.
+    gold: .spacy files whose linked mentions become prototypes (KRISSBERT §3.7).
+    gold_settings: of `PrototypeKB.add_gold`.
     settings: of `PrototypeSource`. overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
+
+    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need an ontology.
     """
     from ..kb.sources import open_prototype_source
 
+    if ontology is None and (mentions is not None or index is not None or not gold):
+        raise KrisselError(Errors.K614)
     nlp = load_pipeline(pipeline, overrides)
-    settings = {"held_out": 0.0, "seed": 0, **settings}
-    source = open_prototype_source(ontology, mentions, **settings)
-    kb = build_prototypes(nlp, source, name=name, index=index, progress=progress)
+    if ontology is not None:
+        settings = {"held_out": 0.0, "seed": 0, **settings}
+        source = open_prototype_source(ontology, mentions, **settings)
+        build_prototypes(nlp, source, name=name, index=index, progress=progress)
+    add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
+    linker = find_linker(nlp, name)
+    if linker.kb_path and kb_path is None:
+        # What was made here is not in the folder that the pipeline pointed to.
+        linker.kb_path = None
+        nlp.get_pipe_config(name)["kb_path"] = None
+    linker.kb.check_filled()
     save_pipeline(nlp, output, kb_path=kb_path, name=name)
-    return kb.description()
+    return linker.kb.description()
