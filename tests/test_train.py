@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import spacy
 from spacy.cli.train import train
+from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 
 from spacy_krissel.cli.prototypes import prototypes_cli
+from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.prototypes import find_linker, prototypes
 from spacy_krissel.views import ReferenceParts, View, reference_view
@@ -235,3 +237,29 @@ def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
 def test_wrong_settings(configs, toy_overrides, tmp_path, setting, value, message):
     with pytest.raises(KrisselError, match=message):
         train(configs / "small.cfg", tmp_path, overrides={**toy_overrides["small"], setting: value})
+
+
+def test_supervised_only(configs, toy_overrides, toy_files, toy_store, tmp_path):
+    """Trained on gold documents of several mentions, which are its only prototypes."""
+    nlp = spacy.blank("en")
+    gold = DocBin(store_user_data=True)
+    docs = list(read_docs(toy_files / "gold.pubtator", nlp))
+    for doc in docs:
+        doc.user_data.clear()
+    for copy in range(8):
+        joined = Doc.from_docs([doc for i, doc in enumerate(docs) if (i + copy) % 2])
+        joined.user_data["krissel_id"] = f"doc {copy}"
+        gold.add(joined)
+    gold.to_disk(tmp_path / "gold.spacy")
+    few_steps = {
+        key: value
+        for key, value in toy_overrides["small"].items()
+        if key not in ("paths.mentions", "corpora.train.held_out", "components.krissel_linker.objective.p_replace")
+    }
+    overrides = {**few_steps, "paths.gold": str(tmp_path / "gold.spacy"), "corpora.train.dev_share": 0.4}
+    train(configs / "supervised.cfg", tmp_path / "out", overrides=overrides)
+    described = prototypes(
+        tmp_path / "out" / "model-best", tmp_path / "linker", toy_store.path, gold=[tmp_path / "gold.spacy"],
+        names=False, mentions_per_entity=0, progress=False,
+    )  # fmt: skip
+    assert set(described["prototype_kinds"]) == {"gold"} and described["entities"] == len(toy_store)

@@ -6,6 +6,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.store import OntologyStore
 
@@ -69,6 +70,32 @@ def test_preferred_names_alone(made, run, toy_files, tmp_path):
     assert "prototype_kinds: {'name': 12}" in said and "references: None" in said
 
 
+def test_gold_prototypes(made, run, tmp_path):
+    """Added to the pipeline's knowledge base; the report then does without those of the same documents."""
+    gold = made.path / "gold.spacy"
+    said = run("prototypes", made.path / "linker", tmp_path / "lazy", "--gold", gold, "--gold-per-entity", 1)
+    assert "'gold': 22" in said and "prototype_sources: {'gold': 22}" in said
+    arguments = ("--ontology", made.path / "store", "-o", tmp_path, "--no-baselines")
+    with pytest.warns(KrisselWarning, match="KW703"):
+        run("evaluate", tmp_path / "lazy", gold, *arguments)
+    found, plain = (
+        [json.loads(line) for line in (path / name).read_text().splitlines()]
+        for path, name in ((tmp_path, "evaluation.links.jsonl"), (made.path / "metrics", "toy.links.jsonl"))
+    )
+    assert [record["prediction"] for record in found] == [record["prediction"] for record in plain]
+
+
+def test_few_shot(made, run, refuse, tmp_path):
+    gold = made.path / "gold.spacy"
+    arguments = ("few-shot", made.path / "linker", gold, "--examples", gold, "--ontology", made.path / "store")
+    with pytest.warns(KrisselWarning, match="KW703"):
+        said = run(*arguments, "--shots", "0, 1,all", "--seed", 3, "--seed", 4, "-o", tmp_path, "--name", "toy")
+    assert "| all |" in said
+    rows = json.loads((tmp_path / "toy.json").read_text())["few_shot"]
+    assert [(row["shots"], len(row["strict"])) for row in rows] == [(0, 1), (1, 2), ("all", 1)]
+    assert "[K006]" in refuse(*arguments, "--shots", "none", "-o", tmp_path)
+
+
 def test_evaluate(made):
     said = made.printed["evaluate"]
     metrics = json.loads((made.path / "metrics" / "toy.json").read_text())
@@ -98,7 +125,7 @@ def test_link(made):
 
 def test_every_command_has_help(run):
     said = run("--help")
-    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "link"):
+    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "few-shot", "link"):
         assert command in said
         assert "Usage" in run(command, "--help")
 
@@ -163,6 +190,8 @@ def test_wrong_prototypes(refuse, made, missing, tmp_path):
     output = tmp_path / "out"
     assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
+    assert "[K612]" in refuse("prototypes", made.path / "linker", output)
+    assert "[K201]" in refuse("prototypes", made.path / "linker", output, "--gold", missing)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", store, "--mentions", missing)
     assert "[K006]" in refuse("prototypes", trained, output, "--ontology", store, "--index", "cake")
     assert "[K610]" in refuse("prototypes", trained, output, "--ontology", store, "--name", "cake")

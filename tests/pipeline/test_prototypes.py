@@ -2,8 +2,11 @@ import numpy as np
 import pytest
 import spacy
 
+from spacy_krissel.corpora.convert import convert
+from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.kinds import named_index
+from spacy_krissel.pipeline.linker import KrisselLinker
 from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker, prototypes
 
 
@@ -105,3 +108,68 @@ def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_p
     described = prototypes(pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings)
     assert described["references"] is None
     assert find_linker(spacy.load(tmp_path / "none")).kb.references is None
+
+
+@pytest.fixture
+def gold_file(toy_files, tmp_path):
+    convert(toy_files / "gold.pubtator", tmp_path / "toy-gold.spacy")
+    return tmp_path / "toy-gold.spacy"
+
+
+def test_gold_beside_names(trained_dir, toy_store, gold_file, tmp_path):
+    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], progress=False)
+    assert set(described["prototype_kinds"]) == {"name", "gold"}
+    assert described["prototype_sources"] == {"toy-gold": described["prototype_kinds"]["gold"]}
+
+
+def test_gold_alone(trained_dir, toy_store, gold_file, tmp_path):
+    described = prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], names=False, mentions_per_entity=0,
+        gold_settings={"surface_forms": False}, progress=False,
+    )  # fmt: skip
+    assert described["prototype_kinds"] == {"gold": 11} and described["entities"] == 12
+
+
+def test_gold_is_added_to_what_a_pipeline_has(save_linker, gold_file, tmp_path, monkeypatch):
+    before = find_linker(spacy.load(save_linker("small"))).kb
+    encoded = []
+    encode = KrisselLinker.encode
+    monkeypatch.setattr(KrisselLinker, "encode", lambda self, views: encoded.extend(views) or encode(self, views))
+    described = prototypes(save_linker("small"), tmp_path / "out", gold=[gold_file], progress=False)
+    # Nothing but the gold mentions is encoded.
+    assert len(encoded) == described["prototype_kinds"].pop("gold") > 11
+    assert described["prototype_kinds"] == before.description()["prototype_kinds"]
+    kb = find_linker(spacy.load(tmp_path / "out")).kb
+    assert (kb.vectors[: before.n_prototypes] == before.vectors).all()
+    assert kb.remove_prototypes(kind="gold") == len(encoded)
+
+
+def test_gold_that_is_added_to_a_kb_outside_is_saved_inside(trained_dir, toy_store, gold_file, tmp_path):
+    outside = tmp_path / "kb"
+    first = prototypes(trained_dir, tmp_path / "out", toy_store.path, kb_path=outside, progress=False)
+    prototypes(tmp_path / "out", tmp_path / "more", gold=[gold_file], progress=False)
+    # The folder that others may point to stays as it was.
+    assert find_linker(spacy.load(tmp_path / "out")).kb.description() == first
+    nlp = spacy.load(tmp_path / "more")
+    assert nlp.config["components"]["krissel_linker"]["kb_path"] is None
+    assert "gold" in find_linker(nlp).kb.description()["prototype_kinds"]
+
+
+def test_neither_ontology_nor_gold(trained_dir, gold_file, toy_shards, tmp_path):
+    for settings in ({}, {"mentions": toy_shards, "gold": [gold_file]}, {"index": named_index("exact")}):
+        with pytest.raises(KrisselError, match="K614"):
+            prototypes(trained_dir, tmp_path / "out", progress=False, **settings)
+    with pytest.raises(KrisselError, match="K520"):
+        prototypes(trained_dir, tmp_path / "out", gold=[gold_file], progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gold_file, links_of):
+    linker = find_linker(nlp)
+    before = [links_of(doc) for doc in nlp.pipe(make_docs(nlp))]
+    docs = list(read_doc_bins(gold_file, nlp.vocab))
+    linker.kb.add_prototypes(docs)
+    kinds = {c["kind"] for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents for c in ent._.krissel_candidates}
+    assert "gold" in kinds
+    linker.kb.remove_prototypes(kind="gold")
+    assert [links_of(doc) for doc in nlp.pipe(make_docs(nlp))] == before
