@@ -3,7 +3,17 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.views import View, doc_text, evidence, mention_view, name_view, piece_window, span_view
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.views import (
+    View,
+    candidate_view,
+    doc_text,
+    evidence,
+    mention_view,
+    name_view,
+    piece_window,
+    span_view,
+)
 
 CLS, SEP, START, END = -1, -2, -3, -4
 NLP = spacy.blank("en")
@@ -132,3 +142,28 @@ def test_name_view_and_evidence():
 def test_doc_text_is_that_of_the_doc(text):
     doc = NLP.make_doc(text)
     assert doc_text(doc) == doc.text
+
+
+# Candidates ----------------------------------------------------------------------------------------------------------
+
+ALIASES = ("MS", "disseminated sclerosis")
+SCLEROSIS = Entity("T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C20.2"), "Of nerves.")
+
+
+def test_candidate_in_parts():
+    view = candidate_view(SCLEROSIS)
+    assert view.names == ("multiple sclerosis", "MS", "disseminated sclerosis")
+    assert view.parts == ("multiple sclerosis", "MS; disseminated sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+
+
+def test_candidate_has_no_part_for_what_is_not_known():
+    assert candidate_view(Entity("T12", "rickets")).parts == ("rickets",)
+
+
+def test_candidate_without_a_name():
+    assert candidate_view(SCLEROSIS, without=("multiple sclerosis",)).parts[:2] == ("MS", "disseminated sclerosis")
+    assert candidate_view(Entity("T12", "rickets"), without=("rickets",)) == ((), ())
+
+
+def test_candidate_with_few_names():
+    assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")

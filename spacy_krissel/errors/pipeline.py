@@ -39,6 +39,18 @@ class PipelineErrors:
         "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
         "nlp.to_disk writes it, or the name of an installed pipeline package."
     )
+    K612 = (
+        "[K612] '{name}' is not initialized: it has no table of its candidates' texts and no temperature. Train it "
+        "with `spacy train`, load a trained pipeline with `spacy.load`, or call `nlp.initialize()`."
+    )
+    K613 = (
+        "[K613] '{name}' was given no ontology to describe candidates by. Set `ontology` in "
+        "[initialize.components.{name}], with `@misc = spacy-krissel.OntologyFromDisk.v1`."
+    )
+    K614 = (
+        "[K614] '{name}' learns from the candidates of '{linker}', which has no knowledge base here. Source a linker "
+        "that has one (`python -m spacy krissel prototypes`), freeze it, and name it in `linker`."
+    )
 
 
 class PipelineWarnings:

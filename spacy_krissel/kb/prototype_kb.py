@@ -251,6 +251,17 @@ class PrototypeKB(KnowledgeBase):
             allowed = check_mask(allowed, self.n_entities, "entity")
         return search_entities(index, self._prototypes, queries, k, allowed)
 
+    def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
+        """The `n` nearest prototypes of each vector (q, d), best first.
+
+        RETURNS: inner products, prototype rows and entity rows, each (q, n); where an index finds fewer, -inf and -1.
+        Raises as `search` does.
+        """
+        index = self.build_index()
+        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
+        scores, rows = index.search(queries, min(n, self.n_prototypes), None)
+        return scores, rows, np.where(rows >= 0, self._prototypes.entity_rows[rows], -1)
+
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""
         return candidate_dicts(self, result, k)

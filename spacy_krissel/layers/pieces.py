@@ -51,7 +51,7 @@ def _tokenize(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[Pi
     texts: List[str] = []
     for view in views:
         texts += (view.left, "" if view.masked else view.mention, view.right)
-    ids = _encode(tokenizer, texts)
+    ids = encode_texts(tokenizer, texts)
     for i, view in enumerate(views):
         left, mention, right = ids[3 * i : 3 * i + 3]
         if view.masked:
@@ -71,7 +71,8 @@ def _tokenize(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[Pi
         yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
 
 
-def _encode(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+    """The piece ids of each text, without special tokens, whole."""
     # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
