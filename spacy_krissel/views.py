@@ -67,6 +67,28 @@ class ReferenceParts(NamedTuple):
 ALL_PARTS = ReferenceParts()
 
 
+class CandidateView(NamedTuple):
+    """A candidate entity, as a re-ranker reads it.
+
+    names: the preferred name and other names.
+    parts: the candidate's reference; an encoder of word pieces puts its separator between any two of them.
+    """
+
+    names: Tuple[str, ...]
+    parts: Tuple[str, ...]
+
+
+def candidate_view(entity: Described, *, max_names: int = 8, without: Sequence[str] = ()) -> CandidateView:
+    """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
+
+    What an entity lacks leaves no part. max_names: so many names at most, the preferred one and the first aliases.
+    without: names that must not be seen, neither as preferred name nor as alias.
+    """
+    names = tuple(name for name in entity.names if name not in without)[:max_names]
+    parts = (*names[:1], "; ".join(names[1:]), "; ".join(entity.types), "; ".join(entity.tree_numbers))
+    return CandidateView(names, tuple(part for part in (*parts, entity.definition) if part))
+
+
 def name_view(name: str) -> View:
     """The view of a name without context."""
     return View("", name, "")

@@ -208,6 +208,34 @@ def test_the_papers_numbers(configs):
     assert inspect.signature(prototypes_cli).parameters["mentions_per_entity"].default.default == 16
 
 
+def test_reranker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys):
+    """Over a linker that is sourced, frozen and annotating, and comes out as it went in."""
+    linker = tmp_path / "linker"
+    prototypes(trained, linker, toy_store.path, toy_shards, progress=False)
+    changes = {
+        "paths.linker": str(linker),
+        "paths.ontology": str(toy_store.path),
+        "paths.mentions": str(toy_shards),
+        "components.krissel_reranker.model.encoder.rows": 2048,
+        "components.krissel_reranker.model.encoder.context_rows": 1024,
+        "components.krissel_reranker.objective.n_candidates": 8,
+        "components.krissel_reranker.temperature": 1.0,
+        "corpora.train.held_out": 0.3,
+        "training.batcher.size": 16,
+        "training.max_steps": 20,
+        "training.eval_frequency": 10,
+    }
+    capsys.readouterr()
+    train(configs / "reranker.cfg", tmp_path / "out", overrides=changes)
+    rows = rows_of(capsys.readouterr().out)
+    assert [step for _, step, *_ in rows] == [0, 10, 20]
+    assert 0 < rows[-1][2] < rows[1][2]
+    before, after = files(linker), files(tmp_path / "out" / "model-last")
+    assert all(after[name] == data for name, data in before.items() if name.startswith("krissel_linker/"))
+    assert {"krissel_reranker/model", "krissel_reranker/entities/manifest.json"} <= set(after)
+    assert not any(name.startswith("krissel_reranker/kb") for name in after)
+
+
 def test_batches_cut_apart_are_refused(run):
     """Gradient accumulation takes a batch apart by length, and with it the pairs."""
     with pytest.raises(KrisselError, match="K602.*accumulate_gradient"):

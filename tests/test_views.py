@@ -7,6 +7,7 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import (
     ReferenceParts,
     View,
+    candidate_view,
     doc_text,
     evidence,
     mention_view,
@@ -203,3 +204,28 @@ def test_window_of_a_reference():
     assert reference_window([[5, 6], [7]], window=8, **frame) == [1, 5, 6, 2, 7, 2]
     assert reference_window([[5, 6], [7]], window=5, **frame) == [1, 5, 6, 2, 2]
     assert reference_window([], window=8, **frame) == [1, 2]
+
+
+# Candidates ----------------------------------------------------------------------------------------------------------
+
+ALIASES = ("MS", "disseminated sclerosis")
+SCLEROSIS = Entity("T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C20.2"), "Of nerves.")
+
+
+def test_candidate_in_parts():
+    view = candidate_view(SCLEROSIS)
+    assert view.names == ("multiple sclerosis", "MS", "disseminated sclerosis")
+    assert view.parts == ("multiple sclerosis", "MS; disseminated sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+
+
+def test_candidate_has_no_part_for_what_is_not_known():
+    assert candidate_view(Entity("T12", "rickets")).parts == ("rickets",)
+
+
+def test_candidate_without_a_name():
+    assert candidate_view(SCLEROSIS, without=("multiple sclerosis",)).parts[:2] == ("MS", "disseminated sclerosis")
+    assert candidate_view(Entity("T12", "rickets"), without=("rickets",)) == ((), ())
+
+
+def test_candidate_with_few_names():
+    assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")

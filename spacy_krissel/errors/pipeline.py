@@ -53,6 +53,18 @@ class PipelineErrors:
         "anew, which --mentions and --index need; or gold mentions (--gold), to add them to the knowledge base that "
         "the pipeline has."
     )
+    K615 = (
+        "[K615] '{name}' is not initialized: it has no table of its candidates' texts and no temperature. Train it "
+        "with `spacy train`, load a trained pipeline with `spacy.load`, or call `nlp.initialize()`."
+    )
+    K616 = (
+        "[K616] '{name}' was given no ontology to describe candidates by. Set `ontology` in "
+        "[initialize.components.{name}], with `@misc = spacy-krissel.OntologyFromDisk.v1`."
+    )
+    K617 = (
+        "[K617] '{name}' learns from the candidates of '{linker}', which has no knowledge base here. Source a linker "
+        "that has one (`python -m spacy krissel prototypes`), freeze it, and name it in `linker`."
+    )
 
 
 class PipelineWarnings:

@@ -318,6 +318,7 @@ class PrototypeKB(KnowledgeBase):
         references[rows] = self._scaled(matrix)
         self._references = References(references, self._reference_weight)
         self._use(self._references)
+
     def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
         """Lazy learning (KRISSBERT §3.7): make the linked mentions of annotated docs prototypes, without training.
 
@@ -403,6 +404,17 @@ class PrototypeKB(KnowledgeBase):
         if allowed is not None:
             allowed = check_mask(allowed, self.n_entities, "entity")
         return search_entities(index, self._prototypes, queries, k, allowed)
+
+    def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
+        """The `n` nearest prototypes of each vector (q, d), best first.
+
+        RETURNS: inner products, prototype rows and entity rows, each (q, n); where an index finds fewer, -inf and -1.
+        Raises as `search` does.
+        """
+        index = self.build_index()
+        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
+        scores, rows = index.search(queries, min(n, self.n_prototypes), None)
+        return scores, rows, np.where(rows >= 0, self._prototypes.entity_rows[rows], -1)
 
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""
@@ -555,6 +567,7 @@ class PrototypeKB(KnowledgeBase):
         if self._references is None:
             return None
         return {"entities": len(self._references), "weight": self._reference_weight, "used": self.use_references}
+
     def _lent(self) -> Encode:
         if self._encode is None:
             raise KrisselError(Errors.K521)
@@ -599,6 +612,8 @@ def _checked_weight(weight: float) -> float:
         expected = "a weight of 0 or more"
         raise KrisselError(Errors.K006.format(setting="reference_weight", found=weight, expected=expected))
     return float(weight)
+
+
 def _sorted_out(items: Iterable[Union[Prototype, Doc]]) -> Tuple[List[Prototype], List[Doc]]:
     prototypes: List[Prototype] = []
     docs: List[Doc] = []

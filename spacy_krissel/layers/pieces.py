@@ -52,7 +52,7 @@ def _tokenize(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[Pi
     start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
     frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     texts = [_texts(view) for view in views]
-    ids = iter(_encode(tokenizer, list(chain.from_iterable(texts))))
+    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
     for view, parts in zip(views, texts):
         found = list(islice(ids, len(parts)))
         if view.reference:
@@ -74,7 +74,8 @@ def _texts(view: View) -> List[str]:
     return [view.left, "" if view.masked else view.mention, view.right]
 
 
-def _encode(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+    """The piece ids of each text, without special tokens, whole."""
     # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()

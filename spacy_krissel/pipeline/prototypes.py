@@ -16,8 +16,8 @@ from .load import load_pipeline
 
 
 def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
-    """The linker of a pipeline. Raises KrisselError K610 when there is none called `name`."""
-    pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
+    """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
+    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KrisselLinker):
         raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.pipe_names) or "nothing"))
     return pipe

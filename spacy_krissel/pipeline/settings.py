@@ -47,17 +47,19 @@ SETTINGS = tuple(field_.name for field_ in fields(LinkerSettings))
 class LiveSettings(Dict[str, Any]):
     """The settings of a pipe as its `cfg`: a dict that takes no other key than theirs, and no wrong value.
 
+    settings: a dataclass that checks its values, such as `LinkerSettings`.
     Raises KrisselError K607 for an unknown setting, K006 for a wrong value.
     """
 
-    def __init__(self, name: str, settings: LinkerSettings) -> None:
-        super().__init__(settings.to_dict())
+    def __init__(self, name: str, settings: Any) -> None:
+        super().__init__(asdict(settings))
         self._name = name
+        self._class = type(settings)
 
     def __setitem__(self, setting: str, value: Any) -> None:
-        if setting not in SETTINGS:
-            raise KrisselError(Errors.K607.format(name=self._name, setting=setting, known=", ".join(SETTINGS)))
-        LinkerSettings(**{**self, setting: value})
+        if setting not in self:
+            raise KrisselError(Errors.K607.format(name=self._name, setting=setting, known=", ".join(self)))
+        self._class(**{**self, setting: value})
         super().__setitem__(setting, value)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
@@ -66,4 +68,4 @@ class LiveSettings(Dict[str, Any]):
             self[setting] = value
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return LiveSettings, (self._name, LinkerSettings(**self))
+        return LiveSettings, (self._name, self._class(**self))

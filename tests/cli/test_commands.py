@@ -190,7 +190,7 @@ def test_wrong_prototypes(refuse, made, missing, tmp_path):
     output = tmp_path / "out"
     assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
-    assert "[K612]" in refuse("prototypes", made.path / "linker", output)
+    assert "[K614]" in refuse("prototypes", made.path / "linker", output)
     assert "[K201]" in refuse("prototypes", made.path / "linker", output, "--gold", missing)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", store, "--mentions", missing)
     assert "[K006]" in refuse("prototypes", trained, output, "--ontology", store, "--index", "cake")

@@ -148,6 +148,64 @@ def save_linker(make_linker, make_examples, source, tmp_path_factory):
     return save
 
 
+@pytest.fixture(scope="session")
+def rerankers(tiny_bert):
+    """The config of each kind of re-ranking model, as small as it gets."""
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    pairs = {
+        "@architectures": "spacy-krissel.CrossEncoder.v1",
+        "name": str(tiny_bert),
+        "window": 24,
+        "candidate_window": 24,
+        "transformer_config": no_dropout,
+    }
+    return {"list": {"@architectures": "spacy-krissel.ListCrossEncoder.v1", "encoder": SMALL}, "pairs": pairs}
+
+
+@pytest.fixture(scope="session")
+def make_reranker(save_linker, rerankers, make_examples, toy_store):
+    """Makes a pipeline of a trained linker and an initialized re-ranker: `make_reranker(kind, **settings)`."""
+
+    def make(kind="list", **settings):
+        # A tenth of the linker's own sharpness: on the toy data it is always right, and nothing were left to learn.
+        settings = {"temperature": 1.0, **settings}
+        nlp = spacy.load(save_linker("small"))
+        objective = {
+            "@misc": "spacy-krissel.RerankObjective.v1",
+            "loss": {"@losses": "spacy-krissel.ListwiseCrossEntropy.v1"},
+            "n_candidates": 4,
+            "p_hide": 1.0,
+            "insert_gold": True,
+        }
+        nlp.add_pipe("krissel_reranker", config={"model": rerankers[kind], "objective": objective, **settings})
+        ontology = {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)}
+        nlp.config["initialize"]["components"]["krissel_reranker"] = {"ontology": ontology}
+        with nlp.select_pipes(disable=["krissel_linker"]):
+            nlp.initialize(lambda: make_examples(nlp))
+        return nlp
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def save_reranker(make_reranker, make_examples, tmp_path_factory):
+    """The folder of a pipeline whose re-ranker was trained for a few steps and changes some links; made once each."""
+    made = {}
+
+    def save(kind="list"):
+        if kind not in made:
+            nlp = make_reranker(kind)
+            optimizer = Adam(0.03 if kind == "list" else 0.002, use_averages=False)
+            with nlp.select_pipes(disable=["krissel_linker"]):
+                for _ in range(10):
+                    nlp.update(make_examples(nlp), sgd=optimizer)
+            made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"
+            nlp.to_disk(made[kind])
+        return made[kind]
+
+    return save
+
+
 @pytest.fixture
 def nlp(save_linker):
     """The pipeline with the small encoder, loaded afresh."""

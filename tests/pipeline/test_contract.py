@@ -44,14 +44,18 @@ class Component(NamedTuple):
         return [self.links(nlp(doc)) for doc in self.docs(nlp)]
 
 
-LEARN_RATES = {"small": 0.01, "transformer": 0.002, "referenced": 0.01}
+LEARN_RATES = {"small": 0.01, "transformer": 0.002, "referenced": 0.01, "list": 0.03, "pairs": 0.002}
+LINKERS = ["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"]
+RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
+# For what only a component with a knowledge base promises.
+linkers = pytest.mark.parametrize("component", LINKERS, indirect=True)
 
 
-@pytest.fixture(params=["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"])
-def component(request, save_linker, make_linker, make_docs, links_of):
-    name, encoder = request.param.split("-")
-    save, make = partial(save_linker, encoder), partial(make_linker, encoder)
-    return Component(name, save, make, make_docs, links_of, LEARN_RATES[encoder])
+@pytest.fixture(params=LINKERS + RERANKERS)
+def component(request, save_linker, make_linker, save_reranker, make_reranker, make_docs, links_of):
+    name, kind = request.param.split("-")
+    saver, maker = (save_linker, make_linker) if request.param in LINKERS else (save_reranker, make_reranker)
+    return Component(name, partial(saver, kind), partial(maker, kind), make_docs, links_of, LEARN_RATES[kind])
 
 
 @pytest.fixture
@@ -147,6 +151,7 @@ def test_memory_zone(component, nlp):
     assert component.run(nlp) == expected
 
 
+@linkers
 def test_loaded_in_a_memory_zone(component, nlp, pipe):
     """The ids of the knowledge base are not forgotten with the zone in which they came."""
     expected = component.run(nlp)
@@ -212,6 +217,7 @@ def test_n_process(component, nlp, method, tmp_path):
     assert here == [[[kb_id, [c["id"] for c in cs], ties] for *_, kb_id, cs, ties in doc] for doc in component.run(nlp)]
 
 
+@linkers
 def test_pickle(component, nlp, pipe):
     """As spawned workers get it: with its knowledge base and its settings."""
     pipe.cfg["n_candidates"] = 2
@@ -248,6 +254,7 @@ def test_bytes(component, nlp):
     assert other.get_pipe(component.name).to_bytes() == nlp.get_pipe(component.name).to_bytes()
 
 
+@linkers
 def test_bytes_without_kb(component, nlp, pipe):
     """`exclude=["kb"]` leaves the knowledge base out, and a pipe that has one for these weights keeps it."""
     expected = component.run(nlp)
@@ -271,6 +278,7 @@ def other_kb(pipe, encoder):
     return kb
 
 
+@linkers
 def test_disk_without_kb(component, nlp, pipe, tmp_path):
     pipe.to_disk(tmp_path / "pipe", exclude=["kb"])
     assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "model"]
@@ -280,6 +288,7 @@ def test_disk_without_kb(component, nlp, pipe, tmp_path):
     assert component.run(other) == component.run(nlp)
 
 
+@linkers
 def test_settings_survive(component, nlp, pipe, tmp_path):
     pipe.cfg["threshold"] = 0.99999
     pipe.cfg["n_candidates"] = 2
@@ -291,6 +300,7 @@ def test_settings_survive(component, nlp, pipe, tmp_path):
     assert component.run(again) == component.run(nlp)
 
 
+@linkers
 def test_config_wins(component, nlp, pipe, tmp_path):
     pipe.cfg["threshold"] = 0.99999
     pipe.cfg["n_candidates"] = 2
@@ -303,6 +313,7 @@ def test_config_wins(component, nlp, pipe, tmp_path):
     assert (cfg["threshold"], cfg["n_candidates"]) == (0.25, 2)
 
 
+@linkers
 def test_sourced_into_another_pipeline(component, nlp, tmp_path):
     other = spacy.blank("en")
     other.vocab.strings.add("a string that the source has not")
@@ -329,6 +340,7 @@ def test_damaged_files(component, name, tmp_path):
     assert str(path / component.name) in str(error.value) and name in str(error.value)
 
 
+@linkers
 def test_damaged_kb(component, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
@@ -347,6 +359,7 @@ def test_damaged_bytes(component, pipe):
             fresh.from_bytes(damaged)
 
 
+@linkers
 def test_kb_of_another_encoder(component, pipe, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
@@ -368,6 +381,7 @@ def swap_kb(pipe, kb):
     return srsly.msgpack_dumps(message)
 
 
+@linkers
 def test_kb_of_another_width(component, nlp, pipe, source, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
@@ -383,6 +397,7 @@ def test_kb_of_another_width(component, nlp, pipe, source, tmp_path):
 # Training ------------------------------------------------------------------------------------------------------------
 
 
+@linkers
 def test_frozen(component, nlp, pipe, make_examples):
     before, kb = pipe.model.to_bytes(), pipe.kb
     losses = {}
@@ -390,6 +405,7 @@ def test_frozen(component, nlp, pipe, make_examples):
     assert pipe.model.to_bytes() == before and pipe.kb is kb and losses == {}
 
 
+@linkers
 def test_update_without_optimizer(component, nlp, pipe, make_examples):
     """The gradient is kept for the update that the caller makes; the weights do not move before."""
     before = pipe.model.to_bytes()
@@ -412,6 +428,7 @@ def test_no_examples(component, nlp, pipe):
     assert pipe.update([]) == {component.name: 0.0}
 
 
+@linkers
 def test_training_outdates_the_kb(component, nlp, pipe, make_examples, source, tmp_path):
     """New weights do not search old vectors: the knowledge base goes, and what is saved can be loaded."""
     with pytest.warns(KrisselWarning, match="KW601"):
@@ -424,6 +441,7 @@ def test_training_outdates_the_kb(component, nlp, pipe, make_examples, source, t
     assert component.run(again) == component.run(nlp)
 
 
+@linkers
 def test_evaluate_while_training(component, make_examples):
     """Development accuracy is measured on prototypes of the present weights, with no knowledge base about."""
     nlp = component.make()
@@ -445,6 +463,7 @@ def test_needs_nothing_in_the_config(component):
     assert component.name in nlp.pipe_names
 
 
+@linkers
 def test_analyze_pipes(component, nlp):
     nlp.add_pipe("entity_ruler", first=True)
     analysis = nlp.analyze_pipes()
@@ -455,6 +474,7 @@ def test_analyze_pipes(component, nlp):
     assert nlp.analyze_pipes()["problems"][component.name] == ["doc.ents"]
 
 
+@linkers
 def test_misspelt_setting(component):
     with pytest.raises(ConfigValidationError, match="n_candidats"):
         spacy.blank("en").add_pipe(component.name, config={"n_candidats": 3})
@@ -462,6 +482,7 @@ def test_misspelt_setting(component):
         component.load(treshold=0.5)
 
 
+@linkers
 def test_misspelt_setting_of_a_loaded_pipe(pipe):
     for change in (partial(pipe.cfg.__setitem__, "treshold", 0.5), partial(pipe.cfg.update, treshold=0.5)):
         with pytest.raises(KrisselError, match="K607") as error:
@@ -470,6 +491,7 @@ def test_misspelt_setting_of_a_loaded_pipe(pipe):
     assert "treshold" not in pipe.cfg
 
 
+@linkers
 def test_wrong_setting(component, pipe):
     for change in (
         partial(spacy.blank("en").add_pipe, component.name, config={"n_candidates": -1}),
@@ -494,6 +516,7 @@ def test_scorer(component, nlp, make_examples):
     assert 0 < scores["krissel_acc"] <= 1 and 0 < scores["krissel_span_f"] <= 1
 
 
+@linkers
 def test_uninitialized(component, nlp, make_examples):
     nlp = spacy.blank("en").from_config(nlp.config)
     pipe = nlp.get_pipe(component.name)
@@ -507,6 +530,7 @@ def test_uninitialized(component, nlp, make_examples):
     assert isinstance(nlp("Nothing to link is nothing to complain about."), Doc)
 
 
+@linkers
 def test_empty_kb(component):
     nlp = component.make()
     pipe = nlp.get_pipe(component.name)

@@ -1,0 +1,50 @@
+"""The linker's candidates of a mention that is among its own prototypes, as if it had never been seen."""
+
+from functools import lru_cache
+from typing import List, NamedTuple, Sequence
+
+import numpy as np
+
+from ..kb.prototype_kb import PrototypeKB
+from ..ontology.names import fold_name
+from ..views import View
+
+# Prototypes looked through for each candidate wanted, and at least: an entity has many.
+PER_CANDIDATE, FEWEST = 16, 256
+# A mention's own prototype has its vector, up to rounding.
+OWN = 1e-4
+
+folded = lru_cache(maxsize=200_000)(fold_name)
+
+
+class Found(NamedTuple):
+    """Candidates, best first: entity ids and the score of each (k,)."""
+
+    ids: List[str]
+    scores: np.ndarray
+
+
+def unseen_candidates(
+    kb: PrototypeKB, views: Sequence[View], vectors: np.ndarray, hidden: Sequence[bool], k: int
+) -> List[Found]:
+    """Up to `k` entities for each mention, by the prototypes that it may see.
+
+    A mention in context does not see the prototype that has its very vector; one that is `hidden` sees none that bears
+    its name (folded), whichever entity's they are. A bare name that is not hidden sees them all.
+    """
+    scores, rows, entities = kb.nearest_prototypes(vectors, max(FEWEST, PER_CANDIDATE * k))
+    ids = kb.entity_ids
+    found = []
+    for i, view in enumerate(views):
+        seen = rows[i] >= 0
+        if hidden[i]:
+            names = kb.prototype_mentions(rows[i][seen])
+            own = folded(view.mention)
+            seen[np.flatnonzero(seen)] = [folded(name) != own for name in names]
+        elif view.left or view.right:
+            norm = float(vectors[i] @ vectors[i])
+            seen &= np.abs(scores[i] - norm) > OWN * norm
+        best, first = np.unique(entities[i][seen], return_index=True)
+        order = np.argsort(first)[:k]
+        found.append(Found([ids[int(row)] for row in best[order]], scores[i][seen][first[order]]))
+    return found
