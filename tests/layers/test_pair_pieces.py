@@ -43,7 +43,7 @@ def test_a_candidate_without_parts(tokenizer):
 def test_room(tokenizer, candidates):
     """Whatever stands in it, a row has the mention first, a [SEP] last, and no more than its share of pieces."""
     mention = view_pieces(tokenizer, [MS], 12)[0].ids
-    for row, _ in zip(pair_pieces(tokenizer, [ranked(MS, *candidates)], 12, 5), candidates):
+    for row in pair_pieces(tokenizer, [ranked(MS, *candidates)], 12, 5):
         assert list(row.ids[: len(mention)]) == list(mention)
         assert len(row.ids) - len(mention) <= 5
         assert row.ids[-1] == tokenizer.sep_token_id
