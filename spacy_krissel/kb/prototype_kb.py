@@ -20,6 +20,8 @@ from ..util.manifest import new_directory, read_manifest
 from ..views import View, span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .entities import EntityLike, EntityTable, StringColumn
+from .hybrid import add_lexical
+from .lexicon import Lexicon
 from .prototypes import Prototype, PrototypeTable
 from .ranking import SearchResult, search_entities
 from .storage import KIND, Source, pack, unpack
@@ -67,6 +69,7 @@ class PrototypeKB(KnowledgeBase):
         self._entities = EntityTable()
         self._prototypes = PrototypeTable(entity_vector_length, dtype)
         self._index: Optional[VectorIndex] = None
+        self._lexicon: Optional[Lexicon] = None
         self._encoder = ""
         self._encode: Optional[Encode] = None
         self._source: Optional[Source] = None
@@ -190,6 +193,7 @@ class PrototypeKB(KnowledgeBase):
                 raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
             self._prototypes.move_entities(moved)
         self._entities = table
+        self._lexicon = None
         self._source = None
         self._add_strings()
 
@@ -215,6 +219,7 @@ class PrototypeKB(KnowledgeBase):
             self._set_width(matrix.shape[1])
             self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
         self._prototypes.append(rows, prototypes, self._scaled(matrix))
+        self._lexicon = None
         self._source = None
 
     def build_index(self) -> VectorIndex:
@@ -240,8 +245,26 @@ class PrototypeKB(KnowledgeBase):
         """
         return self._entities.mask(types, ids)
 
-    def search(self, vectors: Any, k: int, *, allowed: Optional[Mask] = None) -> SearchResult:
+    @property
+    def lexicon(self) -> Lexicon:
+        """The surface forms of the prototypes, by spelling; made in memory when first asked for."""
+        if self._lexicon is None:
+            self._lexicon = Lexicon.of(self._prototypes)
+        return self._lexicon
+
+    def search(
+        self,
+        vectors: Any,
+        k: int,
+        *,
+        allowed: Optional[Mask] = None,
+        texts: Optional[Sequence[str]] = None,
+        lexical_weight: float = 0.0,
+    ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
+
+        With a `lexical_weight` and the mentions' `texts` (q,), scores are the inner product plus so many times the
+        similarity in spelling (`Lexicon`), over the entities that either finds.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -249,7 +272,10 @@ class PrototypeKB(KnowledgeBase):
         queries = self._scaled(check_queries(vectors, self.entity_vector_length))
         if allowed is not None:
             allowed = check_mask(allowed, self.n_entities, "entity")
-        return search_entities(index, self._prototypes, queries, k, allowed)
+        result = search_entities(index, self._prototypes, queries, k, allowed)
+        if texts is None or not lexical_weight or not k or not len(queries):
+            return result
+        return add_lexical(result, self._prototypes, self.lexicon, queries, texts, lexical_weight, allowed)
 
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""
@@ -334,7 +360,7 @@ class PrototypeKB(KnowledgeBase):
             saved = manifest["index"] if manifest["index_saved"] and "index" not in excluded else None
             index = self._load_index(path / INDEX_DIR, saved, prototypes.vectors)
         self._set_width(width or self.entity_vector_length)
-        self._entities, self._prototypes, self._index = entities, prototypes, index
+        self._entities, self._prototypes, self._index, self._lexicon = entities, prototypes, index, None
         self.normalized = manifest["normalized"]
         self._encoder = manifest["encoder"]
         self._source = None if excluded & {"index", "prototypes"} or index is None else source

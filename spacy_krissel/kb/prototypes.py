@@ -129,6 +129,10 @@ class PrototypeTable:
             return order[:0]
         return order[starts[group] : starts[group + 1] if group + 1 < len(starts) else None]
 
+    def rows_of_kinds(self, kinds: Sequence[str]) -> Rows:
+        numbers = [KINDS.index(kind) for kind in kinds]
+        return np.flatnonzero(np.isin(self.table.column("kind").to_numpy(), numbers))
+
     def kind_counts(self) -> Dict[str, int]:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
         return {kind: int(count) for kind, count in zip(KINDS, counts) if count}

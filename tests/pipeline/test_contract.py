@@ -288,6 +288,25 @@ def test_settings_survive(component, nlp, pipe, tmp_path):
     assert component.run(again) == component.run(nlp)
 
 
+EXTRAS = {"lexical_weight": 0.5, "consistency": 0.1}
+
+
+def test_extras(component, tmp_path):
+    """Spelling and consistency: the same one by one and in batches, after a save, and in another process."""
+    nlp = component.load(**EXTRAS)
+    expected = component.run(nlp)
+    assert expected != component.run(component.load())
+    for batch_size in (2, 128):
+        docs = nlp.pipe(component.docs(nlp), batch_size=batch_size)
+        assert [component.links(doc) for doc in docs] == expected
+    nlp.to_disk(tmp_path / "extras")
+    again = spacy.load(tmp_path / "extras")
+    assert {name: again.get_pipe(component.name).cfg[name] for name in EXTRAS} == EXTRAS
+    assert component.run(again) == expected
+    copy = pickle.loads(pickle.dumps(again.get_pipe(component.name)))
+    assert [component.links(copy(doc)) for doc in component.docs(again)] == expected
+
+
 def test_config_wins(component, nlp, pipe, tmp_path):
     pipe.cfg["threshold"] = 0.99999
     pipe.cfg["n_candidates"] = 2
