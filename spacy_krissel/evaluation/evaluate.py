@@ -10,7 +10,7 @@ from .. import __version__
 from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
-from .baselines import BASELINES
+from .baselines import BASELINES, write_out_abbreviations
 from .gold import Source, read_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
@@ -51,7 +51,8 @@ def evaluate(
     output: a folder for `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing.
     mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds.
     spans_key, labels: which gold mentions, see `read_gold`.
-    baselines: put exact match and TF-IDF over the ontology's names in the same table.
+    baselines: put exact match and TF-IDF over the ontology's names in the same table, each also with the
+        abbreviations that a document defines written out.
     compare: other systems for that table by name, as records of the same mentions or the path of a `.links.jsonl`.
     seen: ids of the entities that training showed, for the slices seen and unseen.
     gold_nil: count gold mentions without a concept, with "NIL" as their right answer.
@@ -86,7 +87,7 @@ def evaluate(
         raise KrisselError(Errors.K701.format(source=source, n_docs=len(gold), detail=detail))
     _warn_of_unknown_ids(records, store)
     if baselines:
-        others = {**{title: link(records, store) for title, link in BASELINES.items()}, **others}
+        others = {**_baselines(records, {item.id: item.doc.text for item in gold}, store), **others}
     settings: Dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,
@@ -116,6 +117,17 @@ def evaluate(
     if output is not None:
         report.save(output)
     return report
+
+
+def _baselines(
+    records: Sequence[LinkRecord], documents: Mapping[str, str], store: OntologyStore
+) -> Dict[str, Sequence[LinkRecord]]:
+    texts = write_out_abbreviations(records, documents)
+    linked: Dict[str, Sequence[LinkRecord]] = {}
+    for title, link in BASELINES.items():
+        linked[title] = link(records, store)
+        linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
+    return linked
 
 
 def _records(other: Union[Sequence[LinkRecord], str, Path]) -> Sequence[LinkRecord]:

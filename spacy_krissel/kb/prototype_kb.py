@@ -22,6 +22,7 @@ from ..views import View, span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .entities import EntityLike, EntityTable, StringColumn
 from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes
+from .hybrid import add_lexical
 from .prototypes import Prototype, PrototypeTable
 from .ranking import SearchResult, search_entities
 from .references import References
@@ -394,8 +395,19 @@ class PrototypeKB(KnowledgeBase):
         """
         return self._entities.mask(types, ids)
 
-    def search(self, vectors: Any, k: int, *, allowed: Optional[Mask] = None) -> SearchResult:
+    def search(
+        self,
+        vectors: Any,
+        k: int,
+        *,
+        allowed: Optional[Mask] = None,
+        texts: Optional[Sequence[str]] = None,
+        lexical_weight: float = 0.0,
+    ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
+
+        With a `lexical_weight` and the mentions' `texts` (q,), scores are the inner product plus so many times the
+        similarity in spelling (`Lexicon`), over the entities that either finds.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -403,7 +415,10 @@ class PrototypeKB(KnowledgeBase):
         queries = self._scaled(check_queries(vectors, self.entity_vector_length))
         if allowed is not None:
             allowed = check_mask(allowed, self.n_entities, "entity")
-        return search_entities(index, self._prototypes, queries, k, allowed)
+        result = search_entities(index, self._prototypes, queries, k, allowed)
+        if texts is None or not lexical_weight or not k or not len(queries):
+            return result
+        return add_lexical(result, self._prototypes, queries, texts, lexical_weight, allowed)
 
     def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
         """The `n` nearest prototypes of each vector (q, d), best first.

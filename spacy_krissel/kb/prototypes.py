@@ -12,6 +12,7 @@ from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
 from .array_file import read_array, write_array
 from .arrow_file import read_table, write_table
+from .lexicon import Lexicon
 from .references import References
 
 # `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
@@ -20,6 +21,7 @@ FILE, VECTORS_FILE, SUMS_FILE = "prototypes.arrow", "vectors.npy", "sums.npy"
 KINDS = ("name", "mention", "gold", "reference", "replaced")
 # Those that a mention in context has been made into: what an entity that was never mined does not have.
 IN_CONTEXT = ("mention", "gold", "replaced")
+MENTIONS = ("name", *IN_CONTEXT)
 DTYPES = ("float32", "float16")
 SCHEMA = pa.schema(
     [
@@ -90,6 +92,7 @@ class PrototypeTable:
         self._sums: Optional[Vectors] = None
         self._entity_rows: Optional[Rows] = None
         self._by_entity: Optional[Tuple[Rows, Rows, Rows]] = None
+        self._lexicon: Optional[Lexicon] = None
 
     def __len__(self) -> int:
         return len(self._table) + sum(map(len, self._new_tables))
@@ -223,12 +226,24 @@ class PrototypeTable:
             self._by_entity = order, starts, present
         return self._by_entity
 
+    @property
+    def lexicon(self) -> Lexicon:
+        """The surface forms of all prototypes but references, which are no mentions; made when first asked for."""
+        if self._lexicon is None:
+            rows = self.rows_of_kinds(MENTIONS)
+            self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows])
+        return self._lexicon
+
     def rows_of(self, entity_row: int) -> Rows:
         order, starts, present = self.by_entity
         group = int(np.searchsorted(present, entity_row))
         if group == len(present) or present[group] != entity_row:
             return order[:0]
         return order[starts[group] : starts[group + 1] if group + 1 < len(starts) else None]
+
+    def rows_of_kinds(self, kinds: Sequence[str]) -> Rows:
+        numbers = [KINDS.index(kind) for kind in kinds]
+        return np.flatnonzero(np.isin(self.table.column("kind").to_numpy(), numbers))
 
     def kind_counts(self) -> Dict[str, int]:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
@@ -293,3 +308,4 @@ class PrototypeTable:
     def _forget(self) -> None:
         self._entity_rows = None
         self._by_entity = None
+        self._lexicon = None

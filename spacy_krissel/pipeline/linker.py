@@ -24,25 +24,25 @@ from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
 from ..layers.referenced import reference_parts
 from ..objectives.protocol import Objective
+from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import ReferenceParts, View, doc_text, mention_view, name_view, reference_view
-from .abbreviations import long_forms
+from ..views import ReferenceParts, View, name_view, reference_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
+from .decide import decide
+from .mention_views import mention_views
 from .settings import SETTINGS, LinkerSettings, LiveSettings
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
-# Ties and thresholds need the second-best entity even where one candidate is wanted.
-MIN_CANDIDATES = 2
 
 
 class KrisselLinker(TrainablePipe):
     """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
 
     The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
-    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6). Made by the factory `krissel_linker`;
-    all of its parts come from the config.
+    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6), and what spelling adds to it where the
+    settings say so. Made by the factory `krissel_linker`; all of its parts come from the config.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class KrisselLinker(TrainablePipe):
             views.extend(self.views(doc, spans))
             labels.extend(span.label_ for span in spans)
             counts.append(len(spans))
-        links = iter(self._link(views, labels) if views else ())
+        links = iter(self._link(views, labels, counts) if views else ())
         return [list(islice(links, count)) for count in counts]
 
     def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
@@ -163,50 +163,33 @@ class KrisselLinker(TrainablePipe):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
 
     def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
-        """What the encoder sees of each span: its context, and its long form where the doc explains an abbreviation."""
-        forms = long_forms(doc) if self.cfg["use_abbreviations"] else {}
-        if self.cfg["use_context"]:
-            text = doc_text(doc)
-            views = [mention_view(text, span.start_char, span.end_char) for span in spans]
-        else:
-            views = [name_view(span.text) for span in spans]
-        if forms:
-            views = [view._replace(mention=forms.get(view.mention, view.mention)) for view in views]
-        return views
+        """What the encoder sees of each span: its context, and the span with its abbreviations written out."""
+        return mention_views(
+            doc, spans, use_context=self.cfg["use_context"], use_abbreviations=self.cfg["use_abbreviations"]
+        )
 
-    def _link(self, views: List[View], labels: List[str]) -> List[SpanLink]:
+    def _link(self, views: List[View], labels: List[str], counts: List[int]) -> List[SpanLink]:
+        """The links of mentions with these views and labels, of docs with so many mentions each."""
         kb = self._searched_kb()
         if kb is None:
             raise KrisselError(Errors.K603.format(name=self.name))
         vectors = self.encode(views)
-        masks = self._masks(kb, labels)
+        texts = [view.mention for view in views]
+        docs = np.repeat(np.arange(len(counts)), counts).tolist()
+        forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts)] if self.cfg["consistency"] else docs
         links: List[Optional[SpanLink]] = [None] * len(views)
-        for rows, mask in masks:
-            found = self._search(kb, vectors if rows is None else vectors[rows], mask)
-            for row, link in zip(range(len(views)) if rows is None else rows, found):
+        for rows, mask in self._masks(kb, labels):
+            part = [texts[row] for row in rows], [forms[row] for row in rows]
+            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask)):
                 links[row] = link
         return [link for link in links if link is not None]
 
-    def _search(self, kb: PrototypeKB, vectors: np.ndarray, mask: Optional[np.ndarray]) -> List[SpanLink]:
-        wanted = self.cfg["n_candidates"]
-        threshold = self.cfg["threshold"]
-        result = kb.search(vectors, max(wanted, MIN_CANDIDATES), allowed=mask)
-        candidates = kb.describe(result, wanted)
-        links = []
-        for i in range(len(vectors)):
-            best = int(result.entities[i, 0])
-            score = float(result.scores[i, 0])
-            nil = best < 0 or (threshold is not None and score < threshold)
-            ids = [kb.entity_ids[row] for row in result.ties.get(i, ())]
-            links.append(SpanLink(NIL if nil else kb.entity_ids[best], candidates[i], ids))
-        return links
-
-    def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[Optional[List[int]], Optional[np.ndarray]]]:
+    def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
         """(rows of the batch, entities they may link to), by the type filter of each label."""
         everywhere: Optional[List[str]] = self.cfg["types"]
         by_label: Dict[str, List[str]] = self.cfg["types_by_label"]
         if not everywhere and not by_label:
-            return [(None, None)]
+            return [(list(range(len(labels))), None)]
         groups: Dict[Optional[Tuple[str, ...]], List[int]] = {}
         for row, label in enumerate(labels):
             types = by_label.get(label, everywhere)

@@ -19,10 +19,10 @@ from ..kb.candidate_table import CandidateTable
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 from ..objectives.rerank import RerankObjective, fit_temperature
 from ..ontology.store import OntologyStore
-from ..views import CandidateView, View, candidate_view, doc_text, mention_view
-from .abbreviations import long_forms
+from ..views import CandidateView, View, candidate_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .linker import KrisselLinker
+from .mention_views import mention_views
 from .prototypes import find_linker
 from .reorder import reorder
 from .reranker_settings import RerankerSettings
@@ -138,17 +138,16 @@ class KrisselReranker(TrainablePipe):
 
     def _ranked(self, doc: Doc) -> Iterator[Tuple[int, Span, RankedMention]]:
         """The spans of a doc that have an order to change, by number, each as the model sees it."""
-        text = ""
-        forms: Dict[str, str] = {}
-        for j, span in enumerate(spans_of(doc, self.cfg["spans_key"])):
+        spans = [
+            (j, span)
+            for j, span in enumerate(spans_of(doc, self.cfg["spans_key"]))
+            if len(span._.krissel_candidates[: self.cfg["top_k"]]) > 1 and span.kb_id_ != NIL
+        ]
+        views = mention_views(
+            doc, [span for _, span in spans], use_context=True, use_abbreviations=self.cfg["use_abbreviations"]
+        )
+        for (j, span), view in zip(spans, views):
             candidates = span._.krissel_candidates[: self.cfg["top_k"]]
-            if len(candidates) < 2 or span.kb_id_ == NIL:
-                continue
-            if not text:
-                text = doc_text(doc)
-                forms = long_forms(doc) if self.cfg["use_abbreviations"] else {}
-            view = mention_view(text, span.start_char, span.end_char)
-            view = view._replace(mention=forms.get(view.mention, view.mention))
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
             yield j, span, self._mention(view, named, scores, hidden=False)

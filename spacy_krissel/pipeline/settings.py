@@ -13,7 +13,12 @@ class LinkerSettings:
     n_candidates: candidates kept on `span._.krissel_candidates`; 0 keeps none.
     threshold: a best score below this is written as "NIL"; None links every mention.
     use_context: encode the mention in its context; False encodes the name alone.
-    use_abbreviations: link an abbreviation by the long form that `doc._.abbreviations` gives it.
+    use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
+        component set it, else in its text (`find_definitions`).
+    lexical_weight: add so many times the similarity in spelling, 0 to 1, of the mention and an entity's nearest surface
+        form to the entity's score. In units of that score, which is a cosine where the encoder normalises; 0 is off.
+    consistency: let mentions of one form in a doc, an abbreviation and its long form included, have the link of the
+        surest of them, unless that entity scores more than this below a mention's own best; 0 is off.
     overwrite: replace a `kb_id_` that a span already has.
     types: link to entities of one of these semantic types alone; empty for all.
     types_by_label: the same for spans of one label; a label that is not named here falls back on `types`.
@@ -24,6 +29,8 @@ class LinkerSettings:
     threshold: Optional[float] = None
     use_context: bool = True
     use_abbreviations: bool = True
+    lexical_weight: float = 0.0
+    consistency: float = 0.0
     overwrite: bool = True
     types: List[str] = field(default_factory=list)
     types_by_label: Dict[str, List[str]] = field(default_factory=dict)
@@ -33,6 +40,9 @@ class LinkerSettings:
             self._refuse("n_candidates", "0 or more")
         if self.threshold is not None and self.threshold != self.threshold:
             self._refuse("threshold", "a number, or null to link every mention")
+        for setting in ("lexical_weight", "consistency"):
+            if not 0 <= getattr(self, setting) < float("inf"):
+                self._refuse(setting, "a number, 0 or more")
 
     def _refuse(self, setting: str, expected: str) -> None:
         raise KrisselError(Errors.K006.format(setting=setting, found=getattr(self, setting), expected=expected))

@@ -62,7 +62,8 @@ def component(request, save_linker, make_linker, save_reranker, make_reranker, m
 def nlp(component, toy_store):
     nlp = component.load()
     # What training needs beside the pipeline, and no pipeline carries.
-    nlp.get_pipe(component.name).objective.initialize(toy_store)
+    if component.name == "krissel_linker":
+        nlp.get_pipe(component.name).objective.initialize(toy_store)
     return nlp
 
 
@@ -298,6 +299,26 @@ def test_settings_survive(component, nlp, pipe, tmp_path):
     again.to_disk(tmp_path / "again")
     assert spacy.load(tmp_path / "again").get_pipe(component.name).cfg == pipe.cfg
     assert component.run(again) == component.run(nlp)
+
+
+EXTRAS = {"lexical_weight": 0.5, "consistency": 0.1}
+
+
+@linkers
+def test_extras(component, tmp_path):
+    """Spelling and consistency: the same one by one and in batches, after a save, and in another process."""
+    nlp = component.load(**EXTRAS)
+    expected = component.run(nlp)
+    assert expected != component.run(component.load())
+    for batch_size in (2, 128):
+        docs = nlp.pipe(component.docs(nlp), batch_size=batch_size)
+        assert [component.links(doc) for doc in docs] == expected
+    nlp.to_disk(tmp_path / "extras")
+    again = spacy.load(tmp_path / "extras")
+    assert {name: again.get_pipe(component.name).cfg[name] for name in EXTRAS} == EXTRAS
+    assert component.run(again) == expected
+    copy = pickle.loads(pickle.dumps(again.get_pipe(component.name)))
+    assert [component.links(copy(doc)) for doc in component.docs(again)] == expected
 
 
 @linkers
