@@ -129,7 +129,7 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
     def read():
         return [mention.view.mention for _, _, mention in reranker._ranked(linked()[0])]
 
-    monkeypatch.setattr("spacy_krissel.pipeline.reranker.long_forms", lambda doc: {"MS": "multiple sclerosis"})
+    monkeypatch.setattr("spacy_krissel.pipeline.mention_views.long_forms", lambda doc: {"MS": "multiple sclerosis"})
     assert read() == ["multiple sclerosis"]
     reranker.cfg["use_abbreviations"] = False
     assert read() == ["MS"]
