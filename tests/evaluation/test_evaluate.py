@@ -42,8 +42,8 @@ def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path)
 def test_baselines_with_abbreviations(make_nlp, make_doc, store):
     """Those of a document say nothing in another."""
     docs = [
-        make_doc("Breast cancer ( BRC ) or BRC type", [(0, 2, "D5"), (3, 4, "D5"), (6, 8, "D5")], doc_id="a"),
-        make_doc("no BRC", [(1, 2, "D5")], doc_id="b"),
+        make_doc("Breast cancer ( BC ) or BC type", [(0, 2, "D5"), (3, 4, "D5"), (6, 8, "D5")], doc_id="a"),
+        make_doc("no BC", [(1, 2, "D5")], doc_id="b"),
     ]
     baselines = evaluate(make_nlp({}), docs, store).data["baselines"]
     assert [baselines[name]["strict"] for name in ("exact", "exact + abbreviations")] == [0.25, 0.5]

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import spacy
+from spacy.util import fix_random_seed
 from thinc.api import Adam
 
 from spacy_krissel.kb.sources import PrototypeSource
@@ -136,6 +137,7 @@ def save_linker(make_linker, make_examples, source, tmp_path_factory):
 
     def save(encoder="small"):
         if encoder not in made:
+            fix_random_seed(0)
             nlp = make_linker(encoder)
             optimizer = Adam(0.002 if encoder == "transformer" else 0.01, use_averages=False)
             for _ in range(10):
@@ -194,6 +196,7 @@ def save_reranker(make_reranker, make_examples, tmp_path_factory):
 
     def save(kind="list"):
         if kind not in made:
+            fix_random_seed(0)
             nlp = make_reranker(kind)
             optimizer = Adam(0.03 if kind == "list" else 0.002, use_averages=False)
             with nlp.select_pipes(disable=["krissel_linker"]):
