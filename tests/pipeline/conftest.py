@@ -200,7 +200,7 @@ def save_reranker(make_reranker, make_examples, tmp_path_factory):
             nlp = make_reranker(kind)
             optimizer = Adam(0.03 if kind == "list" else 0.002, use_averages=False)
             with nlp.select_pipes(disable=["krissel_linker"]):
-                for _ in range(10):
+                for _ in range(20 if kind == "list" else 10):
                     nlp.update(make_examples(nlp), sgd=optimizer)
             made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"
             nlp.to_disk(made[kind])
