@@ -13,7 +13,7 @@ def ablation_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="The ablation file, such as configs/ablation-small.yml"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder of the rows, the table and the plots"),
-    row: List[str] = typer.Option([], help="Run this row, and what it needs; may be repeated; without it, all"),
+    row: List[str] = typer.Option([], help="Run and show this row, and what it needs, alone; may be repeated"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
 ) -> None:
     """Train and evaluate each row (KRISSBERT, Table 7) and draw the curves (Figure 2).

@@ -11,14 +11,14 @@ from spacy.language import Language
 from ..errors import Errors, KrisselError
 from ..evaluation.evaluate import evaluate
 from ..evaluation.few_shot import FewShot, few_shot, save_few_shot
-from ..evaluation.records import LinkRecord, read_records
+from ..evaluation.records import read_records
 from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
 from ..util.manifest import new_directory, read_manifest, sha256_file
 from .plots import draw_curves
 from .settings import Ablation
-from .table import Records, ablation_report, recall_curve, summarize
+from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
 from .train import LINKER, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
@@ -48,26 +48,27 @@ class AblationRun:
         self.say = say
 
     def __call__(self, rows: Sequence[str] = ()) -> Dict[str, Any]:
-        """Run `rows` (none: all) and the curves. RETURNS: what `ablation.json` holds.
+        """Run all rows, and the few-shot curve; or `rows` alone, with those that they need. RETURNS: what
+        `ablation.json` holds.
 
         Raises KrisselError K902 (an unknown row), K903 (a folder that was made with other settings), and what training,
         `PrototypeSource` and `evaluate` raise.
         """
-        records: Records = {}
+        measured: AllRuns = {}
         few_shots: Dict[str, List[FewShot]] = {}
         for name in self.ablation.chosen(rows):
             golds = [gold for gold in self.ablation.sets if self._is_measured(name, gold)]
-            records[name] = {gold: {} for gold in golds}
+            measured[name] = {gold: {} for gold in golds}
             for seed in self.ablation.seeds_of(name):
                 for gold in golds:
-                    records[name][gold][seed] = self.measure(name, seed, gold)
+                    measured[name][gold][seed] = self.measure(name, seed, gold)
             # After each row, for those who look in meanwhile.
-            self._write(records, few_shots)
-        if self.ablation.curves.shots:
+            self._write(measured, few_shots)
+        if self.ablation.curves.shots and not rows:
             for gold, data in self.ablation.sets.items():
                 if data.examples is not None:
                     few_shots[gold] = self.few_shot(gold)
-        return self._write(records, few_shots, plots=True)
+        return self._write(measured, few_shots, plots=True)
 
     def _is_measured(self, name: str, gold: str) -> bool:
         return not self.ablation.rows[name].examples or self.ablation.sets[gold].examples is not None
@@ -89,7 +90,7 @@ class AblationRun:
                 train_reranker(self.ablation, name, seed, source, target, gpu_id=self.gpu_id)
         return folder / "reranked" / PIPELINE
 
-    def measure(self, name: str, seed: int, gold: str) -> List[LinkRecord]:
+    def measure(self, name: str, seed: int, gold: str) -> Answers:
         """What row `name` says of the mentions of set `gold`."""
         row, data = self.ablation.rows[name], self.ablation.sets[gold]
         pipeline = self.pipeline(name, seed)
@@ -104,7 +105,7 @@ class AblationRun:
                 if row.examples and data.examples is not None:
                     add_gold_files(nlp, [data.examples], name=LINKER)
                 evaluate(nlp, data.gold, data.ontology, made, name=REPORT, baselines=False, timed_mentions=0)
-        return read_records(folder / f"{REPORT}.links.jsonl")
+        return answers(read_records(folder / f"{REPORT}.links.jsonl"))
 
     def few_shot(self, gold: str) -> List[FewShot]:
         """The few-shot curve of the first row, and its first seed, on set `gold`."""
@@ -199,12 +200,12 @@ class AblationRun:
             directory.info["settings"] = settings
             yield directory.path
 
-    def _write(self, records: Records, few_shots: Dict[str, List[FewShot]], *, plots: bool = False) -> Dict[str, Any]:
-        found = summarize(self.ablation, records)
+    def _write(self, measured: AllRuns, few_shots: Dict[str, List[FewShot]], *, plots: bool = False) -> Dict[str, Any]:
+        found = summarize(self.ablation, measured)
         curves = self.ablation.curves
-        rows = [name for name in curves.top_k if name in records]
+        rows = [name for name in curves.top_k if name in measured]
         found["top_k"] = {
-            gold: {name: recall_curve(records[name][gold], curves.max_k) for name in rows if gold in records[name]}
+            gold: {name: recall_curve(measured[name][gold], curves.max_k) for name in rows if gold in measured[name]}
             for gold in (self.ablation.sets if rows else ())
         }
         found["few_shot"] = {gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()}

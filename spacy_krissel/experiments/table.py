@@ -1,7 +1,7 @@
 """An ablation's table and curves, from link records alone."""
 
 from statistics import mean
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
@@ -12,21 +12,41 @@ from ..evaluation.records import LinkRecord, counted, record_keys
 from ..evaluation.tables import bounds, markdown_table, percent
 from .settings import Ablation
 
-# What the runs of a row, by seed, say of one set; and all of them: row, set, seed.
-Runs = Mapping[int, Sequence[LinkRecord]]
-Records = Dict[str, Dict[str, Dict[int, List[LinkRecord]]]]
 Key = Tuple[str, int, int, int]
 # Of the curve in the report.
 SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
 
 
+class Answer(NamedTuple):
+    """What the figures need of a link record.
+
+    right: strictly. linked: the mention has an entity. rank: of the first gold entity among the candidates, from 0.
+    """
+
+    right: bool
+    linked: bool
+    rank: Optional[int]
+
+
+Answers = Dict[Key, Answer]
+# The runs of a row on one set, by seed; and all of them: row, set, seed.
+Runs = Mapping[int, Answers]
+AllRuns = Dict[str, Dict[str, Dict[int, Answers]]]
+
+
+def answers(records: Sequence[LinkRecord]) -> Answers:
+    """The counted records in short: whole, those of all rows would take gigabytes."""
+    gold = counted(records)
+    found = (Answer(is_strict(record), record.gold != (NIL,), gold_rank(record)) for record in gold)
+    return dict(zip(record_keys(gold), found))
+
+
 def mention_scores(runs: Runs) -> Dict[Key, float]:
     """Each mention with the share of runs (seeds) in which its link is strictly right."""
     right: Dict[Key, List[float]] = {}
-    for records in runs.values():
-        gold = counted(records)
-        for key, record in zip(record_keys(gold), gold):
-            right.setdefault(key, []).append(float(is_strict(record)))
+    for run in runs.values():
+        for key, answer in run.items():
+            right.setdefault(key, []).append(float(answer.right))
     return {key: mean(values) for key, values in right.items()}
 
 
@@ -35,7 +55,7 @@ def strict_accuracy(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Dict
     scores = mention_scores(runs)
     bootstrap = Bootstrap([key[0] for key in scores], resamples=resamples, seed=seed)
     interval = bootstrap.interval(list(scores.values()), [1.0] * len(scores))
-    by_seed = {str(each): mean(mention_scores({each: records}).values()) for each, records in runs.items()}
+    by_seed = {str(each): mean(float(answer.right) for answer in run.values()) for each, run in runs.items()}
     return {"n": len(scores), "strict": mean(scores.values()), "by_seed": by_seed, "interval": interval}
 
 
@@ -61,21 +81,19 @@ def recall_curve(runs: Runs, max_k: int) -> List[float]:
 
     Mentions that have no entity have no part in it; a mean over seeds.
     """
-    ranks: List[Optional[int]] = []
-    for records in runs.values():
-        ranks += [gold_rank(record) for record in counted(records) if record.gold != (NIL,)]
+    ranks = [answer.rank for run in runs.values() for answer in run.values() if answer.linked]
     return [sum(rank is not None and rank < k for rank in ranks) / max(len(ranks), 1) for k in range(1, max_k + 1)]
 
 
-def summarize(ablation: Ablation, records: Records) -> Dict[str, Any]:
+def summarize(ablation: Ablation, measured: AllRuns) -> Dict[str, Any]:
     """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it."""
     rows = []
-    for name, by_set in records.items():
+    for name, by_set in measured.items():
         sets = {}
         for gold, runs in by_set.items():
             sets[gold] = strict_accuracy(runs)
             if name != ablation.first:
-                sets[gold]["difference"] = difference(runs, records[ablation.first][gold])
+                sets[gold]["difference"] = difference(runs, measured[ablation.first][gold])
         whole = len(sets) == len(ablation.sets)
         average = mean(figures["strict"] for figures in sets.values()) if whole else None
         title = ablation.rows[name].title

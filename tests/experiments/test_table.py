@@ -8,6 +8,7 @@ from spacy_krissel.experiments.settings import Ablation
 from spacy_krissel.experiments.table import (
     ablation_report,
     ablation_table,
+    answers,
     difference,
     mention_scores,
     recall_curve,
@@ -16,13 +17,13 @@ from spacy_krissel.experiments.table import (
 )
 
 
-def records(right, docs="aabb", **fields):
-    """Mentions of D1, each linked to D1 or, where `right` has a 0, to D2."""
+def records(right, docs="aabb"):
+    """Answers about mentions of D1, each linked to D1 or, where `right` has a 0, to D2."""
     found = []
     for i, (value, doc) in enumerate(zip(right, docs)):
         answer = "D1" if value else "D2"
-        found.append(LinkRecord(doc, i, i + 1, "x", "", ("D1",), prediction=answer, **{"ranked": [answer], **fields}))
-    return found
+        found.append(LinkRecord(doc, i, i + 1, "x", "", ("D1",), ranked=[answer], prediction=answer))
+    return answers(found)
 
 
 def test_mentions_have_the_mean_of_the_seeds():
@@ -54,7 +55,7 @@ def test_difference_of_means_over_seeds():
 
 def test_difference_pairs_mentions_whatever_their_order():
     ours = records([1, 0, 1, 0])
-    assert difference({0: ours}, {0: ours[::-1]}) == {"strict": 0.0, "interval": (0.0, 0.0)}
+    assert difference({0: ours}, {0: dict(reversed(ours.items()))}) == {"strict": 0.0, "interval": (0.0, 0.0)}
 
 
 def test_other_mentions_are_refused():
@@ -72,8 +73,8 @@ def test_recall_curve():
         LinkRecord("a", 8, 9, "x", "", ("NIL",), ranked=["D1"]),
         LinkRecord("a", 10, 11, "x", "", (), ranked=["D1"]),
     ]
-    assert recall_curve({0: runs}, 4) == [0.25, 0.5, 0.75, 0.75]
-    assert recall_curve({0: runs[:1], 1: runs[2:3]}, 2) == [0.5, 0.5]
+    assert recall_curve({0: answers(runs)}, 4) == [0.25, 0.5, 0.75, 0.75]
+    assert recall_curve({0: answers(runs[:1]), 1: answers(runs[2:3])}, 2) == [0.5, 0.5]
 
 
 @pytest.fixture
