@@ -96,6 +96,42 @@ def test_few_shot(made, run, refuse, tmp_path):
     assert "[K006]" in refuse(*arguments, "--shots", "none", "-o", tmp_path)
 
 
+@pytest.fixture
+def ablation(made, configs, toy_overrides, tmp_path):
+    """An ablation file of one row over the names alone, and its path."""
+    knowledge = {"ontology": str(made.path / "store"), "mentions": str(made.path / "shards")}
+    few_steps = {key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")}
+    content = {
+        "train": {"config": str(configs / "small.cfg"), **knowledge, "overrides": few_steps},
+        "sets": {"toy": {"gold": str(made.path / "missing.spacy"), **knowledge}},
+        "rows": {
+            "full": {"title": "full"},
+            "names": {"title": "names alone", "of": "full", "prototypes": {"mentions_per_entity": 0}},
+        },
+    }
+    path = tmp_path / "ablation.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_ablation(made, run, ablation, tmp_path):
+    arguments = ("ablation", ablation, "-o", tmp_path / "out", "--sets.toy.gold", made.path / "gold.spacy")
+    said = run(*arguments, "--row", "full")
+    assert "| full |" in said and "names alone" not in said and "training the linker" in said
+    said = run(*arguments)
+    assert "| full |" in said and "| names alone |" in said and "training the linker" not in said
+    rows = json.loads((tmp_path / "out" / "ablation.json").read_text())["rows"]
+    assert [row["sets"]["toy"]["n"] for row in rows] == [11, 11]
+
+
+def test_wrong_ablation(refuse, missing, ablation, tmp_path):
+    output = ("-o", tmp_path / "out")
+    assert "[K001]" in refuse("ablation", missing, *output)
+    assert "[K902]" in refuse("ablation", ablation, *output, "--row", "cake")
+    assert "rows.full.cake" in refuse("ablation", ablation, *output, "--rows.full.cake", "1")
+    assert not (tmp_path / "out").exists()
+
+
 def test_evaluate(made):
     said = made.printed["evaluate"]
     metrics = json.loads((made.path / "metrics" / "toy.json").read_text())
@@ -125,7 +161,7 @@ def test_link(made):
 
 def test_every_command_has_help(run):
     said = run("--help")
-    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "few-shot", "link"):
+    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "few-shot", "ablation", "link"):
         assert command in said
         assert "Usage" in run(command, "--help")
 
