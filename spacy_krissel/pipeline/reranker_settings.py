@@ -13,7 +13,7 @@ class RerankerSettings:
     weight: how much of a correction counts; 0 is the same as `enabled = False`.
     temperature: the linker's scores divided by it are log-odds; None, until `initialize` has fitted it to the linker.
     top_k: so many candidates are re-ranked, the rest stay behind them.
-    use_abbreviations: read an abbreviation as the long form that `doc._.abbreviations` gives it.
+    use_abbreviations: write out the abbreviations in a mention, as for `krissel_linker`.
     spans_key: re-rank the spans of `doc.spans[spans_key]`; "" those of `doc.ents`.
     """
 
