@@ -242,7 +242,7 @@ class PrototypeKB(KnowledgeBase):
         """
         table = EntityTable.from_entities(entities)
         if self.n_prototypes:
-            _, _, present = self._prototypes.by_entity
+            present = self._prototypes.by_entity.present
             moved = np.full(self.n_entities, -1, dtype=np.int64)
             moved[present] = table.rows(self.entity_ids.take(present))
             lost = present[moved[present] < 0]
