@@ -9,8 +9,9 @@ from .groups import pair_keys
 from .prototypes import PrototypeTable
 from .ranking import SearchResult, break_ties, first_of_each, tie_bound
 
-# Entities that spelling alone adds to those that vectors found. Of 9,284 mentions of two corpora, none was decided
-# otherwise with two than with all entities.
+# Entities that spelling alone adds to those that vectors found. Of 9,284 mentions of two training splits, two in place
+# of four link 22 otherwise and sixteen 43, by which accuracy changes by less than 0.1 points; sixteen take more than
+# three times as long.
 PROPOSED = 4
 # Values of vectors that are held at a time (float32: 64 MB).
 BLOCK_VALUES = 16_000_000
