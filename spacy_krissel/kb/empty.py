@@ -5,7 +5,8 @@ from typing import Callable, Optional
 
 from spacy.vocab import Vocab
 
-from .prototype_kb import MakeIndex, PrototypeKB
+from ..index.protocol import MakeIndex
+from .prototype_kb import PrototypeKB
 
 
 def empty_kb(

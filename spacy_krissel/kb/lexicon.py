@@ -7,13 +7,14 @@ from scipy.sparse import csr_matrix
 
 from ..index.protocol import Mask, Rows, Scores
 from ..ontology.names import fold_name
+from .groups import Groups, pair_keys, ranges
 
 # A text is looked up by so many of its rarest n-grams: what shares none of them is not near.
 RAREST = 8
 # Surface forms looked at for each entity that is asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
-# Cells of the dense block of texts that is alive at a time (float32: 32 MiB).
-BLOCK_CELLS = 2**23
+# Cells of the dense block of texts that is alive at a time (float32: 4 MiB); larger ones are slower.
+BLOCK_CELLS = 2**20
 SPACE = ord(" ")
 
 
@@ -43,9 +44,9 @@ class Lexicon:
         # Pairs of an entity and one of its forms, both ways round; forms without an n-gram are like nothing.
         spelt = np.diff(self._vectors.indptr)[of_form] > 0
         pairs = np.unique(np.stack([entities[spelt], of_form[spelt]], axis=1), axis=0)
-        self._of_entity = _Groups.of(pairs[:, 0], pairs[:, 1])
+        self._of_entity = Groups.of(pairs[:, 0], pairs[:, 1])
         order = np.argsort(pairs[:, 1], kind="stable")
-        self._of_form = _Groups.of(pairs[order, 1], pairs[order, 0])
+        self._of_form = Groups.of(pairs[order, 1], pairs[order, 0])
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
@@ -64,25 +65,27 @@ class Lexicon:
 
         Approximate, and in no order: by the rarest n-grams of a text alone. `allowed` is a mask of entities.
         """
-        similarity = (self._rarest(vectors) @ self._by_gram).tocsr()
-        found = np.full((len(similarity.indptr) - 1, k), -1, dtype=np.int64)
+        similarity = self._rarest(vectors) @ self._by_gram
         if allowed is not None:
             bearers, owner = self._of_form.take(similarity.indices)
             keep = np.zeros(len(similarity.indices), dtype=bool)
             keep[owner[allowed[bearers]]] = True
             similarity.data[~keep] = 0
-        for query, (start, end) in enumerate(zip(similarity.indptr, similarity.indptr[1:])):
-            scores, forms = similarity.data[start:end], similarity.indices[start:end]
-            n = k * FORMS_PER_ENTITY
-            if len(scores) > n:
-                best = np.argpartition(-scores, n)[:n]
-                scores, forms = scores[best], forms[best]
-            forms = forms[np.lexsort((forms, -scores))][: np.count_nonzero(scores)]
-            entities, _ = self._of_form.take(forms)
-            if allowed is not None:
-                entities = entities[allowed[entities]]
-            first = list(dict.fromkeys(entities.tolist()))[:k]
-            found[query, : len(first)] = first
+        query, place = _highest(similarity, k * FORMS_PER_ENTITY)
+        forms, scores = similarity.indices[place], similarity.data[place]
+        order = np.lexsort((forms, -scores, query))
+        order = order[scores[order] > 0]
+        entities, owner = self._of_form.take(forms[order])
+        query = query[order][owner]
+        if allowed is not None:
+            entities, query = entities[allowed[entities]], query[allowed[entities]]
+        # Of each query the first `k` different entities.
+        _, first = np.unique(pair_keys(query, entities), return_index=True)
+        first.sort()
+        entities, query = entities[first], query[first]
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
+        found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
+        found[query[rank < k], rank[rank < k]] = entities[rank < k]
         return found
 
     def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows) -> Scores:
@@ -101,8 +104,9 @@ class Lexicon:
         if not len(forms):
             return best
         starts, lengths = self._vectors.indptr[forms], np.diff(self._vectors.indptr)[forms]
-        cells = _ranges(starts, lengths)
-        products = block[np.repeat(queries[pair], lengths), self._vectors.indices[cells]] * self._vectors.data[cells]
+        cells = ranges(starts, lengths)
+        inside = np.repeat(queries[pair] * block.shape[1], lengths) + self._vectors.indices[cells]
+        products = block.ravel()[inside] * self._vectors.data[cells]
         cosines = np.add.reduceat(products, np.cumsum(lengths) - lengths)
         found, first = np.unique(pair, return_index=True)
         best[found] = np.maximum.reduceat(cosines, first)
@@ -124,6 +128,18 @@ class Lexicon:
         return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
 
 
+def _highest(matrix: csr_matrix, n: int) -> Tuple[Rows, Rows]:
+    """Where the `n` highest values of each row stand, in no order: their rows, and their places in `matrix.data`."""
+    counts = np.minimum(np.diff(matrix.indptr), n)
+    places = ranges(matrix.indptr[:-1], counts)
+    negative = -matrix.data
+    ends = np.cumsum(counts)
+    for row in np.flatnonzero(counts < np.diff(matrix.indptr)).tolist():
+        start, end = matrix.indptr[row], matrix.indptr[row + 1]
+        places[ends[row] - n : ends[row]] = start + np.argpartition(negative[start:end], n)[:n]
+    return np.repeat(np.arange(len(counts)), counts), places
+
+
 class _Grams(NamedTuple):
     """The 3-grams of some texts as numbers, and the text of each: (n,) both."""
 
@@ -139,33 +155,6 @@ class _Grams(NamedTuple):
         # Three characters of one word, or of one and its edge, have no space in the middle.
         middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
-
-
-class _Groups(NamedTuple):
-    """Values by key: those of key `i` are `values[starts[i] : starts[i] + lengths[i]]`, none for an unknown key."""
-
-    values: Rows
-    starts: Rows
-    lengths: Rows
-
-    @classmethod
-    def of(cls, keys: Rows, values: Rows) -> "_Groups":
-        """`keys` in ascending order."""
-        lengths = np.bincount(keys, minlength=1)
-        return cls(values, np.cumsum(lengths) - lengths, lengths)
-
-    def take(self, keys: Rows) -> Tuple[Rows, Rows]:
-        """All values of the `keys`, and for each the place in `keys` that it belongs to."""
-        known = np.flatnonzero(keys < len(self.lengths))
-        keys = keys[known]
-        lengths = self.lengths[keys]
-        return self.values[_ranges(self.starts[keys], lengths)], np.repeat(known, lengths)
-
-
-def _ranges(starts: Rows, lengths: Rows) -> Rows:
-    """`start, start + 1, …` for so many numbers each, one after another."""
-    total = int(lengths.sum())
-    return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(total)
 
 
 def _distinct(texts: Sequence[str]) -> Tuple[List[str], Rows]:

@@ -3,40 +3,30 @@
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
-from spacy.kb import Candidate, KnowledgeBase
-from spacy.tokens import Doc, Span
+from spacy.kb import Candidate
+from spacy.tokens import Span
 from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_mask, check_queries, check_vectors
+from ..index.checks import check_mask, check_queries
 from ..index.exact import ExactIndex
 from ..index.fork import guard_forks
-from ..index.kinds import make_index
-from ..index.protocol import Mask, Rows, VectorIndex, Vectors
-from ..util.manifest import new_directory, read_manifest
-from ..views import View, span_view
+from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors
+from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
-from .entities import EntityLike, EntityTable, StringColumn
-from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes
+from .contents import METRIC, Contents, Encode
+from .folder import read_folder, write_folder
 from .hybrid import add_lexical
-from .prototypes import Prototype, PrototypeTable
+from .prototypes import PrototypeTable
 from .ranking import SearchResult, search_entities
-from .references import References
-from .storage import KIND, Source, pack, unpack
-
-FORMAT_VERSION = 1
-INDEX_DIR = "index"
-METRIC = "inner product"
-
-Encode = Callable[[List[View]], Vectors]
-MakeIndex = Callable[[], VectorIndex]
+from .storage import Source, pack, unpack
 
 
-class PrototypeKB(KnowledgeBase):
+class PrototypeKB(Contents):
     """Entities, the prototypes of each, and an index over the prototypes' vectors.
 
     The score of an entity for a mention is the highest inner product of the mention's vector with one of the entity's
@@ -66,159 +56,22 @@ class PrototypeKB(KnowledgeBase):
         n_candidates: int = 16,
         reference_weight: float = 1.0,
     ) -> None:
-        super().__init__(vocab, entity_vector_length)
+        super().__init__(
+            vocab, entity_vector_length, normalize=normalize, dtype=dtype, reference_weight=reference_weight
+        )
         guard_forks()
-        self._reference_weight = _checked_weight(reference_weight)
-        self.normalized = normalize
         self.n_candidates = n_candidates
         self._make_index = index
-        self._entities = EntityTable()
-        self._prototypes = PrototypeTable(entity_vector_length, dtype)
-        # Kept while they are not in use, to be used again.
-        self._references: Optional[References] = None
         self._index: Optional[VectorIndex] = None
-        self._encoder = ""
-        self._encode: Optional[Encode] = None
         self._source: Optional[Source] = None
-
-    # What it holds.
-
-    @property
-    def entity_ids(self) -> StringColumn:
-        """Ids by entity row, in ascending order."""
-        return self._entities.ids
-
-    @property
-    def entity_names(self) -> StringColumn:
-        """Canonical names by entity row."""
-        return self._entities.names
-
-    @property
-    def n_entities(self) -> int:
-        return len(self._entities)
-
-    @property
-    def n_prototypes(self) -> int:
-        return len(self._prototypes)
-
-    @property
-    def vectors(self) -> Vectors:
-        """The vectors of all prototypes (n, d) as they are searched: with those of their entities' references added to
-        them, where these are in use. Memory-mapped while unchanged. Not to be written to."""
-        return self._prototypes.vectors
-
-    @property
-    def own_vectors(self) -> Vectors:
-        """The vectors of all prototypes (n, d) by themselves."""
-        return self._prototypes.own_vectors
-
-    @property
-    def references(self) -> Optional[Vectors]:
-        """The vectors of the entities' references by entity row (n_entities, d), in use or not; None without any."""
-        return None if self._references is None else self._references.vectors
-
-    @property
-    def use_references(self) -> bool:
-        """Whether references are part of the scores. Set it to leave them out, or to take them in again: the sums and
-        the index are then made anew. Raises KrisselError K530 where there are none to use."""
-        return self._prototypes.references is not None
-
-    @use_references.setter
-    def use_references(self, use: bool) -> None:
-        if use and self._references is None:
-            raise KrisselError(Errors.K530)
-        if use != self.use_references:
-            self._use(self._references if use else None)
-
-    @property
-    def reference_weight(self) -> float:
-        """How much references count in the scores; may be set like `use_references`."""
-        return self._reference_weight
-
-    @reference_weight.setter
-    def reference_weight(self, weight: float) -> None:
-        if weight != self._reference_weight:
-            self._reference_weight = _checked_weight(weight)
-            if self._references is not None:
-                self._references = References(self._references.vectors, weight)
-                self._use(self._references if self.use_references else None)
-
-    @property
-    def metric(self) -> str:
-        return METRIC
-
-    @property
-    def dtype(self) -> str:
-        return self._prototypes.dtype
-
-    @property
-    def encoder(self) -> str:
-        """Fingerprint of the encoder that made the vectors; empty where none was stated."""
-        return self._encoder
-
-    @encoder.setter
-    def encoder(self, fingerprint: str) -> None:
-        if fingerprint != self._encoder:
-            self._encoder = fingerprint
-            self._source = None
-
-    def check_encoder(self, fingerprint: str, width: Optional[int] = None) -> None:
-        """Raises KrisselError K522 when another encoder made the vectors, K528 when it gives vectors of another width.
-
-        A knowledge base whose `encoder` is not stated takes any of the right width.
-        """
-        if width and self.entity_vector_length and width != self.entity_vector_length:
-            raise KrisselError(Errors.K528.format(expected=self.entity_vector_length, found=width))
-        if self._encoder and self._encoder != fingerprint:
-            raise KrisselError(Errors.K522.format(expected=self._encoder, found=fingerprint))
-
-    def is_empty(self) -> bool:
-        return not (self.n_entities and self.n_prototypes)
-
-    def check_filled(self) -> None:
-        """Raises KrisselError K520 when there is nothing to link to."""
-        if self.is_empty():
-            raise KrisselError(Errors.K520.format(entities=self.n_entities, prototypes=self.n_prototypes))
-
-    def entity_row(self, entity: str) -> Optional[int]:
-        return self._entities.row(entity)
-
-    def resolve(self, id: str) -> Optional[str]:
-        """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
-        row = self._entities.resolve(id)
-        return None if row is None else self.entity_ids[row]
-
-    def entity_rows(self, entities: Sequence[str]) -> Rows:
-        """The row of each id, -1 for those unknown: (len(entities),)."""
-        return self._entities.rows(entities)
-
-    def entity_types(self, row: int) -> Tuple[str, ...]:
-        return self._entities.types_at(row)
-
-    def prototypes_at(self, rows: Any) -> List[Prototype]:
-        """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
-        found = self._prototypes.at(rows)
-        ids = self.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
-        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found)]
-
-    def prototype_mentions(self, rows: Any) -> List[str]:
-        """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
-        return self._prototypes.mentions(rows)
-
-    def prototype_rows(self, entity: str) -> Rows:
-        """The rows of an entity's prototypes; none for an unknown entity."""
-        row = self.entity_row(entity)
-        return np.zeros(0, dtype=np.int64) if row is None else self._prototypes.rows_of(row)
-
-    def entities_with(self, *kinds: str) -> Mask:
-        """The entities that have a prototype of one of these kinds: (n_entities,)."""
-        mask = np.zeros(self.n_entities, dtype=bool)
-        mask[self._prototypes.entities_of(kinds)] = True
-        return mask
 
     def description(self) -> Dict[str, Any]:
         """Counts, dimensions and policies, as they stand in the manifest."""
         index = self._new_index() if self._index is None else self._index
+        references = None
+        if self._references is not None:
+            count, used = len(self._references), self.use_references
+            references = {"entities": count, "weight": self.reference_weight, "used": used}
         return {
             "entities": self.n_entities,
             "prototypes": self.n_prototypes,
@@ -230,133 +83,8 @@ class PrototypeKB(KnowledgeBase):
             "dtype": self.dtype,
             "encoder": self._encoder,
             "index": {"kind": index.kind, "settings": index.settings},
-            "references": self._describe_references(),
+            "references": references,
         }
-
-    # What is put in.
-
-    def set_entities(self, entities: Iterable[EntityLike]) -> None:
-        """Take `id`, `name` and `types` of each entity, in place of the present ones; prototypes and references stay.
-
-        Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
-        """
-        table = EntityTable.from_entities(entities)
-        if self.n_prototypes:
-            _, _, present = self._prototypes.by_entity
-            moved = np.full(self.n_entities, -1, dtype=np.int64)
-            moved[present] = table.rows(self.entity_ids.take(present))
-            lost = present[moved[present] < 0]
-            if len(lost):
-                raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
-            self._prototypes.move_entities(moved)
-        if self._references is not None:
-            in_use = self.use_references
-            self._references = self._references.moved(table.rows(list(self.entity_ids)), len(table))
-            # The sums are the same as before, and so is the index.
-            self._prototypes.references = self._references if in_use else None
-        self._entities = table
-        self._source = None
-        self._add_strings()
-
-    def add_prototypes(
-        self, prototypes: Iterable[Union[Prototype, Doc]], vectors: Any = None, *, weight: float = 1.0
-    ) -> None:
-        """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in when next searched.
-
-        Gold docs in the place of prototypes are added as `add_gold(docs)` does.
-
-        vectors: None lets the lent encoder make them.
-        weight: the scores of these prototypes are multiplied by it (their vectors are stored scaled).
-
-        Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
-        K512 (unknown kind), K521 (no vectors, and no encoder was lent), K006 (a weight that is not positive).
-        """
-        prototypes, docs = _sorted_out(prototypes)
-        if docs:
-            self.add_gold(docs)
-            return
-        if not weight > 0:
-            raise KrisselError(Errors.K006.format(setting="weight", found=weight, expected="a number above 0"))
-        if vectors is None:
-            vectors = self._lent()([prototype.view for prototype in prototypes])
-        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of prototypes")
-        if len(matrix) != len(prototypes):
-            raise KrisselError(Errors.K511.format(prototypes=len(prototypes), vectors=len(matrix)))
-        if not len(prototypes):
-            return
-        ids = [prototype.entity for prototype in prototypes]
-        rows = self._entities.rows(ids)
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            first = int(unknown[0])
-            message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
-            raise KrisselError(message)
-        if not self.entity_vector_length:
-            self._set_width(matrix.shape[1])
-            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
-        scaled = self._scaled(matrix)
-        self._prototypes.append(rows, prototypes, scaled if weight == 1 else scaled * weight)
-        self._source = None
-
-    def set_references(self, entities: Sequence[str], vectors: Any) -> None:
-        """Take and use the vectors (len(entities), d) of these entities' references, in place of all present ones.
-
-        Entities that are not named have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number
-        of vectors), K532 (unknown entity).
-        """
-        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
-        if len(matrix) != len(entities):
-            raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
-        rows = self._entities.rows(entities)
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            first = int(unknown[0])
-            raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
-        if not self.entity_vector_length:
-            self._set_width(matrix.shape[1])
-            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
-        references = np.zeros((self.n_entities, matrix.shape[1]), dtype=self.dtype)
-        references[rows] = self._scaled(matrix)
-        self._references = References(references, self._reference_weight)
-        self._use(self._references)
-
-    def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
-        """Lazy learning (KRISSBERT §3.7): make the linked mentions of annotated docs prototypes, without training.
-
-        They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`.
-
-        weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
-            `seed`, see `gold_prototypes`.
-        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base.
-        Raises KrisselError K521 before an encoder was lent, and what `gold_prototypes` and `add_prototypes` raise.
-        """
-        self._lent()
-        prototypes, counts = gold_prototypes(docs, self, **settings)
-        self.add_prototypes(prototypes, weight=weight)
-        counts.warn()
-        return counts
-
-    def remove_prototypes(
-        self,
-        *,
-        kind: Optional[str] = None,
-        source: Optional[str] = None,
-        docs: Optional[Collection[str]] = None,
-    ) -> int:
-        """Take out the prototypes of a `kind`, from a `source` and from the documents with the ids `docs`, where given.
-
-        The index is made anew when it is next searched. RETURNS: how many were taken out.
-        Raises KrisselError K006 for an unknown kind, or when nothing was given.
-        """
-        if kind is None and source is None and docs is None:
-            raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
-        removed = self._prototypes.where(kind=kind, source=source, docs=docs)
-        count = int(removed.sum())
-        if count:
-            # New objects in the place of the old: `without_prototypes` puts those back.
-            self._prototypes, self._index = self._prototypes.take(~removed), None
-            self._source = None
-        return count
 
     @contextmanager
     def without_prototypes(self, **which: Any) -> Iterator[int]:
@@ -474,27 +202,13 @@ class PrototypeKB(KnowledgeBase):
         """
         excluded = set(exclude)
         path = Path(path)
-        prototypes = self._prototypes
+        prototypes, references, index = self._prototypes, self._references, None
         if "prototypes" in excluded:
-            prototypes = PrototypeTable(self.entity_vector_length, self.dtype)
-        references = self._references if "prototypes" not in excluded else None
-        with new_directory(path, KIND, FORMAT_VERSION) as directory:
-            self._entities.to_disk(directory.path)
-            prototypes.to_disk(directory.path)
-            if references is not None:
-                references.to_disk(directory.path)
-            directory.info.update(self.description())
-            directory.info.update(
-                prototypes=len(prototypes),
-                prototype_kinds=prototypes.kind_counts(),
-                prototype_sources=prototypes.source_counts(),
-                references=self._describe_references() if references is not None else None,
-            )
-            # An index without prototypes is no more than the intention to have one.
-            directory.info["index_saved"] = bool(len(prototypes)) and not self.is_empty() and "index" not in excluded
-            if directory.info["index_saved"]:
-                (directory.path / INDEX_DIR).mkdir()
-                self.build_index().to_disk(directory.path / INDEX_DIR)
+            prototypes, references = PrototypeTable(self.entity_vector_length, self.dtype), None
+        # An index without prototypes is no more than the intention to have one.
+        if not excluded & {"index", "prototypes"} and not self.is_empty():
+            index = self.build_index()
+        write_folder(path, self.description(), self._entities, prototypes, references, index)
         if not excluded & {"index", "prototypes"}:
             self._source = Source.of(path)
 
@@ -505,33 +219,16 @@ class PrototypeKB(KnowledgeBase):
         another width), K501 and K507 (an index that cannot be used here).
         """
         excluded = set(exclude)
-        path = Path(path)
-        manifest = read_manifest(path, KIND, FORMAT_VERSION)
-        source = Source.of(path)
-        width = manifest["dimensions"]
-        if self.entity_vector_length and width and width != self.entity_vector_length:
-            raise KrisselError(Errors.K523.format(path=path, found=width, expected=self.entity_vector_length))
-        entities = EntityTable.from_disk(path, manifest["entities"])
-        index = references = None
-        # Knowledge bases of before there were references say nothing of them.
-        described = manifest.get("references")
-        if "prototypes" in excluded:
-            prototypes = PrototypeTable(width, manifest["dtype"])
-        else:
-            dtype, count = manifest["dtype"], manifest["prototypes"]
-            references = References.from_disk(path, described, len(entities), width, dtype)
-            used = references if described and described["used"] else None
-            prototypes = PrototypeTable.from_disk(path, count, width, dtype, len(entities), used)
-            saved = manifest["index"] if manifest["index_saved"] and "index" not in excluded else None
-            index = self._load_index(path / INDEX_DIR, saved, prototypes.vectors)
-        self._set_width(width or self.entity_vector_length)
-        self._entities, self._prototypes, self._index = entities, prototypes, index
-        self._references = references
-        if references is not None:
-            self._reference_weight = references.weight
-        self.normalized = manifest["normalized"]
-        self._encoder = manifest["encoder"]
-        self._source = None if excluded & {"index", "prototypes"} or index is None else source
+        read = read_folder(Path(path), self.entity_vector_length, self._make_index, excluded)
+        self._set_width(read.manifest["dimensions"] or self.entity_vector_length)
+        self._entities, self._prototypes, self._references = read.entities, read.prototypes, read.references
+        if read.references is not None:
+            self._reference_weight = read.references.weight
+        self.normalized = read.manifest["normalized"]
+        self._encoder = read.manifest["encoder"]
+        self._index = read.index
+        # Without an index it does not hold all that the folder does, or is to hold something else.
+        self._source = None if read.index is None else read.source
         self._add_strings()
         return self
 
@@ -573,71 +270,13 @@ class PrototypeKB(KnowledgeBase):
 
     # Within.
 
-    def _use(self, references: Optional[References]) -> None:
-        self._prototypes.references = references
-        self._index = None
+    def _changed(self, *, vectors: bool = False) -> None:
         self._source = None
-
-    def _describe_references(self) -> Optional[Dict[str, Any]]:
-        if self._references is None:
-            return None
-        return {"entities": len(self._references), "weight": self._reference_weight, "used": self.use_references}
-
-    def _lent(self) -> Encode:
-        if self._encode is None:
-            raise KrisselError(Errors.K521)
-        return self._encode
-
-    def _scaled(self, vectors: Vectors) -> Vectors:
-        if not self.normalized:
-            return vectors
-        norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
-        return vectors / np.where(norms > 0, norms, 1)
-
-    def _set_width(self, width: int) -> None:
-        # Read-only in the base class, except through its constructor.
-        KnowledgeBase.__init__(self, self.vocab, width)
-
-    def _add_strings(self) -> None:
-        for id_ in self.entity_ids:
-            # Never transient: candidates outlive the memory zone in which the knowledge base may be loaded.
-            self.vocab.strings.add(id_, allow_transient=False)
+        if vectors:
+            self._index = None
 
     def _new_index(self) -> VectorIndex:
         return self._make_index() if self._make_index is not None else ExactIndex()
-
-    def _load_index(self, path: Path, saved: Optional[Dict[str, Any]], vectors: Vectors) -> Optional[VectorIndex]:
-        """The index saved at `path`, if it is the one that was asked for; None leaves it to be built."""
-        if saved is None:
-            return None
-        if self._make_index is None:
-            index = make_index(saved["kind"], saved["settings"])
-        else:
-            index = self._make_index()
-            if not index.owns_vectors:
-                saved = {"kind": index.kind, "settings": index.settings}
-            if index.kind != saved["kind"] or not index.reads(saved["settings"]):
-                return None
-        index.from_disk(path, vectors)
-        return index
-
-
-def _checked_weight(weight: float) -> float:
-    if not 0 <= weight < float("inf"):
-        expected = "a weight of 0 or more"
-        raise KrisselError(Errors.K006.format(setting="reference_weight", found=weight, expected=expected))
-    return float(weight)
-
-
-def _sorted_out(items: Iterable[Union[Prototype, Doc]]) -> Tuple[List[Prototype], List[Doc]]:
-    prototypes: List[Prototype] = []
-    docs: List[Doc] = []
-    for item in items:
-        if isinstance(item, Doc):
-            docs.append(item)
-        else:
-            prototypes.append(item)
-    return prototypes, docs
 
 
 def _restore(

@@ -12,6 +12,7 @@ from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
 from .array_file import read_array, write_array
 from .arrow_file import read_table, write_table
+from .groups import Groups
 from .lexicon import Lexicon
 from .references import References
 
@@ -91,7 +92,7 @@ class PrototypeTable:
         # The sums so far: of the first prototypes, until those added since are searched.
         self._sums: Optional[Vectors] = None
         self._entity_rows: Optional[Rows] = None
-        self._by_entity: Optional[Tuple[Rows, Rows, Rows]] = None
+        self._by_entity: Optional[Groups] = None
         self._lexicon: Optional[Lexicon] = None
 
     def __len__(self) -> int:
@@ -218,12 +219,11 @@ class PrototypeTable:
         return self._entity_rows
 
     @property
-    def by_entity(self) -> Tuple[Rows, Rows, Rows]:
-        """Prototype rows grouped by entity (n,), where each group starts (g,), and the groups' entity rows (g,)."""
+    def by_entity(self) -> Groups:
+        """Prototype rows by entity row, those of an entity in ascending order."""
         if self._by_entity is None:
             order = np.argsort(self.entity_rows, kind="stable")
-            present, starts = np.unique(self.entity_rows[order], return_index=True)
-            self._by_entity = order, starts, present
+            self._by_entity = Groups.of(self.entity_rows[order], order)
         return self._by_entity
 
     @property
@@ -235,11 +235,7 @@ class PrototypeTable:
         return self._lexicon
 
     def rows_of(self, entity_row: int) -> Rows:
-        order, starts, present = self.by_entity
-        group = int(np.searchsorted(present, entity_row))
-        if group == len(present) or present[group] != entity_row:
-            return order[:0]
-        return order[starts[group] : starts[group + 1] if group + 1 < len(starts) else None]
+        return self.by_entity.at(entity_row)
 
     def rows_of_kinds(self, kinds: Sequence[str]) -> Rows:
         numbers = [KINDS.index(kind) for kind in kinds]

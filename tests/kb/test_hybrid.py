@@ -167,8 +167,9 @@ def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
     vectors = rng.normal(size=(7, 5)).astype(np.float32)
     queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
     monkeypatch.setattr("spacy_krissel.kb.hybrid.BLOCK_VALUES", 12)
-    rows = _nearest(kb._prototypes, vectors, queries, entities)
-    for query, entity, row in zip(queries, entities, rows):
+    rows, best = _nearest(kb._prototypes, vectors, queries, entities)
+    for query, entity, row, score in zip(queries, entities, rows, best):
         mine = np.flatnonzero(np.array(owners) == entity)
         scores = kb.vectors[mine].astype(np.float32) @ vectors[query]
         assert row == (mine[scores.argmax()] if len(mine) else -1)
+        assert score == pytest.approx(scores.max(initial=-np.inf), abs=1e-6)

@@ -11,7 +11,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.kb import prototype_kb
+from spacy_krissel.kb import folder
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
 from spacy_krissel.views import name_view
@@ -258,7 +258,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
     def fails(message, **changes):
-        monkeypatch.setattr(prototype_kb, "read_manifest", lambda *args: {**manifest, **changes})
+        monkeypatch.setattr(folder, "read_manifest", lambda *args: {**manifest, **changes})
         with pytest.raises(KrisselError, match=message):
             PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
 
