@@ -100,6 +100,12 @@ class PrototypeKB(Contents):
                 # It took in what was added within.
                 self._index = None
 
+    def use_index(self, index: Optional[MakeIndex]) -> None:
+        """Search with another kind of index from now on; it is made when first needed. None is the exact one."""
+        self._make_index = index
+        self._index = None
+        self._source = None
+
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
         self.check_filled()

@@ -93,9 +93,10 @@ class KrisselLinker(TrainablePipe):
 
     def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
         """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
+        kb = self.generate_empty_kb(self.vocab, self._width())
         if index is not None:
-            return PrototypeKB(self.vocab, self._width(), index=index)
-        return self.generate_empty_kb(self.vocab, self._width())
+            kb.use_index(index)
+        return kb
 
     def set_kb(self, kb: PrototypeKB) -> None:
         """Link to `kb` from now on. Raises KrisselError when another encoder made it, or its vectors do not fit."""

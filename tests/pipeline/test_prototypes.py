@@ -5,6 +5,7 @@ import spacy
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.kinds import named_index
 from spacy_krissel.pipeline.linker import KrisselLinker
 from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker, prototypes
@@ -59,6 +60,16 @@ def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):
     prototypes(trained_dir, tmp_path / "out", toy_store.path, index=named_index("hnsw"), progress=False)
     index = find_linker(spacy.load(tmp_path / "out")).kb.description()["index"]
     assert (index["kind"], index["settings"]["type"]) == ("faiss", "hnsw")
+
+
+@pytest.mark.parametrize("index", [None, make_exact_index()])
+def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
+    """Another index changes nothing else that the config says of the knowledge base."""
+    settings = {"normalize": True, "dtype": "float16", "n_candidates": 3, "reference_weight": 0.1}
+    overrides = {f"components.krissel_linker.generate_empty_kb.{name}": value for name, value in settings.items()}
+    prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, index=index, progress=False)
+    kb = find_linker(spacy.load(tmp_path / "out")).kb
+    assert {name: getattr(kb, "normalized" if name == "normalize" else name) for name in settings} == settings
 
 
 def test_output_may_be_the_input(trained_dir, toy_store, toy_shards):
