@@ -23,8 +23,6 @@ from .train import LINKER, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
 PIPELINE, KB, REPORT, FEW_SHOT = "pipeline", "kb", "report", "few-shot"
-# Candidates that linkers keep, as in `evaluate`.
-N_CANDIDATES = 64
 
 
 class AblationRun:
@@ -123,8 +121,6 @@ class AblationRun:
             if made is not None:
                 self.say(f"few-shot curve: linking {gold}")
                 nlp = self._with_kb(pipeline, name, seed, gold)
-                # As many as `evaluate` has, so that a re-ranker sees the same ones.
-                find_linker(nlp, LINKER).cfg["n_candidates"] = N_CANDIDATES
                 shots, draws = curves.shots, curves.draws
                 rows = few_shot(nlp, data.examples, data.gold, data.ontology, shots=shots, seeds=draws, name=LINKER)
                 save_few_shot(rows, made, FEW_SHOT)

@@ -8,7 +8,7 @@ from spacy.cli.train import train
 
 from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
-from ..pipeline.prototypes import build_prototypes, save_pipeline
+from ..pipeline.prototypes import build_prototypes, find_linker, save_pipeline
 from .settings import Ablation
 
 LINKER, RERANKER = "krissel_linker", "krissel_reranker"
@@ -47,6 +47,8 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
         nlp.add_pipe(RERANKER, source=load_pipeline(Path(folder) / "out" / "model-last"))
+        settings = find_linker(nlp, LINKER).cfg
+        settings["n_candidates"] = max(settings["n_candidates"], nlp.get_pipe(RERANKER).cfg["top_k"])
         nlp.to_disk(output)
 
 
