@@ -210,7 +210,7 @@ def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) ->
     kept = min((value for _, name, value in before if name == "n_candidates"), default=0)
     try:
         for cfg, name, value in before:
-            # A re-ranker has as many to put in order as without us: those that are kept for recall are not its business.
+            # A re-ranker has as many to put in order as in use: it does not see those that are kept for recall.
             cfg[name] = max(value, n_candidates) if name == "n_candidates" else min(value, max(kept, 2))
         yield
     finally:

@@ -46,9 +46,9 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         train(training.config, Path(folder) / "out", use_gpu=gpu_id, overrides=overrides)
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
-        nlp.add_pipe(RERANKER, source=load_pipeline(Path(folder) / "out" / "model-last"))
+        reranker: Any = nlp.add_pipe(RERANKER, source=load_pipeline(Path(folder) / "out" / "model-last"))
         settings = find_linker(nlp, LINKER).cfg
-        settings["n_candidates"] = max(settings["n_candidates"], nlp.get_pipe(RERANKER).cfg["top_k"])
+        settings["n_candidates"] = max(settings["n_candidates"], reranker.cfg["top_k"])
         nlp.to_disk(output)
 
 
