@@ -240,7 +240,11 @@ class KrisselReranker(TrainablePipe):
         return self._linker
 
     def _training_mentions(self, examples: Sequence[Example]) -> Tuple[List[RankedMention], List[int]]:
-        """The linked mentions of the examples with the candidates they may see, and the place of the right one."""
+        """The linked mentions of the examples with the candidates they may see, and the place of the right one.
+
+        Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not taken into
+        account: all types compete, and each mention is decided alone.
+        """
         linker = self._training_linker()
         objective = self.objective
         if objective is None:
@@ -255,7 +259,8 @@ class KrisselReranker(TrainablePipe):
             return [], []
         hidden = [objective.hide() for _ in views]
         k = objective.n_candidates
-        found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k)
+        lexical_weight = linker.cfg["lexical_weight"]
+        found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, lexical_weight)
         mentions, places = [], []
         for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
             if right not in ids:

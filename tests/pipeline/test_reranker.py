@@ -222,6 +222,24 @@ def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
     assert any(mention.view.mention in c.names for mention in mentions for c in mention.candidates)
 
 
+def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_examples):
+    """What names that are not hidden score in training is what the linker writes: vectors and spelling."""
+    nlp = make_reranker("list", temperature=1.0)
+    reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
+    linker.cfg["lexical_weight"] = 0.5
+    linker.cfg["use_context"] = False
+    linker.cfg["n_candidates"] = reranker.objective.n_candidates = 6
+    reranker.objective.p_hide = 0.0
+    examples = make_examples(nlp)
+    mentions, _ = reranker._training_mentions(examples)
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        docs = [nlp(example.predicted.copy()) for example in examples]
+    assert len(mentions) == len(docs)
+    for mention, doc in zip(mentions, docs):
+        written = [candidate["score"] for candidate in doc.ents[0]._.krissel_candidates]
+        assert mention.logits == pytest.approx(written, abs=1e-5)
+
+
 def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
