@@ -1,6 +1,5 @@
 """`krissel_reranker`: score the linker's candidates again, and put them in their new order."""
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -8,7 +7,6 @@ import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
@@ -23,18 +21,19 @@ from ..views import CandidateView, View, candidate_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .linker import KrisselLinker
 from .mention_views import mention_views
+from .pipe import KrisselPipe
 from .prototypes import find_linker
 from .reorder import reorder
 from .reranker_settings import RerankerSettings
 from .settings import LiveSettings
 from .unseen import folded, unseen_candidates
 
-# Mentions that the temperature is fitted to, and those of them that the model's layers see for their sizes.
-FIT_MENTIONS, INIT_MENTIONS = 512, 8
+# Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
+FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
 
 
-class KrisselReranker(TrainablePipe):
+class KrisselReranker(KrisselPipe):
     """Re-rank `span._.krissel_candidates`, and link to the first (KRISSBERT §3.6).
 
     The final score of a candidate is the linker's plus `weight · temperature · correction`, with the model's correction
@@ -75,31 +74,12 @@ class KrisselReranker(TrainablePipe):
         self.linker_name = linker
         self.max_names = max_names
         self.cfg = LiveSettings(name, settings)
-        self._given = dict(self.cfg)
         self._table: Optional[CandidateTable] = None
         self._linker: Optional[KrisselLinker] = None
         register_extensions()
         vocab.strings.add(NIL)
 
     # Re-ranking ----------------------------------------------------------------------------------------------------
-
-    def __call__(self, doc: Doc) -> Doc:
-        error_handler = self.get_error_handler()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-        except Exception as error:
-            error_handler(self.name, self, [doc], error)
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Re-rank a stream of docs; the mentions of `batch_size` docs go through the model together."""
-        error_handler = self.get_error_handler()
-        for docs in util.minibatch(stream, size=batch_size):
-            try:
-                self.set_annotations(docs, self.predict(docs))
-            except Exception as error:
-                error_handler(self.name, self, docs, error)
-            yield from docs
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Optional[SpanLink]]]:
         """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
@@ -200,13 +180,13 @@ class KrisselReranker(TrainablePipe):
         examples: List[Example] = []
         for example in get_examples():
             examples.append(example)
-            if len(examples) >= FIT_MENTIONS:
+            if len(examples) >= FIT_EXAMPLES:
                 break
         if self.cfg["temperature"] is None:
             self.cfg["temperature"] = 1.0
             mentions, gold = self._training_mentions(examples)
             self.cfg["temperature"] = fit_temperature([mention.logits for mention in mentions], gold)
-        mentions, _ = self._training_mentions(examples[:INIT_MENTIONS])
+        mentions, _ = self._training_mentions(examples[:INIT_EXAMPLES])
         self.model.initialize(X=mentions)
 
     def update(
@@ -289,7 +269,7 @@ class KrisselReranker(TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         serialize: Dict[str, Callable[[], bytes]] = {
-            "cfg": lambda: srsly.json_dumps(self._saved_cfg(), sort_keys=True).encode("utf8"),
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
             "model": self.model.to_bytes,
         }
         if self._table is not None:
@@ -298,7 +278,7 @@ class KrisselReranker(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         deserialize: Dict[str, Callable[[bytes], Any]] = {
-            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
             "model": self.model.from_bytes,
             ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data)),
         }
@@ -308,7 +288,7 @@ class KrisselReranker(TrainablePipe):
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         serialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: srsly.write_json(p, self._saved_cfg()),
+            "cfg": lambda p: srsly.write_json(p, self.cfg.saved()),
             "model": lambda p: p.write_bytes(self.model.to_bytes()),
         }
         if self._table is not None:
@@ -318,7 +298,7 @@ class KrisselReranker(TrainablePipe):
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         path = util.ensure_path(path)
         deserialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: self._load_cfg(srsly.read_json(p)),
+            "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
             "model": lambda p: self.model.from_bytes(p.read_bytes()),
         }
         if (path / ENTITIES).exists():
@@ -326,25 +306,6 @@ class KrisselReranker(TrainablePipe):
         with self._coded(path):
             util.from_disk(path, deserialize, exclude)
         return self
-
-    @contextmanager
-    def _coded(self, source: Union[str, Path]) -> Iterator[None]:
-        try:
-            yield
-        except KrisselError:
-            raise
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
-
-    def _saved_cfg(self) -> Dict[str, Any]:
-        return {"settings": self.cfg, "given": self._given}
-
-    def _load_cfg(self, saved: Dict[str, Any]) -> None:
-        # As the linker's: what was changed on the pipe comes back, unless the config now says something else.
-        for setting, value in saved["settings"].items():
-            if setting in self.cfg and self._given[setting] == saved["given"].get(setting):
-                self.cfg[setting] = value
 
 
 def _as_it_is(span: Span) -> SpanLink:
