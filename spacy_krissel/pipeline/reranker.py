@@ -17,6 +17,7 @@ from ..kb.candidate_table import CandidateTable
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 from ..objectives.rerank import RerankObjective, fit_temperature
 from ..ontology.store import OntologyStore
+from ..util.weak import Weak
 from ..views import CandidateView, View, candidate_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .linker import KrisselLinker
@@ -53,6 +54,7 @@ class KrisselReranker(KrisselPipe):
         *,
         objective: Optional[RerankObjective],
         settings: RerankerSettings,
+        nlp: Optional[Language] = None,
         linker: str = "krissel_linker",
         max_names: int = 8,
         scorer: Optional[Callable] = None,
@@ -61,6 +63,7 @@ class KrisselReranker(KrisselPipe):
         model: mentions with their candidates → corrections.
         objective: what `update` does with a batch; needed for training alone.
         settings: see `RerankerSettings`; the live ones are in `self.cfg` and are saved with the pipe.
+        nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
         linker: name of the pipe whose candidates are learned from; needed for training alone.
         max_names: names of a candidate that its text shows.
         """
@@ -75,7 +78,9 @@ class KrisselReranker(KrisselPipe):
         self.max_names = max_names
         self.cfg = LiveSettings(name, settings)
         self._table: Optional[CandidateTable] = None
-        self._linker: Optional[KrisselLinker] = None
+        self._nlp: Weak[Language] = Weak(nlp)
+        # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
+        self._linker: Weak[KrisselLinker] = Weak()
         register_extensions()
         vocab.strings.add(NIL)
 
@@ -173,7 +178,8 @@ class KrisselReranker(KrisselPipe):
         validate_get_examples(get_examples, "KrisselReranker.initialize")
         if ontology is None:
             raise KrisselError(Errors.K616.format(name=self.name))
-        self._linker = find_linker(nlp, self.linker_name) if nlp is not None else self._linker
+        if nlp is not None:
+            self.learn_from(nlp)
         linker = self._training_linker()
         entities = (entity for entity in ontology() if linker.kb.entity_row(entity.id) is not None)
         self._table = CandidateTable.from_entities(entities)
@@ -214,10 +220,28 @@ class KrisselReranker(KrisselPipe):
             self.finish_update(sgd)
         return losses
 
+    def learn_from(self, nlp: Language) -> None:
+        """Take the candidates of this pipeline's linker in training from now on.
+
+        `initialize` does so, and a pipe that was made or loaded with its linker knows it. The pipeline is referred to
+        weakly, and no copy of the pipe knows it. Raises KrisselError K610 (no such linker).
+        """
+        self._linker = Weak(find_linker(nlp, self.linker_name))
+        self._nlp = Weak(nlp)
+
     def _training_linker(self) -> KrisselLinker:
-        if self._linker is None or self._linker.kb.is_empty():
+        self._look_for_linker()
+        linker = self._linker()
+        if linker is None:
+            raise KrisselError(Errors.K618.format(name=self.name, linker=self.linker_name))
+        if linker.kb.is_empty():
             raise KrisselError(Errors.K617.format(name=self.name, linker=self.linker_name))
-        return self._linker
+        return linker
+
+    def _look_for_linker(self) -> None:
+        nlp = self._nlp()
+        if nlp is not None and self.linker_name in nlp.component_names:
+            self._linker = Weak(find_linker(nlp, self.linker_name))
 
     def _training_mentions(self, examples: Sequence[Example]) -> Tuple[List[RankedMention], List[int]]:
         """The linked mentions of the examples with the candidates they may see, and the place of the right one.
@@ -284,6 +308,7 @@ class KrisselReranker(KrisselPipe):
         }
         with self._coded("bytes"):
             util.from_bytes(bytes_data, deserialize, exclude)
+        self._look_for_linker()
         return self
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
@@ -305,6 +330,7 @@ class KrisselReranker(KrisselPipe):
             deserialize[ENTITIES] = lambda p: setattr(self, "_table", CandidateTable(p))
         with self._coded(path):
             util.from_disk(path, deserialize, exclude)
+        self._look_for_linker()
         return self
 
 
