@@ -51,9 +51,10 @@ def frozen(nlp):
 # Re-ranking ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_changes_something(nlp, linked, make_docs):
-    """Without which the rest of this file says nothing."""
-    assert order_of([nlp(doc) for doc in make_docs(nlp)]) != order_of(linked())
+def test_it_changes_something(nlp, linked, make_docs, links_of):
+    """Without which the rest of this file says nothing. Scores, for on the toy data the linker's order is right."""
+    for before, doc in zip(linked(), make_docs(nlp)):
+        assert not doc.ents or links_of(nlp(doc)) != links_of(before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
