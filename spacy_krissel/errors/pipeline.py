@@ -65,6 +65,10 @@ class PipelineErrors:
         "[K617] '{name}' learns from the candidates of '{linker}', which has no knowledge base here. Source a linker "
         "that has one (`python -m spacy krissel prototypes`), freeze it, and name it in `linker`."
     )
+    K618 = (
+        "[K618] '{name}' does not know the pipeline whose '{linker}' it is to learn from: it was copied, or the "
+        "pipeline it was made in is gone. Call nlp.get_pipe('{name}').learn_from(nlp) before training."
+    )
 
 
 class PipelineWarnings:

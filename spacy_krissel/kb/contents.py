@@ -164,6 +164,10 @@ class Contents(KnowledgeBase):
         """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
         return self._prototypes.mentions(rows)
 
+    def prototypes_in_context(self, rows: Rows, left: str, right: str) -> Mask:
+        """Which of the prototypes at `rows` (n,) were seen between just these texts: (n,)."""
+        return self._prototypes.in_context(rows, left, right)
+
     def prototype_rows(self, entity: str) -> Rows:
         """The rows of an entity's prototypes; none for an unknown entity."""
         row = self.entity_row(entity)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from .groups import pair_keys
+from .lexicon import Lexicon
 from .prototypes import PrototypeTable
 from .ranking import SearchResult, break_ties, first_of_each, tie_bound
 
@@ -65,6 +66,26 @@ def add_lexical(
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), known[:, :k].copy(), ties)
     break_ties(ranked, prototypes, queries)
     return ranked
+
+
+class Spelling:
+    """How some texts (q,) are spelt, beside the surface forms of a knowledge base.
+
+    hidden (q,): the form that a text itself folds to does not count for it, as if nobody had ever been called so.
+    """
+
+    def __init__(self, lexicon: Lexicon, texts: Sequence[str], hidden: Sequence[bool]) -> None:
+        self._lexicon = lexicon
+        self._vectors = lexicon.vectors(texts)
+        self._without = np.where(hidden, lexicon.forms(texts), -1)
+
+    def proposed(self) -> Rows:
+        """The entities that spelling alone proposes for each text: (q, PROPOSED), -1 padded."""
+        return self._lexicon.search(self._vectors, PROPOSED, without=self._without)
+
+    def similarity(self, queries: Rows, entities: Rows) -> Scores:
+        """Of the texts `queries` (n,), in ascending order, with `entities` (n,): (n,), from 0 to 1."""
+        return self._lexicon.similarity(self._vectors, queries, entities, self._without)
 
 
 def _nearest(prototypes: PrototypeTable, vectors: Vectors, queries: Rows, entities: Rows) -> Tuple[Rows, Scores]:

@@ -30,6 +30,10 @@ class Lexicon:
 
     def __init__(self, forms: Sequence[str], entities: Rows) -> None:
         folded, of_form = _distinct([fold_name(form) for form in forms])
+        # Their hashes and not the forms, of which there are millions; this process alone reads them.
+        hashes = _hashes(folded)
+        self._by_hash = np.argsort(hashes)
+        self._hashes = hashes[self._by_hash]
         grams = _Grams.of(folded)
         self._grams, gram = np.unique(grams.keys, return_inverse=True)
         counts = csr_matrix(
@@ -48,6 +52,16 @@ class Lexicon:
         order = np.argsort(pairs[:, 1], kind="stable")
         self._of_form = Groups.of(pairs[order, 1], pairs[order, 0])
 
+    def forms(self, texts: Sequence[str]) -> Rows:
+        """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
+        found = np.full(len(texts), -1, dtype=np.int64)
+        hashes = _hashes([fold_name(text) for text in texts])
+        place = np.searchsorted(self._hashes, hashes)
+        inside = np.flatnonzero(place < len(self._hashes))
+        known = inside[self._hashes[place[inside]] == hashes[inside]]
+        found[known] = self._by_hash[place[known]]
+        return found
+
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
         grams = _Grams.of([fold_name(text) for text in texts])
@@ -60,12 +74,17 @@ class Lexicon:
         counts.sum_duplicates()
         return self._weighted(counts)
 
-    def search(self, vectors: csr_matrix, k: int, allowed: Optional[Mask] = None) -> Rows:
+    def search(
+        self, vectors: csr_matrix, k: int, allowed: Optional[Mask] = None, without: Optional[Rows] = None
+    ) -> Rows:
         """`k` entities whose spelling is near to each of the `vectors` (q, n-grams): entity rows (q, k), -1 padded.
 
-        Approximate, and in no order: by the rarest n-grams of a text alone. `allowed` is a mask of entities.
+        Approximate, and in no order: by the rarest n-grams of a text alone. `allowed` is a mask of entities; `without`
+        (q,) names a form that does not count for each of the `vectors`, -1 for none.
         """
         similarity = self._rarest(vectors) @ self._by_gram
+        if without is not None:
+            similarity.data[similarity.indices == np.repeat(without, np.diff(similarity.indptr))] = 0
         if allowed is not None:
             bearers, owner = self._of_form.take(similarity.indices)
             keep = np.zeros(len(similarity.indices), dtype=bool)
@@ -88,17 +107,23 @@ class Lexicon:
         found[query[rank < k], rank[rank < k]] = entities[rank < k]
         return found
 
-    def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows) -> Scores:
-        """The similarity of `vectors[queries[i]]` with `entities[i]`: (n,), for pairs in the order of `queries`."""
+    def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Optional[Rows] = None) -> Scores:
+        """The similarity of `vectors[queries[i]]` with `entities[i]`: (n,), for pairs in the order of `queries`.
+
+        without (len(vectors),): a form that does not count for each of the `vectors`, -1 for none.
+        """
+        hidden = np.full(vectors.shape[0], -1) if without is None else without
         result = np.zeros(len(queries), dtype=np.float32)
         step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
         for start in range(0, vectors.shape[0], step):
             low, high = np.searchsorted(queries, [start, start + step])
             block = vectors[start : start + step].toarray()
-            result[low:high] = self._best(block, queries[low:high] - start, entities[low:high])
+            result[low:high] = self._best(
+                block, queries[low:high] - start, entities[low:high], hidden[queries[low:high]]
+            )
         return result
 
-    def _best(self, block: np.ndarray, queries: Rows, entities: Rows) -> Scores:
+    def _best(self, block: np.ndarray, queries: Rows, entities: Rows, hidden: Rows) -> Scores:
         forms, pair = self._of_entity.take(entities)
         best = np.zeros(len(queries), dtype=np.float32)
         if not len(forms):
@@ -108,6 +133,7 @@ class Lexicon:
         inside = np.repeat(queries[pair] * block.shape[1], lengths) + self._vectors.indices[cells]
         products = block.ravel()[inside] * self._vectors.data[cells]
         cosines = np.add.reduceat(products, np.cumsum(lengths) - lengths)
+        cosines[forms == hidden[pair]] = 0
         found, first = np.unique(pair, return_index=True)
         best[found] = np.maximum.reduceat(cosines, first)
         return best
@@ -155,6 +181,10 @@ class _Grams(NamedTuple):
         # Three characters of one word, or of one and its edge, have no space in the middle.
         middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
+
+
+def _hashes(texts: Sequence[str]) -> Rows:
+    return np.array([hash(text) for text in texts], dtype=np.int64)
 
 
 def _distinct(texts: Sequence[str]) -> Tuple[List[str], Rows]:

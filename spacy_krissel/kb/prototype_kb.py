@@ -15,12 +15,12 @@ from ..errors import Errors, KrisselError
 from ..index.checks import check_mask, check_queries
 from ..index.exact import ExactIndex
 from ..index.fork import guard_forks
-from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors
+from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors
 from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .contents import METRIC, Contents, Encode
 from .folder import read_folder, write_folder
-from .hybrid import add_lexical
+from .hybrid import Spelling, add_lexical
 from .prototypes import PrototypeTable
 from .ranking import SearchResult, search_entities
 from .storage import Source, pack, unpack
@@ -164,6 +164,14 @@ class PrototypeKB(Contents):
         queries = self._scaled(check_queries(vectors, self.entity_vector_length))
         scores, rows = index.search(queries, min(n, self.n_prototypes), None)
         return scores, rows, np.where(rows >= 0, self._prototypes.entity_rows[rows], -1)
+
+    def products(self, vector: Vectors, rows: Rows) -> Scores:
+        """The inner products of one vector (d,) with the prototypes at `rows` (n,): (n,), as `search` has them."""
+        return self.vectors[rows].astype(np.float32, copy=False) @ self._scaled(vector[None])[0]
+
+    def spelling(self, texts: Sequence[str], hidden: Sequence[bool]) -> Spelling:
+        """What `search` with a `lexical_weight` adds for the texts (q,), those `hidden` (q,) without their own form."""
+        return Spelling(self._prototypes.lexicon, texts, hidden)
 
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""

@@ -263,6 +263,11 @@ class PrototypeTable:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
         return self.table.column("mention").take(pa.array(np.ravel(rows))).to_pylist()
 
+    def in_context(self, rows: Rows, left: str, right: str) -> Mask:
+        """Which of the prototypes at `rows` (n,) stand between the texts `left` and `right`: (n,)."""
+        taken = self.table.select(["left", "right"]).take(pa.array(rows))
+        return pc.and_(pc.equal(taken["left"], left), pc.equal(taken["right"], right)).to_numpy().astype(bool)
+
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
         write_array(self.own_vectors, directory / VECTORS_FILE)

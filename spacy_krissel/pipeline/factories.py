@@ -161,6 +161,7 @@ def make_krissel_reranker(
         name,
         objective=objective,
         settings=settings,
+        nlp=nlp,
         linker=linker,
         max_names=max_names,
         scorer=scorer,

@@ -1,16 +1,14 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
 import warnings
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
@@ -31,13 +29,14 @@ from ..views import ReferenceParts, View, name_view, reference_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .decide import decide
 from .mention_views import mention_views
-from .settings import SETTINGS, LinkerSettings, LiveSettings
+from .pipe import KrisselPipe
+from .settings import LinkerSettings, LiveSettings
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
 
 
-class KrisselLinker(TrainablePipe):
+class KrisselLinker(KrisselPipe):
     """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
 
     The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
@@ -72,7 +71,6 @@ class KrisselLinker(TrainablePipe):
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
         self.cfg = LiveSettings(name, settings)
-        self._given = dict(self.cfg)
         self._kb: Optional[PrototypeKB] = None
         self._dev: Optional[PrototypeSource] = None
         self._dev_kb: Optional[PrototypeKB] = None
@@ -122,25 +120,6 @@ class KrisselLinker(TrainablePipe):
         return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
 
     # Linking -------------------------------------------------------------------------------------------------------
-
-    def __call__(self, doc: Doc) -> Doc:
-        error_handler = self.get_error_handler()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-            return doc
-        except Exception as error:
-            error_handler(self.name, self, [doc], error)
-            return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Link a stream of docs; the mentions of `batch_size` docs are encoded and searched together."""
-        error_handler = self.get_error_handler()
-        for docs in util.minibatch(stream, size=batch_size):
-            try:
-                self.set_annotations(docs, self.predict(docs))
-            except Exception as error:
-                error_handler(self.name, self, docs, error)
-            yield from docs
 
     def predict(self, docs: Iterable[Doc]) -> List[List[SpanLink]]:
         """The link of every span of every doc, without writing any."""
@@ -300,7 +279,7 @@ class KrisselLinker(TrainablePipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """All of the pipe, the knowledge base included (held twice in memory); `exclude=["kb"]` leaves it out."""
         serialize: Dict[str, Callable[[], bytes]] = {
-            "cfg": lambda: srsly.json_dumps(self._saved_cfg(), sort_keys=True).encode("utf8"),
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
             "model": self.model.to_bytes,
         }
         if self._carries_kb():
@@ -309,7 +288,7 @@ class KrisselLinker(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselLinker":
         deserialize: Dict[str, Callable[[bytes], Any]] = {
-            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
             "model": self._load_model,
             "kb": lambda data: self.set_kb(self.new_kb().from_bytes(data)),
         }
@@ -320,7 +299,7 @@ class KrisselLinker(TrainablePipe):
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         serialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: srsly.write_json(p, self._saved_cfg()),
+            "cfg": lambda p: srsly.write_json(p, self.cfg.saved()),
             "model": lambda p: p.write_bytes(self.model.to_bytes()),
         }
         if self._carries_kb():
@@ -330,7 +309,7 @@ class KrisselLinker(TrainablePipe):
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselLinker":
         path = util.ensure_path(path)
         deserialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: self._load_cfg(srsly.read_json(p)),
+            "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
             "model": lambda p: self._load_model(p.read_bytes()),
         }
         if (path / "kb").exists() and not self.kb_path:
@@ -344,17 +323,6 @@ class KrisselLinker(TrainablePipe):
         # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere.
         return not self.kb_path and self._kb is not None and not self._kb.is_empty()
 
-    @contextmanager
-    def _coded(self, source: Union[str, Path]) -> Iterator[None]:
-        # Files that are missing, cut short or of another encoder end in errors of many kinds, spaCy's and thinc's.
-        try:
-            yield
-        except KrisselError:
-            raise
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
-
     def _load_model(self, data: bytes) -> None:
         self.model.from_bytes(data)
         self._weights_changed()
@@ -365,13 +333,3 @@ class KrisselLinker(TrainablePipe):
     def _open_kb_path(self, exclude: Iterable[str]) -> None:
         if self.kb_path and "kb" not in exclude:
             self._load_kb(Path(self.kb_path))
-
-    def _saved_cfg(self) -> Dict[str, Any]:
-        return {"settings": self.cfg, "given": self._given}
-
-    def _load_cfg(self, saved: Dict[str, Any]) -> None:
-        # A setting changed on the pipe before it was saved comes back, unless the config now says something else than
-        # it did then: `spacy.load(path, config={"components.krissel_linker.threshold": 0.5})` must have its way.
-        for setting, value in saved["settings"].items():
-            if setting in SETTINGS and self._given[setting] == saved["given"].get(setting):
-                self.cfg[setting] = value

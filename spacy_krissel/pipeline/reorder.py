@@ -4,10 +4,8 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
+from ..kb.ranking import TIE
 from .annotations import SpanLink
-
-# As near to the top as this is a tie, relative to the top where that is larger than 1; as in the knowledge base.
-TIE = 1e-6
 
 
 def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:

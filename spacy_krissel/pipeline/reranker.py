@@ -1,6 +1,5 @@
 """`krissel_reranker`: score the linker's candidates again, and put them in their new order."""
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -8,7 +7,6 @@ import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
@@ -19,22 +17,24 @@ from ..kb.candidate_table import CandidateTable
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 from ..objectives.rerank import RerankObjective, fit_temperature
 from ..ontology.store import OntologyStore
+from ..util.weak import Weak
 from ..views import CandidateView, View, candidate_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .linker import KrisselLinker
 from .mention_views import mention_views
+from .pipe import KrisselPipe
 from .prototypes import find_linker
 from .reorder import reorder
 from .reranker_settings import RerankerSettings
 from .settings import LiveSettings
 from .unseen import folded, unseen_candidates
 
-# Mentions that the temperature is fitted to, and those of them that the model's layers see for their sizes.
-FIT_MENTIONS, INIT_MENTIONS = 512, 8
+# Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
+FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
 
 
-class KrisselReranker(TrainablePipe):
+class KrisselReranker(KrisselPipe):
     """Re-rank `span._.krissel_candidates`, and link to the first (KRISSBERT §3.6).
 
     The final score of a candidate is the linker's plus `weight · temperature · correction`, with the model's correction
@@ -54,6 +54,7 @@ class KrisselReranker(TrainablePipe):
         *,
         objective: Optional[RerankObjective],
         settings: RerankerSettings,
+        nlp: Optional[Language] = None,
         linker: str = "krissel_linker",
         max_names: int = 8,
         scorer: Optional[Callable] = None,
@@ -62,6 +63,7 @@ class KrisselReranker(TrainablePipe):
         model: mentions with their candidates → corrections.
         objective: what `update` does with a batch; needed for training alone.
         settings: see `RerankerSettings`; the live ones are in `self.cfg` and are saved with the pipe.
+        nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
         linker: name of the pipe whose candidates are learned from; needed for training alone.
         max_names: names of a candidate that its text shows.
         """
@@ -75,31 +77,14 @@ class KrisselReranker(TrainablePipe):
         self.linker_name = linker
         self.max_names = max_names
         self.cfg = LiveSettings(name, settings)
-        self._given = dict(self.cfg)
         self._table: Optional[CandidateTable] = None
-        self._linker: Optional[KrisselLinker] = None
+        self._nlp: Weak[Language] = Weak(nlp)
+        # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
+        self._linker: Weak[KrisselLinker] = Weak()
         register_extensions()
         vocab.strings.add(NIL)
 
     # Re-ranking ----------------------------------------------------------------------------------------------------
-
-    def __call__(self, doc: Doc) -> Doc:
-        error_handler = self.get_error_handler()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-        except Exception as error:
-            error_handler(self.name, self, [doc], error)
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Re-rank a stream of docs; the mentions of `batch_size` docs go through the model together."""
-        error_handler = self.get_error_handler()
-        for docs in util.minibatch(stream, size=batch_size):
-            try:
-                self.set_annotations(docs, self.predict(docs))
-            except Exception as error:
-                error_handler(self.name, self, docs, error)
-            yield from docs
 
     def predict(self, docs: Iterable[Doc]) -> List[List[Optional[SpanLink]]]:
         """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
@@ -193,20 +178,21 @@ class KrisselReranker(TrainablePipe):
         validate_get_examples(get_examples, "KrisselReranker.initialize")
         if ontology is None:
             raise KrisselError(Errors.K616.format(name=self.name))
-        self._linker = find_linker(nlp, self.linker_name) if nlp is not None else self._linker
+        if nlp is not None:
+            self.learn_from(nlp)
         linker = self._training_linker()
         entities = (entity for entity in ontology() if linker.kb.entity_row(entity.id) is not None)
         self._table = CandidateTable.from_entities(entities)
         examples: List[Example] = []
         for example in get_examples():
             examples.append(example)
-            if len(examples) >= FIT_MENTIONS:
+            if len(examples) >= FIT_EXAMPLES:
                 break
         if self.cfg["temperature"] is None:
             self.cfg["temperature"] = 1.0
             mentions, gold = self._training_mentions(examples)
             self.cfg["temperature"] = fit_temperature([mention.logits for mention in mentions], gold)
-        mentions, _ = self._training_mentions(examples[:INIT_MENTIONS])
+        mentions, _ = self._training_mentions(examples[:INIT_EXAMPLES])
         self.model.initialize(X=mentions)
 
     def update(
@@ -234,13 +220,35 @@ class KrisselReranker(TrainablePipe):
             self.finish_update(sgd)
         return losses
 
+    def learn_from(self, nlp: Language) -> None:
+        """Take the candidates of this pipeline's linker in training from now on.
+
+        `initialize` does so, and a pipe that was made or loaded with its linker knows it. The pipeline is referred to
+        weakly, and no copy of the pipe knows it. Raises KrisselError K610 (no such linker).
+        """
+        self._linker = Weak(find_linker(nlp, self.linker_name))
+        self._nlp = Weak(nlp)
+
     def _training_linker(self) -> KrisselLinker:
-        if self._linker is None or self._linker.kb.is_empty():
+        self._look_for_linker()
+        linker = self._linker()
+        if linker is None:
+            raise KrisselError(Errors.K618.format(name=self.name, linker=self.linker_name))
+        if linker.kb.is_empty():
             raise KrisselError(Errors.K617.format(name=self.name, linker=self.linker_name))
-        return self._linker
+        return linker
+
+    def _look_for_linker(self) -> None:
+        nlp = self._nlp()
+        if nlp is not None and self.linker_name in nlp.component_names:
+            self._linker = Weak(find_linker(nlp, self.linker_name))
 
     def _training_mentions(self, examples: Sequence[Example]) -> Tuple[List[RankedMention], List[int]]:
-        """The linked mentions of the examples with the candidates they may see, and the place of the right one."""
+        """The linked mentions of the examples with the candidates they may see, and the place of the right one.
+
+        Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not taken into
+        account: all types compete, and each mention is decided alone.
+        """
         linker = self._training_linker()
         objective = self.objective
         if objective is None:
@@ -255,7 +263,8 @@ class KrisselReranker(TrainablePipe):
             return [], []
         hidden = [objective.hide() for _ in views]
         k = objective.n_candidates
-        found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k)
+        lexical_weight = linker.cfg["lexical_weight"]
+        found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, lexical_weight)
         mentions, places = [], []
         for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
             if right not in ids:
@@ -284,7 +293,7 @@ class KrisselReranker(TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         serialize: Dict[str, Callable[[], bytes]] = {
-            "cfg": lambda: srsly.json_dumps(self._saved_cfg(), sort_keys=True).encode("utf8"),
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
             "model": self.model.to_bytes,
         }
         if self._table is not None:
@@ -293,17 +302,18 @@ class KrisselReranker(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         deserialize: Dict[str, Callable[[bytes], Any]] = {
-            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
             "model": self.model.from_bytes,
             ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data)),
         }
         with self._coded("bytes"):
             util.from_bytes(bytes_data, deserialize, exclude)
+        self._look_for_linker()
         return self
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         serialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: srsly.write_json(p, self._saved_cfg()),
+            "cfg": lambda p: srsly.write_json(p, self.cfg.saved()),
             "model": lambda p: p.write_bytes(self.model.to_bytes()),
         }
         if self._table is not None:
@@ -313,33 +323,15 @@ class KrisselReranker(TrainablePipe):
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         path = util.ensure_path(path)
         deserialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: self._load_cfg(srsly.read_json(p)),
+            "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
             "model": lambda p: self.model.from_bytes(p.read_bytes()),
         }
         if (path / ENTITIES).exists():
             deserialize[ENTITIES] = lambda p: setattr(self, "_table", CandidateTable(p))
         with self._coded(path):
             util.from_disk(path, deserialize, exclude)
+        self._look_for_linker()
         return self
-
-    @contextmanager
-    def _coded(self, source: Union[str, Path]) -> Iterator[None]:
-        try:
-            yield
-        except KrisselError:
-            raise
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
-
-    def _saved_cfg(self) -> Dict[str, Any]:
-        return {"settings": self.cfg, "given": self._given}
-
-    def _load_cfg(self, saved: Dict[str, Any]) -> None:
-        # As the linker's: what was changed on the pipe comes back, unless the config now says something else.
-        for setting, value in saved["settings"].items():
-            if setting in self.cfg and self._given[setting] == saved["given"].get(setting):
-                self.cfg[setting] = value
 
 
 def _as_it_is(span: Span) -> SpanLink:

@@ -1,6 +1,6 @@
 """The settings of `krissel_linker` that may change on a loaded pipeline, checked in one place."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import Errors, KrisselError
@@ -51,18 +51,17 @@ class LinkerSettings:
         return asdict(self)
 
 
-SETTINGS = tuple(field_.name for field_ in fields(LinkerSettings))
-
-
 class LiveSettings(Dict[str, Any]):
     """The settings of a pipe as its `cfg`: a dict that takes no other key than theirs, and no wrong value.
 
     settings: a dataclass that checks its values, such as `LinkerSettings`.
+    given: what the config said; None: `settings`.
     Raises KrisselError K607 for an unknown setting, K006 for a wrong value.
     """
 
-    def __init__(self, name: str, settings: Any) -> None:
+    def __init__(self, name: str, settings: Any, given: Optional[Dict[str, Any]] = None) -> None:
         super().__init__(asdict(settings))
+        self._given = dict(self) if given is None else given
         self._name = name
         self._class = type(settings)
 
@@ -78,4 +77,15 @@ class LiveSettings(Dict[str, Any]):
             self[setting] = value
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return LiveSettings, (self._name, self._class(**self))
+        return LiveSettings, (self._name, self._class(**self), self._given)
+
+    def saved(self) -> Dict[str, Any]:
+        """What `restore` reads: the settings, and what the config said when the pipe was made."""
+        return {"settings": self, "given": self._given}
+
+    def restore(self, saved: Dict[str, Any]) -> None:
+        """Take what was changed on a pipe before it was saved, unless the config now says something else than it did
+        then: `spacy.load(path, config={"components.krissel_linker.threshold": 0.5})` must have its way."""
+        for setting, value in saved["settings"].items():
+            if setting in self and self._given[setting] == saved["given"].get(setting):
+                self[setting] = value

@@ -109,3 +109,24 @@ def test_wild_names(pairs, texts):
         assert (near[kept] > 0).all()
         # So few n-grams that none is left out: whatever is like the text is found.
         assert set(kept) == set(np.flatnonzero(near > 0)) or len(lexicon.vectors(texts).indices) > 8
+
+
+def test_the_form_of_a_text(lexicon):
+    assert (lexicon.forms(["LUNG  cancer", "cold", "zzz", ""]) >= 0).tolist() == [True, True, False, False]
+    one, other, third = lexicon.forms(["Lung-Cancer", "lung cancer", "cold"])
+    assert one == other != third
+
+
+def test_a_form_that_does_not_count(lexicon):
+    """Neither in the similarity nor in the search, for the one text that goes without it."""
+    texts = ["lung cancer", "lung cancer", "MS"]
+    without = np.where([True, False, True], lexicon.forms(texts), -1)
+    queries, entities = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 2, 6])
+    found = lexicon.similarity(lexicon.vectors(texts), queries, entities, without)
+    others = Lexicon(FORMS, ENTITIES).similarity(lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0]))
+    assert found[2] == pytest.approx(1, abs=1e-6) == others[0]
+    left = lexicon.vectors(["lung cancer"]) @ lexicon.vectors(["Carcinoma of lung"]).T
+    assert found[0] == pytest.approx(left.toarray()[0, 0], abs=1e-6) and 0 < found[0] < 0.9
+    assert found[1] == found[3] == found[4] == 0
+    nearest = lexicon.search(lexicon.vectors(texts), 2, without=without)
+    assert [sorted(row[row >= 0]) for row in nearest] == [[0], [0], []]

@@ -28,6 +28,10 @@ def test_prototypes_keep_their_text(make_kb, prototypes):
     assert kb.prototypes_at(np.arange(5)) == prototypes
     assert kb.prototypes_at(np.array([[3, 0]])) == [prototypes[3], prototypes[0]]
     assert kb.prototype_mentions([2, 4]) == ["MS", "Mitral stenosis"]
+    view = prototypes[3].view
+    rows = np.array([4, 3])
+    expected = [(prototypes[row].view.left, prototypes[row].view.right) == (view.left, view.right) for row in rows]
+    assert kb.prototypes_in_context(rows, view.left, view.right).tolist() == expected
     assert kb.prototype_rows("D003").tolist() == [3, 4]
     assert kb.prototype_rows("D004").tolist() == kb.prototype_rows("D9").tolist() == []
 

@@ -1,17 +1,21 @@
 """What `krissel_reranker` does beyond the shared contract."""
 
+import gc
 import pickle
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+from spacy.util import load_config
 from thinc.api import Adam
 from thinc.config import ConfigValidationError
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.ranked import list_lengths
 
+CONFIGS = Path(__file__).parents[2] / "configs"
 KINDS = ["list", "pairs"]
 
 
@@ -47,9 +51,10 @@ def frozen(nlp):
 # Re-ranking ----------------------------------------------------------------------------------------------------------
 
 
-def test_it_changes_something(nlp, linked, make_docs):
-    """Without which the rest of this file says nothing."""
-    assert order_of([nlp(doc) for doc in make_docs(nlp)]) != order_of(linked())
+def test_it_changes_something(nlp, linked, make_docs, links_of):
+    """Without which the rest of this file says nothing. Scores, for on the toy data the linker's order is right."""
+    for before, doc in zip(linked(), make_docs(nlp)):
+        assert not doc.ents or links_of(nlp(doc)) != links_of(before)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -222,6 +227,24 @@ def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
     assert any(mention.view.mention in c.names for mention in mentions for c in mention.candidates)
 
 
+def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_examples):
+    """What names that are not hidden score in training is what the linker writes: vectors and spelling."""
+    nlp = make_reranker("list", temperature=1.0)
+    reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
+    linker.cfg["lexical_weight"] = 0.5
+    linker.cfg["use_context"] = False
+    linker.cfg["n_candidates"] = reranker.objective.n_candidates = 6
+    reranker.objective.p_hide = 0.0
+    examples = make_examples(nlp)
+    mentions, _ = reranker._training_mentions(examples)
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        docs = [nlp(example.predicted.copy()) for example in examples]
+    assert len(mentions) == len(docs)
+    for mention, doc in zip(mentions, docs):
+        written = [candidate["score"] for candidate in doc.ents[0]._.krissel_candidates]
+        assert mention.logits == pytest.approx(written, abs=1e-5)
+
+
 def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
@@ -237,6 +260,59 @@ def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
     assert all(m.logits[0] >= m.logits[1] for m in inserted)
     reranker.objective.insert_gold = False
     assert reranker._training_mentions(examples) == ([], [])
+
+
+def test_training_goes_on_after_loading(nlp, reranker, make_examples):
+    before = reranker.model.to_bytes()
+    with frozen(nlp):
+        losses = nlp.update(make_examples(nlp), sgd=nlp.resume_training(sgd=Adam(0.01, use_averages=False)))
+    assert losses["krissel_reranker"] > 0 and reranker.model.to_bytes() != before
+
+
+def test_training_goes_on_after_sourcing(save_reranker, make_examples):
+    """Beside its linker, whose own pipeline is gone."""
+    source = spacy.load(save_reranker("list"))
+    nlp = spacy.blank("en")
+    for name in source.pipe_names:
+        nlp.add_pipe(name, source=source)
+    del source
+    gc.collect()
+    assert nlp.get_pipe("krissel_reranker").update(make_examples(nlp))["krissel_reranker"] > 0
+
+
+def test_a_copy_does_not_know_the_linker(make_reranker, make_examples):
+    """What a spawned worker gets holds neither the linker nor its knowledge base, after training either."""
+    nlp = make_reranker("list")
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.update(make_examples(nlp))
+    data = pickle.dumps(reranker)
+    assert b"KrisselLinker" not in data and b"PrototypeKB" not in data
+    copy = pickle.loads(data)
+    with pytest.raises(KrisselError, match="K618.*learn_from"):
+        copy.update(make_examples(nlp))
+    copy.learn_from(nlp)
+    assert copy.update(make_examples(nlp))["krissel_reranker"] > 0
+
+
+def test_a_pipeline_is_not_kept_alive(make_reranker):
+    reranker = make_reranker("list").get_pipe("krissel_reranker")
+    gc.collect()
+    with pytest.raises(KrisselError, match="K618"):
+        reranker._training_linker()
+
+
+def test_learning_from_a_pipeline_without_a_linker(reranker):
+    with pytest.raises(KrisselError, match="K610"):
+        reranker.learn_from(spacy.blank("en"))
+
+
+def test_configs_link_no_training_batch():
+    """`update` searches candidates itself: linking what it is given would be for nothing."""
+    paths = sorted(CONFIGS.glob("reranker*.cfg"))
+    for path in paths:
+        training = load_config(path)["training"]
+        assert training["frozen_components"] == ["krissel_linker"] and not training.get("annotating_components")
+    assert paths
 
 
 def test_temperature_is_fitted_or_given(make_reranker):
