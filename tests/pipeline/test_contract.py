@@ -516,7 +516,13 @@ def test_misspelt_setting(component):
 
 @linkers
 def test_misspelt_setting_of_a_loaded_pipe(pipe):
-    for change in (partial(pipe.cfg.__setitem__, "treshold", 0.5), partial(pipe.cfg.update, treshold=0.5)):
+    cfg = pipe.cfg
+    for change in (
+        partial(cfg.__setitem__, "treshold", 0.5),
+        partial(cfg.update, treshold=0.5),
+        partial(cfg.setdefault, "treshold", 0.5),
+        partial(cfg.__ior__, {"treshold": 0.5}),
+    ):
         with pytest.raises(KrisselError, match="K607") as error:
             change()
         assert "'treshold'" in str(error.value) and "threshold" in str(error.value)
