@@ -49,9 +49,8 @@ class PipelineErrors:
         "reference_loss out to train on mentions alone."
     )
     K614 = (
-        "[K614] There is nothing to make prototypes of. Expected an ontology (--ontology), to make the knowledge base "
-        "anew, which --mentions and --index need; or gold mentions (--gold), to add them to the knowledge base that "
-        "the pipeline has."
+        "[K614] {problem}. Expected an ontology (--ontology), to make the knowledge base anew; or gold mentions "
+        "(--gold) alone, to add them to the knowledge base that the pipeline has."
     )
     K615 = (
         "[K615] '{name}' is not initialized: it has no table of its candidates' texts and no temperature. Train it "
@@ -64,6 +63,10 @@ class PipelineErrors:
     K617 = (
         "[K617] '{name}' learns from the candidates of '{linker}', which has no knowledge base here. Source a linker "
         "that has one (`python -m spacy krissel prototypes`), freeze it, and name it in `linker`."
+    )
+    K618 = (
+        "[K618] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
+        "once, under its name without suffix. {todo}."
     )
 
 
