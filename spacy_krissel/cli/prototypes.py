@@ -1,7 +1,7 @@
 """`krissel prototypes`: the full knowledge base of a trained pipeline."""
 
 from pathlib import Path
-from typing import List, Optional
+from typing import Any, Dict, List, Optional
 
 import typer
 
@@ -21,7 +21,9 @@ def prototypes_cli(
     ),
     names: bool = typer.Option(True, help="Use the ontology's names as prototypes"),
     aliases: bool = typer.Option(True, help="All names, not the preferred ones alone"),
-    references: bool = typer.Option(True, help="Add the entities' references, where the encoder has them (§3.5)"),
+    use_references: bool = typer.Option(
+        True, "--references/--no-references", help="Add the entities' references, where the encoder has them (§3.5)"
+    ),
     reference_prototypes: bool = typer.Option(False, help="References are prototypes by themselves too"),
     gold: List[Path] = typer.Option([], help="Gold mentions (.spacy) as prototypes too; may be repeated"),
     gold_per_entity: int = typer.Option(0, help="So many gold mentions an entity of each file, drawn by seed (0: all)"),
@@ -46,6 +48,20 @@ def prototypes_cli(
         overrides = parse_config_overrides(list(ctx.args))
         setup_gpu(gpu_id)
         weight = {} if gold_weight is None else {"weight": gold_weight}
+        settings: Dict[str, Any] = {
+            "mentions_per_entity": mentions_per_entity,
+            "contexts_per_shared_name": contexts_per_shared_name,
+            "names": names,
+            "aliases": aliases,
+            "use_references": use_references,
+            "reference_prototypes": reference_prototypes,
+            "max_entities": max_entities,
+        }
+        if ontology is None:
+            # What was typed, to be refused: nothing would read it.
+            settings = {key: value for key, value in settings.items() if _is_typed(ctx, key)}
+        else:
+            settings["seed"] = seed
         described = prototypes(
             pipeline,
             output,
@@ -57,14 +73,12 @@ def prototypes_cli(
             overrides=overrides,
             name=name,
             index=named_index(index) if index else None,
-            mentions_per_entity=mentions_per_entity,
-            contexts_per_shared_name=contexts_per_shared_name,
-            names=names,
-            aliases=aliases,
-            use_references=references,
-            reference_prototypes=reference_prototypes,
-            max_entities=max_entities,
-            seed=seed,
+            **settings,
         )
     for key, value in described.items():
         typer.echo(f"{key}: {value}")
+
+
+def _is_typed(ctx: typer.Context, option: str) -> bool:
+    source = ctx.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"

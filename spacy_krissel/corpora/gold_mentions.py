@@ -21,7 +21,12 @@ def gold_spans(doc: Doc, spans_key: str = "") -> Sequence[Span]:
 def document_id(doc: Doc) -> str:
     """What names a document: its id in the corpus, or for one without an id a hash of its text."""
     given = doc.user_data.get(ID_KEY)
-    return str(given) if given else f"sha256:{hashlib.sha256(doc.text.encode('utf8')).hexdigest()[:16]}"
+    return str(given) if given else text_hash(doc)
+
+
+def text_hash(doc: Doc) -> str:
+    """What the documents of one text share, whatever their ids."""
+    return f"sha256:{hashlib.sha256(doc.text.encode('utf8')).hexdigest()[:16]}"
 
 
 def split_gold(kb_id: str, store: Resolver, *, gold_nil: bool = False) -> Tuple[str, ...]:

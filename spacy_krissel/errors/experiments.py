@@ -8,8 +8,8 @@ class ExperimentErrors:
     )
     K902 = "[K902] There is no row '{name}' in this ablation. Expected one of: {known}."
     K903 = (
-        "[K903] '{path}' was made with other settings: {problem}. A row is not made again where its results are; "
-        "remove that folder, or choose another output."
+        "[K903] '{path}' was made with other settings or files: {problem}. A row is not made again where its results "
+        "are; remove that folder, or choose another output."
     )
     K904 = (
         "[K904] Two rows were measured on other mentions: {n} are in one of them alone, the first is {first}. Expected "

@@ -49,9 +49,8 @@ class PipelineErrors:
         "reference_loss out to train on mentions alone."
     )
     K614 = (
-        "[K614] There is nothing to make prototypes of. Expected an ontology (--ontology), to make the knowledge base "
-        "anew, which --mentions and --index need; or gold mentions (--gold), to add them to the knowledge base that "
-        "the pipeline has."
+        "[K614] {problem}. Expected an ontology (--ontology), to make the knowledge base anew; or gold mentions "
+        "(--gold) alone, to add them to the knowledge base that the pipeline has."
     )
     K615 = (
         "[K615] '{name}' is not initialized: it has no table of its candidates' texts and no temperature. Train it "
@@ -68,6 +67,10 @@ class PipelineErrors:
     K618 = (
         "[K618] '{name}' does not know the pipeline whose '{linker}' it is to learn from: it was copied, or the "
         "pipeline it was made in is gone. Call nlp.get_pipe('{name}').learn_from(nlp) before training."
+    )
+    K619 = (
+        "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
+        "once, under its name without suffix. {todo}."
     )
 
 

@@ -80,6 +80,7 @@ def evaluate(
             disable=disable,
             timed_mentions=timed_mentions,
         )
+        mined = mined_entities(nlp)
     records = run.records
     if not counted(records):
         source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
@@ -100,7 +101,7 @@ def evaluate(
         **settings,
         "n_left_out": run.n_left_out,
         "n_own_gold": n_own_gold,
-        **measure(records, store, seen=seen, mined=mined_entities(nlp), **settings),
+        **measure(records, store, seen=seen, mined=mined, **settings),
         "span": span_scores(records, **settings) if mentions == "predicted" else None,
         "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,

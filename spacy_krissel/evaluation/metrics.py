@@ -52,8 +52,8 @@ def measure(
     """All figures of one system.
 
     seen: ids of the entities that training showed, for the slices seen and unseen.
-    mined: ids of the entities with mentions among their prototypes, for the slices mined and unmined, and for what the
-        others win.
+    mined: ids of the entities with mined mentions among their prototypes, for the slices mined and unmined, and for
+        what the others win.
     RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `winners`, `nil`, `intervals` and
         counts; None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples of documents.
     """

@@ -6,7 +6,7 @@ from typing import Iterator, List, Sequence
 
 from spacy.language import Language
 
-from ..corpora.gold_mentions import document_id
+from ..corpora.gold_mentions import document_id, text_hash
 from ..errors import KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from .gold import GoldDoc
@@ -17,13 +17,14 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
     """Within, the linkers of `nlp` do without the gold prototypes of the documents in `gold`; how many is given.
 
     All of a document's prototypes, not only those at the offsets of the mention in question: one sentence further the
-    same name stands again. Documents are known by their id (`document_id`). Warns KW703 when there were any.
+    same name stands again. Documents are known by their id and by their text, so that one whose id was lost on the way,
+    or is another one, is known too. Warns KW703 when there were any.
     """
-    docs = {document_id(item.doc) for item in gold}
+    docs = {known for item in gold for known in (document_id(item.doc), text_hash(item.doc))}
     with ExitStack() as stack:
         count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in _knowledge_bases(nlp))
         if count:
-            warnings.warn(Warnings.KW703.format(count=count, n_docs=len(docs)), KrisselWarning, stacklevel=4)
+            warnings.warn(Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4)
         yield count
 
 

@@ -14,7 +14,7 @@ from spacy.tokens import Doc, Span
 from ..corpora.gold_mentions import primary_id, split_gold
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototypes import IN_CONTEXT
+from ..kb.prototypes import MINED
 from ..ontology.store import OntologyStore
 from ..pipeline.annotations import spans_of
 from ..views import mention_view
@@ -181,11 +181,11 @@ def prototype_surface(candidate: Dict[str, Any]) -> str:
 
 
 def mined_entities(nlp: Language) -> Optional[List[str]]:
-    """Ids of the entities that a linker knows by mentions in context; None where its knowledge base does not tell."""
+    """Ids of the entities that a linker knows by mined mentions; None where its knowledge base does not tell."""
     for name in nlp.pipe_names:
         kb = getattr(nlp.get_pipe(name), "kb", None)
         if isinstance(kb, PrototypeKB):
-            return list(kb.entity_ids.take(np.flatnonzero(kb.entities_with(*IN_CONTEXT))))
+            return list(kb.entity_ids.take(np.flatnonzero(kb.entities_with(*MINED))))
     return None
 
 

@@ -33,7 +33,7 @@ def slice_mentions(
     ambiguous / unambiguous: not exactly one / exactly one entity bears the mention's text as a name.
     homonym: two or more do. listed / unlisted: any does / none does.
     seen / unseen: whether any gold entity is in `seen`, the training entities; only when given.
-    mined / unmined: whether any gold entity is in `mined`, those with mentions among their prototypes; only when given.
+    mined / unmined: whether any gold entity is in `mined`, those with mined mentions as prototypes; only when given.
     composite: more than one gold id. nil: gold is NIL; only when there is such a mention.
     label:X, type:X: mentions of a corpus label, and of a gold entity with a semantic type.
 

@@ -15,7 +15,7 @@ from ..evaluation.records import read_records
 from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
-from ..util.manifest import new_directory, read_manifest, sha256_file
+from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
 from .plots import draw_curves
 from .settings import Ablation
 from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
@@ -34,7 +34,7 @@ class AblationRun:
         few-shot/<set>
         ablation.json, ablation.md, top-k.svg, few-shot.svg
 
-    Each folder is whole or absent, and knows the settings that it was made with.
+    Each folder is whole or absent, and knows the settings and the content of the files that it was made with.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class AblationRun:
         """Run all rows, and the few-shot curve; or `rows` alone, with those that they need. RETURNS: what
         `ablation.json` holds.
 
-        Raises KrisselError K902 (an unknown row), K903 (a folder that was made with other settings), and what training,
-        `PrototypeSource` and `evaluate` raise.
+        Raises KrisselError K902 (an unknown row), K903 (a folder that was made with other settings or files), and what
+        training, `PrototypeSource` and `evaluate` raise.
         """
         measured: AllRuns = {}
         few_shots: Dict[str, List[FewShot]] = {}
@@ -93,7 +93,7 @@ class AblationRun:
         row, data = self.ablation.rows[name], self.ablation.sets[gold]
         pipeline = self.pipeline(name, seed)
         folder = self._folder(name, seed) / "sets" / gold
-        settings = {**self._linking_settings(name, seed, gold), "examples": str(data.examples) if row.examples else ""}
+        settings = self._linking_settings(name, seed, gold, examples=row.examples)
         with self._made(folder, settings) as made:
             if made is not None:
                 self.say(f"{row.title} (seed {seed}): linking {gold}")
@@ -112,11 +112,8 @@ class AblationRun:
         seed = self.ablation.seeds_of(name)[0]
         pipeline = self.pipeline(name, seed)
         folder = self.output / FEW_SHOT / gold
-        settings = {
-            **self._linking_settings(name, seed, gold),
-            "examples": str(data.examples),
-            "curve": {"shots": curves.shots, "draws": curves.draws},
-        }
+        curve = {"shots": curves.shots, "draws": curves.draws}
+        settings = {**self._linking_settings(name, seed, gold, examples=True), "curve": curve}
         with self._made(folder, settings) as made:
             if made is not None:
                 self.say(f"few-shot curve: linking {gold}")
@@ -131,7 +128,7 @@ class AblationRun:
         """The pipeline of row `name`, at `path`, with the knowledge base of set `gold`: a kept one, or a new one."""
         row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
         kept = self._folder(trained, seed) / "sets" / gold / KB
-        if self._has_kb_of(name, trained) and kept.exists():
+        if self.ablation.has_kb_of(name, trained) and kept.exists():
             return load_pipeline(path, {**row.pipeline, f"components.{LINKER}.kb_path": str(kept)})
         nlp = load_pipeline(path, row.pipeline)
         settings = {**row.prototypes.model_dump(), "held_out": 0.0, "seed": seed}
@@ -139,14 +136,10 @@ class AblationRun:
         build_prototypes(nlp, source, name=LINKER, progress=True)
         return nlp
 
-    def _has_kb_of(self, name: str, other: str) -> bool:
-        """Have two rows with one encoder one knowledge base?"""
-        ours, theirs = self.ablation.rows[name], self.ablation.rows[other]
-        return (ours.prototypes, ours.mined_aliases) == (theirs.prototypes, theirs.mined_aliases)
-
     def _is_needed_again(self, name: str, gold: str) -> bool:
-        users = [other for other, row in self.ablation.rows.items() if row.of == name and self._has_kb_of(other, name)]
-        curve = name == self.ablation.first and self.ablation.curves.shots and self.ablation.sets[gold].examples
+        ablation = self.ablation
+        users = [other for other, row in ablation.rows.items() if row.of == name and ablation.has_kb_of(other, name)]
+        curve = name == ablation.first and ablation.curves.shots and ablation.sets[gold].examples
         return bool(users or curve)
 
     # What the folders remember: whatever makes a difference to them.
@@ -154,10 +147,13 @@ class AblationRun:
     def _linker_settings(self, name: str, seed: int) -> Dict[str, Any]:
         row, training = self.ablation.rows[name], self.ablation.train
         described = training.model_dump(mode="json")
+        read = [training.ontology, training.mentions]
         if row.mined_aliases:
             del described["mentions_without_aliases"]
+        else:
+            read.append(training.mined(False))
         settings = {"data": described, "config": sha256_file(training.config), "row": row.train}
-        return {**settings, "mined_aliases": row.mined_aliases, "seed": seed}
+        return {**settings, "mined_aliases": row.mined_aliases, "seed": seed, "files": _hashes(read)}
 
     def _reranker_settings(self, name: str, seed: int) -> Dict[str, Any]:
         row, training = self.ablation.rows[name], self.ablation.reranker
@@ -166,15 +162,18 @@ class AblationRun:
         settings.update(training=training.model_dump(mode="json"), config=sha256_file(training.config))
         return {**settings, "row": row.reranker, "prototypes": row.prototypes.model_dump()}
 
-    def _linking_settings(self, name: str, seed: int, gold: str) -> Dict[str, Any]:
+    def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> Dict[str, Any]:
         row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
         described = self._reranker_settings if self.ablation.reranker else self._linker_settings
         paths = {"gold": data.gold, "ontology": data.ontology, "mentions": data.mined(row.mined_aliases)}
+        read = [*paths.values(), *([data.examples] if examples and data.examples is not None else [])]
         return {
             "trained": described(trained, seed),
             "set": {key: str(path) for key, path in paths.items()},
             "pipeline": row.pipeline,
             "prototypes": row.prototypes.model_dump(),
+            "examples": str(data.examples) if examples else "",
+            "files": _hashes(read),
         }
 
     def _folder(self, name: str, seed: int) -> Path:
@@ -212,3 +211,7 @@ class AblationRun:
         if plots and (found["top_k"] or found["few_shot"]):
             draw_curves(found, self.output)
         return found
+
+
+def _hashes(paths: Sequence[Path]) -> Dict[str, str]:
+    return {str(path): content_hash(path) for path in paths}

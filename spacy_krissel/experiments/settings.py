@@ -80,7 +80,7 @@ class Row(Section):
     seeds: instead of the file's; each is `system.seed` of the training configs.
     train, reranker: overrides of the training configs, by dotted key.
     mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
-    pipeline: overrides of the trained pipeline's config.
+    pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
     prototypes: of the knowledge bases.
     examples: the set's examples are prototypes too (lazy learning, §3.7).
     """
@@ -125,6 +125,11 @@ class Ablation(Section):
     def trained(self, name: str) -> str:
         """The row whose trained pipeline row `name` uses: its own, or that of another."""
         return self.rows[name].of or name
+
+    def has_kb_of(self, name: str, other: str) -> bool:
+        """Have two rows with one encoder one knowledge base?"""
+        ours, theirs = self.rows[name], self.rows[other]
+        return (ours.prototypes, ours.mined_aliases) == (theirs.prototypes, theirs.mined_aliases)
 
     def seeds_of(self, name: str) -> List[int]:
         seeds = self.rows[self.trained(name)].seeds
@@ -200,6 +205,9 @@ def _contradictions(ablation: Ablation) -> List[str]:
             other = ablation.rows.get(row.of)
             if other is None or other.of is not None or row.of not in before:
                 found.append(f"rows.{name}.of: '{row.of}' is no row above it with a training of its own")
+            elif ablation.has_kb_of(name, row.of):
+                making = [key for key in row.pipeline if "generate_empty_kb" in key.split(".")]
+                found += [f"rows.{name}.pipeline.{key}: it has the knowledge base of '{row.of}'" for key in making]
             unread = {"train": row.train, "reranker": row.reranker, "seeds": row.seeds is not None}
             found += [f"rows.{name}.{key}: it trains nothing itself" for key, value in unread.items() if value]
         before.append(name)

@@ -182,7 +182,8 @@ class Contents(KnowledgeBase):
     # What is put in.
 
     def set_entities(self, entities: Iterable[EntityLike]) -> None:
-        """Take `id`, `name` and `types` of each entity, in place of the present ones; prototypes and references stay.
+        """Take `id`, `name`, `types` and `alt_ids` of each entity, in place of the present ones; prototypes and
+        references stay.
 
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
@@ -205,22 +206,29 @@ class Contents(KnowledgeBase):
         self._add_strings()
 
     def add_prototypes(
-        self, prototypes: Iterable[Union[Prototype, Doc]], vectors: Any = None, *, weight: float = 1.0
+        self, prototypes: Iterable[Union[Prototype, Doc]], vectors: Any = None, *, weight: Optional[float] = None
     ) -> None:
         """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in when next searched.
 
-        Gold docs in the place of prototypes are added as `add_gold(docs)` does.
+        Gold docs in the place of all prototypes are added as `add_gold(docs)` does, without vectors.
 
         vectors: None lets the lent encoder make them.
-        weight: the scores of these prototypes are multiplied by it (their vectors are stored scaled).
+        weight: the scores of these prototypes are multiplied by it (their vectors are stored scaled); where references
+            are in use, it scales c_p alone. None: 1, and for gold docs what `add_gold` has.
 
         Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
-        K512 (unknown kind), K521 (no vectors, and no encoder was lent), K006 (a weight that is not positive).
+        K512 (unknown kind), K521 (no vectors, and no encoder was lent), K006 (a weight that is not positive, docs
+        among prototypes, vectors of docs).
         """
         prototypes, docs = _sorted_out(prototypes)
         if docs:
-            self.add_gold(docs)
+            if prototypes or vectors is not None:
+                beside = f"{len(prototypes)} prototypes" if prototypes else "vectors"
+                found, expected = f"{len(docs)} docs beside {beside}", "prototypes alone, or docs alone without vectors"
+                raise KrisselError(Errors.K006.format(setting="prototypes", found=found, expected=expected))
+            self.add_gold(docs, weight=GOLD_WEIGHT if weight is None else weight)
             return
+        weight = 1.0 if weight is None else weight
         if not weight > 0:
             raise KrisselError(Errors.K006.format(setting="weight", found=weight, expected="a number above 0"))
         if vectors is None:
@@ -289,7 +297,9 @@ class Contents(KnowledgeBase):
         source: Optional[str] = None,
         docs: Optional[Collection[str]] = None,
     ) -> int:
-        """Take out the prototypes of a `kind`, from a `source` and from the documents with the ids `docs`, where given.
+        """Take out the prototypes of a `kind`, from a `source` and from the documents `docs`, where given.
+
+        docs: ids of documents (`document_id`), or hashes of their texts (`text_hash`).
 
         The index is made anew when it is next searched. RETURNS: how many were taken out.
         Raises KrisselError K006 for an unknown kind, or when nothing was given.
@@ -336,11 +346,5 @@ class Contents(KnowledgeBase):
 
 
 def _sorted_out(items: Iterable[Union[Prototype, Doc]]) -> Tuple[List[Prototype], List[Doc]]:
-    prototypes: List[Prototype] = []
-    docs: List[Doc] = []
-    for item in items:
-        if isinstance(item, Doc):
-            docs.append(item)
-        else:
-            prototypes.append(item)
-    return prototypes, docs
+    items = list(items)
+    return [item for item in items if not isinstance(item, Doc)], [item for item in items if isinstance(item, Doc)]

@@ -7,7 +7,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from spacy.tokens import Doc
 
-from ..corpora.gold_mentions import document_id, gold_spans, split_gold
+from ..corpora.gold_mentions import document_id, gold_spans, split_gold, text_hash
 from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.hashing import stable_hash
@@ -73,7 +73,7 @@ def gold_prototypes(
     counts = GoldCounts()
     found: List[Prototype] = []
     for doc in docs:
-        text, id_ = doc.text, document_id(doc)
+        text, id_, hash_ = doc.text, document_id(doc), text_hash(doc)
         for span in gold_spans(doc, spans_key):
             if wanted is not None and span.label_ not in wanted:
                 continue
@@ -87,7 +87,7 @@ def gold_prototypes(
                 if len(counts.places) < MAX_PLACES:
                     counts.places.append(f"{id_} {span.start_char}-{span.end_char} {ids[0]}")
             view = mention_view(text, span.start_char, span.end_char)
-            origin = Origin(source, id_, span.start_char, span.end_char)
+            origin = Origin(source, id_, span.start_char, span.end_char, hash_)
             found.extend(Prototype(entity, "gold", view, origin) for entity in known)
     if per_entity:
         found = _draw(found, per_entity, seed)
@@ -102,7 +102,7 @@ def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> List[P
     """Up to `per_entity` of each entity; a smaller number draws a part of what a larger one draws."""
     by_entity: Dict[str, List[Tuple[int, int]]] = defaultdict(list)
     for i, prototype in enumerate(prototypes):
-        _, doc, start, end = prototype.origin
+        _, doc, start, end, _ = prototype.origin
         by_entity[prototype.entity].append((stable_hash(seed, prototype.entity, doc, start, end), i))
     chosen = sorted(i for drawn in by_entity.values() for _, i in sorted(drawn)[:per_entity])
     return [prototypes[i] for i in chosen]

@@ -25,6 +25,9 @@ from .prototypes import PrototypeTable
 from .ranking import SearchResult, search_entities
 from .storage import Source, pack, unpack
 
+# What changes, always by a new object in the place of the old one. Prototypes and index grow in place, too.
+STATE = ("_entities", "_prototypes", "_references", "_reference_weight", "_encoder", "_index", "_source")
+
 
 class PrototypeKB(Contents):
     """Entities, the prototypes of each, and an index over the prototypes' vectors.
@@ -89,13 +92,14 @@ class PrototypeKB(Contents):
     @contextmanager
     def without_prototypes(self, **which: Any) -> Iterator[int]:
         """Within, the prototypes that `remove_prototypes(**which)` takes out are gone; how many is given. Afterwards
-        everything is as it was: what is added within is lost."""
-        before = self._prototypes, self._index, self._source
+        everything is as it was: what is added or changed within is lost, entities and references too."""
+        before = {name: getattr(self, name) for name in STATE}
         self._prototypes = self._prototypes.copy()
         try:
             yield self.remove_prototypes(**which)
         finally:
-            self._prototypes, self._index, self._source = before
+            for name, value in before.items():
+                setattr(self, name, value)
             if self._index is not None and len(self._index) > self.n_prototypes:
                 # It took in what was added within.
                 self._index = None

@@ -20,9 +20,9 @@ from .references import References
 FILE, VECTORS_FILE, SUMS_FILE = "prototypes.arrow", "vectors.npy", "sums.npy"
 # Stored by number: new kinds go to the end.
 KINDS = ("name", "mention", "gold", "reference", "replaced")
-# Those that a mention in context has been made into: what an entity that was never mined does not have.
-IN_CONTEXT = ("mention", "gold", "replaced")
-MENTIONS = ("name", *IN_CONTEXT)
+# Those that a mined mention has been made into: what an entity that was never mined does not have.
+MINED = ("mention", "replaced")
+MENTIONS = ("name", "gold", *MINED)
 DTYPES = ("float32", "float16")
 SCHEMA = pa.schema(
     [
@@ -36,6 +36,7 @@ SCHEMA = pa.schema(
         ("doc", pa.large_string()),
         ("start", pa.int32()),
         ("end", pa.int32()),
+        ("text_hash", pa.large_string()),
     ]
 )
 
@@ -45,12 +46,14 @@ class Origin(NamedTuple):
 
     source: a label for what it came with, such as the name of a corpus.
     doc, start, end: id of the document and character offsets in it; "" and -1 where there is none.
+    text_hash: of the document's text, by which it is known under another id, or without one.
     """
 
     source: str = ""
     doc: str = ""
     start: int = -1
     end: int = -1
+    text_hash: str = ""
 
 
 NO_ORIGIN = Origin()
@@ -133,6 +136,8 @@ class PrototypeTable:
     ) -> Mask:
         """The prototypes of this kind, from this source and from one of these documents, where given: (len(self),).
 
+        docs: ids of documents, or hashes of their texts.
+
         Raises KrisselError K006 for an unknown kind.
         """
         mask = np.ones(len(self), dtype=bool)
@@ -146,7 +151,8 @@ class PrototypeTable:
             mask &= pc.equal(self.table.column("source"), source).to_numpy().astype(bool)
         if docs is not None:
             wanted = pa.array(sorted(docs), pa.large_string())
-            mask &= pc.is_in(self.table.column("doc"), value_set=wanted).to_numpy().astype(bool)
+            doc, text = (pc.is_in(self.table.column(name), value_set=wanted) for name in ("doc", "text_hash"))
+            mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
 
     def copy(self) -> "PrototypeTable":

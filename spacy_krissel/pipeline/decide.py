@@ -5,9 +5,10 @@ from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from ..corpora.ids import NIL
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.ranking import TIE, SearchResult
-from .annotations import NIL, SpanLink
+from .annotations import SpanLink
 
 # Ties and thresholds need the second-best entity even where one candidate is wanted.
 MIN_CANDIDATES = 2

@@ -61,12 +61,34 @@ def add_gold_files(
     """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
 
     settings: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
-    Raises KrisselError K520 when the knowledge base is empty of entities, K201 and K212 (files).
+    Raises KrisselError K520 when the knowledge base is empty of entities, K619 when two files have one name or the
+    knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
     """
+    sources = _gold_sources(gold)
     kb = find_linker(nlp, name).kb
     if not kb.n_entities:
         kb.check_filled()
-    return {path.stem: kb.add_gold(read_doc_bins(path, nlp.vocab), source=path.stem, **settings) for path in gold}
+    present = kb.description()["prototype_sources"]
+    for source, path in sources.items():
+        if source in present:
+            problem = f"the knowledge base has {present[source]:,} prototypes of it already"
+            todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
+            raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
+    return {
+        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, **settings)
+        for source, path in sources.items()
+    }
+
+
+def _gold_sources(gold: Sequence[Path]) -> Dict[str, Path]:
+    """Raises KrisselError K619 when two files have one name."""
+    sources: Dict[str, Path] = {}
+    for path in gold:
+        if path.stem in sources:
+            problem, todo = f"'{sources[path.stem]}' has the same name", "Rename one of them, or leave one out"
+            raise KrisselError(Errors.K619.format(path=path, source=path.stem, problem=problem, todo=todo))
+        sources[path.stem] = path
+    return sources
 
 
 def prototypes(
@@ -89,14 +111,23 @@ def prototypes(
     ontology: None keeps the knowledge base that the pipeline has, and adds `gold` to it.
     gold: .spacy files whose linked mentions become prototypes (KRISSBERT §3.7).
     gold_settings: of `PrototypeKB.add_gold`.
-    settings: of `PrototypeSource`. overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
+    settings: of `PrototypeSource`; they need an ontology, as `mentions` and `index` do.
+    overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
 
-    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need an ontology.
+    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need an ontology, and
+    what `add_gold_files` raises.
     """
     from ..kb.sources import open_prototype_source
 
-    if ontology is None and (mentions is not None or index is not None or not gold):
-        raise KrisselError(Errors.K614)
+    if ontology is None:
+        given = {"mentions": mentions, "index": index, **settings}
+        unread = [key for key, value in given.items() if value is not None]
+        if unread:
+            raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
+        if not gold:
+            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
+    # Before hours of encoding.
+    _gold_sources(gold)
     nlp = load_pipeline(pipeline, overrides)
     if ontology is not None:
         settings = {"held_out": 0.0, "seed": 0, **settings}

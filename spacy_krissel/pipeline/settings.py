@@ -72,9 +72,18 @@ class LiveSettings(Dict[str, Any]):
         super().__setitem__(setting, value)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        # `dict.update` does not ask `__setitem__`.
+        # `dict.update` does not ask `__setitem__`; neither do the two below.
         for setting, value in dict(*args, **kwargs).items():
             self[setting] = value
+
+    def __ior__(self, other: Any) -> "LiveSettings":  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
+    def setdefault(self, setting: str, default: Any = None) -> Any:
+        if setting not in self:
+            self[setting] = default
+        return self[setting]
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return LiveSettings, (self._name, self._class(**self), self._given)

@@ -5,9 +5,8 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ..corpora.ids import NIL
 from ..views import View, span_view
-
-NIL = "NIL"
 
 
 def linked_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Tuple[str, View]]:

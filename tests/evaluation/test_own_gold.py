@@ -49,6 +49,35 @@ def test_documents_without_ids_are_known_by_their_text(nlp, docs):
         assert count == n_own
 
 
+@pytest.mark.parametrize("added, evaluated", [("", "id"), ("id", ""), ("id", "PMID:id")])
+def test_a_document_with_another_id_is_known_by_its_text(nlp, docs, tmp_path, added, evaluated):
+    """The same corpus came by two ways, one of which lost or changed the ids."""
+    linker = nlp.get_pipe("krissel_linker")
+
+    def name(form):
+        for i, doc in enumerate(docs):
+            doc.user_data["krissel_id"] = form and f"{form}{i}"
+
+    name(added)
+    n_own = linker.kb.add_gold(docs).prototypes
+    linker.kb.to_disk(tmp_path / "kb")
+    linker.kb.from_disk(tmp_path / "kb")
+    name(evaluated)
+    expected = rf"KW703\] {n_own} gold .* these {len(docs)} documents"
+    with pytest.warns(KrisselWarning, match=expected), without_own_gold(nlp, read_gold(docs, nlp)) as count:
+        assert count == n_own
+
+
+def test_what_was_annotated_was_not_mined(nlp, docs, toy_store):
+    """Names and gold mentions are all that there is: no entity was mined, the documents' own ones least of all."""
+    kb = nlp.get_pipe("krissel_linker").kb
+    kb.add_gold(docs)
+    with pytest.warns(KrisselWarning, match="KW703"):
+        data = evaluate(nlp, docs, toy_store, baselines=False).data
+    assert "mined" not in data["slices"] or data["slices"]["mined"]["n"] == 0
+    assert data["slices"]["unmined"]["n"] == data["n"] and data["winners"]["unmined"]["share"] == 1.0
+
+
 def test_pipelines_without_such_prototypes(nlp, docs, make_nlp):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,6 +1,7 @@
 """An ablation of the small encoder on the toy data, every training a few steps."""
 
 import copy
+import shutil
 
 import pytest
 import srsly
@@ -25,12 +26,13 @@ TINY_RERANKER = {
 
 @pytest.fixture(scope="session")
 def toy_gold(toy_files, toy_store):
-    """The toy gold corpus and, as examples, other documents of the same text."""
+    """The toy gold corpus and, as examples, other documents of nearly the same text."""
     gold, examples = toy_files / "ablation-gold.spacy", toy_files / "ablation-examples.spacy"
     convert([toy_files / "gold.pubtator"], gold, ontology=toy_store.path)
     lines = (toy_files / "gold.pubtator").read_text(encoding="utf8").splitlines()
     other = toy_files / "examples.pubtator"
-    other.write_text("\n".join(f"9{line}" if line else line for line in lines) + "\n", encoding="utf8")
+    lines = [line and f"9{line}{' Again.' if '|a|' in line else ''}" for line in lines]
+    other.write_text("\n".join(lines) + "\n", encoding="utf8")
     convert([other], examples, ontology=toy_store.path)
     return gold, examples
 
@@ -41,8 +43,17 @@ def toy_preferred(toy_files, toy_store):
     return mine(toy_store, toy_files / "texts.jsonl", toy_files / "preferred", cap=None, aliases=False).path
 
 
+@pytest.fixture(scope="session")
+def toy_copies(toy_files, toy_store, toy_shards):
+    """Ontology and mentions that a set has for itself."""
+    return {
+        "ontology": str(shutil.copytree(toy_store.path, toy_files / "copied-store")),
+        "mentions": str(shutil.copytree(toy_shards, toy_files / "copied-shards")),
+    }
+
+
 @pytest.fixture
-def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, toy_gold):
+def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, toy_gold, toy_copies):
     """An ablation file's content: two rows that train, one with another switch, one with examples."""
     knowledge = {
         "ontology": str(toy_store.path),
@@ -58,7 +69,7 @@ def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, t
             "reranker": {"config": str(configs / "reranker.cfg"), "held_out": 0.3, "overrides": TINY_RERANKER},
             "sets": {
                 "with": {"gold": gold, "examples": examples, **knowledge},
-                "without": {"gold": gold, **knowledge},
+                "without": {"gold": gold, **knowledge, **toy_copies},
             },
             "seeds": [0],
             "rows": {

@@ -2,6 +2,9 @@
 
 import copy
 import json
+from functools import reduce
+from operator import getitem
+from pathlib import Path
 
 import pytest
 import spacy
@@ -162,6 +165,31 @@ def test_a_row_that_is_added_trains_nothing_again(done, run, folder, toy_ablatio
 def test_other_settings_are_refused(done, run, no_training, no_evaluation, change, place, key):
     with pytest.raises(KrisselError, match=rf"K903.*{place}'.*{key} changed"):
         run(overrides=change)
+
+
+@pytest.mark.parametrize(
+    "remade, place",
+    [
+        ("train.ontology", "full/seed-0/linker"),
+        ("train.mentions", "full/seed-0/linker"),
+        ("train.mentions_without_aliases", "aliases/seed-3/linker"),
+        ("sets.without.ontology", "full/seed-0/sets/without"),
+        ("sets.without.mentions", "full/seed-0/sets/without"),
+        ("sets.with.gold", "full/seed-0/sets/with"),
+        ("sets.with.examples", "lazy/seed-0/sets/with"),
+    ],
+)
+def test_what_was_made_anew_is_refused(done, run, no_training, no_evaluation, toy_ablation, remade, place):
+    """At the same path, so that the ablation file says what it said."""
+    path = Path(reduce(getitem, remade.split("."), toy_ablation))
+    path = path / "manifest.json" if path.is_dir() else path
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before + b"\n")
+        with pytest.raises(KrisselError, match=rf"K903.*{place}'.*: files changed"):
+            run()
+    finally:
+        path.write_bytes(before)
 
 
 def test_an_interrupted_training_is_not_taken_for_a_whole_one(run, tmp_path, toy_ablation, monkeypatch, no_evaluation):

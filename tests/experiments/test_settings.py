@@ -49,6 +49,14 @@ def test_chosen_rows_bring_what_they_need(toy_ablation, write_ablation):
         ablation.chosen(["full", "alias"])
 
 
+def test_a_row_with_a_kb_of_its_own_says_how_it_is_made(toy_ablation, write_ablation):
+    override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
+    toy_ablation["rows"]["full"]["pipeline"] = override
+    toy_ablation["rows"]["lazy"].update(pipeline=override, prototypes={"mentions_per_entity": 1})
+    ablation = read_ablation(write_ablation(toy_ablation))
+    assert ablation.rows["full"].pipeline == ablation.rows["lazy"].pipeline == override
+
+
 def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
     toy_ablation["rows"]["lazy"]["of"] = "aliases"
     assert read_ablation(write_ablation(toy_ablation)).chosen(["lazy"]) == ["full", "aliases", "lazy"]
@@ -71,6 +79,10 @@ def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
         ({"rows.re-ranking.of": "aliases"}, "'aliases' is no row above it"),
         ({"rows.re-ranking.train": {"a.b": 1}}, "rows.re-ranking.train: it trains nothing"),
         ({"rows.re-ranking.seeds": [1]}, "rows.re-ranking.seeds: it trains nothing"),
+        (
+            {"rows.re-ranking.pipeline.components.krissel_linker.generate_empty_kb.reference_weight": 0.5},
+            "krissel_linker.generate_empty_kb.reference_weight: it has the knowledge base of 'full'",
+        ),
         ({"reranker": None}, "rows.aliases.reranker: there is no re-ranker"),
         ({"train.mentions_without_aliases": None}, "train.mentions_without_aliases: row 'aliases'"),
         ({"sets.without.mentions_without_aliases": None}, "sets.without.mentions_without_aliases"),

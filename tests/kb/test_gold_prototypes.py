@@ -8,6 +8,7 @@ import spacy
 from spacy.tokens import Span
 from spacy.vocab import Vocab
 
+from spacy_krissel.corpora.gold_mentions import text_hash
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
@@ -50,7 +51,7 @@ def kb():
 def test_mentions_become_prototypes_with_their_origin(kb):
     doc = make_doc([(0, 1, "D1"), (2, 3, "NIL"), (4, 5, "")], "d")
     prototypes, counts = gold_prototypes([doc], kb, source="corpus")
-    origin = Origin("corpus", "d", 0, 2)
+    origin = Origin("corpus", "d", 0, 2, text_hash(doc))
     assert prototypes == [
         Prototype("D1", "gold", View("", "MS", " in MS or stenosis"), origin),
         Prototype("D1", "gold", name_view("MS"), origin),
@@ -134,6 +135,22 @@ def test_add_prototypes_takes_docs_and_encodes(kb):
             bare.add_prototypes(items)
 
 
+def test_docs_have_the_weight_they_are_given(kb):
+    docs = [make_doc([(4, 5, "D2")])]
+    kb.add_prototypes(docs)
+    kb.add_prototypes(docs, weight=2.0)
+    assert kb.own_vectors[1:].max(axis=1).tolist() == pytest.approx([GOLD_WEIGHT, GOLD_WEIGHT, 2.0, 2.0])
+
+
+def test_docs_beside_prototypes_or_vectors(kb):
+    """Neither is left out without a word."""
+    doc, prototype = make_doc([(4, 5, "D2")]), Prototype("D1", "name", name_view("MS"))
+    for items, vectors in (([doc, prototype], None), ([prototype, doc], np.ones((2, 4))), ([doc], np.ones((1, 4)))):
+        with pytest.raises(KrisselError, match="K006.*1 docs beside"):
+            kb.add_prototypes(items, vectors)
+    assert kb.n_prototypes == 1
+
+
 @pytest.mark.parametrize("index", [None, make_faiss_index("flat"), make_faiss_index("hnsw")])
 def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
     pytest.importorskip("faiss")
@@ -175,6 +192,30 @@ def test_without_prototypes_puts_everything_back(kb):
         raise ZeroDivisionError
     assert kb.vectors is vectors and kb.build_index() is index
     assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
+
+
+def test_what_is_changed_meanwhile_is_put_back(kb):
+    kb.add_gold([make_doc([(0, 1, "D1")], "a")])
+    kb.set_references(["D1"], np.ones((1, 4)))
+    before, description = kb.search(np.eye(4), 3), kb.description()
+    for change in (
+        lambda: setattr(kb, "reference_weight", 0.25),
+        lambda: setattr(kb, "use_references", False),
+        lambda: setattr(kb, "encoder", "another"),
+        lambda: kb.set_references(["D3"], np.full((1, 4), 2.0)),
+        lambda: kb.set_entities([Entity("D0", "before"), *ENTITIES]),
+    ):
+        for which in ({"kind": "gold"}, {"kind": "mention"}):
+            with kb.without_prototypes(**which):
+                change()
+                kb.search(np.eye(4), 3)
+            after = kb.search(np.eye(4), 3)
+            assert kb.description() == description and kb.references.tolist() == [[1] * 4, [0] * 4, [0] * 4]
+            assert after.entities.tolist() == before.entities.tolist()
+            assert after.scores.tolist() == before.scores.tolist()
+    # What is added later has the sums of the weight that is stated.
+    kb.add_prototypes([Prototype("D1", "name", name_view("y"))], np.zeros((1, 4)))
+    assert kb.vectors[-1].tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize("index", [None, make_faiss_index("flat")])

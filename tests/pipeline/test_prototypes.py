@@ -8,7 +8,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.kinds import named_index
 from spacy_krissel.pipeline.linker import KrisselLinker
-from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker, prototypes
+from spacy_krissel.pipeline.prototypes import add_gold_files, build_prototypes, find_linker, prototypes
 
 
 @pytest.fixture
@@ -167,12 +167,42 @@ def test_gold_that_is_added_to_a_kb_outside_is_saved_inside(trained_dir, toy_sto
 
 
 def test_neither_ontology_nor_gold(trained_dir, gold_file, toy_shards, tmp_path):
-    for settings in ({}, {"mentions": toy_shards, "gold": [gold_file]}, {"index": named_index("exact")}):
-        with pytest.raises(KrisselError, match="K614"):
-            prototypes(trained_dir, tmp_path / "out", progress=False, **settings)
+    for settings in ({}, {"mentions": toy_shards}, {"index": named_index("exact")}, {"names": False}, {"seed": 0}):
+        gold, unread = ([gold_file] if settings else []), "|".join(settings)
+        with pytest.raises(KrisselError, match=f"K614.*{unread}"):
+            prototypes(trained_dir, tmp_path / "out", gold=gold, progress=False, **settings)
     with pytest.raises(KrisselError, match="K520"):
         prototypes(trained_dir, tmp_path / "out", gold=[gold_file], progress=False)
     assert not (tmp_path / "out").exists()
+
+
+def test_files_of_one_name(save_linker, gold_file, toy_store, tmp_path):
+    """Their prototypes could not be told from each other."""
+    other = tmp_path / "bc5cdr" / gold_file.name
+    other.parent.mkdir()
+    other.write_bytes(gold_file.read_bytes())
+    nlp = spacy.load(save_linker("small"))
+    before = find_linker(nlp).kb.n_prototypes
+    for gold in ([gold_file, other], [gold_file, gold_file]):
+        with pytest.raises(KrisselError, match="K619.*'toy-gold'.*same name.*Rename"):
+            add_gold_files(nlp, gold)
+        with pytest.raises(KrisselError, match="K619"):
+            prototypes(tmp_path / "not read yet", tmp_path / "out", toy_store.path, gold=gold)
+    assert find_linker(nlp).kb.n_prototypes == before
+
+
+def test_a_file_is_not_added_twice(save_linker, gold_file, tmp_path):
+    nlp = spacy.load(save_linker("small"))
+    kb = find_linker(nlp).kb
+    n_added = add_gold_files(nlp, [gold_file])["toy-gold"].prototypes
+    n_prototypes = kb.n_prototypes
+    renamed = tmp_path / "renamed.spacy"
+    renamed.write_bytes(gold_file.read_bytes())
+    with pytest.raises(KrisselError, match=rf"K619.*has {n_added} prototypes.*remove_prototypes\(source='toy-gold'\)"):
+        add_gold_files(nlp, [renamed, gold_file])
+    assert kb.n_prototypes == n_prototypes, "nor is the other file"
+    assert kb.remove_prototypes(source="toy-gold") == n_added
+    assert list(add_gold_files(nlp, [renamed, gold_file])) == ["renamed", "toy-gold"]
 
 
 def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gold_file, links_of):
