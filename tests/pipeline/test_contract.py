@@ -535,10 +535,16 @@ def test_wrong_setting(component, pipe):
         partial(spacy.blank("en").add_pipe, component.name, config={"n_candidates": -1}),
         partial(component.load, n_candidates=-1),
         partial(pipe.cfg.__setitem__, "n_candidates", -1),
+        partial(pipe.cfg.__ior__, {"n_candidates": -1}),
     ):
         with pytest.raises(KrisselError, match="K006") as error:
             change()
         assert "'n_candidates' is -1" in str(error.value)
+    # What a dict does otherwise stays as it is.
+    before = dict(pipe.cfg)
+    pipe.cfg |= {"n_candidates": 7}
+    assert pipe.cfg == {**before, "n_candidates": 7} and type(pipe.cfg) is not dict
+    assert pipe.cfg.setdefault("n_candidates", 3) == 7
 
 
 def test_no_scorer(component):
