@@ -4,7 +4,7 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 `piece_window` for those that read word pieces.
 """
 
-from typing import TYPE_CHECKING, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -13,26 +13,115 @@ if TYPE_CHECKING:
 CONTEXT_CHARS = 256
 MENTION_START = "[Ms]"
 MENTION_END = "[Me]"
+# Tree numbers beyond these say little more, and would push the names out of a window of word pieces.
+MAX_TREE_NUMBERS = 3
+# Between the parts of a reference on its left side; no part holds one.
+PART = "\n"
 
 
 class View(NamedTuple):
-    """A mention in its context, or a bare name (both sides empty).
+    """A mention in its context, a bare name (both sides empty), or the reference of an entity.
 
-    left: text before the mention, as it stood (with its white space).
-    mention: the surface form.
-    right: text after the mention.
+    left: text before the mention, as it stood (with its white space); of a reference its tree numbers and its types,
+        with `PART` between them.
+    mention: the surface form; of a reference all of its names.
+    right: text after the mention; of a reference its definition.
     masked: the encoder must not see the surface form (KRISSBERT §3.3, mention masking).
+    reference: an entity-centric reference (§3.5), made by `reference_view`.
     """
 
     left: str
     mention: str
     right: str
     masked: bool = False
+    reference: bool = False
+
+
+class Described(Protocol):
+    """What a reference is written from; `ontology.entity.Entity` has it, of which this room knows nothing."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The preferred name first."""
+        ...
+
+    @property
+    def types(self) -> Sequence[str]: ...
+
+    @property
+    def tree_numbers(self) -> Sequence[str]: ...
+
+    @property
+    def definition(self) -> str: ...
+
+
+class ReferenceParts(NamedTuple):
+    """Which of what an ontology knows of an entity stands in its reference, beside its preferred name."""
+
+    aliases: bool = True
+    tree_numbers: bool = True
+    types: bool = True
+    definition: bool = True
+
+
+ALL_PARTS = ReferenceParts()
+
+
+class CandidateView(NamedTuple):
+    """A candidate entity, as a re-ranker reads it.
+
+    names: the preferred name and other names.
+    parts: the candidate's reference; an encoder of word pieces puts its separator between any two of them.
+    """
+
+    names: Tuple[str, ...]
+    parts: Tuple[str, ...]
+
+
+def candidate_view(entity: Described, *, max_names: int = 8, without: Sequence[str] = ()) -> CandidateView:
+    """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
+
+    What an entity lacks leaves no part. The order is not that of `reference_view`: the short window of a candidate is
+    cut from its end, and the names must stay in it.
+
+    max_names: so many names at most, the preferred one and the first aliases.
+    without: names that must not be seen, neither as preferred name nor as alias.
+    """
+    names = tuple(name for name in entity.names if name not in without)[:max_names]
+    parts = (*names[:1], "; ".join(names[1:]), "; ".join(entity.types), "; ".join(entity.tree_numbers))
+    return CandidateView(names, tuple(part for part in (*parts, entity.definition) if part))
 
 
 def name_view(name: str) -> View:
     """The view of a name without context."""
     return View("", name, "")
+
+
+def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: Optional[Sequence[str]] = None) -> View:
+    """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5).
+
+    A part that is switched off, or that the ontology does not have, is left out with its separator; the preferred name
+    stays, first among the aliases. Names are cut by the encoder's window and not before.
+
+    names: those that may be shown, the preferred one first; None for all of the entity's.
+    """
+    names = entity.names if names is None else names
+    left = []
+    if parts.tree_numbers and entity.tree_numbers:
+        left.append(" ".join(entity.tree_numbers[:MAX_TREE_NUMBERS]))
+    if parts.types and entity.types:
+        left.append(", ".join(entity.types))
+    return View(
+        left=PART.join(map(_one_line, left)),
+        mention=_one_line("; ".join(names if parts.aliases else names[:1])),
+        right=_one_line(entity.definition) if parts.definition else "",
+        reference=True,
+    )
+
+
+def reference_texts(view: View) -> List[str]:
+    """The parts of a reference between which its `[SEP]` stand."""
+    return [text for text in (*view.left.split(PART), view.mention, view.right) if text]
 
 
 def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_CHARS) -> View:
@@ -63,10 +152,12 @@ def doc_text(doc: "Doc") -> str:
 
 
 def evidence(view: View) -> str:
-    """The view as one line for people: `…left ⟦mention⟧ right…`."""
+    """The view as one line for people: `…left ⟦mention⟧ right…`, a reference with `[SEP]` between its parts."""
+    if view.reference:
+        return " [SEP] ".join(reference_texts(view))
     if not view.left and not view.right:
-        return f"⟦{' '.join(view.mention.split())}⟧"
-    return " ".join(f"{view.left}⟦{view.mention}⟧{view.right}".split())
+        return f"⟦{_one_line(view.mention)}⟧"
+    return _one_line(f"{view.left}⟦{view.mention}⟧{view.right}")
 
 
 def piece_window(
@@ -99,6 +190,18 @@ def piece_window(
     # `left[len(left) - n_left:]`, because `left[-0:]` would keep everything.
     ids = [cls_id, *left[len(left) - n_left :], start_id, *mention, end_id, *right[:n_right], sep_id]
     return ids, 1 + n_left, 2 + n_left + len(mention)
+
+
+def reference_window(parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int) -> List[int]:
+    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces; what is too much is cut from the end."""
+    ids = [cls_id]
+    for part in parts or ((),):
+        ids += (*part, sep_id)
+    return ids if len(ids) <= window else [*ids[: window - 1], sep_id]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _drop_first_word(text: str) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday")
+
 # A busy machine is no failure.
 settings.register_profile("krissel", deadline=None)
 settings.load_profile("krissel")
@@ -141,7 +144,11 @@ def toy_files(tmp_path_factory) -> Path:
     ]
     _write_jsonl(path / "ontology.jsonl", records)
     texts = [
-        {"id": f"{id_}-{i}-{j}", "text": f"Case {j} of {i}. {TOY_CONTEXTS[id_].format(name)} Follow-up was short."}
+        # Of different words: two texts of the same n-grams would have one vector, and either could be the evidence.
+        {
+            "id": f"{id_}-{i}-{j}",
+            "text": f"{MONTHS[i]}, {DAYS[j]}. {TOY_CONTEXTS[id_].format(name)} Follow-up was short.",
+        }
         for id_, names in TOY_NAMES.items()
         if id_ in TOY_CONTEXTS
         for i, name in enumerate(names)
@@ -215,8 +222,7 @@ def write_mentions(tmp_path):
     return write
 
 
-# What makes a run of `configs/small.cfg` or `configs/transformer.cfg` on the toy data take seconds, and the same ones
-# whatever the configs are tuned to.
+# What makes a run of the configs on the toy data take seconds, and the same ones whatever the configs are tuned to.
 FEW_STEPS = {
     "corpora.train.held_out": 0.3,
     "training.batcher.pairs": 4,
@@ -240,7 +246,8 @@ TINY_MODEL = {
 def toy_overrides(toy_store, toy_shards):
     """Overrides of a training config for the toy data, by the config's name."""
     data = {"paths.ontology": str(toy_store.path), "paths.mentions": str(toy_shards)}
-    return {"small": {**data, **FEW_STEPS, **TINY_MODEL}, "transformer": {**data, **FEW_STEPS}}
+    names = ("transformer", "krissbert", "small-references")
+    return {"small": {**data, **FEW_STEPS, **TINY_MODEL}, **{name: {**data, **FEW_STEPS} for name in names}}
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ BLOCKS = {
     "pipeline": "6",
     "evaluation": "7",
     "cli": "8",
+    "experiments": "9",
 }
 # Room → the files whose messages it may use beside the general ones.
 USED_BY = {
@@ -40,6 +41,7 @@ USED_BY = {
     "sampling": {"pipeline"},
     "pipeline": {"pipeline"},
     "evaluation": {"evaluation"},
+    "experiments": {"experiments"},
     "cli": {"cli"},
 }
 

@@ -19,6 +19,7 @@ LAYERS = (
     ("kb",),
     ("pipeline",),
     ("evaluation",),
+    ("experiments",),
     ("cli",),
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
@@ -47,6 +48,7 @@ STRANGERS = {
         "spacy_krissel.layers",
         *TRANSFORMERS,
     ),
+    "experiments": ("faiss", "spacy_krissel.losses", "spacy_krissel.layers", *TRANSFORMERS),
     "cli": ("faiss", *TRANSFORMERS),
 }
 

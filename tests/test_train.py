@@ -1,15 +1,20 @@
 """`spacy train` with the configs that the project ships, on the toy data."""
 
+import inspect
 import json
 
 import numpy as np
 import pytest
 import spacy
 from spacy.cli.train import train
+from spacy.tokens import Doc, DocBin
+from spacy.util import load_config
 
+from spacy_krissel.cli.prototypes import prototypes_cli
+from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.prototypes import find_linker
-from spacy_krissel.views import View
+from spacy_krissel.pipeline.prototypes import find_linker, prototypes
+from spacy_krissel.views import ReferenceParts, View, reference_view
 
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]
 
@@ -34,7 +39,7 @@ def run(configs, toy_overrides, tmp_path, capsys):
 
     def run(config="small", **overrides):
         changes = {key.replace("__", "."): value for key, value in overrides.items()}
-        common = toy_overrides["transformer" if config == "transformer" else "small"]
+        common = toy_overrides[config if config in toy_overrides else "small"]
         capsys.readouterr()
         train(configs / f"{config}.cfg", tmp_path / "out", overrides={**common, **changes})
         return rows_of(capsys.readouterr().out), tmp_path / "out"
@@ -125,6 +130,112 @@ def test_transformer(run, tiny_bert):
     assert not np.allclose(fresh.predict(VIEWS), trained, atol=1e-2)
 
 
+def test_small_with_references(run, toy_store, toy_shards, tmp_path):
+    """From training to a linked doc: both encoders learn, and the knowledge base has a reference for every entity."""
+    parts = {
+        f"components.krissel_linker.model.{part}.{name}": value
+        for part in ("mention", "reference")
+        for name, value in {"width": 16, "rows": 2048, "context_rows": 1024, "hidden": 8}.items()
+    }
+    rows, path = run("small-references", training__max_steps=60, training__eval_frequency=20, **parts)
+    assert 0 < rows[-1][2] < rows[1][2] and rows[-1][3] > 0
+    described = prototypes(
+        path / "model-last",
+        tmp_path / "pipeline",
+        toy_store.path,
+        toy_shards,
+        reference_prototypes=True,
+        progress=False,
+    )
+    assert described["references"] == {"entities": 12, "weight": 0.1, "used": True}
+    assert described["prototype_kinds"]["reference"] == 12
+    nlp = spacy.load(tmp_path / "pipeline")
+    linker = find_linker(nlp)
+    expected = linker.encode([reference_view(toy_store.get("T01"))])[0]
+    np.testing.assert_allclose(linker.kb.references[0], expected, atol=1e-6)
+    # Never mined: known by its name and its reference alone.
+    doc = nlp.make_doc("A child with rickets was seen.")
+    doc.ents = [doc.char_span(13, 20, label="Disease")]
+    assert nlp(doc).ents[0].kb_id_ == "T12"
+    # Other parts than in training are other references.
+    override = {"components.krissel_linker.model.types": False}
+    with pytest.raises(KrisselError, match="K522"):
+        spacy.load(tmp_path / "pipeline", config=override)
+
+
+def test_the_papers_setting(run, tiny_bert):
+    """`krissbert.cfg` with a tiny encoder: two steps, in each of which both encoders move."""
+    model = "components__krissel_linker__model"
+    rows, path = run(
+        "krissbert",
+        paths__encoder=str(tiny_bert),
+        training__max_steps=2,
+        training__eval_frequency=1,
+        training__optimizer__learn_rate__initial_rate=0.01,
+        training__optimizer__learn_rate__warmup_steps=0,
+        **{f"{model}__reference__window": 64},
+    )
+    assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
+    linker = find_linker(spacy.load(path / "model-last"))
+    assert linker.reference_parts() == ReferenceParts()
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    fresh = TransformerEncoder(str(tiny_bert), window=64)
+    fresh.initialize()
+    reference = View("T047", "multiple sclerosis; ms", "", reference=True)
+    for view in (VIEWS[0], reference):
+        assert not np.allclose(fresh.predict([view]), linker.encode([view]), atol=1e-3)
+
+
+def test_the_papers_numbers(configs):
+    config = load_config(configs / "krissbert.cfg", interpolate=False)
+    linker = config["components"]["krissel_linker"]
+    assert {name: linker["objective"][name] for name in ("p_mask", "p_replace", "alpha", "beta")} == {
+        "p_mask": 0.2,
+        "p_replace": 0.2,
+        "alpha": 0.5,
+        "beta": 0.5,
+    }
+    assert linker["objective"]["loss"]["temperature"] == linker["objective"]["reference_loss"]["temperature"] == 1.0
+    mention = linker["model"]["mention"]
+    assert (mention["window"], mention["pooling"], mention["normalize"]) == (64, "cls", False)
+    assert mention["transformer_config"]["hidden_dropout_prob"] == 0.1
+    assert config["paths"]["encoder"] == "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
+    assert config["corpora"]["train"]["mentions_per_entity"] == 3
+    assert 2 * config["training"]["batcher"]["pairs"] == 512
+    assert config["training"]["optimizer"]["@optimizers"] == "Adam.v1"
+    assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
+    assert inspect.signature(prototypes_cli).parameters["mentions_per_entity"].default.default == 16
+
+
+def test_reranker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys):
+    """Over a linker that is sourced, frozen and annotating, and comes out as it went in."""
+    linker = tmp_path / "linker"
+    prototypes(trained, linker, toy_store.path, toy_shards, progress=False)
+    changes = {
+        "paths.linker": str(linker),
+        "paths.ontology": str(toy_store.path),
+        "paths.mentions": str(toy_shards),
+        "components.krissel_reranker.model.encoder.rows": 2048,
+        "components.krissel_reranker.model.encoder.context_rows": 1024,
+        "components.krissel_reranker.objective.n_candidates": 8,
+        "components.krissel_reranker.temperature": 1.0,
+        "corpora.train.held_out": 0.3,
+        "training.batcher.size": 16,
+        "training.max_steps": 20,
+        "training.eval_frequency": 10,
+    }
+    capsys.readouterr()
+    train(configs / "reranker.cfg", tmp_path / "out", overrides=changes)
+    rows = rows_of(capsys.readouterr().out)
+    assert [step for _, step, *_ in rows] == [0, 10, 20]
+    assert 0 < rows[-1][2] < rows[1][2]
+    before, after = files(linker), files(tmp_path / "out" / "model-last")
+    assert all(after[name] == data for name, data in before.items() if name.startswith("krissel_linker/"))
+    assert {"krissel_reranker/model", "krissel_reranker/entities/manifest.json"} <= set(after)
+    assert not any(name.startswith("krissel_reranker/kb") for name in after)
+
+
 def test_batches_cut_apart_are_refused(run):
     """Gradient accumulation takes a batch apart by length, and with it the pairs."""
     with pytest.raises(KrisselError, match="K602.*accumulate_gradient"):
@@ -134,7 +245,6 @@ def test_batches_cut_apart_are_refused(run):
 def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
     from spacy.training.initialize import init_nlp
     from spacy.training.loop import train as train_loop
-    from spacy.util import load_config
 
     config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
     del config["initialize"]["components"]["krissel_linker"]["ontology"]
@@ -155,3 +265,29 @@ def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
 def test_wrong_settings(configs, toy_overrides, tmp_path, setting, value, message):
     with pytest.raises(KrisselError, match=message):
         train(configs / "small.cfg", tmp_path, overrides={**toy_overrides["small"], setting: value})
+
+
+def test_supervised_only(configs, toy_overrides, toy_files, toy_store, tmp_path):
+    """Trained on gold documents of several mentions, which are its only prototypes."""
+    nlp = spacy.blank("en")
+    gold = DocBin(store_user_data=True)
+    docs = list(read_docs(toy_files / "gold.pubtator", nlp))
+    for doc in docs:
+        doc.user_data.clear()
+    for copy in range(8):
+        joined = Doc.from_docs([doc for i, doc in enumerate(docs) if (i + copy) % 2])
+        joined.user_data["krissel_id"] = f"doc {copy}"
+        gold.add(joined)
+    gold.to_disk(tmp_path / "gold.spacy")
+    few_steps = {
+        key: value
+        for key, value in toy_overrides["small"].items()
+        if key not in ("paths.mentions", "corpora.train.held_out", "components.krissel_linker.objective.p_replace")
+    }
+    overrides = {**few_steps, "paths.gold": str(tmp_path / "gold.spacy"), "corpora.train.dev_share": 0.4}
+    train(configs / "supervised.cfg", tmp_path / "out", overrides=overrides)
+    described = prototypes(
+        tmp_path / "out" / "model-best", tmp_path / "linker", toy_store.path, gold=[tmp_path / "gold.spacy"],
+        names=False, mentions_per_entity=0, progress=False,
+    )  # fmt: skip
+    assert set(described["prototype_kinds"]) == {"gold"} and described["entities"] == len(toy_store)

@@ -3,7 +3,21 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.views import View, doc_text, evidence, mention_view, name_view, piece_window, span_view
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.views import (
+    ReferenceParts,
+    View,
+    candidate_view,
+    doc_text,
+    evidence,
+    mention_view,
+    name_view,
+    piece_window,
+    reference_texts,
+    reference_view,
+    reference_window,
+    span_view,
+)
 
 CLS, SEP, START, END = -1, -2, -3, -4
 NLP = spacy.blank("en")
@@ -132,3 +146,86 @@ def test_name_view_and_evidence():
 def test_doc_text_is_that_of_the_doc(text):
     doc = NLP.make_doc(text)
     assert doc_text(doc) == doc.text
+
+
+ENTITY = Entity(
+    id="D1",
+    name="Lung Neoplasms",
+    aliases=("Cancer of Lung", "Lung  Cancer"),
+    types=("Disease", "Neoplasm"),
+    tree_numbers=("C04.588", "C08.381", "C08.785", "C99"),
+    definition="Tumors of\nthe LUNG.",
+)
+
+
+def test_reference_holds_what_the_ontology_knows():
+    view = reference_view(ENTITY)
+    assert view == View(
+        "C04.588 C08.381 C08.785\nDisease, Neoplasm",
+        "Lung Neoplasms; Cancer of Lung; Lung Cancer",
+        "Tumors of the LUNG.",
+        reference=True,
+    )
+    assert evidence(view) == (
+        "C04.588 C08.381 C08.785 [SEP] Disease, Neoplasm [SEP] Lung Neoplasms; Cancer of Lung; Lung Cancer [SEP] "
+        "Tumors of the LUNG."
+    )
+
+
+@pytest.mark.parametrize(
+    "switch, lost",
+    [
+        ("tree_numbers", "C04.588 C08.381 C08.785"),
+        ("types", "Disease, Neoplasm"),
+        ("aliases", "; Cancer of Lung; Lung Cancer"),
+        ("definition", "Tumors of the LUNG."),
+    ],
+)
+def test_each_part_has_its_switch(switch, lost):
+    whole, without = (reference_view(ENTITY, parts) for parts in (ReferenceParts(), ReferenceParts(**{switch: False})))
+    texts = [text.replace(lost, "") for text in reference_texts(whole)]
+    assert reference_texts(without) == [text for text in texts if text]
+
+
+def test_what_is_missing_leaves_no_separator():
+    assert evidence(reference_view(Entity(id="D2", name="Cold"))) == "Cold"
+    assert reference_view(ENTITY, ReferenceParts(False, False, False, False)) == View(
+        "", "Lung Neoplasms", "", reference=True
+    )
+
+
+def test_names_that_may_be_shown():
+    shown = reference_view(ENTITY, names=["Lung Neoplasms", "Lung Cancer"])
+    assert shown.mention == "Lung Neoplasms; Lung Cancer"
+
+
+def test_window_of_a_reference():
+    frame = {"cls_id": 1, "sep_id": 2}
+    assert reference_window([[5, 6], [7]], window=8, **frame) == [1, 5, 6, 2, 7, 2]
+    assert reference_window([[5, 6], [7]], window=5, **frame) == [1, 5, 6, 2, 2]
+    assert reference_window([], window=8, **frame) == [1, 2]
+
+
+# Candidates ----------------------------------------------------------------------------------------------------------
+
+ALIASES = ("MS", "disseminated sclerosis")
+SCLEROSIS = Entity("T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C20.2"), "Of nerves.")
+
+
+def test_candidate_in_parts():
+    view = candidate_view(SCLEROSIS)
+    assert view.names == ("multiple sclerosis", "MS", "disseminated sclerosis")
+    assert view.parts == ("multiple sclerosis", "MS; disseminated sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+
+
+def test_candidate_has_no_part_for_what_is_not_known():
+    assert candidate_view(Entity("T12", "rickets")).parts == ("rickets",)
+
+
+def test_candidate_without_a_name():
+    assert candidate_view(SCLEROSIS, without=("multiple sclerosis",)).parts[:2] == ("MS", "disseminated sclerosis")
+    assert candidate_view(Entity("T12", "rickets"), without=("rickets",)) == ((), ())
+
+
+def test_candidate_with_few_names():
+    assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")

@@ -16,13 +16,21 @@ def convert_cli(
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     label: List[str] = typer.Option([], help="Keep mentions of this label only; may be repeated"),
     ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
+    unknown_as_nil: bool = typer.Option(False, "--unknown-as-nil", help="An id the ontology does not know becomes NIL"),
 ) -> None:
     """Convert gold corpora to docs with linked entities."""
     from ..corpora.convert import convert
 
     with coded_errors():
         report = convert(
-            inputs, output, format=format, lang=lang, labels=label or None, ontology=ontology, progress=True
+            inputs,
+            output,
+            format=format,
+            lang=lang,
+            labels=label or None,
+            ontology=ontology,
+            unknown_as_nil=unknown_as_nil,
+            progress=True,
         )
     for name, count in report.to_dict()["counts"].items():
         typer.echo(f"{name}: {count}")

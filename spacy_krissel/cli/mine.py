@@ -14,6 +14,7 @@ def mine_cli(
     texts: List[Path] = typer.Argument(..., help="JSONL, plain text or .tar.gz of text; .gz too"),
     output: Path = typer.Option(..., "--output", "-o", help="Directory of the shards"),
     case: str = typer.Option("smart", help="preserve, fold, or smart (fold, but acronyms as they are written)"),
+    aliases: bool = typer.Option(True, help="Search all names, not the preferred ones alone"),
     cap: int = typer.Option(32, help="At most so many mentions an entity, drawn by seed; 0 keeps all"),
     seed: int = typer.Option(0),
     n_process: int = typer.Option(1, help="Processes that match; the shards are the same for any number"),
@@ -32,6 +33,7 @@ def mine_cli(
             cap=cap or None,
             seed=seed,
             n_process=n_process,
+            aliases=aliases,
             restart=restart,
             progress=True,
         )

@@ -1,7 +1,7 @@
 """`krissel prototypes`: the full knowledge base of a trained pipeline."""
 
 from pathlib import Path
-from typing import Optional
+from typing import Any, Dict, List, Optional
 
 import typer
 
@@ -13,13 +13,21 @@ def prototypes_cli(
     ctx: typer.Context,
     pipeline: Path = typer.Argument(..., help="A trained pipeline"),
     output: Path = typer.Argument(..., help="Where to save the pipeline with its knowledge base"),
-    ontology: Path = typer.Option(..., help="Ontology store"),
+    ontology: Optional[Path] = typer.Option(None, help="Ontology store; without it, --gold is added to the pipeline's"),
     mentions: Optional[Path] = typer.Option(None, help="Mention shards; without them, names alone"),
     mentions_per_entity: int = typer.Option(16, help="Mined mentions an entity at most"),
     contexts_per_shared_name: int = typer.Option(
         8, help="Contexts of an entity in which a name it shares with others becomes a prototype; 0: the bare name"
     ),
     names: bool = typer.Option(True, help="Use the ontology's names as prototypes"),
+    aliases: bool = typer.Option(True, help="All names, not the preferred ones alone"),
+    use_references: bool = typer.Option(
+        True, "--references/--no-references", help="Add the entities' references, where the encoder has them (§3.5)"
+    ),
+    reference_prototypes: bool = typer.Option(False, help="References are prototypes by themselves too"),
+    gold: List[Path] = typer.Option([], help="Gold mentions (.spacy) as prototypes too; may be repeated"),
+    gold_per_entity: int = typer.Option(0, help="So many gold mentions an entity of each file, drawn by seed (0: all)"),
+    gold_weight: Optional[float] = typer.Option(None, help="Multiply the scores of gold prototypes; default: 1.05"),
     max_entities: int = typer.Option(0, help="So many entities only (0: all)"),
     index: str = typer.Option("", help="exact, flat, hnsw or ivf; default: what the pipeline's config says"),
     kb_path: Optional[Path] = typer.Option(None, help="Save the knowledge base here and let the pipeline point to it"),
@@ -27,7 +35,7 @@ def prototypes_cli(
     seed: int = typer.Option(0),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to encode on, or -1 for the CPU"),
 ) -> None:
-    """Encode names and mined mentions into a knowledge base (KRISSBERT §3.4).
+    """Encode names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) into a knowledge base.
 
     Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
     """
@@ -39,20 +47,38 @@ def prototypes_cli(
     with coded_errors():
         overrides = parse_config_overrides(list(ctx.args))
         setup_gpu(gpu_id)
+        weight = {} if gold_weight is None else {"weight": gold_weight}
+        settings: Dict[str, Any] = {
+            "mentions_per_entity": mentions_per_entity,
+            "contexts_per_shared_name": contexts_per_shared_name,
+            "names": names,
+            "aliases": aliases,
+            "use_references": use_references,
+            "reference_prototypes": reference_prototypes,
+            "max_entities": max_entities,
+        }
+        if ontology is None:
+            # What was typed, to be refused: nothing would read it.
+            settings = {key: value for key, value in settings.items() if _is_typed(ctx, key)}
+        else:
+            settings["seed"] = seed
         described = prototypes(
             pipeline,
             output,
             ontology,
             mentions,
+            gold=gold,
+            gold_settings={"per_entity": gold_per_entity, "seed": seed, **weight},
             kb_path=kb_path,
             overrides=overrides,
             name=name,
             index=named_index(index) if index else None,
-            mentions_per_entity=mentions_per_entity,
-            contexts_per_shared_name=contexts_per_shared_name,
-            names=names,
-            max_entities=max_entities,
-            seed=seed,
+            **settings,
         )
     for key, value in described.items():
         typer.echo(f"{key}: {value}")
+
+
+def _is_typed(ctx: typer.Context, option: str) -> bool:
+    source = ctx.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"

@@ -4,14 +4,14 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Protocol, Sequence, Set, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Set, Union
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.progress import progress_bar
 from .annotation import AnnotatedText, Mention
 from .bioc import read_bioc
 from .files import DAMAGED, open_binary
-from .ids import map_ids, split_ids, strip_prefix, to_kb_id
+from .ids import NIL, Resolver, map_ids, split_ids, strip_prefix, to_kb_id
 from .pubtator import read_pubtator
 from .report import CorpusReport
 
@@ -24,12 +24,6 @@ FORMATS = ("auto", *READERS)
 PathLike = Union[str, Path]
 
 
-class Resolver(Protocol):
-    """What is asked of an ontology here; an `OntologyStore` is one."""
-
-    def resolve(self, id: str) -> Optional[str]: ...
-
-
 def convert(
     inputs: Union[PathLike, Sequence[PathLike]],
     output: PathLike,
@@ -39,6 +33,7 @@ def convert(
     labels: Optional[Iterable[str]] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
+    unknown_as_nil: bool = False,
     progress: bool = False,
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
@@ -47,7 +42,7 @@ def convert(
     output: a path ending in `.spacy`, written aside and renamed when whole.
     format: "pubtator", "bioc", or "auto", which looks at each file.
     lang: the language whose blank tokenizer is used.
-    labels, ontology, strip_prefixes: see `read_docs`.
+    labels, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
     progress: show a progress bar.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -68,7 +63,14 @@ def convert(
         expected = "the code of a language that spaCy has, such as 'en'"
         raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
     docs = read_docs(
-        inputs, nlp, format=format, labels=labels, ontology=ontology, strip_prefixes=strip_prefixes, report=report
+        inputs,
+        nlp,
+        format=format,
+        labels=labels,
+        ontology=ontology,
+        strip_prefixes=strip_prefixes,
+        unknown_as_nil=unknown_as_nil,
+        report=report,
     )
     doc_bin = DocBin(store_user_data=True)
     for doc in progress_bar(docs, show=progress, desc="Documents", unit="doc"):
@@ -92,6 +94,7 @@ def read_docs(
     labels: Optional[Iterable[str]] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
+    unknown_as_nil: bool = False,
     report: Optional[CorpusReport] = None,
 ) -> Iterator["Doc"]:
     """The documents of gold corpora, tokenised by `nlp`, one at a time; see `to_doc` for what they hold.
@@ -101,6 +104,8 @@ def read_docs(
         has `145250`), loses the prefix; ids that it knows in neither form are kept and counted. Ids are not mapped to
         primary ids here, so that the file serves other versions of the ontology too.
     strip_prefixes: take these prefixes off all ids, e.g. ["OMIM", "MESH"].
+    unknown_as_nil: a mention none of whose ids the ontology holds has no concept there: it becomes "NIL", and so is not
+        counted by the evaluation unless that is asked for.
     report: counts, see `CorpusReport`. Without one, warns of blemishes at the end.
 
     Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -111,7 +116,10 @@ def read_docs(
     if format not in FORMATS:
         raise KrisselError(Errors.K006.format(setting="format", found=format, expected=f"one of {', '.join(FORMATS)}"))
     wanted = None if labels is None else _as_set("labels", labels)
-    rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes))
+    if unknown_as_nil and ontology is None:
+        expected = "false, or an ontology that says which ids are known"
+        raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
+    rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes), unknown_as_nil)
     return _read_docs([Path(path) for path in paths], nlp, format, wanted, rewrite, report)
 
 
@@ -163,30 +171,37 @@ def _detect(path: Path) -> str:
     return "bioc" if head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0").startswith(b"<") else "pubtator"
 
 
-def _id_rewriter(ontology: Union[PathLike, Resolver, None], prefixes: Set[str]) -> Optional["IdRewriter"]:
+def _id_rewriter(
+    ontology: Union[PathLike, Resolver, None], prefixes: Set[str], unknown_as_nil: bool
+) -> Optional["IdRewriter"]:
     if isinstance(ontology, (str, Path)):
         from ..ontology.store import OntologyStore
 
         ontology = OntologyStore(ontology)
     if ontology is None and not prefixes:
         return None
-    return IdRewriter(ontology, prefixes)
+    return IdRewriter(ontology, prefixes, unknown_as_nil)
 
 
 class IdRewriter:
     """Gives the ids of mentions the form that an ontology uses, and counts the ids that it does not hold."""
 
-    def __init__(self, ontology: Optional[Resolver], prefixes: Set[str]) -> None:
+    def __init__(self, ontology: Optional[Resolver], prefixes: Set[str], unknown_as_nil: bool = False) -> None:
         self.ontology = ontology
         self.prefixes = prefixes
+        self.unknown_as_nil = unknown_as_nil
 
     def __call__(self, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Mention:
         kb_id = map_ids(mention.kb_id, self._rewrite)
         if kb_id != to_kb_id(mention.kb_id):
             report.count("rewritten_ids")
         if self.ontology is not None:
-            unknown = [concept for concept in split_ids(kb_id) if self.ontology.resolve(concept) is None]
-            if unknown:
+            concepts = split_ids(kb_id)
+            unknown = [concept for concept in concepts if self.ontology.resolve(concept) is None]
+            if unknown and self.unknown_as_nil and len(unknown) == len(concepts):
+                report.count("unknown_as_nil")
+                kb_id = NIL
+            elif unknown:
                 report.blemish("unknown_ids", annotated.source, mention.line, ", ".join(unknown))
         return replace(mention, kb_id=kb_id)
 

@@ -1,12 +1,18 @@
 """The ids of gold mentions: composites, prefixes and the marks for "no concept"."""
 
 import re
-from typing import Callable, Iterable, List
+from typing import Callable, Iterable, List, Optional, Protocol
 
 NIL = "NIL"
 # What sources write for "this mention has no concept", beside our own mark.
 NIL_MARKS = frozenset({"-1", "-", NIL})
 _JOINT = re.compile(r"\s*([|+])\s*")
+
+
+class Resolver(Protocol):
+    """What is asked of an ontology where ids are concerned; an `OntologyStore` is one, a `PrototypeKB` too."""
+
+    def resolve(self, id: str) -> Optional[str]: ...
 
 
 def split_ids(kb_id: str) -> List[str]:

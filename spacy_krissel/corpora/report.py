@@ -26,7 +26,8 @@ class CorpusReport:
     The counts that every conversion has: `documents` and `mentions` (written), `ents` (mentions among `doc.ents`),
     `mentions_read`, `other_labels` (left out by the label filter), `nil`, `composite`, `split_tokens` (tokens cut at
     the edge of a mention), `misfit_mentions` (mentions for which tokens were cut), `trimmed_mentions` (lost white
-    space at their edges), `rewritten_ids` (mentions whose id lost a prefix), `relations` and `composite_parts`
+    space at their edges), `rewritten_ids` (mentions whose id lost a prefix),
+    `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations` and `composite_parts`
     (records of other kinds, skipped), and the keys of `BLEMISHES`.
     """
 

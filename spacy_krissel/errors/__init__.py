@@ -8,6 +8,7 @@ from .cli import CliErrors
 from .corpora import CorporaErrors, CorporaWarnings
 from .encoding import EncodingErrors, EncodingWarnings
 from .evaluation import EvaluationErrors, EvaluationWarnings
+from .experiments import ExperimentErrors, ExperimentWarnings
 from .general import GeneralErrors, GeneralWarnings, KrisselError, KrisselWarning
 from .kb import KBErrors, KBWarnings
 from .mining import MiningErrors, MiningWarnings
@@ -26,6 +27,7 @@ class Errors(
     KBErrors,
     PipelineErrors,
     EvaluationErrors,
+    ExperimentErrors,
     CliErrors,
 ):
     """All error messages; `Errors.K101.format(...)`."""
@@ -40,5 +42,6 @@ class Warnings(
     KBWarnings,
     PipelineWarnings,
     EvaluationWarnings,
+    ExperimentWarnings,
 ):
     """All warning messages; `Warnings.KW101.format(...)`."""

@@ -41,6 +41,10 @@ class EncodingErrors:
         "[K409] The tables of the small encoder are trained by Adam alone, row by row. Expected 'Adam.v1' with beta1 "
         "and beta2 above 0, found {found}. Change [training.optimizer], or the optimizer given as `sgd`."
     )
+    K410 = (
+        "[K410] The encoders of mentions and of references give vectors of different widths ({found}). Expected one "
+        "width, since the vectors are compared and added: set 'width' alike, or choose transformers of one size."
+    )
 
 
 class EncodingWarnings:

@@ -30,3 +30,7 @@ class EvaluationWarnings:
         "[KW702] {n} of {total} gold mentions name an id that the ontology does not hold, so no prediction can be "
         "right for them (first: {places}). Check that the corpus and the ontology use the same ids."
     )
+    KW703 = (
+        "[KW703] {count} gold prototypes were left out while these {n_docs} documents were evaluated, because they are "
+        "of the same documents. A mention must not be linked by its own annotation; the knowledge base keeps them."
+    )

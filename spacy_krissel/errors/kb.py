@@ -87,7 +87,20 @@ class KBErrors:
         "[K528] The knowledge base has vectors of width {expected}, but the encoder gives width {found}. Use the "
         "encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
     )
+    # Knowledge base: references.
+    K530 = (
+        "[K530] The knowledge base has no references to use. Make it again by a pipeline whose encoder has references "
+        "(spacy-krissel.ReferencedEncoder.v1): python -m spacy krissel prototypes --references"
+    )
+    K531 = "[K531] Expected one vector for each reference, found {entities} entities and {vectors} vectors."
+    K532 = (
+        "[K532] {count} of {total} references are of an entity that the knowledge base does not have (first: "
+        "'{entity}'). Add all entities with set_entities(...) first, or drop these references."
+    )
 
 
 class KBWarnings:
-    pass
+    KW501 = (
+        "[KW501] {count} of {total} gold mentions were not made prototypes, because the knowledge base does not hold "
+        "their id (first: {places}). Check that the corpus and the ontology belong together."
+    )

@@ -30,7 +30,7 @@ class PipelineErrors:
         "[initialize.components.krissel_linker], or set p_replace = 0."
     )
     K607 = "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
-    K608 = "[K608] The self-supervised corpus found no example in split '{split}' of '{path}'. {todo}"
+    K608 = "[K608] The training corpus found no linked mention in split '{split}' of '{path}'. {todo}"
     K610 = (
         "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add "
         "one with nlp.add_pipe('krissel_linker')."
@@ -38,6 +38,39 @@ class PipelineErrors:
     K611 = (
         "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
         "nlp.to_disk writes it, or the name of an installed pipeline package."
+    )
+    K612 = (
+        "[K612] The loss between mentions and references got {mentions} mentions and {references} references. Expected "
+        "two mentions for each reference, the mentions of an entity in adjacent rows and the references in the same "
+        "order."
+    )
+    K613 = (
+        "[K613] The objective has a 'reference_loss' (with beta = {beta}), but {problem}. {todo}, or leave the "
+        "reference_loss out to train on mentions alone."
+    )
+    K614 = (
+        "[K614] {problem}. Expected an ontology (--ontology), to make the knowledge base anew; or gold mentions "
+        "(--gold) alone, to add them to the knowledge base that the pipeline has."
+    )
+    K615 = (
+        "[K615] '{name}' is not initialized: it has no table of its candidates' texts and no temperature. Train it "
+        "with `spacy train`, load a trained pipeline with `spacy.load`, or call `nlp.initialize()`."
+    )
+    K616 = (
+        "[K616] '{name}' was given no ontology to describe candidates by. Set `ontology` in "
+        "[initialize.components.{name}], with `@misc = spacy-krissel.OntologyFromDisk.v1`."
+    )
+    K617 = (
+        "[K617] '{name}' learns from the candidates of '{linker}', which has no knowledge base here. Source a linker "
+        "that has one (`python -m spacy krissel prototypes`), freeze it, and name it in `linker`."
+    )
+    K618 = (
+        "[K618] '{name}' does not know the pipeline whose '{linker}' it is to learn from: it was copied, or the "
+        "pipeline it was made in is gone. Call nlp.get_pipe('{name}').learn_from(nlp) before training."
+    )
+    K619 = (
+        "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
+        "once, under its name without suffix. {todo}."
     )
 
 
@@ -51,4 +84,8 @@ class PipelineWarnings:
         "[KW602] {alone} of the {found} examples of a training batch hold no entity that stands twice in the batch, "
         "and teach nothing. Expected two mentions of each: leave training.accumulate_gradient at 1, since a batch that "
         "is divided loses pairs, and use 'spacy-krissel.PairBatcher.v1' in [training.batcher]. Told once."
+    )
+    KW603 = (
+        "[KW603] {count} of {total} linked mentions of '{path}' have an id that the ontology does not hold, and are "
+        "read as not linked. Check that the corpus and the ontology belong together."
     )

@@ -1,12 +1,14 @@
 """Lexical baselines over the ontology's names, as link records of the same mentions."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
+from ..pipeline.abbreviations import write_out
+from ..pipeline.definitions import find_definitions
 from ..views import evidence, name_view
 from .records import LinkRecord
 
@@ -20,26 +22,44 @@ BLOCK_CELLS = 2**24
 QUERY_BLOCK = 128
 
 
-def exact_match(records: Sequence[LinkRecord], store: OntologyStore) -> List[LinkRecord]:
-    """Link each mention to the entities that bear its folded text as a name; several are a tie, none is missing."""
+def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[str, str]) -> List[str]:
+    """The text of each record, with the abbreviations that its document defines written out as the linker does.
+
+    documents: texts by the documents' ids.
+    """
+    forms = {doc: find_definitions(documents[doc]) for doc in {record.doc for record in records}}
+    return [write_out([record.text], forms[record.doc])[0] for record in records]
+
+
+def exact_match(
+    records: Sequence[LinkRecord], store: OntologyStore, *, texts: Optional[Sequence[str]] = None
+) -> List[LinkRecord]:
+    """Link each mention to the entities that bear its folded text as a name; several are a tie, none is missing.
+
+    texts: what to look up in place of each mention's own text.
+    """
     linked = []
-    for record in records:
-        ids = store.find(record.text) if record.found else []
+    for record, text in zip(records, _texts(records, texts)):
+        ids = store.find(text) if record.found else []
         if not ids:
             linked.append(_relink(record, [], [], ""))
             continue
-        folded = fold_name(record.text)
-        surface = next((name for name in store.get(ids[0]).names if fold_name(name) == folded), record.text)
+        folded = fold_name(text)
+        surface = next((name for name in store.get(ids[0]).names if fold_name(name) == folded), text)
         linked.append(_relink(record, ids, [1.0] * len(ids), surface))
     return linked
 
 
-def tfidf(records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64) -> List[LinkRecord]:
+def tfidf(
+    records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64, texts: Optional[Sequence[str]] = None
+) -> List[LinkRecord]:
     """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
 
     3-grams are taken inside the words of the folded name, padded with a space on each side; IDF is over distinct folded
     names; cosine similarity. `k` distinct entities are kept, ties ordered by id. A mention that shares no 3-gram with
     any name is missing. Time is one sparse product of mentions and names; memory is the names' 3-grams and one block.
+
+    texts: what to look up in place of each mention's own text.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -48,13 +68,14 @@ def tfidf(records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64) -
     names = _FoldedNames.collect(store)
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
     name_vectors = vectorizer.fit_transform(names.folded)
-    texts = list(dict.fromkeys(fold_name(record.text) for record in records))
-    text_vectors = vectorizer.transform(texts)
+    folded = [fold_name(text) for text in _texts(records, texts)]
+    distinct = list(dict.fromkeys(folded))
+    text_vectors = vectorizer.transform(distinct)
     scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
-    row_of_text = {text: i for i, text in enumerate(texts)}
+    row_of_text = {text: i for i, text in enumerate(distinct)}
     linked = []
-    for record in records:
-        i = row_of_text[fold_name(record.text)]
+    for record, text in zip(records, folded):
+        i = row_of_text[text]
         kept = rows[i] >= 0
         if not record.found or not kept.any():
             linked.append(_relink(record, [], [], ""))
@@ -68,6 +89,10 @@ def tfidf(records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64) -
         values = [value for value, _ in ranked]
         linked.append(_relink(record, [id_ for _, id_ in ranked], values, names.original[surface]))
     return linked
+
+
+def _texts(records: Sequence[LinkRecord], texts: Optional[Sequence[str]]) -> Sequence[str]:
+    return [record.text for record in records] if texts is None else texts
 
 
 class _FoldedNames(NamedTuple):

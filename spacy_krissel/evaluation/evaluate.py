@@ -7,15 +7,17 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Uni
 from spacy.language import Language
 
 from .. import __version__
+from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
-from .baselines import BASELINES
+from .baselines import BASELINES, write_out_abbreviations
 from .gold import Source, read_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
-from .records import NIL, LinkRecord, counted, read_records
+from .own_gold import without_own_gold
+from .records import LinkRecord, counted, read_records
 from .report import Report
-from .run import MAX_PLACES, run_pipeline
+from .run import MAX_PLACES, mined_entities, run_pipeline
 
 Compared = Mapping[str, Union[Sequence[LinkRecord], str, Path]]
 
@@ -49,7 +51,8 @@ def evaluate(
     output: a folder for `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing.
     mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds.
     spans_key, labels: which gold mentions, see `read_gold`.
-    baselines: put exact match and TF-IDF over the ontology's names in the same table.
+    baselines: put exact match and TF-IDF over the ontology's names in the same table, each also with the
+        abbreviations that a document defines written out.
     compare: other systems for that table by name, as records of the same mentions or the path of a `.links.jsonl`.
     seen: ids of the entities that training showed, for the slices seen and unseen.
     gold_nil: count gold mentions without a concept, with "NIL" as their right answer.
@@ -57,23 +60,27 @@ def evaluate(
     resamples, seed: of the bootstrap.
     command: what was typed, to stand in the report.
 
+    Gold prototypes of the evaluated documents are left out meanwhile (`without_own_gold`).
+
     Raises KrisselError K701 (no counted mention), and what `read_gold`, `run_pipeline` and `compare` raise.
     """
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     others = {title: _records(other) for title, other in (compare or {}).items()}
     gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
-    run = run_pipeline(
-        nlp,
-        gold,
-        store,
-        mentions=mentions,
-        labels=labels,
-        gold_nil=gold_nil,
-        n_candidates=n_candidates,
-        batch_size=batch_size,
-        disable=disable,
-        timed_mentions=timed_mentions,
-    )
+    with without_own_gold(nlp, gold) as n_own_gold:
+        run = run_pipeline(
+            nlp,
+            gold,
+            store,
+            mentions=mentions,
+            labels=labels,
+            gold_nil=gold_nil,
+            n_candidates=n_candidates,
+            batch_size=batch_size,
+            disable=disable,
+            timed_mentions=timed_mentions,
+        )
+        mined = mined_entities(nlp)
     records = run.records
     if not counted(records):
         source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
@@ -81,7 +88,7 @@ def evaluate(
         raise KrisselError(Errors.K701.format(source=source, n_docs=len(gold), detail=detail))
     _warn_of_unknown_ids(records, store)
     if baselines:
-        others = {**{title: link(records, store) for title, link in BASELINES.items()}, **others}
+        others = {**_baselines(records, {item.id: item.doc.text for item in gold}, store), **others}
     settings: Dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,
@@ -93,7 +100,8 @@ def evaluate(
         "gold_nil": gold_nil,
         **settings,
         "n_left_out": run.n_left_out,
-        **measure(records, store, seen=seen, **settings),
+        "n_own_gold": n_own_gold,
+        **measure(records, store, seen=seen, mined=mined, **settings),
         "span": span_scores(records, **settings) if mentions == "predicted" else None,
         "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,
@@ -110,6 +118,17 @@ def evaluate(
     if output is not None:
         report.save(output)
     return report
+
+
+def _baselines(
+    records: Sequence[LinkRecord], documents: Mapping[str, str], store: OntologyStore
+) -> Dict[str, Sequence[LinkRecord]]:
+    texts = write_out_abbreviations(records, documents)
+    linked: Dict[str, Sequence[LinkRecord]] = {}
+    for title, link in BASELINES.items():
+        linked[title] = link(records, store)
+        linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
+    return linked
 
 
 def _records(other: Union[Sequence[LinkRecord], str, Path]) -> Sequence[LinkRecord]:

@@ -9,9 +9,9 @@ from spacy.tokens import Doc, Span
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.docs import ID_KEY, SPANS_KEY
+from ..corpora.docs import ID_KEY
+from ..corpora.gold_mentions import gold_spans
 from ..errors import Errors, KrisselError
-from ..pipeline.annotations import spans_of
 
 Source = Union[str, Path, Iterable[Doc]]
 
@@ -48,10 +48,9 @@ def read_gold(
     docs = _read_files(Path(source), nlp) if isinstance(source, (str, Path)) else source
     gold = []
     for number, doc in enumerate(docs):
-        spans = spans_of(doc, spans_key or (SPANS_KEY if SPANS_KEY in doc.spans else ""))
         mentions = [
             GoldMention(span.start, span.end, span.label_, span.kb_id_)
-            for span in spans
+            for span in gold_spans(doc, spans_key)
             if labels is None or span.label_ in labels
         ]
         gold.append(GoldDoc(str(doc.user_data.get(ID_KEY, number)), doc, mentions))

@@ -3,8 +3,9 @@
 from html import escape
 from typing import Any, Dict, List, Sequence
 
+from ..corpora.ids import NIL
 from .metrics import RECALL_AT, gold_rank
-from .records import NIL, LinkRecord
+from .records import LinkRecord
 from .tables import KINDS, Row, fact_rows, slice_rows, system_rows
 
 # A page with more rows than this is slow to open and read by nobody to its end.

@@ -2,10 +2,11 @@
 
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
+from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
-from .records import NIL, LinkRecord, counted, record_keys
+from .records import LinkRecord, counted, record_keys
 from .shuffle import shuffle_contexts
 from .slices import Find, cached_find, slice_mentions
 
@@ -44,14 +45,17 @@ def measure(
     store: OntologyStore,
     *,
     seen: Optional[Collection[str]] = None,
+    mined: Optional[Collection[str]] = None,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Dict[str, Any]:
     """All figures of one system.
 
     seen: ids of the entities that training showed, for the slices seen and unseen.
-    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `nil`, `intervals` and counts;
-        None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples of documents.
+    mined: ids of the entities with mined mentions among their prototypes, for the slices mined and unmined, and for
+        what the others win.
+    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `winners`, `nil`, `intervals` and
+        counts; None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
     find = cached_find(store)
@@ -68,7 +72,7 @@ def measure(
         recall[str(k)] = _ratio(hits, linked)
         recall_intervals[str(k)] = _listed(bootstrap.interval(hits, linked))
     slices = {}
-    for name, members in slice_mentions(gold, store, find, seen=seen).items():
+    for name, members in slice_mentions(gold, store, find, seen=seen, mined=mined).items():
         if any(members):
             inside = [float(member) for member in members]
             strict_inside = [value * member for value, member in zip(strict, inside)]
@@ -89,6 +93,7 @@ def measure(
         "recall": recall,
         "nil": nil_scores(gold),
         "slices": slices,
+        "winners": winners(gold, store, mined=mined),
         "intervals": {
             "strict": _listed(bootstrap.interval(strict, one)),
             "lenient": _listed(bootstrap.interval(lenient, one)),
@@ -156,6 +161,29 @@ def shuffled_scores(
         "chance": {"homonym": _mean(guesses)},
         "perfect": {"homonym": _mean([same[i] for i in inside["homonym"]])},
     }
+
+
+def winners(
+    records: Sequence[LinkRecord], store: OntologyStore, *, mined: Optional[Collection[str]] = None
+) -> Dict[str, Any]:
+    """What won the links to entities: prototypes by `kinds`, and, with `mined`, entities that were never mined.
+
+    RETURNS: for each its number of links, their `share` of all links, and how many of them are `strict`ly right.
+    """
+    linked = [record for record in records if record.prediction not in ("", NIL)]
+
+    def part(members: Sequence[LinkRecord]) -> Dict[str, Any]:
+        right = [float(is_strict(record)) for record in members]
+        return {"n": len(members), "share": len(members) / len(linked) if linked else None, "strict": _mean(right)}
+
+    kinds = sorted({record.prototype_kind for record in linked} - {""})
+    found: Dict[str, Any] = {
+        "kinds": {kind: part([record for record in linked if record.prototype_kind == kind]) for kind in kinds}
+    }
+    if mined is not None:
+        known = {store.resolve(entity) or entity for entity in mined}
+        found["unmined"] = part([record for record in linked if record.prediction not in known])
+    return found
 
 
 def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:

@@ -5,9 +5,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple, Union
 
-from ..corpora.ids import NIL, is_nil, split_ids
 from ..errors import Errors, KrisselError
-from ..ontology.store import OntologyStore
 
 
 @dataclass(slots=True)
@@ -21,7 +19,7 @@ class LinkRecord:
     ties: the ids that share the top score, empty when there is only one.
     prediction: an id, `"NIL"`, or `""` when the system said nothing.
     prototype, prototype_surface, prototype_kind: the winning prototype as a line for people, the surface form that it
-        bears, and what it is ("name", "mention", "gold", "reference").
+        bears, and what it is ("name", "mention", "gold", "reference", "replaced").
     left, right: context, for display.
     found: the system was given or did find this mention; False counts as missing.
     """
@@ -42,30 +40,6 @@ class LinkRecord:
     left: str = ""
     right: str = ""
     found: bool = True
-
-
-def split_gold(kb_id: str, store: OntologyStore, *, gold_nil: bool = False) -> Tuple[str, ...]:
-    """The primary ids that a gold annotation stands for; empty when the mention is not to be counted.
-
-    Composite ids are joined with `|` or `+`. `-1`, `-` and `NIL` mean that there is no concept: such a mention is left
-    out, or is `("NIL",)` with `gold_nil`. An id that the ontology does not hold stays as it is.
-    """
-    kb_id = kb_id.strip()
-    if is_nil(kb_id):
-        return (NIL,) if gold_nil else ()
-    if kb_id and (whole := primary_id(kb_id, store)) in store:
-        return (whole,)
-    return tuple(dict.fromkeys(primary_id(part, store) for part in split_ids(kb_id)))
-
-
-def primary_id(kb_id: str, store: OntologyStore) -> str:
-    """`kb_id` as the ontology writes it: alternative ids become primary, and a prefix it does not use is dropped."""
-    if (primary := store.resolve(kb_id)) is not None:
-        return primary
-    _, colon, local = kb_id.partition(":")
-    if colon and local and (primary := store.resolve(local)) is not None:
-        return primary
-    return kb_id
 
 
 def counted(records: Iterable[LinkRecord]) -> List[LinkRecord]:

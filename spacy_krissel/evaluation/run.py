@@ -7,15 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
+from ..corpora.gold_mentions import primary_id, split_gold
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototypes import MINED
 from ..ontology.store import OntologyStore
 from ..pipeline.annotations import spans_of
 from ..views import mention_view
 from .gold import GoldDoc, without_links
-from .records import LinkRecord, primary_id, split_gold
+from .records import LinkRecord
 
 # Characters of context that an error in the report is shown with.
 SHOWN_CONTEXT = 90
@@ -51,7 +55,7 @@ def run_pipeline(
         (whatever its case), and those at the place of a gold mention without a concept are not counted.
     A linker with a setting `spans_key` is given, and asked for, the spans of that group instead of `doc.ents`.
     n_candidates: how many candidates the linkers keep meanwhile, so that recall can be told; their own setting returns
-        afterwards.
+        afterwards. A re-ranker still puts in order only as many as the linker keeps by itself.
     timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents that
         hold this many mentions.
 
@@ -67,7 +71,7 @@ def run_pipeline(
     if mentions == "gold":
         off += [name for name in _mention_setters(nlp) if name not in linkers and name not in off]
     with nlp.select_pipes(disable=off):
-        with _many_candidates(nlp, linkers, n_candidates):
+        with many_candidates(nlp, linkers, n_candidates):
             records, n_left_out = (_link_gold if mentions == "gold" else _link_predicted)(
                 nlp, gold, store, spans_key, labels, gold_nil, batch_size
             )
@@ -176,6 +180,15 @@ def prototype_surface(candidate: Dict[str, Any]) -> str:
     return surface if opened and closed else candidate["name"]
 
 
+def mined_entities(nlp: Language) -> Optional[List[str]]:
+    """Ids of the entities that a linker knows by mined mentions; None where its knowledge base does not tell."""
+    for name in nlp.pipe_names:
+        kb = getattr(nlp.get_pipe(name), "kb", None)
+        if isinstance(kb, PrototypeKB):
+            return list(kb.entity_ids.take(np.flatnonzero(kb.entities_with(*MINED))))
+    return None
+
+
 def _mention_setters(nlp: Language) -> List[str]:
     names = []
     for name in nlp.pipe_names:
@@ -191,15 +204,18 @@ def _settings(nlp: Language, names: Sequence[str]) -> List[Dict[str, Any]]:
 
 
 @contextmanager
-def _many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
-    before = [(cfg, cfg["n_candidates"]) for cfg in _settings(nlp, linkers) if "n_candidates" in cfg]
+def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
+    settings = _settings(nlp, linkers)
+    before = [(cfg, name, cfg[name]) for cfg in settings for name in ("n_candidates", "top_k") if name in cfg]
+    kept = min((value for _, name, value in before if name == "n_candidates"), default=0)
     try:
-        for cfg, value in before:
-            cfg["n_candidates"] = max(value, n_candidates)
+        for cfg, name, value in before:
+            # A re-ranker has as many to put in order as in use: it does not see those that are kept for recall.
+            cfg[name] = max(value, n_candidates) if name == "n_candidates" else min(value, max(kept, 2))
         yield
     finally:
-        for cfg, value in before:
-            cfg["n_candidates"] = value
+        for cfg, name, value in before:
+            cfg[name] = value
 
 
 def _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions) -> float:

@@ -3,8 +3,9 @@
 from functools import cache
 from typing import Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
+from ..corpora.ids import NIL
 from ..ontology.store import OntologyStore
-from .records import NIL, LinkRecord
+from .records import LinkRecord
 
 Find = Callable[[str], Tuple[str, ...]]
 
@@ -20,13 +21,19 @@ def cached_find(store: OntologyStore) -> Find:
 
 
 def slice_mentions(
-    records: Sequence[LinkRecord], store: OntologyStore, find: Find, *, seen: Optional[Collection[str]] = None
+    records: Sequence[LinkRecord],
+    store: OntologyStore,
+    find: Find,
+    *,
+    seen: Optional[Collection[str]] = None,
+    mined: Optional[Collection[str]] = None,
 ) -> Dict[str, List[bool]]:
     """For each slice, which of `records` belong to it.
 
     ambiguous / unambiguous: not exactly one / exactly one entity bears the mention's text as a name.
     homonym: two or more do. listed / unlisted: any does / none does.
     seen / unseen: whether any gold entity is in `seen`, the training entities; only when given.
+    mined / unmined: whether any gold entity is in `mined`, those with mined mentions as prototypes; only when given.
     composite: more than one gold id. nil: gold is NIL; only when there is such a mention.
     label:X, type:X: mentions of a corpus label, and of a gold entity with a semantic type.
 
@@ -41,11 +48,11 @@ def slice_mentions(
         "unlisted": [n == 0 for n in bearers],
         "composite": [len(record.gold) > 1 for record in records],
     }
-    if seen is not None:
-        known = {store.resolve(entity) or entity for entity in seen}
-        is_seen = [not known.isdisjoint(record.gold) for record in records]
-        slices["seen"] = is_seen
-        slices["unseen"] = [not value and record.gold != (NIL,) for value, record in zip(is_seen, records)]
+    for inside, outside, entities in (("seen", "unseen", seen), ("mined", "unmined", mined)):
+        if entities is not None:
+            known = {store.resolve(entity) or entity for entity in entities}
+            slices[inside] = [not known.isdisjoint(record.gold) for record in records]
+            slices[outside] = [not value and record.gold != (NIL,) for value, record in zip(slices[inside], records)]
     if any(record.gold == (NIL,) for record in records):
         slices["nil"] = [record.gold == (NIL,) for record in records]
     for label in sorted({record.label for record in records}):

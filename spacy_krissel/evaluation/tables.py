@@ -42,6 +42,16 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
         ("speed", f"{data['mentions_per_second']:,.0f} mentions a second"),
     ]
+    won = data["winners"]
+    if won["kinds"]:
+        kinds = ", ".join(f"{kind} {percent(figures['share'])}" for kind, figures in won["kinds"].items())
+        facts.append(("links won by", kinds))
+    if won.get("unmined", {}).get("n"):
+        figures = won["unmined"]
+        shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} right"
+        facts.append(("unmined entities", shares))
+    if data["n_own_gold"]:
+        facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents left out"))
     nil = data["nil"]
     if nil["n_gold"] or nil["n_predicted"]:
         figures = f"{precision_recall_line(nil)}; " if nil["n_gold"] else ""

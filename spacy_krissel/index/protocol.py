@@ -1,7 +1,7 @@
 """What the knowledge base asks of a vector index."""
 
 from pathlib import Path
-from typing import Any, Dict, Optional, Protocol, Tuple
+from typing import Any, Callable, Dict, Optional, Protocol, Tuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,3 +49,6 @@ class VectorIndex(Protocol):
 
     def from_disk(self, directory: Path, vectors: Vectors) -> None:
         """Read what `to_disk` wrote; `vectors` (n, d), perhaps memory-mapped, are those it was built from."""
+
+
+MakeIndex = Callable[[], VectorIndex]

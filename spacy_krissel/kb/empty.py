@@ -5,14 +5,26 @@ from typing import Callable, Optional
 
 from spacy.vocab import Vocab
 
-from .prototype_kb import MakeIndex, PrototypeKB
+from ..index.protocol import MakeIndex
+from .prototype_kb import PrototypeKB
 
 
 def empty_kb(
-    index: Optional[MakeIndex] = None, normalize: bool = False, dtype: str = "float32", n_candidates: int = 16
+    index: Optional[MakeIndex] = None,
+    normalize: bool = False,
+    dtype: str = "float32",
+    n_candidates: int = 16,
+    reference_weight: float = 1.0,
 ) -> Callable[[Vocab, int], PrototypeKB]:
     """Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` of a vocabulary and a width of vectors.
 
-    index, normalize, dtype, n_candidates: as in `PrototypeKB`.
+    index, normalize, dtype, n_candidates, reference_weight: as in `PrototypeKB`.
     """
-    return functools.partial(PrototypeKB, index=index, normalize=normalize, dtype=dtype, n_candidates=n_candidates)
+    return functools.partial(
+        PrototypeKB,
+        index=index,
+        normalize=normalize,
+        dtype=dtype,
+        n_candidates=n_candidates,
+        reference_weight=reference_weight,
+    )

@@ -2,7 +2,7 @@
 
 import bisect
 from pathlib import Path
-from typing import Any, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union, overload
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union, overload
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +13,14 @@ from ..index.protocol import Mask, Rows
 from .arrow_file import read_table, write_table
 
 FILE = "entities.arrow"
-SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string()), ("types", pa.list_(pa.string()))])
+LIST = pa.list_(pa.string())
+SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST)])
 # From so many ids on, one hash table over all entities beats a search for each.
 MANY_IDS = 1000
 
 
 class EntityLike(Protocol):
-    """What is taken from an entity; `ontology.entity.Entity` has it."""
+    """What is taken from an entity, its `alt_ids` too where it has any; `ontology.entity.Entity` has all of it."""
 
     @property
     def id(self) -> str: ...
@@ -67,6 +68,7 @@ class EntityTable:
         self._table = SCHEMA.empty_table() if table is None else table
         self.ids = StringColumn(self._table.column("id"))
         self.names = StringColumn(self._table.column("name"))
+        self._alternatives: Optional[Dict[str, int]] = None
 
     @classmethod
     def from_entities(cls, entities: Iterable[EntityLike]) -> "EntityTable":
@@ -74,12 +76,14 @@ class EntityTable:
         ids: List[str] = []
         names: List[str] = []
         types: List[List[str]] = []
+        alt_ids: List[List[str]] = []
         for number, entity in enumerate(entities):
             if not entity.id:
                 raise KrisselError(Errors.K514.format(first=number, name=entity.name))
             ids.append(entity.id)
             names.append(entity.name)
             types.append(list(entity.types))
+            alt_ids.append(list(getattr(entity, "alt_ids", ())))
         order = sorted(range(len(ids)), key=ids.__getitem__)
         repeated = [ids[b] for a, b in zip(order, order[1:]) if ids[a] == ids[b]]
         if repeated:
@@ -88,12 +92,13 @@ class EntityTable:
             "id": [ids[i] for i in order],
             "name": [names[i] for i in order],
             "types": [types[i] for i in order],
+            "alt_ids": [alt_ids[i] for i in order],
         }
         return cls(pa.table(columns, schema=SCHEMA))
 
     @classmethod
     def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
-        return cls(read_table(directory / FILE, SCHEMA, rows))
+        return cls(read_table(directory / FILE, SCHEMA, rows, {"alt_ids": []}))
 
     def to_disk(self, directory: Path) -> None:
         write_table(self._table, directory / FILE)
@@ -107,6 +112,18 @@ class EntityTable:
     def row(self, entity: str) -> Optional[int]:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None
+
+    def resolve(self, entity: str) -> Optional[int]:
+        """The row of a primary or alternative id; a primary id wins, then the lowest row."""
+        found = self.row(entity)
+        if found is not None:
+            return found
+        if self._alternatives is None:
+            column = self._table.column("alt_ids").combine_chunks()
+            owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
+            # Backwards, so that the lowest row is written last.
+            self._alternatives = dict(zip(reversed(ids), reversed(owners)))
+        return self._alternatives.get(entity)
 
     def rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for those unknown: (len(entities),)."""

@@ -1,42 +1,40 @@
 """A spaCy knowledge base whose entities are known by the vectors of their prototypes."""
 
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
-from spacy.kb import Candidate, KnowledgeBase
+from spacy.kb import Candidate
 from spacy.tokens import Span
 from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_mask, check_queries, check_vectors
+from ..index.checks import check_mask, check_queries
 from ..index.exact import ExactIndex
 from ..index.fork import guard_forks
-from ..index.kinds import make_index
-from ..index.protocol import Mask, Rows, VectorIndex, Vectors
-from ..util.manifest import new_directory, read_manifest
-from ..views import View, span_view
+from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors
+from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
-from .entities import EntityLike, EntityTable, StringColumn
-from .prototypes import Prototype, PrototypeTable
+from .contents import METRIC, Contents, Encode
+from .folder import read_folder, write_folder
+from .hybrid import Spelling, add_lexical
+from .prototypes import PrototypeTable
 from .ranking import SearchResult, search_entities
-from .storage import KIND, Source, pack, unpack
+from .storage import Source, pack, unpack
 
-FORMAT_VERSION = 1
-INDEX_DIR = "index"
-METRIC = "inner product"
-
-Encode = Callable[[List[View]], Vectors]
-MakeIndex = Callable[[], VectorIndex]
+# What changes, always by a new object in the place of the old one. Prototypes and index grow in place, too.
+STATE = ("_entities", "_prototypes", "_references", "_reference_weight", "_encoder", "_index", "_source")
 
 
-class PrototypeKB(KnowledgeBase):
+class PrototypeKB(Contents):
     """Entities, the prototypes of each, and an index over the prototypes' vectors.
 
     The score of an entity for a mention is the highest inner product of the mention's vector with one of the entity's
-    prototypes (KRISSBERT §3.4). Entities stand in the order of their ids, and are named by their row in `search`.
+    prototypes (KRISSBERT §3.4), to each of which the vector of the entity's reference is added where there are
+    references (§3.5, eq. 6). Entities stand in the order of their ids, and are named by their row in `search`.
 
     vocab: the shared vocabulary; every entity id is in its strings.
     entity_vector_length: width of the vectors; 0 takes that of the first vectors added or loaded.
@@ -44,9 +42,10 @@ class PrototypeKB(KnowledgeBase):
         give. None: as a loaded folder says, exact where nothing is loaded. An index that a loaded folder does not hold
         is built when first needed.
     normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded folder's own policy
-        wins, and so does its dtype.
+        wins, and so do its dtype and its reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.
     n_candidates: how many candidates `get_candidates` gives.
+    reference_weight: w of `c_p + w·r_e`; 1 in the paper.
     """
 
     def __init__(
@@ -58,163 +57,57 @@ class PrototypeKB(KnowledgeBase):
         normalize: bool = False,
         dtype: str = "float32",
         n_candidates: int = 16,
+        reference_weight: float = 1.0,
     ) -> None:
-        super().__init__(vocab, entity_vector_length)
+        super().__init__(
+            vocab, entity_vector_length, normalize=normalize, dtype=dtype, reference_weight=reference_weight
+        )
         guard_forks()
-        self.normalized = normalize
         self.n_candidates = n_candidates
         self._make_index = index
-        self._entities = EntityTable()
-        self._prototypes = PrototypeTable(entity_vector_length, dtype)
         self._index: Optional[VectorIndex] = None
-        self._encoder = ""
-        self._encode: Optional[Encode] = None
         self._source: Optional[Source] = None
-
-    # What it holds.
-
-    @property
-    def entity_ids(self) -> StringColumn:
-        """Ids by entity row, in ascending order."""
-        return self._entities.ids
-
-    @property
-    def entity_names(self) -> StringColumn:
-        """Canonical names by entity row."""
-        return self._entities.names
-
-    @property
-    def n_entities(self) -> int:
-        return len(self._entities)
-
-    @property
-    def n_prototypes(self) -> int:
-        return len(self._prototypes)
-
-    @property
-    def vectors(self) -> Vectors:
-        """The vectors of all prototypes (n, d), memory-mapped while unchanged. Not to be written to."""
-        return self._prototypes.vectors
-
-    @property
-    def metric(self) -> str:
-        return METRIC
-
-    @property
-    def dtype(self) -> str:
-        return self._prototypes.dtype
-
-    @property
-    def encoder(self) -> str:
-        """Fingerprint of the encoder that made the vectors; empty where none was stated."""
-        return self._encoder
-
-    @encoder.setter
-    def encoder(self, fingerprint: str) -> None:
-        if fingerprint != self._encoder:
-            self._encoder = fingerprint
-            self._source = None
-
-    def check_encoder(self, fingerprint: str, width: Optional[int] = None) -> None:
-        """Raises KrisselError K522 when another encoder made the vectors, K528 when it gives vectors of another width.
-
-        A knowledge base whose `encoder` is not stated takes any of the right width.
-        """
-        if width and self.entity_vector_length and width != self.entity_vector_length:
-            raise KrisselError(Errors.K528.format(expected=self.entity_vector_length, found=width))
-        if self._encoder and self._encoder != fingerprint:
-            raise KrisselError(Errors.K522.format(expected=self._encoder, found=fingerprint))
-
-    def is_empty(self) -> bool:
-        return not (self.n_entities and self.n_prototypes)
-
-    def check_filled(self) -> None:
-        """Raises KrisselError K520 when there is nothing to link to."""
-        if self.is_empty():
-            raise KrisselError(Errors.K520.format(entities=self.n_entities, prototypes=self.n_prototypes))
-
-    def entity_row(self, entity: str) -> Optional[int]:
-        return self._entities.row(entity)
-
-    def entity_rows(self, entities: Sequence[str]) -> Rows:
-        """The row of each id, -1 for those unknown: (len(entities),)."""
-        return self._entities.rows(entities)
-
-    def entity_types(self, row: int) -> Tuple[str, ...]:
-        return self._entities.types_at(row)
-
-    def prototypes_at(self, rows: Any) -> List[Prototype]:
-        """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
-        found = self._prototypes.at(rows)
-        ids = self.entity_ids.take(np.array([entity for entity, _, _ in found], dtype=np.int64))
-        return [Prototype(id_, kind, view) for id_, (_, kind, view) in zip(ids, found)]
-
-    def prototype_mentions(self, rows: Any) -> List[str]:
-        """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
-        return self._prototypes.mentions(rows)
-
-    def prototype_rows(self, entity: str) -> Rows:
-        """The rows of an entity's prototypes; none for an unknown entity."""
-        row = self.entity_row(entity)
-        return np.zeros(0, dtype=np.int64) if row is None else self._prototypes.rows_of(row)
 
     def description(self) -> Dict[str, Any]:
         """Counts, dimensions and policies, as they stand in the manifest."""
         index = self._new_index() if self._index is None else self._index
+        references = None
+        if self._references is not None:
+            count, used = len(self._references), self.use_references
+            references = {"entities": count, "weight": self.reference_weight, "used": used}
         return {
             "entities": self.n_entities,
             "prototypes": self.n_prototypes,
             "prototype_kinds": self._prototypes.kind_counts(),
+            "prototype_sources": self._prototypes.source_counts(),
             "dimensions": self.entity_vector_length,
             "metric": METRIC,
             "normalized": self.normalized,
             "dtype": self.dtype,
             "encoder": self._encoder,
             "index": {"kind": index.kind, "settings": index.settings},
+            "references": references,
         }
 
-    # What is put in.
+    @contextmanager
+    def without_prototypes(self, **which: Any) -> Iterator[int]:
+        """Within, the prototypes that `remove_prototypes(**which)` takes out are gone; how many is given. Afterwards
+        everything is as it was: what is added or changed within is lost, entities and references too."""
+        before = {name: getattr(self, name) for name in STATE}
+        self._prototypes = self._prototypes.copy()
+        try:
+            yield self.remove_prototypes(**which)
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+            if self._index is not None and len(self._index) > self.n_prototypes:
+                # It took in what was added within.
+                self._index = None
 
-    def set_entities(self, entities: Iterable[EntityLike]) -> None:
-        """Take `id`, `name` and `types` of each entity, in place of the present ones; prototypes stay.
-
-        Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
-        """
-        table = EntityTable.from_entities(entities)
-        if self.n_prototypes:
-            _, _, present = self._prototypes.by_entity
-            moved = np.full(self.n_entities, -1, dtype=np.int64)
-            moved[present] = table.rows(self.entity_ids.take(present))
-            lost = present[moved[present] < 0]
-            if len(lost):
-                raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
-            self._prototypes.move_entities(moved)
-        self._entities = table
-        self._source = None
-        self._add_strings()
-
-    def add_prototypes(self, prototypes: Sequence[Prototype], vectors: Any) -> None:
-        """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in when next searched.
-
-        Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
-        K512 (unknown kind).
-        """
-        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of prototypes")
-        if len(matrix) != len(prototypes):
-            raise KrisselError(Errors.K511.format(prototypes=len(prototypes), vectors=len(matrix)))
-        if not len(prototypes):
-            return
-        ids = [prototype.entity for prototype in prototypes]
-        rows = self._entities.rows(ids)
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            first = int(unknown[0])
-            message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
-            raise KrisselError(message)
-        if not self.entity_vector_length:
-            self._set_width(matrix.shape[1])
-            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
-        self._prototypes.append(rows, prototypes, self._scaled(matrix))
+    def use_index(self, index: Optional[MakeIndex]) -> None:
+        """Search with another kind of index from now on; it is made when first needed. None is the exact one."""
+        self._make_index = index
+        self._index = None
         self._source = None
 
     def build_index(self) -> VectorIndex:
@@ -240,8 +133,19 @@ class PrototypeKB(KnowledgeBase):
         """
         return self._entities.mask(types, ids)
 
-    def search(self, vectors: Any, k: int, *, allowed: Optional[Mask] = None) -> SearchResult:
+    def search(
+        self,
+        vectors: Any,
+        k: int,
+        *,
+        allowed: Optional[Mask] = None,
+        texts: Optional[Sequence[str]] = None,
+        lexical_weight: float = 0.0,
+    ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
+
+        With a `lexical_weight` and the mentions' `texts` (q,), scores are the inner product plus so many times the
+        similarity in spelling (`Lexicon`), over the entities that either finds.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -249,7 +153,29 @@ class PrototypeKB(KnowledgeBase):
         queries = self._scaled(check_queries(vectors, self.entity_vector_length))
         if allowed is not None:
             allowed = check_mask(allowed, self.n_entities, "entity")
-        return search_entities(index, self._prototypes, queries, k, allowed)
+        result = search_entities(index, self._prototypes, queries, k, allowed)
+        if texts is None or not lexical_weight or not k or not len(queries):
+            return result
+        return add_lexical(result, self._prototypes, queries, texts, lexical_weight, allowed)
+
+    def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
+        """The `n` nearest prototypes of each vector (q, d), best first.
+
+        RETURNS: inner products, prototype rows and entity rows, each (q, n); where an index finds fewer, -inf and -1.
+        Raises as `search` does.
+        """
+        index = self.build_index()
+        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
+        scores, rows = index.search(queries, min(n, self.n_prototypes), None)
+        return scores, rows, np.where(rows >= 0, self._prototypes.entity_rows[rows], -1)
+
+    def products(self, vector: Vectors, rows: Rows) -> Scores:
+        """The inner products of one vector (d,) with the prototypes at `rows` (n,): (n,), as `search` has them."""
+        return self.vectors[rows].astype(np.float32, copy=False) @ self._scaled(vector[None])[0]
+
+    def spelling(self, texts: Sequence[str], hidden: Sequence[bool]) -> Spelling:
+        """What `search` with a `lexical_weight` adds for the texts (q,), those `hidden` (q,) without their own form."""
+        return Spelling(self._prototypes.lexicon, texts, hidden)
 
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""
@@ -265,11 +191,10 @@ class PrototypeKB(KnowledgeBase):
 
     def get_candidates_batch(self, mentions: Iterable[Span]) -> List[List[Candidate]]:
         mentions = list(mentions)
-        if self._encode is None:
-            raise KrisselError(Errors.K521)
+        encode = self._lent()
         if not mentions:
             return []
-        result = self.search(self._encode([span_view(mention) for mention in mentions]), self.n_candidates)
+        result = self.search(encode([span_view(mention) for mention in mentions]), self.n_candidates)
         return spacy_candidates(self, mentions, result)
 
     def get_vector(self, entity: str) -> Vectors:
@@ -295,19 +220,13 @@ class PrototypeKB(KnowledgeBase):
         """
         excluded = set(exclude)
         path = Path(path)
-        prototypes = self._prototypes
+        prototypes, references, index = self._prototypes, self._references, None
         if "prototypes" in excluded:
-            prototypes = PrototypeTable(self.entity_vector_length, self.dtype)
-        with new_directory(path, KIND, FORMAT_VERSION) as directory:
-            self._entities.to_disk(directory.path)
-            prototypes.to_disk(directory.path)
-            directory.info.update(self.description())
-            directory.info.update(prototypes=len(prototypes), prototype_kinds=prototypes.kind_counts())
-            # An index without prototypes is no more than the intention to have one.
-            directory.info["index_saved"] = bool(len(prototypes)) and not self.is_empty() and "index" not in excluded
-            if directory.info["index_saved"]:
-                (directory.path / INDEX_DIR).mkdir()
-                self.build_index().to_disk(directory.path / INDEX_DIR)
+            prototypes, references = PrototypeTable(self.entity_vector_length, self.dtype), None
+        # An index without prototypes is no more than the intention to have one.
+        if not excluded & {"index", "prototypes"} and not self.is_empty():
+            index = self.build_index()
+        write_folder(path, self.description(), self._entities, prototypes, references, index)
         if not excluded & {"index", "prototypes"}:
             self._source = Source.of(path)
 
@@ -318,26 +237,16 @@ class PrototypeKB(KnowledgeBase):
         another width), K501 and K507 (an index that cannot be used here).
         """
         excluded = set(exclude)
-        path = Path(path)
-        manifest = read_manifest(path, KIND, FORMAT_VERSION)
-        source = Source.of(path)
-        width = manifest["dimensions"]
-        if self.entity_vector_length and width and width != self.entity_vector_length:
-            raise KrisselError(Errors.K523.format(path=path, found=width, expected=self.entity_vector_length))
-        entities = EntityTable.from_disk(path, manifest["entities"])
-        index = None
-        if "prototypes" in excluded:
-            prototypes = PrototypeTable(width, manifest["dtype"])
-        else:
-            dtype, count = manifest["dtype"], manifest["prototypes"]
-            prototypes = PrototypeTable.from_disk(path, count, width, dtype, len(entities))
-            saved = manifest["index"] if manifest["index_saved"] and "index" not in excluded else None
-            index = self._load_index(path / INDEX_DIR, saved, prototypes.vectors)
-        self._set_width(width or self.entity_vector_length)
-        self._entities, self._prototypes, self._index = entities, prototypes, index
-        self.normalized = manifest["normalized"]
-        self._encoder = manifest["encoder"]
-        self._source = None if excluded & {"index", "prototypes"} or index is None else source
+        read = read_folder(Path(path), self.entity_vector_length, self._make_index, excluded)
+        self._set_width(read.manifest["dimensions"] or self.entity_vector_length)
+        self._entities, self._prototypes, self._references = read.entities, read.prototypes, read.references
+        if read.references is not None:
+            self._reference_weight = read.references.weight
+        self.normalized = read.manifest["normalized"]
+        self._encoder = read.manifest["encoder"]
+        self._index = read.index
+        # Without an index it does not hold all that the folder does, or is to hold something else.
+        self._source = None if read.index is None else read.source
         self._add_strings()
         return self
 
@@ -368,6 +277,7 @@ class PrototypeKB(KnowledgeBase):
             "normalize": self.normalized,
             "dtype": self.dtype,
             "n_candidates": self.n_candidates,
+            "reference_weight": self._reference_weight,
         }
         source: Union[Source, bytes]
         if self._source is not None and not self._source.problem():
@@ -378,38 +288,13 @@ class PrototypeKB(KnowledgeBase):
 
     # Within.
 
-    def _scaled(self, vectors: Vectors) -> Vectors:
-        if not self.normalized:
-            return vectors
-        norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
-        return vectors / np.where(norms > 0, norms, 1)
-
-    def _set_width(self, width: int) -> None:
-        # Read-only in the base class, except through its constructor.
-        KnowledgeBase.__init__(self, self.vocab, width)
-
-    def _add_strings(self) -> None:
-        for id_ in self.entity_ids:
-            # Never transient: candidates outlive the memory zone in which the knowledge base may be loaded.
-            self.vocab.strings.add(id_, allow_transient=False)
+    def _changed(self, *, vectors: bool = False) -> None:
+        self._source = None
+        if vectors:
+            self._index = None
 
     def _new_index(self) -> VectorIndex:
         return self._make_index() if self._make_index is not None else ExactIndex()
-
-    def _load_index(self, path: Path, saved: Optional[Dict[str, Any]], vectors: Vectors) -> Optional[VectorIndex]:
-        """The index saved at `path`, if it is the one that was asked for; None leaves it to be built."""
-        if saved is None:
-            return None
-        if self._make_index is None:
-            index = make_index(saved["kind"], saved["settings"])
-        else:
-            index = self._make_index()
-            if not index.owns_vectors:
-                saved = {"kind": index.kind, "settings": index.settings}
-            if index.kind != saved["kind"] or not index.reads(saved["settings"]):
-                return None
-        index.from_disk(path, vectors)
-        return index
 
 
 def _restore(

@@ -1,20 +1,28 @@
 """The prototypes of a knowledge base: what was seen of each entity, and the vectors that are searched."""
 
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
-from ..index.protocol import Rows, Vectors
+from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
+from .array_file import read_array, write_array
 from .arrow_file import read_table, write_table
+from .groups import Groups
+from .lexicon import Lexicon
+from .references import References
 
-FILE, VECTORS_FILE = "prototypes.arrow", "vectors.npy"
+# `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
+FILE, VECTORS_FILE, SUMS_FILE = "prototypes.arrow", "vectors.npy", "sums.npy"
 # Stored by number: new kinds go to the end.
 KINDS = ("name", "mention", "gold", "reference", "replaced")
+# Those that a mined mention has been made into: what an entity that was never mined does not have.
+MINED = ("mention", "replaced")
+MENTIONS = ("name", "gold", *MINED)
 DTYPES = ("float32", "float16")
 SCHEMA = pa.schema(
     [
@@ -24,28 +32,54 @@ SCHEMA = pa.schema(
         ("mention", pa.large_string()),
         ("right", pa.large_string()),
         ("masked", pa.bool_()),
+        ("source", pa.large_string()),
+        ("doc", pa.large_string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+        ("text_hash", pa.large_string()),
     ]
 )
-# Vectors converted or written at a time.
-BLOCK_ROWS = 65_536
+
+
+class Origin(NamedTuple):
+    """Where a prototype was seen, so that it can be told from others and taken out again.
+
+    source: a label for what it came with, such as the name of a corpus.
+    doc, start, end: id of the document and character offsets in it; "" and -1 where there is none.
+    text_hash: of the document's text, by which it is known under another id, or without one.
+    """
+
+    source: str = ""
+    doc: str = ""
+    start: int = -1
+    end: int = -1
+    text_hash: str = ""
+
+
+NO_ORIGIN = Origin()
 
 
 class Prototype(NamedTuple):
     """One view of an entity.
 
     entity: the entity's id.
-    kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (§3.3: name, types and
-        description), "replaced" (a mention's context with another of the entity's names in its place).
-    view: the text that was encoded.
+    kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (the entity-centric one
+        of §3.5), "replaced" (a mention's context with another of the entity's names in its place).
+    view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
+    origin: where it was seen; recorded for gold mentions.
     """
 
     entity: str
     kind: str
     view: View
+    origin: Origin = NO_ORIGIN
 
 
 class PrototypeTable:
-    """Prototypes by row: entity row, kind, text and vector. Grows at the end."""
+    """Prototypes by row: entity row, kind, text and vector. Grows at the end.
+
+    Where `references` are in use, what is searched is the sum of a prototype's own vector and its entity's reference.
+    """
 
     def __init__(self, width: int, dtype: str = "float32") -> None:
         if dtype not in DTYPES:
@@ -57,8 +91,12 @@ class PrototypeTable:
         # What was added and not yet joined to the rest, so that many small additions cost no more than one.
         self._new_tables: List[pa.Table] = []
         self._new_vectors: List[Vectors] = []
+        self._references: Optional[References] = None
+        # The sums so far: of the first prototypes, until those added since are searched.
+        self._sums: Optional[Vectors] = None
         self._entity_rows: Optional[Rows] = None
-        self._by_entity: Optional[Tuple[Rows, Rows, Rows]] = None
+        self._by_entity: Optional[Groups] = None
+        self._lexicon: Optional[Lexicon] = None
 
     def __len__(self) -> int:
         return len(self._table) + sum(map(len, self._new_tables))
@@ -82,14 +120,65 @@ class PrototypeTable:
             "mention": [prototype.view.mention for prototype in prototypes],
             "right": [prototype.view.right for prototype in prototypes],
             "masked": [prototype.view.masked for prototype in prototypes],
+            **{name: [prototype.origin[i] for prototype in prototypes] for i, name in enumerate(Origin._fields)},
         }
         self._new_tables.append(pa.table(columns, schema=SCHEMA))
         # Always a copy: the caller may fill its array with the next batch.
         self._new_vectors.append(np.array(vectors, dtype=self.dtype))
         self._forget()
 
+    def where(
+        self,
+        *,
+        kind: Optional[str] = None,
+        source: Optional[str] = None,
+        docs: Optional[Collection[str]] = None,
+    ) -> Mask:
+        """The prototypes of this kind, from this source and from one of these documents, where given: (len(self),).
+
+        docs: ids of documents, or hashes of their texts.
+
+        Raises KrisselError K006 for an unknown kind.
+        """
+        mask = np.ones(len(self), dtype=bool)
+        if kind is not None:
+            if kind not in KINDS:
+                raise KrisselError(
+                    Errors.K006.format(setting="kind", found=kind, expected=f"one of {', '.join(KINDS)}")
+                )
+            mask &= self.table.column("kind").to_numpy() == KINDS.index(kind)
+        if source is not None:
+            mask &= pc.equal(self.table.column("source"), source).to_numpy().astype(bool)
+        if docs is not None:
+            wanted = pa.array(sorted(docs), pa.large_string())
+            doc, text = (pc.is_in(self.table.column(name), value_set=wanted) for name in ("doc", "text_hash"))
+            mask &= pc.or_(doc, text).to_numpy().astype(bool)
+        return mask
+
+    def copy(self) -> "PrototypeTable":
+        """A table that grows on its own; what both hold is shared."""
+        copied = PrototypeTable(self.vectors.shape[1], self.dtype)
+        copied._table, copied._vectors = self.table, self.own_vectors
+        copied._references, copied._sums = self._references, self._sums
+        return copied
+
+    def take(self, mask: Mask) -> "PrototypeTable":
+        """A new table of the prototypes at `mask` (len(self),), in memory; this one stays as it is."""
+        taken = PrototypeTable(self.vectors.shape[1], self.dtype)
+        taken._table = self.table.filter(pa.array(mask)).combine_chunks()
+        taken._vectors = self.own_vectors[mask]
+        taken._references = self._references
+        return taken
+
+    def source_counts(self) -> Dict[str, int]:
+        """How many prototypes each named source gave."""
+        counts = self.table.column("source").value_counts().to_pylist()
+        return {
+            each["values"]: each["counts"] for each in sorted(counts, key=lambda each: each["values"]) if each["values"]
+        }
+
     def move_entities(self, new_rows: Rows) -> None:
-        """Entity row i becomes `new_rows[i]`."""
+        """Entity row i becomes `new_rows[i]`. Their references, if any, are to be set anew."""
         self._join()
         entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
         self._table = self._table.set_column(0, SCHEMA.field("entity"), entities)
@@ -101,10 +190,32 @@ class PrototypeTable:
         return self._table
 
     @property
-    def vectors(self) -> Vectors:
-        """All vectors (n, width), of `dtype`; mapped as long as nothing was added."""
+    def own_vectors(self) -> Vectors:
+        """c_p of all prototypes (n, width), of `dtype`; mapped as long as nothing was added."""
         self._join()
         return self._vectors
+
+    @property
+    def vectors(self) -> Vectors:
+        """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6)."""
+        own = self.own_vectors
+        if self._references is None:
+            return own
+        known = 0 if self._sums is None else len(self._sums)
+        if known < len(own) or self._sums is None:
+            new = self._references.added_to(own[known:], self.entity_rows[known:])
+            self._sums = new if self._sums is None else np.concatenate([self._sums, new])
+        return self._sums
+
+    @property
+    def references(self) -> Optional[References]:
+        """The references in use."""
+        return self._references
+
+    @references.setter
+    def references(self, references: Optional[References]) -> None:
+        self._references = references
+        self._sums = None
 
     @property
     def entity_rows(self) -> Rows:
@@ -114,49 +225,81 @@ class PrototypeTable:
         return self._entity_rows
 
     @property
-    def by_entity(self) -> Tuple[Rows, Rows, Rows]:
-        """Prototype rows grouped by entity (n,), where each group starts (g,), and the groups' entity rows (g,)."""
+    def by_entity(self) -> Groups:
+        """Prototype rows by entity row, those of an entity in ascending order."""
         if self._by_entity is None:
             order = np.argsort(self.entity_rows, kind="stable")
-            present, starts = np.unique(self.entity_rows[order], return_index=True)
-            self._by_entity = order, starts, present
+            self._by_entity = Groups.of(self.entity_rows[order], order)
         return self._by_entity
 
+    @property
+    def lexicon(self) -> Lexicon:
+        """The surface forms of all prototypes but references, which are no mentions; made when first asked for."""
+        if self._lexicon is None:
+            rows = self.rows_of_kinds(MENTIONS)
+            self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows])
+        return self._lexicon
+
     def rows_of(self, entity_row: int) -> Rows:
-        order, starts, present = self.by_entity
-        group = int(np.searchsorted(present, entity_row))
-        if group == len(present) or present[group] != entity_row:
-            return order[:0]
-        return order[starts[group] : starts[group + 1] if group + 1 < len(starts) else None]
+        return self.by_entity.at(entity_row)
+
+    def rows_of_kinds(self, kinds: Sequence[str]) -> Rows:
+        numbers = [KINDS.index(kind) for kind in kinds]
+        return np.flatnonzero(np.isin(self.table.column("kind").to_numpy(), numbers))
 
     def kind_counts(self) -> Dict[str, int]:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
         return {kind: int(count) for kind, count in zip(KINDS, counts) if count}
 
-    def at(self, rows: Any) -> List[Tuple[int, str, View]]:
-        """Entity row, kind and view of the prototypes at `rows`, an array of any shape, flattened."""
+    def entities_of(self, kinds: Sequence[str]) -> Rows:
+        """The rows of the entities that have a prototype of one of these kinds, each once."""
+        numbers = [KINDS.index(kind) for kind in kinds]
+        return np.unique(self.entity_rows[np.isin(self.table.column("kind").to_numpy(), numbers)])
+
+    def at(self, rows: Any) -> List[Tuple[int, str, View, Origin]]:
+        """Entity row, kind, view and origin of the prototypes at `rows`, an array of any shape, flattened."""
         taken = self.table.take(pa.array(np.ravel(rows))).to_pydict()
-        views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"])
-        return [(entity, KINDS[kind], view) for entity, kind, view in zip(taken["entity"], taken["kind"], views)]
+        kinds = [KINDS[kind] for kind in taken["kind"]]
+        are_references = [kind == "reference" for kind in kinds]
+        views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
+        origins = map(Origin, *(taken[name] for name in Origin._fields))
+        return list(zip(taken["entity"], kinds, views, origins))
 
     def mentions(self, rows: Any) -> List[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
         return self.table.column("mention").take(pa.array(np.ravel(rows))).to_pylist()
 
+    def in_context(self, rows: Rows, left: str, right: str) -> Mask:
+        """Which of the prototypes at `rows` (n,) stand between the texts `left` and `right`: (n,)."""
+        taken = self.table.select(["left", "right"]).take(pa.array(rows))
+        return pc.and_(pc.equal(taken["left"], left), pc.equal(taken["right"], right)).to_numpy().astype(bool)
+
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
-        header = {"descr": self.vectors.dtype.str, "fortran_order": False, "shape": self.vectors.shape}
-        with (directory / VECTORS_FILE).open("wb") as file_:
-            np.lib.format.write_array_header_1_0(file_, header)
-            for start in range(0, len(self), BLOCK_ROWS):
-                file_.write(np.ascontiguousarray(self.vectors[start : start + BLOCK_ROWS]).data)
+        write_array(self.own_vectors, directory / VECTORS_FILE)
+        if self._references is not None:
+            write_array(self.vectors, directory / SUMS_FILE)
 
     @classmethod
-    def from_disk(cls, directory: Path, rows: int, width: int, dtype: str, n_entities: int) -> "PrototypeTable":
-        """Raises KrisselError K524 when the files do not hold what the manifest says."""
+    def from_disk(
+        cls,
+        directory: Path,
+        rows: int,
+        width: int,
+        dtype: str,
+        n_entities: int,
+        references: Optional[References] = None,
+    ) -> "PrototypeTable":
+        """references: those whose sums were saved.
+
+        Raises KrisselError K524 when the files do not hold what the manifest says.
+        """
         prototypes = cls(width, dtype)
-        prototypes._table = read_table(directory / FILE, SCHEMA, rows)
-        prototypes._vectors = _read_vectors(directory, rows, width, dtype)
+        prototypes._table = read_table(directory / FILE, SCHEMA, rows, NO_ORIGIN._asdict())
+        prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype)
+        if references is not None:
+            prototypes._references = references
+            prototypes._sums = read_array(directory / SUMS_FILE, rows, width, dtype)
         entities = prototypes.entity_rows
         if rows and (entities.min() < 0 or entities.max() >= n_entities):
             problem = f"{FILE} names entity rows outside 0 to {n_entities - 1}"
@@ -172,16 +315,4 @@ class PrototypeTable:
     def _forget(self) -> None:
         self._entity_rows = None
         self._by_entity = None
-
-
-def _read_vectors(directory: Path, rows: int, width: int, dtype: str) -> NDArray[Any]:
-    path = directory / VECTORS_FILE
-    try:
-        # An empty file cannot be mapped.
-        vectors = np.load(path, mmap_mode="r" if rows and width else None, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise KrisselError(Errors.K524.format(path=directory, problem=f"{path.name}: {error}")) from None
-    if vectors.shape != (rows, width) or vectors.dtype != np.dtype(dtype):
-        problem = f"{path.name} holds {vectors.shape} of {vectors.dtype}, expected {(rows, width)} of {dtype}"
-        raise KrisselError(Errors.K524.format(path=directory, problem=problem))
-    return vectors
+        self._lexicon = None

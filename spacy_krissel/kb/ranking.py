@@ -29,7 +29,7 @@ class SearchResult:
     scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
         the top all have the top score, and stand in the order of their next-best prototypes, then of their ids.
     prototypes: the row of that prototype (q, k), padded with -1.
-    ties: the entity rows that tie at the top and could not be told apart (`_break_ties`), in the order of their ids,
+    ties: the entity rows that tie at the top and could not be told apart (`break_ties`), in the order of their ids,
         for each query with two or more; an approximate index may have missed some.
     """
 
@@ -67,7 +67,7 @@ def search_entities(
             found, found_rows = index.search(queries[todo], wanted, mask)
             n_entities = _rank(result, prototypes, todo, found_rows, found)
             full = found_rows[:, -1] >= 0
-            more_ties = found[:, -1] >= _tie_bound(found[:, 0])
+            more_ties = found[:, -1] >= tie_bound(found[:, 0])
             done = full & ((wanted == total) | ((n_entities >= k) & ~more_ties))
             # An index that ran dry before its time (HNSW, IVF) will not find more.
             left.append(todo[~full])
@@ -75,11 +75,11 @@ def search_entities(
             wanted = min(total, wanted * GROWTH)
         # All at once: each pass reads every vector.
         _search_all(result, prototypes, queries, np.concatenate([*left, todo]), mask)
-    _break_ties(result, prototypes, queries)
+    break_ties(result, prototypes, queries)
     return result
 
 
-def _break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
+def break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
     """Order the entities that tie at the top by their best prototype below the top.
 
     Entities tie when they share a prototype, which is to say a name; what else is known of each decides between them.
@@ -89,7 +89,7 @@ def _break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vecto
         groups = [prototypes.rows_of(int(entity)) for entity in tied]
         scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
         # Not the index's own top score, which may be rounded to float16.
-        bound = _tie_bound(max(each.max() for each in scores))
+        bound = tie_bound(max(each.max() for each in scores))
         best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores)]
         score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
         # Stable: entities that still tie stay in the order of their ids.
@@ -98,7 +98,7 @@ def _break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vecto
         result.entities[query, :n] = tied[order[:n]]
         result.prototypes[query, :n] = np.array(best)[order[:n]]
         result.scores[query, :n] = result.scores[query, 0]
-        left = tied[(score >= _tie_bound(score.max())) | (score == score.max())]
+        left = tied[(score >= tie_bound(score.max())) | (score == score.max())]
         if len(left) > 1:
             result.ties[query] = left
         else:
@@ -109,7 +109,8 @@ def _search_all(
     result: SearchResult, prototypes: PrototypeTable, queries: Vectors, todo: Rows, mask: Optional[Mask]
 ) -> None:
     """Compare every prototype, and take the maximum of each entity."""
-    order, starts, present = prototypes.by_entity
+    order = prototypes.by_entity.values
+    starts = prototypes.by_entity.starts[prototypes.by_entity.present]
     k = result.entities.shape[1]
     step = max(1, EXACT_SCORES // max(1, len(order)))
     for start in range(0, len(todo), step):
@@ -120,7 +121,7 @@ def _search_all(
         if mask is not None:
             scores[:, ~mask] = -np.inf
         best = np.maximum.reduceat(scores[:, order], starts, axis=1)  # (q, g): the maximum of each entity
-        bound = np.minimum(lower_bound(best, k), _tie_bound(best.max(axis=1)))
+        bound = np.minimum(lower_bound(best, k), tie_bound(best.max(axis=1)))
         query, row = np.nonzero((scores >= bound[:, None]) & (scores > -np.inf))
         width = int(np.bincount(query, minlength=1).max())
         ranked, ranked_rows = rank_hits(query, row, scores[query, row], len(part), width)
@@ -142,20 +143,20 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
         entities[unsettled] = np.take_along_axis(entities[unsettled], order, axis=1)
         rows = rows.copy()
         rows[unsettled] = np.take_along_axis(rows[unsettled], order, axis=1)
-    first = _first_of_each(entities) & (entities >= 0)
+    first = first_of_each(entities) & (entities >= 0)
     rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
     query, place = np.nonzero(first & (rank <= k))
     lines, places = queries[query], rank[query, place] - 1
     result.entities[lines, places] = entities[query, place]
     result.scores[lines, places] = scores[query, place]
     result.prototypes[lines, places] = rows[query, place]
-    tied = first & (scores >= _tie_bound(scores[:, :1]))
+    tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
         result.ties[int(queries[i])] = np.sort(entities[i, tied[i]])
     return rank[:, -1]
 
 
-def _first_of_each(values: Rows) -> Mask:
+def first_of_each(values: Rows) -> Mask:
     """Where each value stands for the first time in its line: (q, w) to (q, w)."""
     width = values.shape[1]
     # One sort of plain integers: several times as quick as a stable sort of two keys.
@@ -168,5 +169,5 @@ def _first_of_each(values: Rows) -> Mask:
     return first
 
 
-def _tie_bound(top: Scores) -> Scores:
+def tie_bound(top: Scores) -> Scores:
     return top - np.float32(TIE) * np.maximum(1, np.abs(top))

@@ -3,7 +3,7 @@
 import heapq
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional, Set
+from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..mining.shards import MentionShards, MinedMention
 from ..ontology.entity import Entity
@@ -11,7 +11,7 @@ from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
 from ..sampling.held_out import HeldOut
 from ..util.hashing import stable_hash
-from ..views import name_view
+from ..views import ReferenceParts, View, name_view, reference_view
 from .prototypes import Prototype
 
 
@@ -25,8 +25,12 @@ class PrototypeSource:
       place (kind "replaced", the augmentation of §3.3 used for linking), so that the context decides between its
       bearers. An entity that was never mined keeps the bare name. Where the name is the preferred one of a single
       bearer, as "Aniridia" is of Aniridia and an alias of Aniridia, type 2, that bearer alone has it bare.
+    - Every entity has a reference (§3.5), for encoders that were made for them.
 
     names: use names at all.
+    aliases: all names, not the preferred ones alone.
+    use_references: have references, where the encoder knows them.
+    reference_prototypes: a reference is a prototype of its entity too (kind "reference").
     max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
     held_out: names left out, with the mentions that bear them; for a development KB.
     """
@@ -42,6 +46,9 @@ class PrototypeSource:
         max_entities: int = 0,
         held_out: Optional[HeldOut] = None,
         seed: int = 0,
+        aliases: bool = True,
+        use_references: bool = True,
+        reference_prototypes: bool = False,
     ) -> None:
         self.ontology = ontology
         self.mentions = mentions
@@ -51,6 +58,9 @@ class PrototypeSource:
         self.max_entities = max_entities
         self.held_out = held_out or HeldOut()
         self.seed = seed
+        self.aliases = aliases
+        self.use_references = use_references
+        self.reference_prototypes = reference_prototypes
         self._chosen: Optional[Set[str]] = None
 
     def entities(self) -> Iterator[Entity]:
@@ -71,7 +81,7 @@ class PrototypeSource:
             if not self.names:
                 continue
             seen = set()
-            for name in entity.names:
+            for name in entity.names if self.aliases else entity.names[:1]:
                 folded = fold_name(name)
                 if folded in seen or self.held_out(entity, name):
                     continue
@@ -82,6 +92,12 @@ class PrototypeSource:
                 owner = shared.get(folded)
                 if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
+
+    def references(self, parts: ReferenceParts) -> Iterator[Tuple[str, View]]:
+        """Id and reference of each of these entities; held-out names are not shown."""
+        for entity in self.entities():
+            names = [name for name in entity.names if not self.held_out(entity, name)]
+            yield entity.id, reference_view(entity, parts, names)
 
     def _shared_names(self) -> Dict[str, Optional[str]]:
         """Folded shared name → the one bearer whose preferred name it is, if there is exactly one."""
@@ -140,6 +156,9 @@ def make_prototype_source(
     max_entities: int = 0,
     held_out: float = 0.0,
     seed: int = 0,
+    aliases: bool = True,
+    use_references: bool = True,
+    reference_prototypes: bool = False,
 ) -> Callable[[], PrototypeSource]:
     """Registered in misc as `spacy-krissel.PrototypeSource.v1`; see `PrototypeSource`."""
     return partial(
@@ -152,6 +171,9 @@ def make_prototype_source(
         max_entities=max_entities,
         held_out=held_out,
         seed=seed,
+        aliases=aliases,
+        use_references=use_references,
+        reference_prototypes=reference_prototypes,
     )
 
 

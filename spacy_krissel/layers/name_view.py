@@ -19,7 +19,7 @@ def add_name_view(encoder: Model[List[View], Floats2d], weight: float) -> Model[
 
     A context moves the vector of a mention away from that of its name, which is what most mentions are linked by;
     adding the name's own vector keeps both. A view without context is its name already, and the name of a masked one
-    must not be seen: theirs is `v(view)`.
+    must not be seen: theirs is `v(view)`, and so is that of a reference.
     """
     settings = NameSettings(weight)
     return Model(
@@ -35,7 +35,7 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = 
 
 def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
     weight = model.attrs["settings"].weight
-    named = [i for i, view in enumerate(X) if not view.masked and (view.left or view.right)]
+    named = [i for i, view in enumerate(X) if not (view.masked or view.reference) and (view.left or view.right)]
     Y, backprop_all = model.layers[0]([*X, *(name_view(X[i].mention) for i in named)], is_train)
     n = len(X)
     vectors = Y[:n].copy()

@@ -1,18 +1,19 @@
 """Views as word pieces: tokenised in one call, cut to the window, batched by length, padded."""
 
+from itertools import chain, islice
 from typing import Any, Iterator, List, NamedTuple, Sequence
 
 import numpy
 
 from ..errors import Errors, KrisselError
-from ..views import MENTION_END, MENTION_START, View, piece_window
+from ..views import MENTION_END, MENTION_START, View, piece_window, reference_texts, reference_window
 
 # Views tokenised at once: enough to keep the tokenizer's threads busy, few enough to forget their offsets soon.
 TOKENIZE_AT_ONCE = 1024
 
 
 class PieceRow(NamedTuple):
-    """One view as piece ids, and where its two markers stand among them."""
+    """One view as piece ids, and where its two markers stand among them (of a reference, which has none: `[CLS]`)."""
 
     ids: numpy.ndarray
     start: int
@@ -34,7 +35,8 @@ class Pieces(NamedTuple):
 
 
 def view_pieces(tokenizer: Any, views: Sequence[View], window: int) -> List[PieceRow]:
-    """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each.
+    """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
+    `[CLS] part [SEP] part [SEP] …`.
 
     A masked view has the tokenizer's mask token, once, in the place of its mention.
 
@@ -48,30 +50,32 @@ def view_pieces(tokenizer: Any, views: Sequence[View], window: int) -> List[Piec
 
 def _tokenize(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[PieceRow]:
     start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
-    texts: List[str] = []
-    for view in views:
-        texts += (view.left, "" if view.masked else view.mention, view.right)
-    ids = _encode(tokenizer, texts)
-    for i, view in enumerate(views):
-        left, mention, right = ids[3 * i : 3 * i + 3]
-        if view.masked:
-            if tokenizer.mask_token_id is None:
-                raise KrisselError(Errors.K407)
-            mention = [tokenizer.mask_token_id]
-        row, start, end = piece_window(
-            left,
-            mention,
-            right,
-            window=window,
-            cls_id=tokenizer.cls_token_id,
-            sep_id=tokenizer.sep_token_id,
-            start_id=start_id,
-            end_id=end_id,
-        )
+    frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
+    texts = [_texts(view) for view in views]
+    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
+    for view, parts in zip(views, texts):
+        found = list(islice(ids, len(parts)))
+        if view.reference:
+            row, start, end = reference_window(found, **frame), 0, 0
+        else:
+            left, mention, right = found
+            if view.masked:
+                if tokenizer.mask_token_id is None:
+                    raise KrisselError(Errors.K407)
+                mention = [tokenizer.mask_token_id]
+            row, start, end = piece_window(left, mention, right, start_id=start_id, end_id=end_id, **frame)
         yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
 
 
-def _encode(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+def _texts(view: View) -> List[str]:
+    """What is tokenised apart."""
+    if view.reference:
+        return reference_texts(view)
+    return [view.left, "" if view.masked else view.mention, view.right]
+
+
+def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+    """The piece ids of each text, without special tokens, whole."""
     # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()

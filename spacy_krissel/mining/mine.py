@@ -60,6 +60,7 @@ def mine(
     restart: bool = False,
     progress: bool = False,
     chunk_chars: int = CHUNK_CHARS,
+    aliases: bool = True,
 ) -> MiningReport:
     """Search every unambiguous name of `ontology` in `texts` and write the mentions found as shards at `output`.
 
@@ -69,6 +70,7 @@ def mine(
     n_process: processes that match. The shards are the same for any number, and for any order of the texts.
     restart: drop what an interrupted run left beside the output. Otherwise a run started with the same settings,
         ontology and texts goes on where it stopped, and one with others is refused.
+    aliases: search all names, not the preferred ones alone.
     chunk_chars: characters of text between two steps that are safe from an interruption; no influence on the shards.
 
     Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left),
@@ -79,12 +81,12 @@ def mine(
     paths = [Path(texts)] if isinstance(texts, (str, Path)) else [Path(path) for path in texts]
     _check_settings(cap=cap, n_process=n_process, chunk_chars=chunk_chars)
     _check_output(output)
-    names, name_counts = search_names(ontology)
+    names, name_counts = search_names(ontology, aliases)
     matcher = NameMatcher(names, case)
     if not name_counts["searched"]:
         skipped = ", ".join(f"{count} are {reason}" for reason, count in name_counts.items() if count) or "none is left"
         raise KrisselError(Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped))
-    settings = {"case": case, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
+    settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
     hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(paths)}
     # The order of the files is part of the state of a run: its chunks are counted in it.
     state = {"format_version": FORMAT_VERSION, "chunk_chars": chunk_chars, **settings, **hashes}

@@ -28,8 +28,10 @@ class SearchName(NamedTuple):
     text: str
 
 
-def search_names(ontology: "OntologyStore") -> Tuple[List[SearchName], Dict[str, int]]:
+def search_names(ontology: "OntologyStore", aliases: bool = True) -> Tuple[List[SearchName], Dict[str, int]]:
     """The names to search for, an entity's preferred name first, and counts of names by what became of them.
+
+    aliases: all names; otherwise the preferred ones, of which those that are an alias of another entity are ambiguous.
 
     Names count as the same when they fold to the same (`ontology.names.fold_name`), whatever their case here.
     Counts: `searched`, `ambiguous` (borne by several entities), `too_short` (one letter or digit), `number` (no
@@ -38,7 +40,9 @@ def search_names(ontology: "OntologyStore") -> Tuple[List[SearchName], Dict[str,
     names: List[SearchName] = []
     counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
     for shared in (False, True):
-        for row, name, _ in ontology.names(shared=shared):
+        for row, name, preferred in ontology.names(shared=shared):
+            if not (aliases or preferred):
+                continue
             reason = _skip_reason(name)
             counts[reason or ("ambiguous" if shared else "searched")] += 1
             if not reason:

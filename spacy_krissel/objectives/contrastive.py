@@ -1,4 +1,5 @@
-"""KRISSBERT's training step: InfoNCE over two mentions of each entity, some masked, some replaced (§3.2–3.3)."""
+"""KRISSBERT's training step: InfoNCE over two mentions of each entity, some masked, some replaced (§3.2–3.3), and
+between these mentions and the references of their entities (§3.5)."""
 
 import random
 import warnings
@@ -8,18 +9,23 @@ from spacy.training import Example
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..layers.referenced import reference_parts
 from ..ontology.store import OntologyStore
 from ..sampling.held_out import HeldOut
 from ..sampling.linked import linked_mentions
-from ..views import View
+from ..views import ReferenceParts, View, reference_view
 from .cached import update_in_chunks
-from .protocol import EncoderModel
+from .protocol import EncoderModel, LossFunction, ReferenceLossFunction
 
 
 class ContrastiveObjective:
-    """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives.
+    """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives. With a
+    `reference_loss` also the N entity-centric references: the objective is αL + βL'.
 
-    loss: vectors (2N, d), pairs adjacent → (gradient, loss).
+    loss: L, vectors (2N, d), pairs adjacent → (gradient, loss).
+    reference_loss: L', mentions (2N, d) and references (N, d) → (both gradients, loss). It needs an encoder of
+        references (`ReferencedEncoder`). None trains on mentions alone.
+    alpha, beta: weights of the two losses; 0 switches one off.
     p_mask: probability that a mention's surface form is hidden behind the mask; names without context are never masked.
     p_replace: probability that a mention is replaced with another name of its entity, its context kept.
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
@@ -30,8 +36,11 @@ class ContrastiveObjective:
 
     def __init__(
         self,
-        loss: Callable[[Floats2d], Tuple[Floats2d, float]],
+        loss: LossFunction,
         *,
+        reference_loss: Optional[ReferenceLossFunction] = None,
+        alpha: float = 1.0,
+        beta: float = 1.0,
         p_mask: float = 0.2,
         p_replace: float = 0.2,
         held_out: float = 0.0,
@@ -45,7 +54,16 @@ class ContrastiveObjective:
                 raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a probability in [0, 1]"))
         if chunk_size < 0:
             raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
+        for setting, weight in {"alpha": alpha, "beta": beta}.items():
+            if not 0 <= weight < float("inf"):
+                raise KrisselError(Errors.K006.format(setting=setting, found=weight, expected="a weight of 0 or more"))
+        if not alpha and (reference_loss is None or not beta):
+            expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
+            raise KrisselError(Errors.K006.format(setting="alpha", found=alpha, expected=expected))
         self.loss = loss
+        self.reference_loss = reference_loss if beta else None
+        self.alpha = alpha
+        self.beta = beta
         self.p_mask = p_mask
         self.p_replace = p_replace
         self.chunk_size = chunk_size
@@ -54,43 +72,89 @@ class ContrastiveObjective:
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
+        self._references: Dict[Tuple[str, ReferenceParts], View] = {}
         self._warned = False
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
-        """Take the ontology whose names replace mentions; raises KrisselError K606 when it is needed and missing."""
+        """Take the ontology whose names replace mentions and whose entities have references.
+
+        Raises KrisselError K606 and K613 when it is needed and missing.
+        """
         if ontology is None and self.p_replace:
             raise KrisselError(Errors.K606.format(found=self.p_replace))
+        if ontology is None and self.reference_loss is not None:
+            raise self._no_ontology()
         self._ontology = ontology
         self._names = {}
+        self._references = {}
 
     def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
-        """Accumulate the gradient of eq. 2 over the pairs in `examples`. RETURNS: the loss.
+        """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS: the loss.
 
-        Raises KrisselError K602 when no entity has two mentions among the examples, K606 when a mention is to be
-        replaced and `initialize` was never called; warns KW602, once, when some examples are of no use.
+        Raises KrisselError K602 when no entity has two mentions among the examples, K606 and K613 when a mention is to
+        be replaced, or a reference written, and `initialize` was never called, K613 when the encoder has no references;
+        warns KW602, once, when some examples are of no use.
         """
-        views = self.pair_views(examples)
-        if not views:
+        pairs = self._pairs(examples)
+        if not pairs:
             raise KrisselError(Errors.K602.format(found=len(examples)))
-        return update_in_chunks(model, views, self.loss, self.chunk_size)
+        views = [view for _, pair in pairs for view in pair]
+        if self.reference_loss is not None:
+            parts = reference_parts(model)
+            if parts is None:
+                todo = "Use the architecture 'spacy-krissel.ReferencedEncoder.v1' in [components.krissel_linker.model]"
+                problem = "the model encodes mentions alone"
+                raise KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
+            views += [self.reference(entity, parts) for entity, _ in pairs]
+        return update_in_chunks(model, views, self.joint_loss, self.chunk_size)
+
+    def joint_loss(self, vectors: Floats2d) -> Tuple[Floats2d, float]:
+        """αL + βL' of 2N mentions and, where there is a reference loss, N references below them: (3N, d)."""
+        if self.reference_loss is None and self.alpha == 1:
+            return self.loss(vectors)
+        n = len(vectors) if self.reference_loss is None else len(vectors) // 3 * 2
+        gradient = vectors * 0
+        loss = 0.0
+        if self.alpha:
+            d_mentions, value = self.loss(vectors[:n])
+            gradient[:n] += self.alpha * d_mentions
+            loss += self.alpha * value
+        if self.reference_loss is not None:
+            (d_mentions, d_references), value = self.reference_loss(vectors[:n], vectors[n:])
+            gradient[:n] += self.beta * d_mentions
+            gradient[n:] += self.beta * d_references
+            loss += self.beta * value
+        return gradient, loss
 
     def pair_views(self, examples: Sequence[Example]) -> List[View]:
         """2N views of N entities, pairs adjacent. An entity's third and later mentions in the batch are not used."""
+        return [view for _, pair in self._pairs(examples) for view in pair]
+
+    def _pairs(self, examples: Sequence[Example]) -> List[Tuple[str, List[View]]]:
         by_entity: Dict[str, List[Tuple[int, View]]] = {}
         for i, example in enumerate(examples):
             for entity, view in linked_mentions(example.reference, self.spans_key):
                 by_entity.setdefault(entity, []).append((i, view))
-        views: List[View] = []
+        pairs: List[Tuple[str, List[View]]] = []
         alone = {i for found in by_entity.values() for i, _ in found}
         for entity, found in by_entity.items():
             if len(found) >= 2:
-                views.extend(self.augment(entity, view) for _, view in found[:2])
+                pairs.append((entity, [self.augment(entity, view) for _, view in found[:2]]))
                 alone.difference_update(i for i, _ in found)
-        if views and alone and not self._warned:
+        if pairs and alone and not self._warned:
             self._warned = True
             message = Warnings.KW602.format(alone=len(alone), found=len(examples))
             warnings.warn(message, KrisselWarning, stacklevel=3)
-        return views
+        return pairs
+
+    def reference(self, entity: str, parts: ReferenceParts) -> View:
+        """The reference of an entity, without its held-out names."""
+        key = entity, parts
+        if key not in self._references:
+            if self._ontology is None:
+                raise self._no_ontology()
+            self._references[key] = reference_view(self._ontology.get(entity), parts, self._names_of(entity))
+        return self._references[key]
 
     def augment(self, entity: str, view: View) -> View:
         """Mask or replace the mention (§3.3), or leave it: exclusive events with the two probabilities."""
@@ -113,6 +177,11 @@ class ContrastiveObjective:
             self._names[entity] = tuple(name for name in found.names if not self.held_out(found, name))
         return self._names[entity]
 
+    def _no_ontology(self) -> KrisselError:
+        problem = "knows no ontology to write references from"
+        todo = "Set `ontology` in [initialize.components.krissel_linker]"
+        return KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
+
 
 def make_contrastive_objective(
     loss: Callable[[Floats2d], Tuple[Floats2d, float]],
@@ -122,10 +191,16 @@ def make_contrastive_objective(
     chunk_size: int = 0,
     spans_key: str = "",
     seed: int = 0,
+    reference_loss: Optional[ReferenceLossFunction] = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
 ) -> ContrastiveObjective:
     """Registered in misc as `spacy-krissel.ContrastiveObjective.v1`; see `ContrastiveObjective`."""
     return ContrastiveObjective(
         loss,
+        reference_loss=reference_loss,
+        alpha=alpha,
+        beta=beta,
         p_mask=p_mask,
         p_replace=p_replace,
         held_out=held_out,

@@ -1,6 +1,6 @@
 """What a training step is, seen from the pipe: the only thing `krissel_linker` knows about training."""
 
-from typing import Callable, List, Optional, Protocol, Sequence
+from typing import Callable, List, Optional, Protocol, Sequence, Tuple
 
 from spacy.training import Example
 from thinc.api import Model
@@ -10,7 +10,10 @@ from ..ontology.store import OntologyStore
 from ..views import View
 
 EncoderModel = Model[List[View], Floats2d]
-LossFunction = Callable[[Floats2d], "tuple[Floats2d, float]"]
+# Vectors to gradient and loss.
+LossFunction = Callable[[Floats2d], Tuple[Floats2d, float]]
+# Vectors of mentions and of references to both gradients and the loss.
+ReferenceLossFunction = Callable[[Floats2d, Floats2d], Tuple[Tuple[Floats2d, Floats2d], float]]
 
 
 class Objective(Protocol):

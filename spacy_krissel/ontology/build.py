@@ -23,6 +23,7 @@ def build_ontology(
     format: str = "auto",
     enrich_from: Sequence[PathLike] = (),
     fields: Sequence[str] = DEFAULT_FIELDS,
+    trees: Sequence[str] = (),
     progress: bool = False,
     **options: Any,
 ) -> OntologyStore:
@@ -32,6 +33,8 @@ def build_ontology(
     format, options: of the sources, as `read_ontology` takes them.
     enrich_from: ontology files of any format, or stores, the preferred first (`enrich`).
     fields: what to take from them.
+    trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
+        drugs; the numbers may come from `enrich_from`.
     The manifest's "info" names the sources and counts what was enriched.
 
     Raises KrisselError as `read_ontology`, `enrich` and `write_store` do; an earlier store at `output` then stays.
@@ -48,6 +51,9 @@ def build_ontology(
             counts: Counter = Counter()
             info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=counts)
             entities = enrich(entities, stores, fields=fields, counts=counts)
+        if trees:
+            info["trees"] = list(trees)
+            entities = (each for each in entities if any(n.startswith(tuple(trees)) for n in each.tree_numbers))
         return write_store(entities, output, info=info, progress=progress)
 
 

@@ -4,7 +4,8 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
-NIL = "NIL"
+# For the pipes, beside what they write it with.
+from ..corpora.ids import NIL as NIL
 
 
 class SpanLink(NamedTuple):

@@ -28,6 +28,8 @@ DEFAULT_CONFIG: Dict[str, Any] = {
     "threshold": None,
     "use_context": True,
     "use_abbreviations": True,
+    "lexical_weight": 0.0,
+    "consistency": 0.0,
     "overwrite": True,
     "types": [],
     "types_by_label": {},
@@ -63,6 +65,8 @@ def make_krissel_linker(
     threshold: Optional[float],
     use_context: bool,
     use_abbreviations: bool,
+    lexical_weight: float,
+    consistency: float,
     overwrite: bool,
     types: List[str],
     types_by_label: Dict[str, List[str]],
@@ -78,6 +82,8 @@ def make_krissel_linker(
         threshold=threshold,
         use_context=use_context,
         use_abbreviations=use_abbreviations,
+        lexical_weight=lexical_weight,
+        consistency=consistency,
         overwrite=overwrite,
         types=types,
         types_by_label=types_by_label,
@@ -90,5 +96,73 @@ def make_krissel_linker(
         generate_empty_kb=generate_empty_kb,
         settings=settings,
         kb_path=kb_path,
+        scorer=scorer,
+    )
+
+
+RERANKER_CONFIG: Dict[str, Any] = {
+    "model": {
+        "@architectures": "spacy-krissel.ListCrossEncoder.v1",
+        "encoder": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
+    },
+    "objective": {
+        "@misc": "spacy-krissel.RerankObjective.v1",
+        "loss": {"@losses": "spacy-krissel.ListwiseCrossEntropy.v1"},
+    },
+    "linker": "krissel_linker",
+    "max_names": 8,
+    "enabled": True,
+    "weight": 1.0,
+    "temperature": None,
+    "top_k": 32,
+    "use_abbreviations": True,
+    "spans_key": "",
+    "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
+}
+
+
+@Language.factory(
+    "krissel_reranker",
+    requires=["doc.ents", "token.ent_kb_id"],
+    assigns=["token.ent_kb_id", "doc.spans"],
+    default_config=RERANKER_CONFIG,
+    default_score_weights={"krissel_acc": 1.0},
+)
+def make_krissel_reranker(
+    nlp: Language,
+    name: str,
+    model: Model,
+    objective: Optional[Any],
+    linker: str,
+    max_names: int,
+    enabled: bool,
+    weight: float,
+    temperature: Optional[float],
+    top_k: int,
+    use_abbreviations: bool,
+    spans_key: str,
+    scorer: Optional[Callable],
+):
+    """Make a `KrisselReranker`; the settings are explained at `RerankerSettings`."""
+    from .reranker import KrisselReranker
+    from .reranker_settings import RerankerSettings
+
+    settings = RerankerSettings(
+        enabled=enabled,
+        weight=weight,
+        temperature=temperature,
+        top_k=top_k,
+        use_abbreviations=use_abbreviations,
+        spans_key=spans_key,
+    )
+    return KrisselReranker(
+        nlp.vocab,
+        model,
+        name,
+        objective=objective,
+        settings=settings,
+        nlp=nlp,
+        linker=linker,
+        max_names=max_names,
         scorer=scorer,
     )

@@ -1,16 +1,14 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
 import warnings
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
-from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc, Span
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
@@ -22,25 +20,28 @@ from ..kb.build import fill_kb
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
+from ..layers.referenced import reference_parts
 from ..objectives.protocol import Objective
+from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import View, doc_text, mention_view, name_view
-from .abbreviations import long_forms
+from ..views import ReferenceParts, View, name_view, reference_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
-from .settings import SETTINGS, LinkerSettings, LiveSettings
+from .decide import decide
+from .mention_views import mention_views
+from .pipe import KrisselPipe
+from .settings import LinkerSettings, LiveSettings
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
-# Ties and thresholds need the second-best entity even where one candidate is wanted.
-MIN_CANDIDATES = 2
 
 
-class KrisselLinker(TrainablePipe):
+class KrisselLinker(KrisselPipe):
     """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
 
     The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
-    eq. 3). Made by the factory `krissel_linker`; all of its parts come from the config.
+    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6), and what spelling adds to it where the
+    settings say so. Made by the factory `krissel_linker`; all of its parts come from the config.
     """
 
     def __init__(
@@ -70,7 +71,6 @@ class KrisselLinker(TrainablePipe):
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
         self.cfg = LiveSettings(name, settings)
-        self._given = dict(self.cfg)
         self._kb: Optional[PrototypeKB] = None
         self._dev: Optional[PrototypeSource] = None
         self._dev_kb: Optional[PrototypeKB] = None
@@ -91,9 +91,10 @@ class KrisselLinker(TrainablePipe):
 
     def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
         """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
+        kb = self.generate_empty_kb(self.vocab, self._width())
         if index is not None:
-            return PrototypeKB(self.vocab, self._width(), index=index)
-        return self.generate_empty_kb(self.vocab, self._width())
+            kb.use_index(index)
+        return kb
 
     def set_kb(self, kb: PrototypeKB) -> None:
         """Link to `kb` from now on. Raises KrisselError when another encoder made it, or its vectors do not fit."""
@@ -107,6 +108,10 @@ class KrisselLinker(TrainablePipe):
             self._fingerprint = fingerprint(self.model)
         return self._fingerprint
 
+    def reference_parts(self) -> Optional[ReferenceParts]:
+        """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
+        return reference_parts(self.model)
+
     def encode(self, views: Sequence[View]) -> np.ndarray:
         """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
         self.require_weights()
@@ -115,25 +120,6 @@ class KrisselLinker(TrainablePipe):
         return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
 
     # Linking -------------------------------------------------------------------------------------------------------
-
-    def __call__(self, doc: Doc) -> Doc:
-        error_handler = self.get_error_handler()
-        try:
-            self.set_annotations([doc], self.predict([doc]))
-            return doc
-        except Exception as error:
-            error_handler(self.name, self, [doc], error)
-            return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Link a stream of docs; the mentions of `batch_size` docs are encoded and searched together."""
-        error_handler = self.get_error_handler()
-        for docs in util.minibatch(stream, size=batch_size):
-            try:
-                self.set_annotations(docs, self.predict(docs))
-            except Exception as error:
-                error_handler(self.name, self, docs, error)
-            yield from docs
 
     def predict(self, docs: Iterable[Doc]) -> List[List[SpanLink]]:
         """The link of every span of every doc, without writing any."""
@@ -146,7 +132,7 @@ class KrisselLinker(TrainablePipe):
             views.extend(self.views(doc, spans))
             labels.extend(span.label_ for span in spans)
             counts.append(len(spans))
-        links = iter(self._link(views, labels) if views else ())
+        links = iter(self._link(views, labels, counts) if views else ())
         return [list(islice(links, count)) for count in counts]
 
     def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
@@ -157,50 +143,33 @@ class KrisselLinker(TrainablePipe):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
 
     def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
-        """What the encoder sees of each span: its context, and its long form where the doc explains an abbreviation."""
-        forms = long_forms(doc) if self.cfg["use_abbreviations"] else {}
-        if self.cfg["use_context"]:
-            text = doc_text(doc)
-            views = [mention_view(text, span.start_char, span.end_char) for span in spans]
-        else:
-            views = [name_view(span.text) for span in spans]
-        if forms:
-            views = [view._replace(mention=forms.get(view.mention, view.mention)) for view in views]
-        return views
+        """What the encoder sees of each span: its context, and the span with its abbreviations written out."""
+        return mention_views(
+            doc, spans, use_context=self.cfg["use_context"], use_abbreviations=self.cfg["use_abbreviations"]
+        )
 
-    def _link(self, views: List[View], labels: List[str]) -> List[SpanLink]:
+    def _link(self, views: List[View], labels: List[str], counts: List[int]) -> List[SpanLink]:
+        """The links of mentions with these views and labels, of docs with so many mentions each."""
         kb = self._searched_kb()
         if kb is None:
             raise KrisselError(Errors.K603.format(name=self.name))
         vectors = self.encode(views)
-        masks = self._masks(kb, labels)
+        texts = [view.mention for view in views]
+        docs = np.repeat(np.arange(len(counts)), counts).tolist()
+        forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts)] if self.cfg["consistency"] else docs
         links: List[Optional[SpanLink]] = [None] * len(views)
-        for rows, mask in masks:
-            found = self._search(kb, vectors if rows is None else vectors[rows], mask)
-            for row, link in zip(range(len(views)) if rows is None else rows, found):
+        for rows, mask in self._masks(kb, labels):
+            part = [texts[row] for row in rows], [forms[row] for row in rows]
+            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask)):
                 links[row] = link
         return [link for link in links if link is not None]
 
-    def _search(self, kb: PrototypeKB, vectors: np.ndarray, mask: Optional[np.ndarray]) -> List[SpanLink]:
-        wanted = self.cfg["n_candidates"]
-        threshold = self.cfg["threshold"]
-        result = kb.search(vectors, max(wanted, MIN_CANDIDATES), allowed=mask)
-        candidates = kb.describe(result, wanted)
-        links = []
-        for i in range(len(vectors)):
-            best = int(result.entities[i, 0])
-            score = float(result.scores[i, 0])
-            nil = best < 0 or (threshold is not None and score < threshold)
-            ids = [kb.entity_ids[row] for row in result.ties.get(i, ())]
-            links.append(SpanLink(NIL if nil else kb.entity_ids[best], candidates[i], ids))
-        return links
-
-    def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[Optional[List[int]], Optional[np.ndarray]]]:
+    def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
         """(rows of the batch, entities they may link to), by the type filter of each label."""
         everywhere: Optional[List[str]] = self.cfg["types"]
         by_label: Dict[str, List[str]] = self.cfg["types_by_label"]
         if not everywhere and not by_label:
-            return [(None, None)]
+            return [(list(range(len(labels))), None)]
         groups: Dict[Optional[Tuple[str, ...]], List[int]] = {}
         for row, label in enumerate(labels):
             types = by_label.get(label, everywhere)
@@ -228,7 +197,8 @@ class KrisselLinker(TrainablePipe):
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base.
 
-        ontology: loads the names that replace mentions (`spacy-krissel.OntologyFromDisk.v1`).
+        ontology: loads the names that replace mentions and what stands in references
+            (`spacy-krissel.OntologyFromDisk.v1`).
         dev_kb: prototypes of a bounded knowledge base that is encoded afresh whenever development accuracy is measured
             (`spacy-krissel.PrototypeSource.v1`).
         """
@@ -240,10 +210,14 @@ class KrisselLinker(TrainablePipe):
                 break
         if not sample:
             sample = [name_view("mention")]
+        store = ontology() if ontology is not None else None
+        parts = self.reference_parts()
+        if parts is not None and store is not None:
+            sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
         self.model.initialize(X=sample)
         self._weights_changed()
-        if self.objective is not None and ontology is not None:
-            self.objective.initialize(ontology())
+        if self.objective is not None and store is not None:
+            self.objective.initialize(store)
         self._dev = dev_kb() if dev_kb is not None else None
 
     def update(
@@ -286,7 +260,7 @@ class KrisselLinker(TrainablePipe):
             self._kb = None
 
     def _build_dev_kb(self, source: PrototypeSource) -> PrototypeKB:
-        return fill_kb(self.new_kb(), source, self.encode)
+        return fill_kb(self.new_kb(), source, self.encode, references=self.reference_parts())
 
     def require_weights(self) -> None:
         """Raise KrisselError K604 unless the encoder was initialized or loaded."""
@@ -305,7 +279,7 @@ class KrisselLinker(TrainablePipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """All of the pipe, the knowledge base included (held twice in memory); `exclude=["kb"]` leaves it out."""
         serialize: Dict[str, Callable[[], bytes]] = {
-            "cfg": lambda: srsly.json_dumps(self._saved_cfg(), sort_keys=True).encode("utf8"),
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
             "model": self.model.to_bytes,
         }
         if self._carries_kb():
@@ -314,7 +288,7 @@ class KrisselLinker(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselLinker":
         deserialize: Dict[str, Callable[[bytes], Any]] = {
-            "cfg": lambda data: self._load_cfg(srsly.json_loads(data)),
+            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
             "model": self._load_model,
             "kb": lambda data: self.set_kb(self.new_kb().from_bytes(data)),
         }
@@ -325,7 +299,7 @@ class KrisselLinker(TrainablePipe):
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
         serialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: srsly.write_json(p, self._saved_cfg()),
+            "cfg": lambda p: srsly.write_json(p, self.cfg.saved()),
             "model": lambda p: p.write_bytes(self.model.to_bytes()),
         }
         if self._carries_kb():
@@ -335,7 +309,7 @@ class KrisselLinker(TrainablePipe):
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselLinker":
         path = util.ensure_path(path)
         deserialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: self._load_cfg(srsly.read_json(p)),
+            "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
             "model": lambda p: self._load_model(p.read_bytes()),
         }
         if (path / "kb").exists() and not self.kb_path:
@@ -349,17 +323,6 @@ class KrisselLinker(TrainablePipe):
         # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere.
         return not self.kb_path and self._kb is not None and not self._kb.is_empty()
 
-    @contextmanager
-    def _coded(self, source: Union[str, Path]) -> Iterator[None]:
-        # Files that are missing, cut short or of another encoder end in errors of many kinds, spaCy's and thinc's.
-        try:
-            yield
-        except KrisselError:
-            raise
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
-
     def _load_model(self, data: bytes) -> None:
         self.model.from_bytes(data)
         self._weights_changed()
@@ -370,13 +333,3 @@ class KrisselLinker(TrainablePipe):
     def _open_kb_path(self, exclude: Iterable[str]) -> None:
         if self.kb_path and "kb" not in exclude:
             self._load_kb(Path(self.kb_path))
-
-    def _saved_cfg(self) -> Dict[str, Any]:
-        return {"settings": self.cfg, "given": self._given}
-
-    def _load_cfg(self, saved: Dict[str, Any]) -> None:
-        # A setting changed on the pipe before it was saved comes back, unless the config now says something else than
-        # it did then: `spacy.load(path, config={"components.krissel_linker.threshold": 0.5})` must have its way.
-        for setting, value in saved["settings"].items():
-            if setting in SETTINGS and self._given[setting] == saved["given"].get(setting):
-                self.cfg[setting] = value

@@ -1,12 +1,14 @@
 """Build the full knowledge base of a trained pipeline."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 from spacy.language import Language
 
+from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
 from ..kb.build import fill_kb
+from ..kb.gold_prototypes import GoldCounts
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from .linker import KrisselLinker
@@ -14,8 +16,8 @@ from .load import load_pipeline
 
 
 def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
-    """The linker of a pipeline. Raises KrisselError K610 when there is none called `name`."""
-    pipe = nlp.get_pipe(name) if name in nlp.pipe_names else None
+    """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
+    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KrisselLinker):
         raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.pipe_names) or "nothing"))
     return pipe
@@ -29,14 +31,15 @@ def build_prototypes(
     index: Optional[Callable] = None,
     progress: bool = False,
 ) -> PrototypeKB:
-    """Encode the prototypes of `source` with the linker's encoder, and make them the linker's knowledge base.
+    """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
     index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
     """
     linker = find_linker(nlp, name)
     linker.require_weights()
     kb = linker.new_kb(index=index)
-    fill_kb(kb, source, linker.encode, encoder=linker.fingerprint(), progress=progress)
+    parts = linker.reference_parts()
+    fill_kb(kb, source, linker.encode, encoder=linker.fingerprint(), references=parts, progress=progress)
     linker.set_kb(kb)
     return kb
 
@@ -52,12 +55,50 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None
     nlp.to_disk(output)
 
 
+def add_gold_files(
+    nlp: Language, gold: Sequence[Path], *, name: str = "krissel_linker", **settings: Any
+) -> Dict[str, GoldCounts]:
+    """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
+
+    settings: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
+    Raises KrisselError K520 when the knowledge base is empty of entities, K619 when two files have one name or the
+    knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
+    """
+    sources = _gold_sources(gold)
+    kb = find_linker(nlp, name).kb
+    if not kb.n_entities:
+        kb.check_filled()
+    present = kb.description()["prototype_sources"]
+    for source, path in sources.items():
+        if source in present:
+            problem = f"the knowledge base has {present[source]:,} prototypes of it already"
+            todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
+            raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
+    return {
+        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, **settings)
+        for source, path in sources.items()
+    }
+
+
+def _gold_sources(gold: Sequence[Path]) -> Dict[str, Path]:
+    """Raises KrisselError K619 when two files have one name."""
+    sources: Dict[str, Path] = {}
+    for path in gold:
+        if path.stem in sources:
+            problem, todo = f"'{sources[path.stem]}' has the same name", "Rename one of them, or leave one out"
+            raise KrisselError(Errors.K619.format(path=path, source=path.stem, problem=problem, todo=todo))
+        sources[path.stem] = path
+    return sources
+
+
 def prototypes(
     pipeline: Path,
     output: Path,
-    ontology: Path,
+    ontology: Optional[Path] = None,
     mentions: Optional[Path] = None,
     *,
+    gold: Sequence[Path] = (),
+    gold_settings: Optional[Dict[str, Any]] = None,
     kb_path: Optional[Path] = None,
     overrides: Optional[Dict[str, Any]] = None,
     name: str = "krissel_linker",
@@ -67,13 +108,37 @@ def prototypes(
 ) -> Dict[str, Any]:
     """Load a trained pipeline, give it the full knowledge base, save it to `output`. RETURNS: the KB's description.
 
-    settings: of `PrototypeSource`. overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
+    ontology: None keeps the knowledge base that the pipeline has, and adds `gold` to it.
+    gold: .spacy files whose linked mentions become prototypes (KRISSBERT §3.7).
+    gold_settings: of `PrototypeKB.add_gold`.
+    settings: of `PrototypeSource`; they need an ontology, as `mentions` and `index` do.
+    overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
+
+    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need an ontology, and
+    what `add_gold_files` raises.
     """
     from ..kb.sources import open_prototype_source
 
+    if ontology is None:
+        given = {"mentions": mentions, "index": index, **settings}
+        unread = [key for key, value in given.items() if value is not None]
+        if unread:
+            raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
+        if not gold:
+            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
+    # Before hours of encoding.
+    _gold_sources(gold)
     nlp = load_pipeline(pipeline, overrides)
-    settings = {"held_out": 0.0, "seed": 0, **settings}
-    source = open_prototype_source(ontology, mentions, **settings)
-    kb = build_prototypes(nlp, source, name=name, index=index, progress=progress)
+    if ontology is not None:
+        settings = {"held_out": 0.0, "seed": 0, **settings}
+        source = open_prototype_source(ontology, mentions, **settings)
+        build_prototypes(nlp, source, name=name, index=index, progress=progress)
+    add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
+    linker = find_linker(nlp, name)
+    if linker.kb_path and kb_path is None:
+        # What was made here is not in the folder that the pipeline pointed to.
+        linker.kb_path = None
+        nlp.get_pipe_config(name)["kb_path"] = None
+    linker.kb.check_filled()
     save_pipeline(nlp, output, kb_path=kb_path, name=name)
-    return kb.description()
+    return linker.kb.description()

@@ -1,6 +1,6 @@
 """The settings of `krissel_linker` that may change on a loaded pipeline, checked in one place."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import Errors, KrisselError
@@ -13,7 +13,12 @@ class LinkerSettings:
     n_candidates: candidates kept on `span._.krissel_candidates`; 0 keeps none.
     threshold: a best score below this is written as "NIL"; None links every mention.
     use_context: encode the mention in its context; False encodes the name alone.
-    use_abbreviations: link an abbreviation by the long form that `doc._.abbreviations` gives it.
+    use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
+        component set it, else in its text (`find_definitions`).
+    lexical_weight: add so many times the similarity in spelling, 0 to 1, of the mention and an entity's nearest surface
+        form to the entity's score. In units of that score, which is a cosine where the encoder normalises; 0 is off.
+    consistency: let mentions of one form in a doc, an abbreviation and its long form included, have the link of the
+        surest of them, unless that entity scores more than this below a mention's own best; 0 is off.
     overwrite: replace a `kb_id_` that a span already has.
     types: link to entities of one of these semantic types alone; empty for all.
     types_by_label: the same for spans of one label; a label that is not named here falls back on `types`.
@@ -24,6 +29,8 @@ class LinkerSettings:
     threshold: Optional[float] = None
     use_context: bool = True
     use_abbreviations: bool = True
+    lexical_weight: float = 0.0
+    consistency: float = 0.0
     overwrite: bool = True
     types: List[str] = field(default_factory=list)
     types_by_label: Dict[str, List[str]] = field(default_factory=dict)
@@ -33,6 +40,9 @@ class LinkerSettings:
             self._refuse("n_candidates", "0 or more")
         if self.threshold is not None and self.threshold != self.threshold:
             self._refuse("threshold", "a number, or null to link every mention")
+        for setting in ("lexical_weight", "consistency"):
+            if not 0 <= getattr(self, setting) < float("inf"):
+                self._refuse(setting, "a number, 0 or more")
 
     def _refuse(self, setting: str, expected: str) -> None:
         raise KrisselError(Errors.K006.format(setting=setting, found=getattr(self, setting), expected=expected))
@@ -41,29 +51,50 @@ class LinkerSettings:
         return asdict(self)
 
 
-SETTINGS = tuple(field_.name for field_ in fields(LinkerSettings))
-
-
 class LiveSettings(Dict[str, Any]):
     """The settings of a pipe as its `cfg`: a dict that takes no other key than theirs, and no wrong value.
 
+    settings: a dataclass that checks its values, such as `LinkerSettings`.
+    given: what the config said; None: `settings`.
     Raises KrisselError K607 for an unknown setting, K006 for a wrong value.
     """
 
-    def __init__(self, name: str, settings: LinkerSettings) -> None:
-        super().__init__(settings.to_dict())
+    def __init__(self, name: str, settings: Any, given: Optional[Dict[str, Any]] = None) -> None:
+        super().__init__(asdict(settings))
+        self._given = dict(self) if given is None else given
         self._name = name
+        self._class = type(settings)
 
     def __setitem__(self, setting: str, value: Any) -> None:
-        if setting not in SETTINGS:
-            raise KrisselError(Errors.K607.format(name=self._name, setting=setting, known=", ".join(SETTINGS)))
-        LinkerSettings(**{**self, setting: value})
+        if setting not in self:
+            raise KrisselError(Errors.K607.format(name=self._name, setting=setting, known=", ".join(self)))
+        self._class(**{**self, setting: value})
         super().__setitem__(setting, value)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        # `dict.update` does not ask `__setitem__`.
+        # `dict.update` does not ask `__setitem__`; neither do the two below.
         for setting, value in dict(*args, **kwargs).items():
             self[setting] = value
 
+    def __ior__(self, other: Any) -> "LiveSettings":  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
+    def setdefault(self, setting: str, default: Any = None) -> Any:
+        if setting not in self:
+            self[setting] = default
+        return self[setting]
+
     def __reduce__(self) -> Tuple[Any, ...]:
-        return LiveSettings, (self._name, LinkerSettings(**self))
+        return LiveSettings, (self._name, self._class(**self), self._given)
+
+    def saved(self) -> Dict[str, Any]:
+        """What `restore` reads: the settings, and what the config said when the pipe was made."""
+        return {"settings": self, "given": self._given}
+
+    def restore(self, saved: Dict[str, Any]) -> None:
+        """Take what was changed on a pipe before it was saved, unless the config now says something else than it did
+        then: `spacy.load(path, config={"components.krissel_linker.threshold": 0.5})` must have its way."""
+        for setting, value in saved["settings"].items():
+            if setting in self and self._given[setting] == saved["given"].get(setting):
+                self[setting] = value

@@ -9,11 +9,14 @@ from spacy.training import Example
 
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
-from .linked import linked_mentions
+from .linked import single_mentions
 
 
 class PairBatcher:
     """Group examples into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N entities).
+
+    An example with several linked mentions, such as a document of a gold corpus, is taken for as many examples of one
+    linked mention each.
 
     Invariants: an entity has exactly two examples in a batch; two entities that share a name (folded) never meet in
     one, since either would be a false negative of the other; every example of an entity that has at least two is used,
@@ -23,7 +26,9 @@ class PairBatcher:
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
     buffer_size: group within so many examples at a time (0: all of an epoch), for streams that do not fit in memory.
-    spans_key: an example's entity is that of the first linked span of `doc.spans[spans_key]`; "" for `doc.ents`.
+    max_pairs: so many pairs of one entity at a time at most, drawn anew each time (0: all). The few entities that are
+        frequent in a gold corpus would otherwise be left over for many batches of next to nothing.
+    spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     """
 
     def __init__(
@@ -32,13 +37,17 @@ class PairBatcher:
         pairs: int = 64,
         ontology: Optional[Union[str, Path]] = None,
         buffer_size: int = 0,
+        max_pairs: int = 0,
         spans_key: str = "",
         seed: int = 0,
     ) -> None:
         if pairs < 2:
             raise KrisselError(Errors.K006.format(setting="pairs", found=pairs, expected="at least 2 entities a batch"))
+        if max_pairs < 0:
+            raise KrisselError(Errors.K006.format(setting="max_pairs", found=max_pairs, expected="0 or more"))
         self.pairs = pairs
         self.buffer_size = buffer_size
+        self.max_pairs = max_pairs
         self.spans_key = spans_key
         self.epoch = 0
         self.seed = seed
@@ -51,7 +60,7 @@ class PairBatcher:
             yield from self._batches(buffer, rng)
 
     def _batches(self, examples: List[Example], rng: random.Random) -> Iterator[List[Example]]:
-        pairs = _pairs(examples, rng, self.spans_key)
+        pairs = _pairs(examples, rng, self.spans_key, self.max_pairs)
         queue: Deque[Tuple[str, Example, Example]] = deque(pairs)
         deferred: Deque[Tuple[str, Example, Example]] = deque()
         while queue or deferred:
@@ -92,11 +101,13 @@ def make_pair_batcher(
     pairs: int = 64,
     ontology: Optional[Path] = None,
     buffer_size: int = 0,
+    max_pairs: int = 0,
     spans_key: str = "",
     seed: int = 0,
 ) -> Callable[[Iterable[Example]], Iterable[List[Example]]]:
     """Registered as the batcher `spacy-krissel.PairBatcher.v1`; see `PairBatcher`."""
-    return PairBatcher(pairs=pairs, ontology=ontology, buffer_size=buffer_size, spans_key=spans_key, seed=seed)
+    settings = {"buffer_size": buffer_size, "max_pairs": max_pairs, "seed": seed}
+    return PairBatcher(pairs=pairs, ontology=ontology, spans_key=spans_key, **settings)
 
 
 def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
@@ -110,16 +121,20 @@ def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
         yield buffer
 
 
-def _pairs(examples: List[Example], rng: random.Random, spans_key: str) -> List[Tuple[str, Example, Example]]:
+def _pairs(
+    examples: List[Example], rng: random.Random, spans_key: str, max_pairs: int
+) -> List[Tuple[str, Example, Example]]:
     by_entity: Dict[str, List[Example]] = {}
     for example in examples:
-        for entity, _ in linked_mentions(example.reference, spans_key)[:1]:
-            by_entity.setdefault(entity, []).append(example)
+        for entity, alone in single_mentions(example, spans_key):
+            by_entity.setdefault(entity, []).append(alone)
     pairs: List[Tuple[str, Example, Example]] = []
     for entity, views in by_entity.items():
         if len(views) < 2:
             continue
         rng.shuffle(views)
+        if max_pairs:
+            views = views[: 2 * max_pairs]
         if len(views) % 2:
             views.append(rng.choice(views[:-1]))
         pairs.extend((entity, views[i], views[i + 1]) for i in range(0, len(views), 2))

@@ -30,6 +30,21 @@ def sha256_file(path: Path) -> str:
     return digest.hexdigest()
 
 
+def content_hash(path: Path) -> str:
+    """What differs after the file or folder `path` was made anew with another content.
+
+    The SHA-256 of a file; of the manifest of a folder that has one; of names and contents of another folder's files;
+    "" where there is nothing.
+    """
+    if path.is_dir() and not (path / MANIFEST).is_file():
+        files = sorted(file_ for file_ in path.rglob("*") if file_.is_file())
+        hashes = [[file_.relative_to(path).as_posix(), sha256_file(file_)] for file_ in files]
+        return hashlib.sha256(json.dumps(hashes).encode("utf8")).hexdigest()
+    if path.is_dir():
+        path = path / MANIFEST
+    return sha256_file(path) if path.is_file() else ""
+
+
 @contextmanager
 def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["DirectoryWriter"]:
     """Write a directory of `kind` at `path`, all or nothing.

@@ -6,6 +6,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.store import OntologyStore
 
@@ -55,6 +56,82 @@ def test_prototypes_beside_the_pipeline(made, run, tmp_path):
     assert spacy.load(tmp_path / "out").get_pipe("krissel_linker").kb.n_entities == 3
 
 
+def test_preferred_names_alone(made, run, toy_files, tmp_path):
+    said = run(
+        "mine", made.path / "store", toy_files / "texts.jsonl", "-o", tmp_path / "shards", "--cap", "0", "--no-aliases",
+    )  # fmt: skip
+    mentions = list(MentionShards(tmp_path / "shards"))
+    preferred = {entity.name for entity in OntologyStore(made.path / "store")}
+    assert {mention.name for mention in mentions} <= preferred and "of 11 entities" in said
+    said = run(
+        "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",
+        "--no-aliases", "--no-references",
+    )  # fmt: skip
+    assert "prototype_kinds: {'name': 12}" in said and "references: None" in said
+
+
+def test_gold_prototypes(made, run, tmp_path):
+    """Added to the pipeline's knowledge base; the report then does without those of the same documents."""
+    gold = made.path / "gold.spacy"
+    said = run("prototypes", made.path / "linker", tmp_path / "lazy", "--gold", gold, "--gold-per-entity", 1)
+    assert "'gold': 22" in said and "prototype_sources: {'gold': 22}" in said
+    arguments = ("--ontology", made.path / "store", "-o", tmp_path, "--no-baselines")
+    with pytest.warns(KrisselWarning, match="KW703"):
+        run("evaluate", tmp_path / "lazy", gold, *arguments)
+    found, plain = (
+        [json.loads(line) for line in (path / name).read_text().splitlines()]
+        for path, name in ((tmp_path, "evaluation.links.jsonl"), (made.path / "metrics", "toy.links.jsonl"))
+    )
+    assert [record["prediction"] for record in found] == [record["prediction"] for record in plain]
+
+
+def test_few_shot(made, run, refuse, tmp_path):
+    gold = made.path / "gold.spacy"
+    arguments = ("few-shot", made.path / "linker", gold, "--examples", gold, "--ontology", made.path / "store")
+    with pytest.warns(KrisselWarning, match="KW703"):
+        said = run(*arguments, "--shots", "0, 1,all", "--seed", 3, "--seed", 4, "-o", tmp_path, "--name", "toy")
+    assert "| all |" in said
+    rows = json.loads((tmp_path / "toy.json").read_text())["few_shot"]
+    assert [(row["shots"], len(row["strict"])) for row in rows] == [(0, 1), (1, 2), ("all", 1)]
+    assert "[K006]" in refuse(*arguments, "--shots", "none", "-o", tmp_path)
+
+
+@pytest.fixture
+def ablation(made, configs, toy_overrides, tmp_path):
+    """An ablation file of one row over the names alone, and its path."""
+    knowledge = {"ontology": str(made.path / "store"), "mentions": str(made.path / "shards")}
+    few_steps = {key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")}
+    content = {
+        "train": {"config": str(configs / "small.cfg"), **knowledge, "overrides": few_steps},
+        "sets": {"toy": {"gold": str(made.path / "missing.spacy"), **knowledge}},
+        "rows": {
+            "full": {"title": "full"},
+            "names": {"title": "names alone", "of": "full", "prototypes": {"mentions_per_entity": 0}},
+        },
+    }
+    path = tmp_path / "ablation.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def test_ablation(made, run, ablation, tmp_path):
+    arguments = ("ablation", ablation, "-o", tmp_path / "out", "--sets.toy.gold", made.path / "gold.spacy")
+    said = run(*arguments, "--row", "full")
+    assert "| full |" in said and "names alone" not in said and "training the linker" in said
+    said = run(*arguments)
+    assert "| full |" in said and "| names alone |" in said and "training the linker" not in said
+    rows = json.loads((tmp_path / "out" / "ablation.json").read_text())["rows"]
+    assert [row["sets"]["toy"]["n"] for row in rows] == [11, 11]
+
+
+def test_wrong_ablation(refuse, missing, ablation, tmp_path):
+    output = ("-o", tmp_path / "out")
+    assert "[K001]" in refuse("ablation", missing, *output)
+    assert "[K902]" in refuse("ablation", ablation, *output, "--row", "cake")
+    assert "rows.full.cake" in refuse("ablation", ablation, *output, "--rows.full.cake", "1")
+    assert not (tmp_path / "out").exists()
+
+
 def test_evaluate(made):
     said = made.printed["evaluate"]
     metrics = json.loads((made.path / "metrics" / "toy.json").read_text())
@@ -84,7 +161,7 @@ def test_link(made):
 
 def test_every_command_has_help(run):
     said = run("--help")
-    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "link"):
+    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "few-shot", "ablation", "link"):
         assert command in said
         assert "Usage" in run(command, "--help")
 
@@ -149,6 +226,12 @@ def test_wrong_prototypes(refuse, made, missing, tmp_path):
     output = tmp_path / "out"
     assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
+    assert "[K614]" in refuse("prototypes", made.path / "linker", output)
+    gold = ("prototypes", made.path / "linker", output, "--gold", made.path / "gold.spacy")
+    for option, setting in (("--no-names", "names"), ("--max-entities=3", "max_entities"), ("--references", "use_ref")):
+        assert f"nothing reads {setting}" in refuse(*gold, option)
+    assert "[K619]" in refuse(*gold, "--gold", made.path / "gold.spacy")
+    assert "[K201]" in refuse("prototypes", made.path / "linker", output, "--gold", missing)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", store, "--mentions", missing)
     assert "[K006]" in refuse("prototypes", trained, output, "--ontology", store, "--index", "cake")
     assert "[K610]" in refuse("prototypes", trained, output, "--ontology", store, "--name", "cake")

@@ -86,6 +86,17 @@ def test_ids_that_the_ontology_does_not_hold_are_counted(tmp_path):
     assert doc.ents[0].kb_id_ == "D2|OMIM:8"
 
 
+def test_ids_that_the_ontology_does_not_hold_become_nil(tmp_path):
+    path = tmp_path / "a.txt"
+    mentions = ((0, 4, "Gout", "D2|X"), (5, 9, "gout", "X|Y"), (10, 14, "GOUT", "OMIM:7"), (15, 19, "gOUT", "-1"))
+    lines = [f"1\t{start}\t{end}\t{text}\tDisease\t{id_}\n" for start, end, text, id_ in mentions]
+    path.write_text("1|t|Gout gout GOUT gOUT\n" + "".join(lines))
+    with pytest.warns(KrisselWarning, match=r"KW208\] 1 mention"):
+        report = convert(path, tmp_path / "gold.spacy", ontology=KnownIds(), unknown_as_nil=True)
+    assert ids(load(tmp_path / "gold.spacy")) == {"1": ["D2|X", "NIL", "7", "NIL"]}
+    assert (report["unknown_as_nil"], report["nil"]) == (1, 2)
+
+
 def test_strip_prefixes(files, tmp_path):
     report = convert(files[0], tmp_path / "gold.spacy", strip_prefixes=["OMIM"])
     assert ids(load(tmp_path / "gold.spacy")) == {"1": ["7|D2", "NIL"]}
@@ -101,6 +112,7 @@ def test_strip_prefixes(files, tmp_path):
         ({"lang": "qqq"}, "lang"),
         ({"output": "gold.jsonl"}, "output"),
         ({"inputs": []}, "inputs"),
+        ({"unknown_as_nil": True}, "unknown_as_nil"),
     ],
 )
 def test_misspelt_settings(files, tmp_path, settings, setting):

@@ -102,3 +102,13 @@ def make_doc():
         return doc
 
     return make
+
+
+@pytest.fixture(scope="session")
+def gold_linker(trained, toy_store, tmp_path_factory):
+    """The folder of a small pipeline that links to the names of the toy ontology."""
+    from spacy_krissel.pipeline.prototypes import prototypes
+
+    path = tmp_path_factory.mktemp("gold") / "linker"
+    prototypes(trained, path, toy_store.path, progress=False)
+    return path

@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import spacy
 
+from spacy_krissel.corpora.gold_mentions import split_gold
 from spacy_krissel.evaluation import baselines
-from spacy_krissel.evaluation.baselines import BASELINES, exact_match, tfidf
+from spacy_krissel.evaluation.baselines import BASELINES, exact_match, tfidf, write_out_abbreviations
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.evaluation.metrics import is_lenient, is_strict, measure
-from spacy_krissel.evaluation.records import LinkRecord, split_gold
+from spacy_krissel.evaluation.records import LinkRecord
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.names import fold_name
 from spacy_krissel.ontology.store import write_store
@@ -41,6 +42,21 @@ def test_baselines_keep_the_mention_and_forget_the_other_system(make_record, sto
     (lost,) = link([make_record("cold", ("D3",), found=False)], store)
     assert lost.prediction == "" and not lost.found
     assert link([], store) == []
+
+
+@pytest.mark.parametrize("link", BASELINES.values())
+def test_other_texts(make_record, store, link):
+    """The mention is looked up by the text that is given, and keeps its own."""
+    records = [make_record("BRC"), make_record("cold", found=False), make_record("MS")]
+    first, lost, tied = link(records, store, texts=["Breast-Cancer", "cold", "MS"])
+    assert (first.prediction, first.text, first.prototype_surface) == ("D5", "BRC", "breast cancer")
+    assert lost.prediction == "" and tied.ties == ["D1", "D2"]
+
+
+def test_write_out_abbreviations(make_record):
+    documents = {"1": "Breast cancer (BRC) is", "2": "bronchiectasis (BRC) and BRC"}
+    records = [make_record("BRC", doc="1"), make_record("BRC", doc="2"), make_record("late BRC", doc="1")]
+    assert write_out_abbreviations(records, documents) == ["Breast cancer", "bronchiectasis", "late Breast cancer"]
 
 
 def test_tfidf_in_small_blocks_gives_the_same(make_record, store, monkeypatch):

@@ -27,7 +27,7 @@ def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path)
     assert data["slices"]["seen"]["n"] == 1
     assert data["nil"]["n_gold"] == 0
     assert data["mentions_per_second"] > 0
-    assert set(data["baselines"]) == {"exact", "tfidf"}
+    assert set(data["baselines"]) == {"exact", "exact + abbreviations", "tfidf", "tfidf + abbreviations"}
     assert data["baselines"]["exact"]["strict"] == 0.0
     assert data["baselines"]["exact"]["lenient"] == 0.75
     assert data["baselines"]["tfidf"]["strict"] == 0.25
@@ -37,6 +37,17 @@ def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path)
     assert [record.text for record in report.errors()] == ["cold", "MS", "breast cancers"]
     assert report.titles["D5"] == "Breast Neoplasms"
     assert (tmp_path / "metrics" / "demo.md").exists() and (tmp_path / "metrics" / "demo.html").exists()
+
+
+def test_baselines_with_abbreviations(make_nlp, make_doc, store):
+    """Those of a document say nothing in another."""
+    docs = [
+        make_doc("Breast cancer ( BC ) or BC type", [(0, 2, "D5"), (3, 4, "D5"), (6, 8, "D5")], doc_id="a"),
+        make_doc("no BC", [(1, 2, "D5")], doc_id="b"),
+    ]
+    baselines = evaluate(make_nlp({}), docs, store).data["baselines"]
+    assert [baselines[name]["strict"] for name in ("exact", "exact + abbreviations")] == [0.25, 0.5]
+    assert [baselines[name]["strict"] for name in ("tfidf", "tfidf + abbreviations")] == [0.25, 0.75]
 
 
 def test_other_systems_stand_in_the_same_table(make_nlp, docs, store, tmp_path):

@@ -209,3 +209,32 @@ def test_figures_are_shares_and_strict_is_never_above_lenient(store, records):
         assert shares == sorted(shares)
     else:
         assert figures["strict"] is None
+
+
+def test_winners(make_record, store):
+    records = [
+        make_record("MS", ("D1",), "D1", prototype_kind="mention"),
+        make_record("MS", ("D2",), "D1", prototype_kind="mention"),
+        make_record("cancer", ("D5",), "D5", prototype_kind="reference"),
+        make_record("cold", ("D3",), "D3", prototype_kind="name"),
+        make_record("cold", ("D3",), "NIL", prototype_kind="name"),
+        make_record("cold", ("D3",), ""),
+        make_record("cold", (), "D1", prototype_kind="name"),
+    ]
+    figures = measure(records, store, mined=["D1", "OMIM:300"])
+    assert figures["winners"]["kinds"] == {
+        "mention": {"n": 2, "share": 0.5, "strict": 0.5},
+        "name": {"n": 1, "share": 0.25, "strict": 1.0},
+        "reference": {"n": 1, "share": 0.25, "strict": 1.0},
+    }
+    # D3 is mined, by its alternative id.
+    assert figures["winners"]["unmined"] == {"n": 1, "share": 0.25, "strict": 1.0}
+    sizes = {name: figures["slices"][name]["n"] for name in ("mined", "unmined")}
+    assert sizes == {"mined": 4, "unmined": 2}
+    assert figures["slices"]["unmined"]["strict"] == 0.5
+
+
+def test_winners_of_nothing(make_record, store):
+    figures = measure([make_record(prediction="NIL")], store, mined=[])
+    assert figures["winners"] == {"kinds": {}, "unmined": {"n": 0, "share": None, "strict": None}}
+    assert "unmined" not in measure([make_record()], store)["winners"]

@@ -17,6 +17,7 @@ def make_report(store):
             "mentions": "gold",
             "command": "",
             "n_left_out": 0,
+            "n_own_gold": 0,
             **figures,
             "span": span_scores(records, resamples=50),
             "shuffled": shuffled_scores(records, store),

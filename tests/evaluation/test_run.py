@@ -5,7 +5,7 @@ from spacy.tokens import Span
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import read_gold
-from spacy_krissel.evaluation.run import prototype_surface, run_pipeline
+from spacy_krissel.evaluation.run import many_candidates, prototype_surface, run_pipeline
 
 
 @pytest.fixture
@@ -47,6 +47,15 @@ def test_more_candidates_are_kept_only_meanwhile(make_nlp, make_doc, link):
     with pytest.raises(AttributeError):
         link(nlp, [make_doc("He has MS", [(2, 3, "D1")])])
     assert linker.cfg["n_candidates"] == 2
+
+
+def test_a_reranker_has_no_more_candidates_than_in_use(make_nlp, make_doc, link):
+    nlp = make_nlp({"MS": "D1"})
+    linker = nlp.get_pipe("test_table_linker")
+    linker.cfg.update(n_candidates=5, top_k=32)
+    with many_candidates(nlp, ["test_table_linker"], 64):
+        assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (64, 5)
+    assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (5, 32)
 
 
 def test_speed_is_measured_on_a_bounded_part(make_nlp, make_doc, link):

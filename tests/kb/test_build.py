@@ -9,6 +9,7 @@ from spacy_krissel.kb.empty import empty_kb
 from spacy_krissel.kb.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.util.hashing import stable_hash
+from spacy_krissel.views import ReferenceParts, reference_view
 
 WIDTH = 6
 
@@ -60,3 +61,30 @@ def test_progress_bar(source, terminal):
     assert "Prototypes: 100%" in terminal.readouterr().err
     fill_kb(empty_kb()(Vocab(), WIDTH), source, encode)
     assert not terminal.readouterr().err
+
+
+def test_references_are_those_of_the_encoders_parts(source, toy_store):
+    parts = ReferenceParts(types=False)
+    kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
+    expected = encode([reference_view(entity, parts) for entity in toy_store])
+    np.testing.assert_allclose(kb.references, expected, atol=1e-6)
+    own = encode([prototype.view for prototype in source.prototypes()])
+    rows = kb.entity_rows([prototype.entity for prototype in source.prototypes()])
+    np.testing.assert_allclose(kb.vectors, own + expected[rows], atol=1e-6)
+    assert "reference" not in kb.description()["prototype_kinds"]
+
+
+def test_references_as_prototypes(toy_store):
+    source = PrototypeSource(toy_store, names=False, reference_prototypes=True)
+    kb = fill_kb(empty_kb(reference_weight=0.5)(Vocab(), WIDTH), source, encode, references=ReferenceParts())
+    references = encode([reference_view(entity) for entity in toy_store])
+    assert kb.description()["prototype_kinds"] == {"reference": 12}
+    np.testing.assert_allclose(kb.vectors, 1.5 * references, atol=1e-6)
+    assert [prototype.view for prototype in kb.prototypes_at(range(12))] == list(map(reference_view, toy_store))
+
+
+def test_references_are_a_switch_of_the_source_and_of_the_encoder(toy_store):
+    off = PrototypeSource(toy_store, use_references=False, reference_prototypes=True)
+    for source, parts in ((off, ReferenceParts()), (PrototypeSource(toy_store), None)):
+        kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
+        assert kb.references is None and set(kb.description()["prototype_kinds"]) == {"name"}

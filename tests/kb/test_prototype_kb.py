@@ -28,6 +28,10 @@ def test_prototypes_keep_their_text(make_kb, prototypes):
     assert kb.prototypes_at(np.arange(5)) == prototypes
     assert kb.prototypes_at(np.array([[3, 0]])) == [prototypes[3], prototypes[0]]
     assert kb.prototype_mentions([2, 4]) == ["MS", "Mitral stenosis"]
+    view = prototypes[3].view
+    rows = np.array([4, 3])
+    expected = [(prototypes[row].view.left, prototypes[row].view.right) == (view.left, view.right) for row in rows]
+    assert kb.prototypes_in_context(rows, view.left, view.right).tolist() == expected
     assert kb.prototype_rows("D003").tolist() == [3, 4]
     assert kb.prototype_rows("D004").tolist() == kb.prototype_rows("D9").tolist() == []
 
@@ -196,6 +200,6 @@ def test_empty_kb_is_made_by_a_callable_that_can_be_sent(make_kb):
 def test_text_of_a_view_is_kept_whole(entities):
     kb = PrototypeKB(Vocab(), 1)
     kb.set_entities(entities)
-    view = View("\n\tβ-thal… ", "MS\u2028𝛼", "")
+    view = View("\n\tβ-thal… ", "MS\u2028𝛼", "", reference=True)
     kb.add_prototypes([Prototype("D001", "reference", view)], np.ones((1, 1)))
     assert kb.prototypes_at([0])[0].view == view

@@ -8,7 +8,7 @@ from spacy_krissel.kb.sources import PrototypeSource, make_ontology_loader, make
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.names import fold_name
 from spacy_krissel.sampling.held_out import HeldOut
-from spacy_krissel.views import View, name_view
+from spacy_krissel.views import ReferenceParts, View, name_view, reference_view
 
 HELD_OUT = HeldOut(0.3, 0)
 
@@ -143,3 +143,23 @@ def test_ontology_loader(toy_store, tmp_path):
     assert make_ontology_loader(toy_store.path)().find(fold_name("Flu")) == ["T10"]
     with pytest.raises(KrisselError, match="K001"):
         make_ontology_loader(tmp_path / "missing")()
+
+
+def test_preferred_names_alone(make, toy_names):
+    found = [(p.entity, p.view) for p in of_kind(make(None, aliases=False), "name")]
+    assert found == [(id_, name_view(names[0])) for id_, names in toy_names.items()]
+
+
+def test_every_entity_has_a_reference(make, toy_store, toy_names):
+    """Without held-out names, in the parts that are asked for."""
+    parts = ReferenceParts(types=False)
+    assert dict(make().references(parts)) == {entity.id: reference_view(entity, parts) for entity in toy_store}
+    source = make(held_out=HELD_OUT, max_entities=9)
+    found = dict(source.references(ReferenceParts()))
+    assert list(found) == [entity.id for entity in source.entities()]
+    hidden = 0
+    for id_, view in found.items():
+        shown = [name for name in toy_names[id_] if not HELD_OUT(toy_store.get(id_), name)]
+        assert view.mention == "; ".join(shown) and shown[0] == toy_names[id_][0]
+        hidden += len(toy_names[id_]) - len(shown)
+    assert hidden

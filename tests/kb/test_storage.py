@@ -11,7 +11,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.kb import prototype_kb
+from spacy_krissel.kb import folder
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
 from spacy_krissel.views import name_view
@@ -50,11 +50,10 @@ def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path
 
 
 def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):
-    from spacy_krissel.kb import arrow_file
-    from spacy_krissel.kb import prototypes as prototypes_module
+    from spacy_krissel.kb import array_file, arrow_file
 
     monkeypatch.setattr(arrow_file, "BATCH_ROWS", 7)
-    monkeypatch.setattr(prototypes_module, "BLOCK_ROWS", 11)
+    monkeypatch.setattr(array_file, "BLOCK_ROWS", 11)
     rng = np.random.default_rng(0)
     kb = random_kb(list(range(30)), rng.standard_normal((30, 4), dtype=np.float32))
     kb.add_prototypes([Prototype("E00003", "gold", name_view("later"))], np.ones((1, 4)))
@@ -259,7 +258,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
     def fails(message, **changes):
-        monkeypatch.setattr(prototype_kb, "read_manifest", lambda *args: {**manifest, **changes})
+        monkeypatch.setattr(folder, "read_manifest", lambda *args: {**manifest, **changes})
         with pytest.raises(KrisselError, match=message):
             PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
 

@@ -70,7 +70,10 @@ text = st.text(
 
 
 @settings(deadline=None)
-@given(views=st.lists(st.builds(View, text, text, text, st.booleans()), max_size=5), window=st.integers(8, 64))
+@given(
+    views=st.lists(st.builds(View, text, text, text, st.booleans(), st.just(False)), max_size=5),
+    window=st.integers(8, 64),
+)
 def test_markers_are_never_cut(tokenizer, views, window):
     rows = view_pieces(tokenizer, views, window)
     start_id, end_id = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
@@ -103,3 +106,37 @@ def test_padding_is_on_the_right(tokenizer):
     assert pieces.ids[0, 5:].tolist() == [7, 7, 7]
     assert numpy.array_equal(pieces.ids[1], rows[1].ids)
     assert pieces.starts.tolist() == [1, 4] and pieces.ends.tolist() == [3, 6]
+
+
+def test_reference_has_separators_and_no_markers(tokenizer):
+    view = View("a2\nof a cold", "multiple sclerosis; ms", "sclerosis with [SEP] fever", reference=True)
+    (row,) = view_pieces(tokenizer, [view], 64)
+    expected = "[CLS] a ##2 [SEP] of a cold [SEP] multiple sclerosis [UNK] ms [SEP] sclerosis with"
+    found = tokens(tokenizer, row)
+    assert found[:15] == expected.split()
+    assert found[-2:] == ["fever", "[SEP]"]
+    # What a definition spells like a separator is text, and no part is missing an end.
+    assert found.count("[SEP]") == 4 and not {"[Ms]", "[Me]"} & set(found)
+    assert (row.start, row.end) == (0, 0)
+
+
+def test_reference_is_cut_at_its_end(tokenizer):
+    view = View("a cold", "acute lung injury " * 40, "fever", reference=True)
+    rows = view_pieces(tokenizer, [view, View("a ", "cold", ""), view._replace(left="")], 12)
+    assert tokens(tokenizer, rows[0]) == "[CLS] a cold [SEP] acute lung injury acute lung injury acute [SEP]".split()
+    assert tokens(tokenizer, rows[1]) == "[CLS] a [Ms] cold [Me] [SEP]".split()
+    assert tokens(tokenizer, rows[2])[:2] == ["[CLS]", "acute"] and len(rows[2].ids) == 12
+
+
+@given(
+    views=st.lists(st.builds(View, text, text, text, st.just(False), st.booleans()), max_size=5),
+    window=st.integers(8, 64),
+)
+@settings(max_examples=50)
+def test_any_mixture_of_views_fits(tokenizer, views, window):
+    rows = view_pieces(tokenizer, views, window)
+    assert len(rows) == len(views)
+    for view, row in zip(views, rows):
+        assert 2 <= len(row.ids) <= window
+        assert row.ids[0] == tokenizer.cls_token_id and row.ids[-1] == tokenizer.sep_token_id
+        assert (row.start == 0) == view.reference

@@ -16,3 +16,13 @@ def test_names_are_searched_or_counted_as_left_out(ontology):
 def test_the_preferred_name_comes_first(ontology):
     names, _ = search_names(ontology)
     assert next(name.text for name in names if name.row == 2) == "Acquired Immunodeficiency Syndrome"
+
+
+def test_preferred_names_alone(ontology):
+    """An alias is not searched, and a preferred name that is another entity's alias stays ambiguous."""
+    names, counts = search_names(ontology, aliases=False)
+    everything, _ = search_names(ontology)
+    preferred = {name for _, name, is_preferred in ontology.names() if is_preferred}
+    assert names == [name for name in everything if name.text in preferred]
+    assert 0 < len(names) < len(everything) and counts["searched"] < 16
+    assert "cancer, lung" not in {name.text for name in names}

@@ -83,3 +83,18 @@ def test_truncated_source_leaves_the_earlier_store(tmp_path, medic):
     with pytest.raises(KrisselError, match=r"K102.*cut\.txt\.gz.*line \d{4,}"):
         build_ontology(cut, store.path)
     assert len(OntologyStore(store.path)) == 2
+
+
+def test_one_branch_of_a_hierarchy(tmp_path):
+    terms, trees = tmp_path / "terms.tsv", tmp_path / "trees.tsv"
+    names = {"D1": "Salt", "D2": "Gout", "D3": "Steroids", "D4": "No tree"}
+    rows = [f"{id_}\t{name}\tY" for id_, name in names.items()]
+    terms.write_text("\n".join(["DescriptorUI\tTermName\tRecordPreferredTermYN", *rows]) + "\n")
+    numbers = [("D1", "D01.5"), ("D2", "C05"), ("D3", "D04.2"), ("D3", "C99")]
+    rows = [f"{id_}\t{names[id_]}\t{number}" for id_, number in numbers]
+    trees.write_text("\n".join(["DescriptorUI\tDescriptorName\ttree_location", *rows]) + "\n")
+    # As the command does it: the tree numbers come from the table that enriches.
+    store = build_ontology(terms, tmp_path / "store", enrich_from=[trees], trees=["D"])
+    assert list(store.ids) == ["D1", "D3"] and store.manifest["info"]["trees"] == ["D"]
+    assert list(build_ontology(store.path, tmp_path / "one", trees=["D04", "E"]).ids) == ["D3"]
+    assert len(build_ontology(terms, tmp_path / "all", enrich_from=[trees])) == 4

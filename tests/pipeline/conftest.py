@@ -4,6 +4,7 @@ import re
 
 import pytest
 import spacy
+from spacy.util import fix_random_seed
 from thinc.api import Adam
 
 from spacy_krissel.kb.sources import PrototypeSource
@@ -80,7 +81,8 @@ def encoders(tiny_bert):
         # Without chance, so that a step is the same whatever ran before it.
         "transformer_config": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
     }
-    return {"small": SMALL, "transformer": bert}
+    referenced = {"@architectures": "spacy-krissel.ReferencedEncoder.v1", "mention": SMALL, "reference": SMALL}
+    return {"small": SMALL, "transformer": bert, "referenced": referenced}
 
 
 @pytest.fixture(scope="session")
@@ -95,6 +97,9 @@ def make_linker(encoders, toy_store, toy_shards):
             "p_mask": 0.0,
             "p_replace": 0.0,
         }
+        if encoder == "referenced":
+            reference_loss = {"@losses": "spacy-krissel.MentionReferenceNCE.v1", "temperature": 0.1}
+            objective = {**objective, "reference_loss": reference_loss}
         nlp.add_pipe("krissel_linker", config={"model": encoders[encoder], "objective": objective, **settings})
         nlp.config["initialize"]["components"]["krissel_linker"] = {
             "ontology": {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)},
@@ -132,14 +137,74 @@ def save_linker(make_linker, make_examples, source, tmp_path_factory):
 
     def save(encoder="small"):
         if encoder not in made:
+            fix_random_seed(0)
             nlp = make_linker(encoder)
-            optimizer = Adam(0.01 if encoder == "small" else 0.002, use_averages=False)
+            optimizer = Adam(0.002 if encoder == "transformer" else 0.01, use_averages=False)
             for _ in range(10):
                 nlp.update(make_examples(nlp), sgd=optimizer)
             build_prototypes(nlp, source)
             made[encoder] = tmp_path_factory.mktemp(encoder) / "pipeline"
             nlp.to_disk(made[encoder])
         return made[encoder]
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def rerankers(tiny_bert):
+    """The config of each kind of re-ranking model, as small as it gets."""
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    pairs = {
+        "@architectures": "spacy-krissel.CrossEncoder.v1",
+        "name": str(tiny_bert),
+        "window": 24,
+        "candidate_window": 24,
+        "transformer_config": no_dropout,
+    }
+    return {"list": {"@architectures": "spacy-krissel.ListCrossEncoder.v1", "encoder": SMALL}, "pairs": pairs}
+
+
+@pytest.fixture(scope="session")
+def make_reranker(save_linker, rerankers, make_examples, toy_store):
+    """Makes a pipeline of a trained linker and an initialized re-ranker: `make_reranker(kind, **settings)`."""
+
+    def make(kind="list", **settings):
+        # A tenth of the linker's own sharpness: on the toy data it is always right, and nothing were left to learn.
+        settings = {"temperature": 1.0, **settings}
+        nlp = spacy.load(save_linker("small"))
+        objective = {
+            "@misc": "spacy-krissel.RerankObjective.v1",
+            "loss": {"@losses": "spacy-krissel.ListwiseCrossEntropy.v1"},
+            "n_candidates": 4,
+            "p_hide": 1.0,
+            "insert_gold": True,
+        }
+        nlp.add_pipe("krissel_reranker", config={"model": rerankers[kind], "objective": objective, **settings})
+        ontology = {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": str(toy_store.path)}
+        nlp.config["initialize"]["components"]["krissel_reranker"] = {"ontology": ontology}
+        with nlp.select_pipes(disable=["krissel_linker"]):
+            nlp.initialize(lambda: make_examples(nlp))
+        return nlp
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def save_reranker(make_reranker, make_examples, tmp_path_factory):
+    """The folder of a pipeline whose re-ranker was trained for a few steps and changes some links; made once each."""
+    made = {}
+
+    def save(kind="list"):
+        if kind not in made:
+            fix_random_seed(0)
+            nlp = make_reranker(kind)
+            optimizer = Adam(0.03 if kind == "list" else 0.002, use_averages=False)
+            with nlp.select_pipes(disable=["krissel_linker"]):
+                for _ in range(20 if kind == "list" else 10):
+                    nlp.update(make_examples(nlp), sgd=optimizer)
+            made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"
+            nlp.to_disk(made[kind])
+        return made[kind]
 
     return save
 

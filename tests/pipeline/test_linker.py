@@ -388,6 +388,142 @@ def test_doc_without_abbreviations(nlp, linker, make_doc, abbreviations):
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA"]
 
 
+DEFINED = "Bronchial asthma (BA) was treated. Her [BA|Disease] improved, her [BA attacks|Disease] did not."
+
+
+def test_abbreviations_of_the_text(nlp, linker, make_doc):
+    """Without a component that finds them."""
+    doc = make_doc(nlp, DEFINED)
+    mentions = ["Bronchial asthma", "Bronchial asthma attacks"]
+    assert [view.mention for view in linker.views(doc, doc.ents)] == mentions
+    assert linker.views(doc, doc.ents)[1].left.endswith("improved, her ")
+    assert ids(nlp(doc).ents) == ["T07", "T07"]
+    assert [span.text for span in doc.ents] == ["BA", "BA attacks"]
+    linker.cfg["use_context"] = False
+    assert [view.mention for view in linker.views(doc, doc.ents)] == mentions
+    linker.cfg["use_abbreviations"] = False
+    assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA", "BA attacks"]
+
+
+# Spelling ------------------------------------------------------------------------------------------------------------
+
+
+def test_lexical_weight(linker, link):
+    """The score is that of the vectors plus the weighted similarity in spelling, for every candidate."""
+    linker.cfg.update(n_candidates=100, lexical_weight=0.5)
+    doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
+    lexicon = linker.kb._prototypes.lexicon
+    for span, vector in zip(doc.ents, linker.encode(linker.views(doc, doc.ents))):
+        assert len(span._.krissel_candidates) == 12
+        for candidate in span._.krissel_candidates:
+            dense = (linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])] @ vector).max()
+            row = np.array([linker.kb.entity_row(candidate["id"])])
+            lexical = lexicon.similarity(lexicon.vectors([span.text]), np.zeros(1, dtype=np.int64), row)[0]
+            assert candidate["score"] == pytest.approx(dense + 0.5 * lexical, abs=1e-5)
+        scores = [candidate["score"] for candidate in span._.krissel_candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert span.kb_id_ == span._.krissel_candidates[0]["id"]
+
+
+def test_lexical_weight_looks_up_the_long_form(linker, link, set_names):
+    set_names(T07=["bronchial asthma"], T10=["BA"])
+    linker.cfg.update(lexical_weight=10.0, use_abbreviations=True)
+    assert ids(link(DEFINED).ents) == ["T07", "T07"]
+    linker.cfg["use_abbreviations"] = False
+    assert ids(link(DEFINED).ents)[0] == "T10"
+
+
+# Consistency ---------------------------------------------------------------------------------------------------------
+
+SURE = "Demyelinating lesions and relapses pointed to [MS|Disease] in this man."
+UNSURE = "The [MS|Disease] was discussed."
+
+
+def test_consistency(linker, link):
+    """A mention that says little has the link of one that says more, scores and evidence included."""
+    filler = "Nothing else was found in him, and he was sent home to his people in the hills. " * 4
+    linker.cfg["consistency"] = 10.0
+    for marked in (f"{SURE} {filler}{UNSURE}", f"{UNSURE} {filler}{SURE}"):
+        first, second = link(marked).ents
+        assert first.kb_id_ == second.kb_id_ == "T01"
+        assert first._.krissel_candidates == second._.krissel_candidates
+        assert first._.krissel_candidates[0]["id"] == "T01" and len(first._.krissel_candidates) == 5
+        # Elsewhere it decides nothing, nor does a doc for another.
+        assert link(UNSURE).ents[0]._.krissel_candidates != first._.krissel_candidates
+    docs = [link(SURE), link(UNSURE)]
+    links = linker.predict(docs)
+    assert links[0][0].candidates != links[1][0].candidates
+
+
+def test_consistency_of_an_abbreviation_and_its_long_form(linker, link):
+    linker.cfg["consistency"] = 10.0
+    doc = link("[Bronchial-Asthma|Disease] (BA) was treated. Her [BA|Disease] improved, her [asthma|Disease] did not.")
+    long, short, other = (span._.krissel_candidates for span in doc.ents)
+    assert long == short != other
+
+
+def test_consistency_keeps_senses_apart(linker, link):
+    """One form in two senses, beyond the width of a context: together only where the margin is wider than the gap."""
+    filler = "Nothing else was found in him, and he was sent home to his people in the hills. " * 4
+    text = f"{SURE} {filler}A diastolic murmur and an enlarged atrium pointed to [MS|Disease] too."
+    alone = link(text).ents
+    assert ids(alone) == ["T01", "T02"]
+    unsure = min(alone, key=lambda ent: ent._.krissel_candidates[0]["score"])
+    scores = {candidate["id"]: candidate["score"] for candidate in unsure._.krissel_candidates}
+    gap = abs(scores["T01"] - scores["T02"])
+    linker.cfg["consistency"] = 0.9 * gap
+    assert ids(link(text).ents) == ["T01", "T02"]
+    linker.cfg["consistency"] = 1.1 * gap
+    assert len(set(ids(link(text).ents))) == 1
+
+
+def test_consistency_keeps_to_the_types(linker, link):
+    """A mention is not given an entity that its label may not link to."""
+    linker.cfg.update(consistency=10.0, types_by_label={"Symptom": ["T184"], "Disease": ["T047"]})
+    disease, symptom = link("[cold|Disease] and [cold|Symptom]").ents
+    assert disease.kb_id_ < "T07" <= symptom.kb_id_
+
+
+# All together --------------------------------------------------------------------------------------------------------
+
+ALL = {"use_abbreviations": True, "lexical_weight": 0.5, "consistency": 0.05}
+
+
+@pytest.mark.parametrize("n_candidates", [0, 1, 5])
+def test_threshold_with_all(linker, link, n_candidates):
+    linker.cfg.update(ALL, n_candidates=1)
+    (span,) = link(DISEASE_CONTEXT).ents
+    score = span._.krissel_candidates[0]["score"]
+    assert score > 1, "more than a cosine"
+    linker.cfg["n_candidates"] = n_candidates
+    for threshold, kb_id in ((score - 1e-3, "T01"), (score + 1e-3, "NIL")):
+        linker.cfg["threshold"] = threshold
+        doc = link(DISEASE_CONTEXT)
+        assert ids(doc.ents) == [kb_id] and len(doc.ents[0]._.krissel_candidates) == n_candidates
+
+
+def test_types_with_all(linker, link):
+    linker.cfg.update(ALL, types=["T184"])
+    (span,) = link(DISEASE_CONTEXT).ents
+    candidates = [candidate["id"] for candidate in span._.krissel_candidates]
+    assert len(candidates) == 5 and all(id_ >= "T07" for id_ in candidates)
+
+
+def test_ties_with_all(linker, link, set_names):
+    set_names(T02=["MS"], T01=["MS"], T05=["cold"], T04=["cold"], T10=["influenza"])
+    linker.cfg.update(ALL)
+    doc = link("[MS|Disease], [cold|Disease], [influenza|Disease] and [MS|Disease]")
+    assert ids(doc.ents) == ["T01", "T04", "T10", "T01"]
+    assert [span._.krissel_ties for span in doc.ents] == [["T01", "T02"], ["T04", "T05"], [], ["T01", "T02"]]
+
+
+@pytest.mark.parametrize("setting", ["lexical_weight", "consistency"])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
+def test_wrong_weights(setting, value):
+    with pytest.raises(KrisselError, match=f"K006.*{setting}"):
+        LinkerSettings(**{setting: value})
+
+
 # Knowledge base elsewhere --------------------------------------------------------------------------------------------
 
 

@@ -1,9 +1,14 @@
+import numpy as np
 import pytest
 import spacy
 
+from spacy_krissel.corpora.convert import convert
+from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.kinds import named_index
-from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker, prototypes
+from spacy_krissel.pipeline.linker import KrisselLinker
+from spacy_krissel.pipeline.prototypes import add_gold_files, build_prototypes, find_linker, prototypes
 
 
 @pytest.fixture
@@ -57,6 +62,16 @@ def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):
     assert (index["kind"], index["settings"]["type"]) == ("faiss", "hnsw")
 
 
+@pytest.mark.parametrize("index", [None, make_exact_index()])
+def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
+    """Another index changes nothing else that the config says of the knowledge base."""
+    settings = {"normalize": True, "dtype": "float16", "n_candidates": 3, "reference_weight": 0.1}
+    overrides = {f"components.krissel_linker.generate_empty_kb.{name}": value for name, value in settings.items()}
+    prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, index=index, progress=False)
+    kb = find_linker(spacy.load(tmp_path / "out")).kb
+    assert {name: getattr(kb, "normalized" if name == "normalize" else name) for name in settings} == settings
+
+
 def test_output_may_be_the_input(trained_dir, toy_store, toy_shards):
     prototypes(trained_dir, trained_dir, toy_store.path, progress=False)
     first = find_linker(spacy.load(trained_dir)).kb.n_prototypes
@@ -85,3 +100,117 @@ def test_pipeline_that_does_not_exist(toy_store, tmp_path):
     with pytest.raises(KrisselError, match="K611.*missing"):
         prototypes(tmp_path / "missing", tmp_path / "out", toy_store.path)
     assert not (tmp_path / "out").exists()
+
+
+def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_path):
+    pipeline = save_linker("referenced")
+    linker = find_linker(spacy.load(pipeline))
+    assert linker.kb.use_references and linker.kb.description()["references"]["entities"] == 12
+    settings = {"mentions": toy_shards, "progress": False}
+    override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
+    described = prototypes(pipeline, tmp_path / "half", toy_store.path, overrides=override, **settings)
+    assert described["references"]["weight"] == 0.5
+    half = find_linker(spacy.load(tmp_path / "half")).kb
+    expected = (
+        half.own_vectors
+        + 0.5 * half.references[half.entity_rows([p.entity for p in half.prototypes_at(np.arange(half.n_prototypes))])]
+    )
+    np.testing.assert_allclose(half.vectors, expected, atol=1e-6)
+    described = prototypes(pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings)
+    assert described["references"] is None
+    assert find_linker(spacy.load(tmp_path / "none")).kb.references is None
+
+
+@pytest.fixture
+def gold_file(toy_files, tmp_path):
+    convert(toy_files / "gold.pubtator", tmp_path / "toy-gold.spacy")
+    return tmp_path / "toy-gold.spacy"
+
+
+def test_gold_beside_names(trained_dir, toy_store, gold_file, tmp_path):
+    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], progress=False)
+    assert set(described["prototype_kinds"]) == {"name", "gold"}
+    assert described["prototype_sources"] == {"toy-gold": described["prototype_kinds"]["gold"]}
+
+
+def test_gold_alone(trained_dir, toy_store, gold_file, tmp_path):
+    described = prototypes(
+        trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], names=False, mentions_per_entity=0,
+        gold_settings={"surface_forms": False}, progress=False,
+    )  # fmt: skip
+    assert described["prototype_kinds"] == {"gold": 11} and described["entities"] == 12
+
+
+def test_gold_is_added_to_what_a_pipeline_has(save_linker, gold_file, tmp_path, monkeypatch):
+    before = find_linker(spacy.load(save_linker("small"))).kb
+    encoded = []
+    encode = KrisselLinker.encode
+    monkeypatch.setattr(KrisselLinker, "encode", lambda self, views: encoded.extend(views) or encode(self, views))
+    described = prototypes(save_linker("small"), tmp_path / "out", gold=[gold_file], progress=False)
+    # Nothing but the gold mentions is encoded.
+    assert len(encoded) == described["prototype_kinds"].pop("gold") > 11
+    assert described["prototype_kinds"] == before.description()["prototype_kinds"]
+    kb = find_linker(spacy.load(tmp_path / "out")).kb
+    assert (kb.vectors[: before.n_prototypes] == before.vectors).all()
+    assert kb.remove_prototypes(kind="gold") == len(encoded)
+
+
+def test_gold_that_is_added_to_a_kb_outside_is_saved_inside(trained_dir, toy_store, gold_file, tmp_path):
+    outside = tmp_path / "kb"
+    first = prototypes(trained_dir, tmp_path / "out", toy_store.path, kb_path=outside, progress=False)
+    prototypes(tmp_path / "out", tmp_path / "more", gold=[gold_file], progress=False)
+    # The folder that others may point to stays as it was.
+    assert find_linker(spacy.load(tmp_path / "out")).kb.description() == first
+    nlp = spacy.load(tmp_path / "more")
+    assert nlp.config["components"]["krissel_linker"]["kb_path"] is None
+    assert "gold" in find_linker(nlp).kb.description()["prototype_kinds"]
+
+
+def test_neither_ontology_nor_gold(trained_dir, gold_file, toy_shards, tmp_path):
+    for settings in ({}, {"mentions": toy_shards}, {"index": named_index("exact")}, {"names": False}, {"seed": 0}):
+        gold, unread = ([gold_file] if settings else []), "|".join(settings)
+        with pytest.raises(KrisselError, match=f"K614.*{unread}"):
+            prototypes(trained_dir, tmp_path / "out", gold=gold, progress=False, **settings)
+    with pytest.raises(KrisselError, match="K520"):
+        prototypes(trained_dir, tmp_path / "out", gold=[gold_file], progress=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_one_name(save_linker, gold_file, toy_store, tmp_path):
+    """Their prototypes could not be told from each other."""
+    other = tmp_path / "bc5cdr" / gold_file.name
+    other.parent.mkdir()
+    other.write_bytes(gold_file.read_bytes())
+    nlp = spacy.load(save_linker("small"))
+    before = find_linker(nlp).kb.n_prototypes
+    for gold in ([gold_file, other], [gold_file, gold_file]):
+        with pytest.raises(KrisselError, match="K619.*'toy-gold'.*same name.*Rename"):
+            add_gold_files(nlp, gold)
+        with pytest.raises(KrisselError, match="K619"):
+            prototypes(tmp_path / "not read yet", tmp_path / "out", toy_store.path, gold=gold)
+    assert find_linker(nlp).kb.n_prototypes == before
+
+
+def test_a_file_is_not_added_twice(save_linker, gold_file, tmp_path):
+    nlp = spacy.load(save_linker("small"))
+    kb = find_linker(nlp).kb
+    n_added = add_gold_files(nlp, [gold_file])["toy-gold"].prototypes
+    n_prototypes = kb.n_prototypes
+    renamed = tmp_path / "renamed.spacy"
+    renamed.write_bytes(gold_file.read_bytes())
+    with pytest.raises(KrisselError, match=rf"K619.*has {n_added} prototypes.*remove_prototypes\(source='toy-gold'\)"):
+        add_gold_files(nlp, [renamed, gold_file])
+    assert kb.n_prototypes == n_prototypes, "nor is the other file"
+    assert kb.remove_prototypes(source="toy-gold") == n_added
+    assert list(add_gold_files(nlp, [renamed, gold_file])) == ["renamed", "toy-gold"]
+
+
+def test_added_gold_changes_links_and_leaves_without_a_trace(nlp, make_docs, gold_file, links_of):
+    linker = find_linker(nlp)
+    before = [links_of(doc) for doc in nlp.pipe(make_docs(nlp))]
+    docs = list(read_doc_bins(gold_file, nlp.vocab))
+    linker.kb.add_prototypes(docs)
+    kinds = {c["kind"] for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents for c in ent._.krissel_candidates}
+    assert "gold" in kinds
+    linker.kb.remove_prototypes(kind="gold")
+    assert [links_of(doc) for doc in nlp.pipe(make_docs(nlp))] == before

@@ -5,7 +5,7 @@ import pytest
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util import manifest as module
-from spacy_krissel.util.manifest import MANIFEST, new_directory, read_manifest, sha256_file
+from spacy_krissel.util.manifest import MANIFEST, content_hash, new_directory, read_manifest, sha256_file
 
 KIND = "mention shards"
 
@@ -171,3 +171,18 @@ def test_k005_something_else_is_in_the_way(directory, tmp_path):
             write(tmp_path / name)
         assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "folder" / "thesis.txt").read_text() == "mine"
+
+
+def test_content_of_whatever_is_at_a_path(directory, tmp_path):
+    assert content_hash(directory) == sha256_file(directory / MANIFEST)
+    assert content_hash(directory / "a.txt") == sha256_file(directory / "a.txt")
+    assert content_hash(tmp_path / "missing") == ""
+    plain = tmp_path / "plain"
+    (plain / "sub").mkdir(parents=True)
+    found = [content_hash(plain)]
+    for name, content in (("a", "alpha"), ("a", "beta"), ("sub/b", "beta")):
+        (plain / name).write_text(content)
+        found.append(content_hash(plain))
+    (plain / "a").rename(plain / "c")
+    found.append(content_hash(plain))
+    assert len(set(found)) == 5 and content_hash(plain) == found[-1]

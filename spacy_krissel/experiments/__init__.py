@@ -1,0 +1,1 @@
+"""Experiments: pipelines that differ in one thing, each trained, evaluated and put in one table."""

@@ -1,0 +1,84 @@
+"""The curves of KRISSBERT's Figure 2, drawn by matplotlib where it is installed."""
+
+import importlib.util
+import warnings
+from pathlib import Path
+from statistics import mean
+from typing import Any, Dict, List
+
+from ..errors import KrisselWarning, Warnings
+
+TOP_K, FEW_SHOT = "top-k.svg", "few-shot.svg"
+# Inches, of one panel.
+WIDTH, HEIGHT = 3.6, 3.0
+# The same file for the same figures: no date, no random ids.
+SETTINGS = {"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.size": 9.0}
+METADATA = {"Date": None}
+
+
+def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
+    """Draw an ablation's `top_k` and `few_shot`, as they stand in ablation.json, to `folder`. RETURNS: the files.
+
+    Warns KW901, and draws nothing, without matplotlib.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        warnings.warn(Warnings.KW901, KrisselWarning, stacklevel=2)
+        return []
+    import matplotlib
+
+    drawn = []
+    with matplotlib.rc_context(SETTINGS):
+        if found["top_k"]:
+            titles = {row["name"]: row["title"] for row in found["rows"]}
+            drawn.append(_save(top_k_figure(found["top_k"], titles), folder / TOP_K))
+        if found["few_shot"]:
+            drawn.append(_save(few_shot_figure(found["few_shot"]), folder / FEW_SHOT))
+    return drawn
+
+
+def top_k_figure(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, str]) -> Any:
+    """A panel a set, a line a row: K against the share of mentions with a gold entity among the first K candidates."""
+    figure, panels = _panels(len(curves))
+    for panel, (gold, rows) in zip(panels, curves.items()):
+        for name, curve in rows.items():
+            panel.plot(range(1, len(curve) + 1), [100 * value for value in curve], label=titles[name])
+        panel.set_xscale("log", base=2)
+        panel.xaxis.set_major_formatter("{x:.0f}")
+        panel.set(title=gold, xlabel="K")
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("oracle accuracy (%)")
+    panels[0].legend()
+    return figure
+
+
+def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
+    """A line a set: gold mentions an entity against strict accuracy, the mean of the draws and their range."""
+    figure, (panel,) = _panels(1)
+    # Not a number: "all" is one of them.
+    labels = list(dict.fromkeys(str(shot["shots"]) for shots in curves.values() for shot in shots))
+    for gold, shots in curves.items():
+        places = [labels.index(str(shot["shots"])) for shot in shots]
+        means = [100 * mean(shot["strict"]) for shot in shots]
+        below = [value - 100 * min(shot["strict"]) for value, shot in zip(means, shots)]
+        above = [100 * max(shot["strict"]) - value for value, shot in zip(means, shots)]
+        # Rounding may leave a bar of minus nothing.
+        bars = [[max(value, 0.0) for value in side] for side in (below, above)]
+        panel.errorbar(places, means, yerr=bars, marker="o", markersize=3, capsize=2, label=gold)
+    panel.set_xticks(range(len(labels)), labels)
+    panel.set(xlabel="gold mentions an entity", ylabel="strict accuracy (%)")
+    panel.grid(alpha=0.3)
+    panel.legend()
+    return figure
+
+
+def _panels(n: int) -> Any:
+    # Without pyplot, which would choose a window system for the whole process.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(n * WIDTH, HEIGHT), layout="constrained")
+    return figure, figure.subplots(1, n, squeeze=False)[0]
+
+
+def _save(figure: Any, path: Path) -> Path:
+    figure.savefig(path, metadata=METADATA)
+    return path

@@ -1,0 +1,69 @@
+"""Train a row's pipeline: its linker and, over that, its re-ranker."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Dict, Optional
+
+from spacy.cli.train import train
+
+from ..kb.sources import open_prototype_source
+from ..pipeline.load import load_pipeline
+from ..pipeline.prototypes import build_prototypes, find_linker, save_pipeline
+from .settings import Ablation
+
+LINKER, RERANKER = "krissel_linker", "krissel_reranker"
+
+
+def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1) -> None:
+    """`spacy train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`."""
+    row, training = ablation.rows[name], ablation.train
+    overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
+    with TemporaryDirectory(dir=output.parent, prefix=".training-") as folder:
+        train(training.config, folder, use_gpu=gpu_id, overrides=overrides)
+        (Path(folder) / "model-last").rename(output)
+
+
+def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, output: Path, *, gpu_id: int = -1) -> None:
+    """Train row `name`'s re-ranker over the pipeline at `linker`; both, without knowledge base, come to `output`.
+
+    It learns from candidates of a knowledge base that lacks the held-out names.
+    """
+    row, training = ablation.rows[name], ablation.reranker
+    assert training is not None, "called where there is a re-ranker to train"
+    knowledge = ablation.train
+    with TemporaryDirectory(dir=output.parent, prefix=".training-") as folder:
+        nlp = load_pipeline(linker)
+        settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
+        mined = knowledge.mined(row.mined_aliases)
+        build_prototypes(nlp, open_prototype_source(knowledge.ontology, mined, **settings), name=LINKER, progress=True)
+        save_pipeline(nlp, Path(folder) / "linker", name=LINKER)
+        overrides = {
+            "paths.linker": str(Path(folder) / "linker"),
+            **_data(ablation, name, seed),
+            **training.overrides,
+            **row.reranker,
+        }
+        train(training.config, Path(folder) / "out", use_gpu=gpu_id, overrides=overrides)
+        # The linker came back with the smaller knowledge base; what is kept is the one that went in.
+        nlp = load_pipeline(linker)
+        reranker: Any = nlp.add_pipe(RERANKER, source=load_pipeline(Path(folder) / "out" / "model-last"))
+        settings = find_linker(nlp, LINKER).cfg
+        settings["n_candidates"] = max(settings["n_candidates"], reranker.cfg["top_k"])
+        nlp.to_disk(output)
+
+
+def _data(ablation: Ablation, name: str, seed: int) -> Dict[str, Any]:
+    """What both training configs read, by their common names.
+
+    Without mined aliases the development corpus stays as it is: held-out names are aliases.
+    """
+    knowledge = ablation.train
+    overrides: Dict[str, Any] = {
+        "paths.ontology": str(knowledge.ontology),
+        "paths.mentions": str(knowledge.mentions),
+        "system.seed": seed,
+    }
+    without: Optional[Path] = knowledge.mentions_without_aliases
+    if not ablation.rows[name].mined_aliases:
+        overrides["corpora.train.mentions"] = str(without)
+    return overrides

@@ -1,0 +1,350 @@
+"""What a knowledge base of prototypes holds."""
+
+from typing import Any, Callable, Collection, Iterable, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+from spacy.kb import KnowledgeBase
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from ..errors import Errors, KrisselError
+from ..index.checks import check_vectors
+from ..index.protocol import Mask, Rows, Vectors
+from ..views import View
+from .entities import EntityLike, EntityTable, StringColumn
+from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes
+from .prototypes import Prototype, PrototypeTable
+from .references import References, checked_weight
+
+METRIC = "inner product"
+
+Encode = Callable[[List[View]], Vectors]
+
+
+class Contents(KnowledgeBase):
+    """Entities, their prototypes and their references, to be read and changed; `PrototypeKB` searches and saves them.
+
+    vocab, entity_vector_length, normalize, dtype, reference_weight: see there.
+    """
+
+    def __init__(
+        self, vocab: Vocab, entity_vector_length: int, *, normalize: bool, dtype: str, reference_weight: float
+    ) -> None:
+        super().__init__(vocab, entity_vector_length)
+        self._reference_weight = checked_weight(reference_weight)
+        self.normalized = normalize
+        self._entities = EntityTable()
+        self._prototypes = PrototypeTable(entity_vector_length, dtype)
+        # Kept while they are not in use, to be used again.
+        self._references: Optional[References] = None
+        self._encoder = ""
+        self._encode: Optional[Encode] = None
+
+    # What it holds.
+
+    @property
+    def entity_ids(self) -> StringColumn:
+        """Ids by entity row, in ascending order."""
+        return self._entities.ids
+
+    @property
+    def entity_names(self) -> StringColumn:
+        """Canonical names by entity row."""
+        return self._entities.names
+
+    @property
+    def n_entities(self) -> int:
+        return len(self._entities)
+
+    @property
+    def n_prototypes(self) -> int:
+        return len(self._prototypes)
+
+    @property
+    def vectors(self) -> Vectors:
+        """The vectors of all prototypes (n, d) as they are searched: with those of their entities' references added to
+        them, where these are in use. Memory-mapped while unchanged. Not to be written to."""
+        return self._prototypes.vectors
+
+    @property
+    def own_vectors(self) -> Vectors:
+        """The vectors of all prototypes (n, d) by themselves."""
+        return self._prototypes.own_vectors
+
+    @property
+    def metric(self) -> str:
+        return METRIC
+
+    @property
+    def dtype(self) -> str:
+        return self._prototypes.dtype
+
+    @property
+    def references(self) -> Optional[Vectors]:
+        """The vectors of the entities' references by entity row (n_entities, d), in use or not; None without any."""
+        return None if self._references is None else self._references.vectors
+
+    @property
+    def use_references(self) -> bool:
+        """Whether references are part of the scores. Set it to leave them out, or to take them in again: the sums and
+        the index are then made anew. Raises KrisselError K530 where there are none to use."""
+        return self._prototypes.references is not None
+
+    @use_references.setter
+    def use_references(self, use: bool) -> None:
+        if use and self._references is None:
+            raise KrisselError(Errors.K530)
+        if use != self.use_references:
+            self._use(self._references if use else None)
+
+    @property
+    def reference_weight(self) -> float:
+        """How much references count in the scores; may be set like `use_references`."""
+        return self._reference_weight
+
+    @reference_weight.setter
+    def reference_weight(self, weight: float) -> None:
+        if weight != self._reference_weight:
+            self._reference_weight = checked_weight(weight)
+            if self._references is not None:
+                self._references = References(self._references.vectors, weight)
+                self._use(self._references if self.use_references else None)
+
+    @property
+    def encoder(self) -> str:
+        """Fingerprint of the encoder that made the vectors; empty where none was stated."""
+        return self._encoder
+
+    @encoder.setter
+    def encoder(self, fingerprint: str) -> None:
+        if fingerprint != self._encoder:
+            self._encoder = fingerprint
+            self._changed()
+
+    def check_encoder(self, fingerprint: str, width: Optional[int] = None) -> None:
+        """Raises KrisselError K522 when another encoder made the vectors, K528 when it gives vectors of another width.
+
+        A knowledge base whose `encoder` is not stated takes any of the right width.
+        """
+        if width and self.entity_vector_length and width != self.entity_vector_length:
+            raise KrisselError(Errors.K528.format(expected=self.entity_vector_length, found=width))
+        if self._encoder and self._encoder != fingerprint:
+            raise KrisselError(Errors.K522.format(expected=self._encoder, found=fingerprint))
+
+    def is_empty(self) -> bool:
+        return not (self.n_entities and self.n_prototypes)
+
+    def check_filled(self) -> None:
+        """Raises KrisselError K520 when there is nothing to link to."""
+        if self.is_empty():
+            raise KrisselError(Errors.K520.format(entities=self.n_entities, prototypes=self.n_prototypes))
+
+    def entity_row(self, entity: str) -> Optional[int]:
+        return self._entities.row(entity)
+
+    def resolve(self, id: str) -> Optional[str]:
+        """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
+        row = self._entities.resolve(id)
+        return None if row is None else self.entity_ids[row]
+
+    def entity_rows(self, entities: Sequence[str]) -> Rows:
+        """The row of each id, -1 for those unknown: (len(entities),)."""
+        return self._entities.rows(entities)
+
+    def entity_types(self, row: int) -> Tuple[str, ...]:
+        return self._entities.types_at(row)
+
+    def prototypes_at(self, rows: Any) -> List[Prototype]:
+        """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
+        found = self._prototypes.at(rows)
+        ids = self.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
+        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found)]
+
+    def prototype_mentions(self, rows: Any) -> List[str]:
+        """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
+        return self._prototypes.mentions(rows)
+
+    def prototypes_in_context(self, rows: Rows, left: str, right: str) -> Mask:
+        """Which of the prototypes at `rows` (n,) were seen between just these texts: (n,)."""
+        return self._prototypes.in_context(rows, left, right)
+
+    def prototype_rows(self, entity: str) -> Rows:
+        """The rows of an entity's prototypes; none for an unknown entity."""
+        row = self.entity_row(entity)
+        return np.zeros(0, dtype=np.int64) if row is None else self._prototypes.rows_of(row)
+
+    def entities_with(self, *kinds: str) -> Mask:
+        """The entities that have a prototype of one of these kinds: (n_entities,)."""
+        mask = np.zeros(self.n_entities, dtype=bool)
+        mask[self._prototypes.entities_of(kinds)] = True
+        return mask
+
+    # What is put in.
+
+    def set_entities(self, entities: Iterable[EntityLike]) -> None:
+        """Take `id`, `name`, `types` and `alt_ids` of each entity, in place of the present ones; prototypes and
+        references stay.
+
+        Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
+        """
+        table = EntityTable.from_entities(entities)
+        if self.n_prototypes:
+            present = self._prototypes.by_entity.present
+            moved = np.full(self.n_entities, -1, dtype=np.int64)
+            moved[present] = table.rows(self.entity_ids.take(present))
+            lost = present[moved[present] < 0]
+            if len(lost):
+                raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
+            self._prototypes.move_entities(moved)
+        if self._references is not None:
+            in_use = self.use_references
+            self._references = self._references.moved(table.rows(list(self.entity_ids)), len(table))
+            # The sums are the same as before, and so is the index.
+            self._prototypes.references = self._references if in_use else None
+        self._entities = table
+        self._changed()
+        self._add_strings()
+
+    def add_prototypes(
+        self, prototypes: Iterable[Union[Prototype, Doc]], vectors: Any = None, *, weight: Optional[float] = None
+    ) -> None:
+        """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in when next searched.
+
+        Gold docs in the place of all prototypes are added as `add_gold(docs)` does, without vectors.
+
+        vectors: None lets the lent encoder make them.
+        weight: the scores of these prototypes are multiplied by it (their vectors are stored scaled); where references
+            are in use, it scales c_p alone. None: 1, and for gold docs what `add_gold` has.
+
+        Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
+        K512 (unknown kind), K521 (no vectors, and no encoder was lent), K006 (a weight that is not positive, docs
+        among prototypes, vectors of docs).
+        """
+        prototypes, docs = _sorted_out(prototypes)
+        if docs:
+            if prototypes or vectors is not None:
+                beside = f"{len(prototypes)} prototypes" if prototypes else "vectors"
+                found, expected = f"{len(docs)} docs beside {beside}", "prototypes alone, or docs alone without vectors"
+                raise KrisselError(Errors.K006.format(setting="prototypes", found=found, expected=expected))
+            self.add_gold(docs, weight=GOLD_WEIGHT if weight is None else weight)
+            return
+        weight = 1.0 if weight is None else weight
+        if not weight > 0:
+            raise KrisselError(Errors.K006.format(setting="weight", found=weight, expected="a number above 0"))
+        if vectors is None:
+            vectors = self._lent()([prototype.view for prototype in prototypes])
+        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of prototypes")
+        if len(matrix) != len(prototypes):
+            raise KrisselError(Errors.K511.format(prototypes=len(prototypes), vectors=len(matrix)))
+        if not len(prototypes):
+            return
+        ids = [prototype.entity for prototype in prototypes]
+        rows = self._entities.rows(ids)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            first = int(unknown[0])
+            message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
+            raise KrisselError(message)
+        if not self.entity_vector_length:
+            self._set_width(matrix.shape[1])
+            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
+        scaled = self._scaled(matrix)
+        self._prototypes.append(rows, prototypes, scaled if weight == 1 else scaled * weight)
+        self._changed()
+
+    def set_references(self, entities: Sequence[str], vectors: Any) -> None:
+        """Take and use the vectors (len(entities), d) of these entities' references, in place of all present ones.
+
+        Entities that are not named have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number
+        of vectors), K532 (unknown entity).
+        """
+        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
+        if len(matrix) != len(entities):
+            raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
+        rows = self._entities.rows(entities)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            first = int(unknown[0])
+            raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
+        if not self.entity_vector_length:
+            self._set_width(matrix.shape[1])
+            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
+        references = np.zeros((self.n_entities, matrix.shape[1]), dtype=self.dtype)
+        references[rows] = self._scaled(matrix)
+        self._references = References(references, self._reference_weight)
+        self._use(self._references)
+
+    def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
+        """Lazy learning (KRISSBERT §3.7): make the linked mentions of annotated docs prototypes, without training.
+
+        They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`.
+
+        weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
+            `seed`, see `gold_prototypes`.
+        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base.
+        Raises KrisselError K521 before an encoder was lent, and what `gold_prototypes` and `add_prototypes` raise.
+        """
+        self._lent()
+        prototypes, counts = gold_prototypes(docs, self, **settings)
+        self.add_prototypes(prototypes, weight=weight)
+        counts.warn()
+        return counts
+
+    def remove_prototypes(
+        self,
+        *,
+        kind: Optional[str] = None,
+        source: Optional[str] = None,
+        docs: Optional[Collection[str]] = None,
+    ) -> int:
+        """Take out the prototypes of a `kind`, from a `source` and from the documents `docs`, where given.
+
+        docs: ids of documents (`document_id`), or hashes of their texts (`text_hash`).
+
+        The index is made anew when it is next searched. RETURNS: how many were taken out.
+        Raises KrisselError K006 for an unknown kind, or when nothing was given.
+        """
+        if kind is None and source is None and docs is None:
+            raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
+        removed = self._prototypes.where(kind=kind, source=source, docs=docs)
+        count = int(removed.sum())
+        if count:
+            # New objects in the place of the old: `without_prototypes` puts those back.
+            self._prototypes = self._prototypes.take(~removed)
+            self._changed(vectors=True)
+        return count
+
+    # Within.
+
+    def _changed(self, *, vectors: bool = False) -> None:
+        """Called after each change. vectors: those that were there before are others now, or gone."""
+        raise NotImplementedError
+
+    def _use(self, references: Optional[References]) -> None:
+        self._prototypes.references = references
+        self._changed(vectors=True)
+
+    def _lent(self) -> Encode:
+        if self._encode is None:
+            raise KrisselError(Errors.K521)
+        return self._encode
+
+    def _scaled(self, vectors: Vectors) -> Vectors:
+        if not self.normalized:
+            return vectors
+        norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
+        return vectors / np.where(norms > 0, norms, 1)
+
+    def _set_width(self, width: int) -> None:
+        # Read-only in the base class, except through its constructor.
+        KnowledgeBase.__init__(self, self.vocab, width)
+
+    def _add_strings(self) -> None:
+        for id_ in self.entity_ids:
+            # Never transient: candidates outlive the memory zone in which the knowledge base may be loaded.
+            self.vocab.strings.add(id_, allow_transient=False)
+
+
+def _sorted_out(items: Iterable[Union[Prototype, Doc]]) -> Tuple[List[Prototype], List[Doc]]:
+    items = list(items)
+    return [item for item in items if not isinstance(item, Doc)], [item for item in items if isinstance(item, Doc)]

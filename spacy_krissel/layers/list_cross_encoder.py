@@ -1,0 +1,187 @@
+"""The re-ranker that scores all candidates of a mention in one pass, candidates as vectors of their names."""
+
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+
+import numpy
+from thinc.api import Model, chain, glorot_uniform_init
+from thinc.types import Floats1d, Floats2d
+
+from ..errors import Errors, KrisselError
+from ..views import View, name_view
+from .bounded import bounded
+from .cross_encoder import check_bound
+from .overlap import dice
+from .ranked import RankedMention, Reranker, list_lengths
+from .settings import keep_in_bytes
+from .vector_cache import VectorCache
+
+# The linker's gap to the first; the place; likeness of the mention's name to the nearest and the preferred name, and of
+# the mention in context to the preferred name; the same two by letters.
+FEATURES = ("gap", "place", "nearest", "preferred", "context", "letters", "preferred letters")
+# Beyond such a gap of log-odds a candidate is out of the race.
+WIDEST_GAP = 10.0
+PARAMS = ("W", "U", "V", "b", "A", "B", "b2", "o")
+
+
+@keep_in_bytes
+class ListSettings(NamedTuple):
+    """What the corrections depend on beside the weights."""
+
+    n_names: int
+    bound: float
+
+
+class Lists(NamedTuple):
+    """The inputs of a batch: m candidates of n mentions.
+
+    features: (m, len(FEATURES)). mentions, names: (m, width), the vector of the candidate's mention (its name alone)
+    and of the candidate's name that is nearest to it. owner: (m,) which mention a candidate belongs to, ascending.
+    """
+
+    features: Any
+    mentions: Any
+    names: Any
+    owner: Any
+    n: int
+
+
+def ListCrossEncoder(
+    encoder: Model[List[View], Floats2d],
+    *,
+    n_names: int = 4,
+    hidden: int = 32,
+    bound: float = 1.0,
+) -> Reranker:
+    """Score all candidates of a mention in one pass: n mentions of k candidates to (n·k,) corrections of log-odds.
+
+        h_i = gelu(W f_i + U m ∘ V c_i + b)           candidate i: features, and mention and name, multiplied
+        g_i = gelu(A h_i + B mean_j h_j + b')         each in the light of all others
+        z_i = o · g_i                                 o = 0 at first: untrained, the linker's order stands
+
+    The mention is encoded twice, in its context and as a name, and each candidate name once in the life of the pipe:
+    their vectors are kept. The encoder is frozen, only the layers above it learn, so that training takes seconds.
+
+    encoder: views to vectors of unit length: `spacy-krissel.TransformerEncoder.v1` with `normalize`, or
+        `spacy-krissel.SmallEncoder.v1`, with which no transformer is needed (untrained, it compares n-grams).
+    n_names: names of a candidate that are compared with the mention, the preferred one first.
+    hidden: width of h and g. bound: the largest correction (`bounded`).
+    RAISES: KrisselError K006 for a wrong setting.
+    """
+    for setting, value in {"n_names": n_names, "hidden": hidden}.items():
+        if value < 1:
+            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="at least 1"))
+    check_bound(bound)
+    model: Model[List[RankedMention], Floats1d] = Model(
+        "list_cross_encoder",
+        forward,
+        init=init,
+        layers=[encoder],
+        shims=[VectorCache()],
+        params=dict.fromkeys(PARAMS),
+        dims={"nI": None, "nH": hidden},
+        attrs={"settings": ListSettings(n_names, bound)},
+    )
+    return chain(model, bounded(bound))
+
+
+def init(model: Model, X: Optional[List[RankedMention]] = None, Y: Optional[Floats1d] = None) -> None:
+    encoder = model.layers[0]
+    encoder.initialize(X=[mention.view for mention in X or ()] or [name_view("mention")])
+    model.shims[0].forget()  # type: ignore[attr-defined]
+    width, hidden = encoder.get_dim("nO"), model.get_dim("nH")
+    model.set_dim("nI", width)
+    ops = model.ops
+    for name, shape in {
+        "W": (len(FEATURES), hidden),
+        "U": (width, hidden),
+        "V": (width, hidden),
+        "A": (hidden, hidden),
+        "B": (hidden, hidden),
+    }.items():
+        model.set_param(name, glorot_uniform_init(ops, shape))
+    for name in ("b", "b2", "o"):
+        model.set_param(name, ops.alloc1f(hidden))
+
+
+def forward(
+    model: Model[List[RankedMention], Floats1d], X: List[RankedMention], is_train: bool
+) -> Tuple[Floats1d, Callable[[Floats1d], List[RankedMention]]]:
+    # The array library's own products: on a CPU thinc's run on one core alone.
+    ops = model.ops
+    xp: Any = ops.xp
+    lists = read_lists(model, X)
+    params: List[Any] = [model.get_param(name) for name in PARAMS]
+    W, U, V, b, A, B, b2, o = params
+    features, owner = lists.features, lists.owner
+    mentions, names = lists.mentions @ U, lists.names @ V  # (m, hidden)
+    inner = features @ W + mentions * names + b
+    h = ops.gelu(inner)
+    shares = 1 / xp.maximum(1, xp.bincount(owner, minlength=lists.n)).astype("float32")  # (n,)
+
+    def means(values: Any) -> Any:  # (m, hidden) to (n, hidden)
+        sums = xp.zeros((lists.n, values.shape[1]), dtype="float32")
+        xp.add.at(sums, owner, values)
+        return sums * shares[:, None]
+
+    mean = means(h)
+    outer = h @ A + (mean @ B)[owner] + b2
+    g = ops.gelu(outer)
+
+    def backprop(dY: Any) -> List[RankedMention]:
+        d_outer = ops.backprop_gelu(dY[:, None] * o[None], outer)
+        # A mean takes its gradient from all candidates of its mention, and gives each of them its share.
+        d_sums = means(d_outer) / shares[:, None]  # (n, hidden)
+        d_h = d_outer @ A.T + ((d_sums @ B.T) * shares[:, None])[owner]
+        d_inner = ops.backprop_gelu(d_h, inner)
+        model.inc_grad("o", g.T @ dY)
+        model.inc_grad("b2", d_outer.sum(axis=0))
+        model.inc_grad("A", h.T @ d_outer)
+        model.inc_grad("B", mean.T @ d_sums)
+        model.inc_grad("b", d_inner.sum(axis=0))
+        model.inc_grad("W", features.T @ d_inner)
+        model.inc_grad("U", lists.mentions.T @ (d_inner * names))
+        model.inc_grad("V", lists.names.T @ (d_inner * mentions))
+        return X
+
+    return g @ o, backprop
+
+
+def read_lists(model: Model, mentions: List[RankedMention]) -> Lists:
+    """The features and vectors of a batch, on the model's device."""
+    n_names = model.attrs["settings"].n_names
+    encoder, cache = model.layers[0], model.shims[0]
+    lengths = list_lengths(mentions)
+    owner = numpy.repeat(numpy.arange(len(mentions)), lengths)
+    # A candidate without a name is known by an empty one.
+    names = [candidate.names[:n_names] or ("",) for mention in mentions for candidate in mention.candidates]
+    width = model.get_dim("nI")
+    features = numpy.zeros((len(owner), len(FEATURES)), dtype="float32")
+    own = numpy.zeros((len(owner), width), dtype="float32")
+    nearest = numpy.zeros((len(owner), width), dtype="float32")
+    if len(owner):
+        views = encoder.ops.to_numpy(encoder.predict([mention.view for mention in mentions]))
+        alone = cache.encode(encoder, [mention.view.mention for mention in mentions])  # type: ignore[attr-defined]
+        vectors = cache.encode(encoder, [name for each in names for name in each])  # type: ignore[attr-defined]
+        own = alone[owner]
+        starts = numpy.cumsum([0, *map(len, names[:-1])])
+        likeness = numpy.einsum("ij,ij->i", vectors, numpy.repeat(own, [len(each) for each in names], axis=0))
+        best = numpy.array([s + int(likeness[s : s + len(each)].argmax()) for s, each in zip(starts, names)])
+        nearest = vectors[best]
+        letters = [dice(mentions[i].view.mention, each) for i, each in zip(owner, names)]
+        columns = (
+            _gaps(mentions) / WIDEST_GAP,
+            1 / numpy.concatenate([numpy.arange(1, length + 1) for length in lengths]),
+            likeness[best],
+            likeness[starts],
+            numpy.einsum("ij,ij->i", vectors[starts], views[owner]),
+            [max(each) for each in letters],
+            [each[0] for each in letters],
+        )
+        features[:] = numpy.stack(columns, axis=1)
+    as_array: Any = model.ops.asarray
+    return Lists(as_array(features), as_array(own), as_array(nearest), as_array(owner), len(mentions))
+
+
+def _gaps(mentions: List[RankedMention]) -> numpy.ndarray:
+    gaps = [mention.logits - mention.logits[:1] for mention in mentions]
+    return numpy.clip(numpy.concatenate(gaps), -WIDEST_GAP, WIDEST_GAP)

@@ -1,0 +1,94 @@
+"""KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised mentions."""
+
+import random
+from typing import Any, Callable, List, Sequence, Tuple, cast
+
+import numpy as np
+from thinc.types import Floats1d
+
+from ..errors import Errors, KrisselError
+from ..layers.ranked import RankedMention, Reranker, list_lengths
+
+SMOOTHING = 0.02
+ListwiseLoss = Callable[[Floats1d, Floats1d, Sequence[int], Sequence[int]], Tuple[Floats1d, float]]
+
+
+class RerankObjective:
+    """Cross-entropy over K candidates, on top of the linker's own log-odds: what is learned is their correction.
+
+    loss: (corrections, logits, lengths, gold) → (gradient of the corrections, loss).
+    n_candidates: K in training.
+    p_hide: probability that a training mention is a name the linker has never seen. A self-supervised mention is one
+        of the linker's prototypes, and its name another: the linker is right about it for reasons that no new mention
+        will offer. So the mention's own prototype never counts, and for this share of mentions all prototypes that
+        bear the same name go with it, whosesoever they are, and no candidate's reference shows the name. The rest
+        keep theirs, since half of all mentions in text are names that the ontology lists.
+    insert_gold: put the right entity in the last place when the linker did not find it; else the mention is left out.
+    seed: of hiding.
+    """
+
+    def __init__(
+        self,
+        loss: ListwiseLoss,
+        *,
+        n_candidates: int = 32,
+        p_hide: float = 0.8,
+        insert_gold: bool = False,
+        seed: int = 0,
+    ) -> None:
+        if n_candidates < 2:
+            expected = "at least 2 candidates"
+            raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected=expected))
+        if not 0 <= p_hide <= 1:
+            raise KrisselError(Errors.K006.format(setting="p_hide", found=p_hide, expected="a probability in [0, 1]"))
+        self.loss = loss
+        self.n_candidates = n_candidates
+        self.p_hide = p_hide
+        self.insert_gold = insert_gold
+        self._rng = random.Random(seed)
+
+    def hide(self) -> bool:
+        """Draw whether the next mention's name is hidden."""
+        return self._rng.random() < self.p_hide
+
+    def update(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
+        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss."""
+        if not mentions:
+            return 0.0
+        corrections, backprop = model.begin_update(mentions)
+        logits: Any = model.ops.asarray(cast(Any, np.concatenate([mention.logits for mention in mentions])))
+        gradient, value = self.loss(corrections, cast(Floats1d, logits), list_lengths(mentions), gold)
+        backprop(gradient)
+        return value
+
+
+def make_rerank_objective(
+    loss: ListwiseLoss,
+    n_candidates: int = 32,
+    p_hide: float = 0.8,
+    insert_gold: bool = False,
+    seed: int = 0,
+) -> RerankObjective:
+    """Registered in misc as `spacy-krissel.RerankObjective.v1`; see `RerankObjective`."""
+    return RerankObjective(loss, n_candidates=n_candidates, p_hide=p_hide, insert_gold=insert_gold, seed=seed)
+
+
+def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
+    """The T that makes `softmax(scores / T)` the likeliest, so that the linker's scores read as log-odds.
+
+    scores: (k,) of each mention's candidates. gold: the right candidate of each.
+    A linker that is always right here would have a T of zero, and leave nothing to be corrected: so one answer in
+    fifty counts as if any candidate could be the right one.
+    RETURNS: the best of a fine logarithmic grid about the scores' spread; 1.0 where there is nothing to choose by.
+    """
+    lists = []
+    for each, right in zip(scores, gold):
+        # log softmax is linear in what is subtracted: the mean of the targets' scores stands for all of them.
+        target = (1 - SMOOTHING) * each[right] + SMOOTHING * each.mean()
+        lists.append(each.astype("float64") - target)
+    spread = float(np.mean([each.std() for each in lists])) if lists else 0.0
+    if not spread:
+        return 1.0
+    grid = spread * np.geomspace(1e-2, 1e2, 81)
+    losses = [sum(float(np.logaddexp.reduce(each / t)) for each in lists) for t in grid]
+    return float(grid[int(np.argmin(losses))])

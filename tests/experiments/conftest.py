@@ -1,0 +1,102 @@
+"""An ablation of the small encoder on the toy data, every training a few steps."""
+
+import copy
+import shutil
+
+import pytest
+import srsly
+
+from spacy_krissel.corpora.convert import convert
+from spacy_krissel.mining.mine import mine
+
+LINKER = "components.krissel_linker"
+RERANKER = "components.krissel_reranker"
+TINY_RERANKER = {
+    f"{RERANKER}.model.encoder.width": 16,
+    f"{RERANKER}.model.encoder.rows": 1024,
+    f"{RERANKER}.model.encoder.context_rows": 512,
+    f"{RERANKER}.objective.n_candidates": 4,
+    f"{RERANKER}.temperature": 1.0,
+    "corpora.train.held_out": 0.3,
+    "training.batcher.size": 16,
+    "training.max_steps": 2,
+    "training.eval_frequency": 2,
+}
+
+
+@pytest.fixture(scope="session")
+def toy_gold(toy_files, toy_store):
+    """The toy gold corpus and, as examples, other documents of nearly the same text."""
+    gold, examples = toy_files / "ablation-gold.spacy", toy_files / "ablation-examples.spacy"
+    convert([toy_files / "gold.pubtator"], gold, ontology=toy_store.path)
+    lines = (toy_files / "gold.pubtator").read_text(encoding="utf8").splitlines()
+    other = toy_files / "examples.pubtator"
+    lines = [line and f"9{line}{' Again.' if '|a|' in line else ''}" for line in lines]
+    other.write_text("\n".join(lines) + "\n", encoding="utf8")
+    convert([other], examples, ontology=toy_store.path)
+    return gold, examples
+
+
+@pytest.fixture(scope="session")
+def toy_preferred(toy_files, toy_store):
+    """Mentions mined by preferred names alone."""
+    return mine(toy_store, toy_files / "texts.jsonl", toy_files / "preferred", cap=None, aliases=False).path
+
+
+@pytest.fixture(scope="session")
+def toy_copies(toy_files, toy_store, toy_shards):
+    """Ontology and mentions that a set has for itself."""
+    return {
+        "ontology": str(shutil.copytree(toy_store.path, toy_files / "copied-store")),
+        "mentions": str(shutil.copytree(toy_shards, toy_files / "copied-shards")),
+    }
+
+
+@pytest.fixture
+def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, toy_gold, toy_copies):
+    """An ablation file's content: two rows that train, one with another switch, one with examples."""
+    knowledge = {
+        "ontology": str(toy_store.path),
+        "mentions": str(toy_shards),
+        "mentions_without_aliases": str(toy_preferred),
+    }
+    few_steps = {key: value for key, value in toy_overrides["small"].items() if not key.startswith("paths.")}
+    few_steps.update({"training.max_steps": 4, "training.eval_frequency": 4})
+    gold, examples = map(str, toy_gold)
+    return copy.deepcopy(
+        {
+            "train": {"config": str(configs / "small.cfg"), **knowledge, "overrides": few_steps},
+            "reranker": {"config": str(configs / "reranker.cfg"), "held_out": 0.3, "overrides": TINY_RERANKER},
+            "sets": {
+                "with": {"gold": gold, "examples": examples, **knowledge},
+                "without": {"gold": gold, **knowledge, **toy_copies},
+            },
+            "seeds": [0],
+            "rows": {
+                "full": {"title": "full"},
+                "re-ranking": {"title": "− re-ranking", "of": "full", "pipeline": {f"{RERANKER}.enabled": False}},
+                "aliases": {
+                    "title": "− aliases",
+                    "mined_aliases": False,
+                    "train": {f"{LINKER}.objective.p_replace": 0.0, "corpora.train.names_per_entity": 1},
+                    "reranker": {f"{RERANKER}.max_names": 1},
+                    "prototypes": {"aliases": False},
+                    "seeds": [3],
+                },
+                "lazy": {"title": "+ gold", "of": "full", "examples": True},
+            },
+            "curves": {"top_k": ["full", "lazy"], "max_k": 8, "shots": [0, 1, "all"], "draws": [0, 1]},
+        }
+    )
+
+
+@pytest.fixture
+def write_ablation(tmp_path):
+    """Writes an ablation file."""
+
+    def write(content):
+        path = tmp_path / "ablation.yml"
+        srsly.write_yaml(path, content)
+        return path
+
+    return write

@@ -1,0 +1,231 @@
+"""An ablation from its file to its table, on the toy data."""
+
+import copy
+import json
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.util import load_config
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.evaluation.evaluate import evaluate
+from spacy_krissel.evaluation.records import read_records
+from spacy_krissel.experiments import ablation as module
+from spacy_krissel.experiments import train as training
+from spacy_krissel.experiments.ablation import AblationRun
+from spacy_krissel.experiments.settings import read_ablation
+from spacy_krissel.pipeline.prototypes import find_linker
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("ablation")
+
+
+@pytest.fixture
+def run(toy_ablation, write_ablation, folder, recwarn):
+    """Runs the toy ablation with overrides. RETURNS: what ablation.json holds, and what was said."""
+
+    def run(*rows, overrides=None, output=folder, content=toy_ablation):
+        said = []
+        found = AblationRun(read_ablation(write_ablation(content), overrides), output, say=said.append)(rows)
+        return found, said
+
+    return run
+
+
+@pytest.fixture
+def done(run, folder):
+    """The whole ablation, made by the first test that asks for it, and found again by the others."""
+    return run()[0]
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(training, "train", refuse)
+
+
+@pytest.fixture
+def no_evaluation(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(module, "evaluate", refuse)
+    monkeypatch.setattr(module, "few_shot", refuse)
+
+
+def test_rows(done, folder):
+    assert [row["name"] for row in done["rows"]] == ["full", "re-ranking", "aliases", "lazy"]
+    assert [list(row["sets"]) for row in done["rows"]] == [["with", "without"]] * 3 + [["with"]]
+    assert [row["seeds"] for row in done["rows"]] == [[0], [0], [3], [0]]
+    for row in done["rows"]:
+        seed = row["seeds"][0]
+        for gold, figures in row["sets"].items():
+            report = json.loads((folder / row["name"] / f"seed-{seed}" / "sets" / gold / "report.json").read_text())
+            assert figures["n"] == report["n"] == 11 and figures["strict"] == report["strict"]
+    assert set(done["top_k"]["with"]) == {"full", "lazy"} and set(done["top_k"]["without"]) == {"full"}
+    assert all(len(curve) == 8 for curves in done["top_k"].values() for curve in curves.values())
+    assert [shot["shots"] for shot in done["few_shot"]["with"]] == [0, 1, "all"] and len(done["few_shot"]) == 1
+    # What the curves begin with is what the table says.
+    (full, *_, lazy) = done["rows"]
+    assert done["few_shot"]["with"][0]["strict"] == [full["sets"]["with"]["strict"]]
+    assert done["few_shot"]["with"][-1]["strict"] == [lazy["sets"]["with"]["strict"]]
+
+
+def test_files(done, folder):
+    # An interval is a tuple until it was in a file.
+    assert json.loads((folder / "ablation.json").read_text(encoding="utf8")) == json.loads(json.dumps(done))
+    report = (folder / "ablation.md").read_text(encoding="utf8")
+    assert "| − re-ranking |" in report and "## Few-shot: with" in report and "| with, + gold |" in report
+    # What trains has folders of its own; knowledge bases stay where another row or a curve needs them.
+    assert {path.name for path in (folder / "full" / "seed-0").iterdir()} == {"linker", "reranked", "sets"}
+    assert {path.name for path in (folder / "re-ranking" / "seed-0").iterdir()} == {"sets"}
+    kept = {path.parent.relative_to(folder).as_posix() for path in folder.glob("*/*/sets/*/kb")}
+    assert kept == {"full/seed-0/sets/with", "full/seed-0/sets/without"}
+    assert list(folder.rglob(".*")) == [], "nothing unfinished is left"
+
+
+def test_overrides_reach_the_training(done, folder, toy_shards, toy_preferred):
+    full, aliases = (
+        load_config(folder / name / "reranked" / "pipeline" / "config.cfg", interpolate=True)
+        for name in ("full/seed-0", "aliases/seed-3")
+    )
+    reranker = full["components"]["krissel_reranker"]
+    assert (reranker["max_names"], aliases["components"]["krissel_reranker"]["max_names"]) == (8, 1)
+    assert reranker["objective"]["seed"] == 0 and aliases["components"]["krissel_reranker"]["objective"]["seed"] == 3
+    full, aliases = (
+        load_config(folder / name / "linker" / "pipeline" / "config.cfg", interpolate=True)
+        for name in ("full/seed-0", "aliases/seed-3")
+    )
+    assert full["training"]["seed"] == 0 and aliases["training"]["seed"] == 3
+    assert full["training"]["max_steps"] == aliases["training"]["max_steps"] == 4
+    objectives = [config["components"]["krissel_linker"]["objective"]["p_replace"] for config in (full, aliases)]
+    assert objectives == [0.2, 0.0]
+    assert full["corpora"]["train"]["mentions"] == str(toy_shards)
+    assert aliases["corpora"]["train"]["mentions"] == str(toy_preferred)
+    # Held-out names are aliases, so development needs them.
+    assert aliases["corpora"]["dev"]["mentions"] == str(toy_shards)
+    assert aliases["corpora"]["train"]["names_per_entity"] == 1
+
+
+def test_row_without_reranking_is_the_linker_alone(done, folder, toy_gold, toy_store):
+    base = folder / "full" / "seed-0"
+    kb_path = {"components.krissel_linker.kb_path": str(base / "sets" / "with" / "kb")}
+    nlp = spacy.load(base / "reranked" / "pipeline", config=kb_path)
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        expected = evaluate(nlp, toy_gold[0], toy_store, baselines=False).records
+    found = read_records(folder / "re-ranking" / "seed-0" / "sets" / "with" / "report.links.jsonl")
+    full = read_records(base / "sets" / "with" / "report.links.jsonl")
+    scores = [[pytest.approx(record.scores, abs=1e-5) for record in records] for records in (expected, found)]
+    assert [record.scores for record in found] == scores[0]
+    assert [record.scores for record in full] != scores[1]
+
+
+def test_kb_without_aliases(done, folder, toy_ablation, write_ablation, toy_names):
+    ablation = AblationRun(read_ablation(write_ablation(toy_ablation)), folder)
+    full, without = (
+        find_linker(ablation._with_kb(ablation.pipeline(name, seed), name, seed, "with")).kb.description()
+        for name, seed in (("full", 0), ("aliases", 3))
+    )
+    assert without["prototype_kinds"]["name"] == len(toy_names) < full["prototype_kinds"]["name"]
+    assert without["prototype_kinds"]["mention"] < full["prototype_kinds"]["mention"]
+
+
+def test_nothing_is_made_twice(done, run, no_training, no_evaluation):
+    again, said = run()
+    assert json.dumps(again) == json.dumps(done) and said == []
+
+
+def test_a_row_that_is_added_trains_nothing_again(done, run, folder, toy_ablation, no_training):
+    toy_ablation["rows"]["weight"] = {
+        "title": "half",
+        "of": "full",
+        "pipeline": {"components.krissel_reranker.weight": 0.5},
+    }
+    found, said = run("weight", content=toy_ablation)
+    assert [row["name"] for row in found["rows"]] == ["full", "weight"]
+    assert said == ["half (seed 0): linking with", "half (seed 0): linking without"]
+
+
+@pytest.mark.parametrize(
+    "change, place, key",
+    [
+        ({"train.overrides": {"training.max_steps": 2}}, "linker", "data"),
+        ({"reranker.held_out": 0.2}, "reranked", "training"),
+        ({"rows.full.pipeline": {"components.krissel_linker.n_candidates": 3}}, "sets/with", "pipeline"),
+        ({"curves.draws": [5]}, "few-shot/with", "curve"),
+    ],
+)
+def test_other_settings_are_refused(done, run, no_training, no_evaluation, change, place, key):
+    with pytest.raises(KrisselError, match=rf"K903.*{place}'.*{key} changed"):
+        run(overrides=change)
+
+
+@pytest.mark.parametrize(
+    "remade, place",
+    [
+        ("train.ontology", "full/seed-0/linker"),
+        ("train.mentions", "full/seed-0/linker"),
+        ("train.mentions_without_aliases", "aliases/seed-3/linker"),
+        ("sets.without.ontology", "full/seed-0/sets/without"),
+        ("sets.without.mentions", "full/seed-0/sets/without"),
+        ("sets.with.gold", "full/seed-0/sets/with"),
+        ("sets.with.examples", "lazy/seed-0/sets/with"),
+    ],
+)
+def test_what_was_made_anew_is_refused(done, run, no_training, no_evaluation, toy_ablation, remade, place):
+    """At the same path, so that the ablation file says what it said."""
+    path = Path(reduce(getitem, remade.split("."), toy_ablation))
+    path = path / "manifest.json" if path.is_dir() else path
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before + b"\n")
+        with pytest.raises(KrisselError, match=rf"K903.*{place}'.*: files changed"):
+            run()
+    finally:
+        path.write_bytes(before)
+
+
+def test_an_interrupted_training_is_not_taken_for_a_whole_one(run, tmp_path, toy_ablation, monkeypatch, no_evaluation):
+    """spaCy saves `model-last` of a training that was stopped, too."""
+    whole = training.train
+
+    def stopped(config, output, **kwargs):
+        whole(config, output, **kwargs)
+        raise KeyboardInterrupt
+
+    content = copy.deepcopy({**toy_ablation, "curves": {}})
+    for row in ("re-ranking", "aliases", "lazy"):
+        del content["rows"][row]
+    monkeypatch.setattr(training, "train", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(output=tmp_path / "out", content=content)
+    assert [path.name for path in (tmp_path / "out" / "full" / "seed-0").iterdir()] == []
+    # The linker is whole, the re-ranker is not.
+    monkeypatch.setattr(training, "train", lambda config, *args, **kwargs: whole(config, *args, **kwargs))
+    monkeypatch.setattr(module, "train_reranker", lambda *args, **kwargs: (_ for _ in ()).throw(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        run(output=tmp_path / "out", content=content)
+    assert [path.name for path in (tmp_path / "out" / "full" / "seed-0").iterdir()] == ["linker"]
+
+
+def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
+    """Without a re-ranker; each figure is the mean of the seeds."""
+    content = {key: value for key, value in toy_ablation.items() if key not in ("reranker", "curves")}
+    content["rows"] = {"full": {"title": "full"}, "names": {"title": "names", "of": "full", "prototypes": {}}}
+    content["rows"]["names"]["prototypes"] = {"mentions_per_entity": 0, "contexts_per_shared_name": 0}
+    del content["sets"]["without"]
+    found, said = run(output=tmp_path, content=content, overrides={"seeds": [0, 1]})
+    assert [line.split(": ")[1] for line in said] == ["training the linker", "linking with"] * 2 + ["linking with"] * 2
+    figures = found["rows"][0]["sets"]["with"]
+    assert set(figures["by_seed"]) == {"0", "1"}
+    assert figures["strict"] == pytest.approx(sum(figures["by_seed"].values()) / 2)
+    assert found["top_k"] == found["few_shot"] == {} and not list(tmp_path.glob("*.svg"))
+    # Its knowledge base is another one, so that none was kept.
+    assert not list(tmp_path.rglob("kb"))

@@ -1,0 +1,52 @@
+import importlib.util
+
+import pytest
+
+from spacy_krissel.errors import KrisselWarning
+from spacy_krissel.experiments.plots import draw_curves, few_shot_figure, top_k_figure
+
+FOUND = {
+    "rows": [{"name": "full", "title": "the full one"}, {"name": "lazy", "title": "the lazy one"}],
+    "top_k": {"ncbi": {"full": [0.5, 0.75], "lazy": [0.625, 0.875]}, "bc5cdr": {"full": [0.25, 0.5]}},
+    "few_shot": {
+        "ncbi": [
+            {"shots": 0, "strict": [0.5], "prototypes": 0.0},
+            {"shots": 1, "strict": [0.5, 0.75, 1.0], "prototypes": 5.0},
+            {"shots": "all", "strict": [0.875], "prototypes": 50.0},
+        ]
+    },
+}
+
+
+def test_without_matplotlib(tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    with pytest.warns(KrisselWarning, match=r"KW901.*spacy-krissel\[plots\]"):
+        assert draw_curves(FOUND, tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files(tmp_path):
+    pytest.importorskip("matplotlib")
+    drawn = draw_curves(FOUND, tmp_path)
+    assert [path.name for path in drawn] == ["top-k.svg", "few-shot.svg"]
+    assert all(word in drawn[0].read_text() for word in ("the full one", "the lazy one", "ncbi", "bc5cdr"))
+    assert ">all<" in drawn[1].read_text()
+    before = [path.read_bytes() for path in drawn]
+    assert [path.read_bytes() for path in draw_curves(FOUND, tmp_path)] == before, "the same figures, the same file"
+    (alone,) = draw_curves({**FOUND, "few_shot": {}}, tmp_path)
+    assert alone.name == "top-k.svg"
+
+
+def test_what_is_drawn():
+    pytest.importorskip("matplotlib")
+    titles = {row["name"]: row["title"] for row in FOUND["rows"]}
+    left, right = top_k_figure(FOUND["top_k"], titles).axes
+    assert [line.get_label() for line in left.lines] == ["the full one", "the lazy one"]
+    assert list(left.lines[1].get_xdata()) == [1, 2] and list(left.lines[1].get_ydata()) == [62.5, 87.5]
+    assert len(right.lines) == 1
+    (panel,) = few_shot_figure(FOUND["few_shot"]).axes
+    ((line, _, (bars,)),) = panel.containers
+    assert list(line.get_xdata()) == [0, 1, 2] and list(line.get_ydata()) == [50.0, 75.0, 87.5]
+    assert [[y for _, y in segment] for segment in bars.get_segments()] == [[50, 50], [50, 100], [87.5, 87.5]]
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "1", "all"]

@@ -1,0 +1,60 @@
+import pickle
+
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.candidate_table import CandidateTable
+from spacy_krissel.ontology.entity import Entity
+
+ENTITIES = [
+    Entity("B", "flu", ("grippe",), ("T047",), ("C01.1",), "An illness.", ("X:1",), "human", "here", ("OLD",)),
+    Entity("A", "cold"),
+]
+
+
+@pytest.fixture
+def table():
+    return CandidateTable.from_entities(ENTITIES)
+
+
+def read_files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_a_text_shows_is_kept(table):
+    assert len(table) == 2
+    assert table.get(["A", "Z", "B"]) == {
+        "A": ENTITIES[1],
+        "B": Entity("B", "flu", ("grippe",), ("T047",), ("C01.1",), "An illness."),
+    }
+    assert table.get(["OLD"]) == {}
+
+
+def test_saved_loaded_and_sent(table, tmp_path):
+    table.to_disk(tmp_path / "one")
+    loaded = CandidateTable(tmp_path / "one")
+    again = CandidateTable.from_bytes(loaded.to_bytes())
+    again.to_disk(tmp_path / "two")
+    assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
+    loaded.to_disk(tmp_path / "one")
+    assert read_files(tmp_path / "one") == read_files(tmp_path / "two"), "onto the folder it was loaded from"
+    for copy in (loaded, again, pickle.loads(pickle.dumps(table))):
+        assert copy.get(["A", "B"]) == table.get(["A", "B"])
+
+
+def test_saving_over_another_leaves_its_readers_alone(table, tmp_path):
+    table.to_disk(tmp_path / "one")
+    reader = CandidateTable(tmp_path / "one")
+    CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
+    assert reader.get(["A"]) == {"A": ENTITIES[1]}
+    assert CandidateTable(tmp_path / "one").get(["A", "C"]) == {"C": Entity("C", "asthma")}
+
+
+def test_damaged(table, tmp_path):
+    table.to_disk(tmp_path / "one")
+    path = tmp_path / "one" / "entities.arrow"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(KrisselError, match="K004"):
+        CandidateTable(tmp_path / "one")
+    with pytest.raises(KrisselError, match="K527"):
+        CandidateTable.from_bytes(b"something else")

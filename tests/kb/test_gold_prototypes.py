@@ -1,0 +1,276 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import spacy
+from spacy.tokens import Span
+from spacy.vocab import Vocab
+
+from spacy_krissel.corpora.gold_mentions import text_hash
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototypes import NO_ORIGIN, Origin, Prototype
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.util.manifest import sha256_file
+from spacy_krissel.views import View, name_view
+
+TEXT = "MS in MS or stenosis"
+ENTITIES = [Entity("D1", "Multiple sclerosis", alt_ids=("OMIM:1",)), Entity("D2", "Mitral stenosis"), Entity("D3", "x")]
+
+
+def make_doc(mentions, doc_id="", key="", text=TEXT):
+    doc = spacy.blank("en")(text)
+    spans = [Span(doc, start, end, label="Disease", kb_id=kb_id) for start, end, kb_id in mentions]
+    if key:
+        doc.spans[key] = spans
+    else:
+        doc.ents = spans
+    if doc_id:
+        doc.user_data["krissel_id"] = doc_id
+    return doc
+
+
+def encode(views):
+    """Words of the mention, and whether there is context: enough to tell views apart."""
+    return np.array([["M" in v.mention, "s" in v.mention, bool(v.left), bool(v.right)] for v in views], dtype="f4")
+
+
+@pytest.fixture
+def kb():
+    kb = PrototypeKB(Vocab(), 4)
+    kb.set_entities(ENTITIES)
+    kb.add_prototypes([Prototype("D3", "name", name_view("x"))], np.full((1, 4), 0.1))
+    kb.lend_encoder(encode)
+    return kb
+
+
+def test_mentions_become_prototypes_with_their_origin(kb):
+    doc = make_doc([(0, 1, "D1"), (2, 3, "NIL"), (4, 5, "")], "d")
+    prototypes, counts = gold_prototypes([doc], kb, source="corpus")
+    origin = Origin("corpus", "d", 0, 2, text_hash(doc))
+    assert prototypes == [
+        Prototype("D1", "gold", View("", "MS", " in MS or stenosis"), origin),
+        Prototype("D1", "gold", name_view("MS"), origin),
+    ]
+    assert (counts.mentions, counts.entities, counts.prototypes, counts.unknown) == (1, 1, 2, 0)
+
+
+def test_ids_are_read_as_the_evaluation_reads_them(kb):
+    doc = make_doc([(0, 1, "OMIM:1"), (2, 3, "MESH:D1+D2"), (4, 5, "D3|D99|-1")])
+    prototypes, counts = gold_prototypes([doc], kb, surface_forms=False)
+    assert [(p.entity, p.view.mention) for p in prototypes] == [
+        ("D1", "MS"),
+        ("D1", "MS"),
+        ("D2", "MS"),
+        ("D3", "stenosis"),
+    ]
+    assert counts.unknown == 0
+
+
+def test_unknown_ids_are_counted_and_told_once(kb):
+    docs = [make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"), make_doc([(0, 1, "D97|D98")], "b")]
+    with pytest.warns(KrisselWarning, match=r"KW501\] 2 of 3 .*a 0-2 D98; b 0-2 D97") as caught:
+        assert kb.add_gold(docs).unknown == 2
+    assert len(caught) == 1
+
+
+def test_a_text_is_a_bare_name_once_a_document(kb):
+    docs = [make_doc([(0, 1, "D1"), (2, 3, "D1")], "a"), make_doc([(0, 1, "D1")], "b")]
+    prototypes, _ = gold_prototypes(docs, kb)
+    bare = [p.origin.doc for p in prototypes if p.view == name_view("MS")]
+    # Once for each: taking out one document leaves the other's.
+    assert len(prototypes) == 5 and bare == ["a", "b"]
+
+
+def test_mentions_of_a_group_and_of_a_label(kb):
+    doc = make_doc([(0, 3, "D1"), (2, 3, "D2")], key="nested")
+    assert gold_prototypes([doc], kb)[0] == []
+    assert len(gold_prototypes([doc], kb, spans_key="nested", surface_forms=False)[0]) == 2
+    assert gold_prototypes([doc], kb, spans_key="nested", labels=["Chemical"])[0] == []
+    with pytest.raises(KrisselError, match="K006.*labels"):
+        gold_prototypes([doc], kb, labels="Disease")
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_shots_are_drawn_by_seed(kb, n):
+    docs = [make_doc([(0, 1, "D1"), (2, 3, "D1"), (4, 5, "D2")], str(i)) for i in range(4)]
+    drawn = [gold_prototypes(docs, kb, per_entity=n, seed=seed, surface_forms=False)[0] for seed in range(6)]
+    assert all(Counter(p.entity for p in found) == {"D1": n, "D2": n} for found in drawn)
+    assert drawn[0] == gold_prototypes(docs, kb, per_entity=n, seed=0, surface_forms=False)[0]
+    assert any(found != drawn[0] for found in drawn)
+    # More shots hold what fewer hold, so that a curve over them compares like with like.
+    more = gold_prototypes(docs, kb, per_entity=n + 1, seed=0, surface_forms=False)[0]
+    assert {p.origin for p in drawn[0]} < {p.origin for p in more}
+    # The order of the documents does not matter.
+    again = gold_prototypes(docs[::-1], kb, per_entity=n, seed=0, surface_forms=False)[0]
+    assert {p.origin for p in again} == {p.origin for p in drawn[0]}
+    with pytest.raises(KrisselError, match="K006.*per_entity"):
+        gold_prototypes(docs, kb, per_entity=-n)
+
+
+def test_gold_weighs_more(kb):
+    kb.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False)
+    assert kb.vectors[1].tolist() == pytest.approx([0, GOLD_WEIGHT, GOLD_WEIGHT, 0])
+    kb.normalized = True
+    kb.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False, weight=2.0)
+    assert np.linalg.norm(kb.vectors[2]) == pytest.approx(2.0)
+    for weight in (0, -1.0, float("nan")):
+        with pytest.raises(KrisselError, match="K006.*weight"):
+            kb.add_gold([make_doc([(0, 1, "D1")])], weight=weight)
+
+
+def test_add_prototypes_takes_docs_and_encodes(kb):
+    kb.add_prototypes([make_doc([(0, 1, "D1")], "d")])
+    assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
+    kb.add_prototypes([Prototype("D2", "name", name_view("MS"))])
+    assert kb.vectors[-1].tolist() == [1, 0, 0, 0]
+    bare = PrototypeKB(Vocab(), 4)
+    bare.set_entities(ENTITIES)
+    for items in ([make_doc([(0, 1, "D1")])], [Prototype("D2", "name", name_view("MS"))]):
+        with pytest.raises(KrisselError, match="K521"):
+            bare.add_prototypes(items)
+
+
+def test_docs_have_the_weight_they_are_given(kb):
+    docs = [make_doc([(4, 5, "D2")])]
+    kb.add_prototypes(docs)
+    kb.add_prototypes(docs, weight=2.0)
+    assert kb.own_vectors[1:].max(axis=1).tolist() == pytest.approx([GOLD_WEIGHT, GOLD_WEIGHT, 2.0, 2.0])
+
+
+def test_docs_beside_prototypes_or_vectors(kb):
+    """Neither is left out without a word."""
+    doc, prototype = make_doc([(4, 5, "D2")]), Prototype("D1", "name", name_view("MS"))
+    for items, vectors in (([doc, prototype], None), ([prototype, doc], np.ones((2, 4))), ([doc], np.ones((1, 4)))):
+        with pytest.raises(KrisselError, match="K006.*1 docs beside"):
+            kb.add_prototypes(items, vectors)
+    assert kb.n_prototypes == 1
+
+
+@pytest.mark.parametrize("index", [None, make_faiss_index("flat"), make_faiss_index("hnsw")])
+def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
+    pytest.importorskip("faiss")
+    kb = PrototypeKB(Vocab(), 4, index=index)
+    kb.set_entities(ENTITIES)
+    kb.add_prototypes([Prototype("D3", "name", name_view("x"))], np.full((1, 4), 0.1))
+    kb.lend_encoder(encode)
+    query = encode([View("a", "MS", "b")])
+    before = kb.search(query, 3)
+    kb.to_disk(tmp_path / "before")
+    kb.add_gold([make_doc([(0, 1, "D1")], "a"), make_doc([(0, 1, "D2")], "b")], source="one")
+    kb.add_gold([make_doc([(2, 3, "D1")], "c")], source="two")
+    assert kb.description()["prototype_sources"] == {"one": 4, "two": 2}
+    best = kb.search(query, 3)
+    assert kb.entity_ids[best.entities[0, 0]] == "D1" and kb.describe(best)[0][0]["kind"] == "gold"
+    assert kb.remove_prototypes(source="two") == 2
+    assert kb.remove_prototypes(kind="gold", docs=["a", "c"]) == 2
+    assert [p.origin.doc for p in kb.prototypes_at(np.arange(1, 3))] == ["b", "b"]
+    assert kb.remove_prototypes(kind="mention") == 0
+    assert kb.remove_prototypes(kind="gold") == 2
+    after = kb.search(query, 3)
+    assert after.entities.tolist() == before.entities.tolist() and after.scores.tolist() == before.scores.tolist()
+    kb.to_disk(tmp_path / "after")
+    manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("before", "after")]
+    assert manifests[0]["files"] == manifests[1]["files"]
+    with pytest.raises(KrisselError, match="K006.*kind"):
+        kb.remove_prototypes(kind="golden")
+    with pytest.raises(KrisselError, match="K006"):
+        kb.remove_prototypes()
+
+
+def test_without_prototypes_puts_everything_back(kb):
+    kb.add_gold([make_doc([(0, 1, "D1")], "a")])
+    index, vectors = kb.build_index(), kb.vectors
+    with pytest.raises(ZeroDivisionError), kb.without_prototypes(kind="gold") as count:
+        assert count == 2 and kb.n_prototypes == 1
+        assert kb.search(np.ones((1, 4)), 1).entities.tolist() == [[2]]
+        kb.add_gold([make_doc([(0, 1, "D2")], "b")])
+        raise ZeroDivisionError
+    assert kb.vectors is vectors and kb.build_index() is index
+    assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
+
+
+def test_what_is_changed_meanwhile_is_put_back(kb):
+    kb.add_gold([make_doc([(0, 1, "D1")], "a")])
+    kb.set_references(["D1"], np.ones((1, 4)))
+    before, description = kb.search(np.eye(4), 3), kb.description()
+    for change in (
+        lambda: setattr(kb, "reference_weight", 0.25),
+        lambda: setattr(kb, "use_references", False),
+        lambda: setattr(kb, "encoder", "another"),
+        lambda: kb.set_references(["D3"], np.full((1, 4), 2.0)),
+        lambda: kb.set_entities([Entity("D0", "before"), *ENTITIES]),
+    ):
+        for which in ({"kind": "gold"}, {"kind": "mention"}):
+            with kb.without_prototypes(**which):
+                change()
+                kb.search(np.eye(4), 3)
+            after = kb.search(np.eye(4), 3)
+            assert kb.description() == description and kb.references.tolist() == [[1] * 4, [0] * 4, [0] * 4]
+            assert after.entities.tolist() == before.entities.tolist()
+            assert after.scores.tolist() == before.scores.tolist()
+    # What is added later has the sums of the weight that is stated.
+    kb.add_prototypes([Prototype("D1", "name", name_view("y"))], np.zeros((1, 4)))
+    assert kb.vectors[-1].tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("index", [None, make_faiss_index("flat")])
+def test_what_is_added_meanwhile_is_lost(index):
+    """Also where there was nothing to take out, and the same number is added afterwards."""
+    pytest.importorskip("faiss")
+    kb = PrototypeKB(Vocab(), 4, index=index)
+    kb.set_entities(ENTITIES)
+    kb.add_prototypes([Prototype("D3", "name", name_view("x"))], np.full((1, 4), 0.1))
+    kb.build_index()
+    with kb.without_prototypes(kind="gold") as count:
+        assert count == 0
+        kb.add_prototypes([Prototype("D1", "gold", name_view("y"))], np.eye(4)[:1])
+        assert kb.search(np.eye(4), 1).entities[:, 0].tolist() == [0, 2, 2, 2]
+    assert kb.n_prototypes == 1
+    kb.add_prototypes([Prototype("D2", "gold", name_view("z"))], np.eye(4)[1:2])
+    assert kb.search(np.eye(4), 1).entities[:, 0].tolist() == [2, 1, 2, 2]
+
+
+def test_origins_survive_saving(kb, tmp_path):
+    kb.add_gold([make_doc([(0, 1, "OMIM:1")], "a")], source="corpus")
+    kb.to_disk(tmp_path / "kb")
+    for loaded in (
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb"),
+        PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes()),
+    ):
+        assert loaded.prototypes_at(np.arange(3)) == kb.prototypes_at(np.arange(3))
+        assert loaded.prototypes_at([0])[0].origin == NO_ORIGIN
+        assert loaded.description() == kb.description()
+        assert (loaded.resolve("OMIM:1"), loaded.resolve("D2"), loaded.resolve("D9")) == ("D1", "D2", None)
+        assert loaded.remove_prototypes(source="corpus", docs={"a"}) == 2
+    manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
+    assert manifest["prototype_kinds"] == {"name": 1, "gold": 2} and manifest["prototype_sources"] == {"corpus": 2}
+
+
+def test_folders_from_before_origins_load(kb, tmp_path):
+    kb.to_disk(tmp_path / "kb")
+    for name, new in (("prototypes", NO_ORIGIN._fields), ("entities", ("alt_ids",))):
+        path = tmp_path / "kb" / f"{name}.arrow"
+        table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all().drop_columns(list(new))
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
+    for file_, facts in manifest["files"].items():
+        facts["bytes"] = (tmp_path / "kb" / file_).stat().st_size
+        facts["sha256"] = sha256_file(tmp_path / "kb" / file_)
+    (tmp_path / "kb" / "manifest.json").write_text(json.dumps(manifest))
+    loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    assert loaded.prototypes_at([0]) == kb.prototypes_at([0])
+    assert loaded.resolve("OMIM:1") is None and loaded.resolve("D1") == "D1"
+    loaded.lend_encoder(encode)
+    assert loaded.add_gold([make_doc([(0, 1, "D1")])]).prototypes == 2
+
+
+def test_primary_ids_win_over_alternative_ones():
+    kb = PrototypeKB(Vocab(), 4)
+    kb.set_entities([Entity("B", "b", alt_ids=("A", "C")), Entity("D", "d", alt_ids=("C",)), Entity("A", "a")])
+    assert (kb.resolve("A"), kb.resolve("C"), kb.resolve("E")) == ("A", "B", None)

@@ -1,0 +1,175 @@
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from spacy.vocab import Vocab
+
+from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.hybrid import PROPOSED, _nearest
+from spacy_krissel.kb.lexicon import Lexicon
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
+from spacy_krissel.views import name_view
+
+NAMES = ["lung cancer", "cold", "common cold", "MS", "renal failure", "failure", "cancer of the lung", "colds"]
+WHOLE = st.integers(-2, 2).map(float)
+
+
+class Entity:
+    def __init__(self, row):
+        self.id, self.name, self.types = f"E{row:02}", f"entity {row}", (f"T{row % 2}",)
+
+
+def make_kb(owners, names, vectors, **settings):
+    kb = PrototypeKB(Vocab(), vectors.shape[1], **settings)
+    kb.set_entities([Entity(row) for row in range(max(owners) + 1)])
+    prototypes = [Prototype(f"E{owner:02}", "name", name_view(name)) for owner, name in zip(owners, names)]
+    kb.add_prototypes(prototypes, vectors)
+    return kb
+
+
+def restated(kb, owners, names, vectors, query, text, weight):
+    """Every entity with a prototype: its score, both parts compared with everything."""
+    lexicon = Lexicon(names, np.array(owners))
+    scores = {}
+    for entity in sorted(set(owners)):
+        dense = max(float(query @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
+        one = np.zeros(1, dtype=np.int64)
+        lexical = lexicon.similarity(lexicon.vectors([text]), one, one + entity)[0]
+        scores[entity] = dense + weight * float(lexical)
+    return scores
+
+
+@st.composite
+def searches(draw):
+    n, d, q = draw(st.integers(1, 30)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    owners = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=n, max_size=n))
+    vectors = draw(arrays(np.float32, (n, d), elements=WHOLE))
+    queries = draw(arrays(np.float32, (q, d), elements=WHOLE))
+    texts = draw(st.lists(st.sampled_from([*NAMES, "lung", "", "cold failure"]), min_size=q, max_size=q))
+    return owners, names, vectors, queries, texts, draw(st.sampled_from([0.5, 3.0])), draw(st.integers(1, 12))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(searches(), st.booleans())
+def test_both_scores_of_all_candidates(search, masked):
+    owners, names, vectors, queries, texts, weight, k = search
+    kb = make_kb(owners, names, vectors)
+    allowed = np.arange(kb.n_entities) % 2 == 0 if masked else None
+    result = kb.search(queries, k, allowed=allowed, texts=texts, lexical_weight=weight)
+    dense = kb.search(queries, k, allowed=allowed)
+    for i, (query, text) in enumerate(zip(queries, texts)):
+        expected = restated(kb, owners, names, vectors, query, text, weight)
+        if masked:
+            expected = {entity: score for entity, score in expected.items() if entity % 2 == 0}
+        found = result.entities[i][result.entities[i] >= 0].tolist()
+        assert len(set(found)) == len(found) == min(k, len(expected))
+        assert result.scores[i][: len(found)] == pytest.approx([expected[entity] for entity in found], abs=1e-5)
+        assert (np.diff(result.scores[i][: len(found)]) <= 0).all()
+        if not found:
+            continue
+        # No worse than what vectors alone chose, and the best of all where all are looked at.
+        assert result.scores[i, 0] >= max(expected[entity] for entity in dense.tied(i).tolist()) - 1e-5
+        if k >= len(expected):
+            assert result.scores[i, 0] == pytest.approx(max(expected.values()), abs=1e-5)
+        for entity in result.tied(i):
+            assert expected[int(entity)] == pytest.approx(float(result.scores[i, 0]), abs=1e-5)
+        for entity, row in zip(found, result.prototypes[i]):
+            assert owners[row] == entity
+            best = max(float(query @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
+            assert float(query @ vectors[row]) == pytest.approx(best, abs=1e-5)
+
+
+def test_spelling_finds_what_vectors_do_not():
+    """Entity 3 is far from the query, and no candidate of one that asks for two: it comes with its true score."""
+    vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0.5, 0]], dtype=np.float32)
+    kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
+    query = np.array([[1, 0]], dtype=np.float32)
+    assert kb.search(query, 2).entities.tolist() == [[0, 1]]
+    result = kb.search(query, 2, texts=["Lung-Cancer"], lexical_weight=1.0)
+    assert result.entities.tolist() == [[3, 0]]
+    assert result.scores[0] == pytest.approx([0.5 + 1.0, 1.0])
+    assert result.prototypes.tolist() == [[3, 0]] and not result.ties
+    result = kb.search(query, 2, texts=["Lung-Cancer"], lexical_weight=0.25)
+    assert result.entities.tolist() == [[0, 1]]
+
+
+def test_weight_of_zero_costs_nothing(monkeypatch):
+    kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
+    monkeypatch.setattr(PrototypeTable, "lexicon", property(lambda self: pytest.fail("a lexicon was made")))
+    query = np.eye(2, dtype=np.float32)
+    plain, off = kb.search(query, 2), kb.search(query, 2, texts=["cold", "fever"], lexical_weight=0.0)
+    assert (plain.entities == off.entities).all() and (plain.scores == off.scores).all()
+    assert kb.search(query[:0], 2, texts=[], lexical_weight=1.0).entities.shape == (0, 2)
+
+
+def test_ties_stay_ties():
+    """Homonyms without a difference tie, whatever the index and more than are asked for; the lowest id goes first."""
+    n = 8
+    vectors = np.tile(np.array([[0.6, 0.8]], dtype=np.float32), (n, 1))
+    for index in (None, make_faiss_index("hnsw", float16=True)):
+        kb = make_kb(list(range(n)), ["MS"] * n, vectors, index=index)
+        result = kb.search(vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
+        assert result.ties[0].tolist() == list(range(n))
+        assert result.entities.tolist() == [[0, 1]] and result.scores[0] == pytest.approx([1.5, 1.5])
+
+
+def test_spelling_breaks_a_tie_of_vectors():
+    vectors = np.array([[1, 0], [1, 0]], dtype=np.float32)
+    kb = make_kb([0, 1], ["fever", "cold"], vectors)
+    assert kb.search(vectors[:1], 2).ties[0].tolist() == [0, 1]
+    result = kb.search(vectors[:1], 2, texts=["cold"], lexical_weight=0.5)
+    assert result.entities.tolist() == [[1, 0]] and not result.ties
+
+
+def test_next_best_prototype_breaks_a_tie_of_both():
+    vectors = np.array([[1, 0], [1, 0], [0.1, 0], [0.3, 0]], dtype=np.float32)
+    kb = make_kb([0, 1, 0, 1], ["MS", "MS", "sclerosis", "stenosis"], vectors)
+    result = kb.search(vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
+    assert result.entities.tolist() == [[1, 0]] and not result.ties
+    assert result.prototypes.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([1.5, 1.5])
+
+
+def test_lexicon_follows_the_prototypes(tmp_path):
+    kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
+    query = np.full((1, 2), 0.5, dtype=np.float32)
+    both = {"texts": ["lumbago"], "lexical_weight": 1.0}
+    assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
+    kb.add_prototypes([Prototype("E01", "gold", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
+    expected = kb.search(query, 2, **both)
+    assert expected.entities.tolist() == [[1, 0]] and expected.scores[0] == pytest.approx([1.5, 0.5])
+    kb.to_disk(tmp_path / "kb")
+    for again in (
+        PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb"),
+        PrototypeKB(Vocab(), 2).from_bytes(kb.to_bytes()),
+    ):
+        found = again.search(query, 2, **both)
+        assert (found.entities == expected.entities).all() and (found.scores == expected.scores).all()
+    with kb.without_prototypes(kind="gold"):
+        assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
+    assert (kb.search(query, 2, **both).scores == expected.scores).all()
+    kb.remove_prototypes(kind="gold")
+    assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
+
+
+def test_references_are_no_surface_forms():
+    kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
+    kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
+    assert (kb._prototypes.lexicon.search(kb._prototypes.lexicon.vectors(["lumbago"]), PROPOSED) == -1).all()
+
+
+def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
+    rng = np.random.default_rng(0)
+    owners = rng.integers(0, 12, size=60).tolist()
+    kb = random_kb(owners, rng.normal(size=(60, 5)).astype(np.float32), dtype="float16")
+    vectors = rng.normal(size=(7, 5)).astype(np.float32)
+    queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
+    monkeypatch.setattr("spacy_krissel.kb.hybrid.BLOCK_VALUES", 12)
+    rows, best = _nearest(kb._prototypes, vectors, queries, entities)
+    for query, entity, row, score in zip(queries, entities, rows, best):
+        mine = np.flatnonzero(np.array(owners) == entity)
+        scores = kb.vectors[mine].astype(np.float32) @ vectors[query]
+        assert row == (mine[scores.argmax()] if len(mine) else -1)
+        assert score == pytest.approx(scores.max(initial=-np.inf), abs=1e-6)

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spacy_krissel.kb.lexicon import Lexicon
+from spacy_krissel.ontology.names import fold_name
+
+FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
+ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
+N_ENTITIES = 7
+
+
+@pytest.fixture(scope="module")
+def lexicon():
+    return Lexicon(FORMS, ENTITIES)
+
+
+def similarities(lexicon, texts, entities=None):
+    """All pairs: (texts, entities)."""
+    entities = np.arange(N_ENTITIES) if entities is None else entities
+    queries = np.repeat(np.arange(len(texts)), len(entities))
+    found = lexicon.similarity(lexicon.vectors(texts), queries, np.tile(entities, len(texts)))
+    return found.reshape(len(texts), len(entities))
+
+
+def oracle(forms, entities, texts, n_entities):
+    """The same by scikit-learn, every form compared."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    folded = [fold_name(form) for form in forms]
+    vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False)
+    vectorizer.fit(sorted(set(folded)))
+    cosines = (vectorizer.transform(map(fold_name, texts)) @ vectorizer.transform(folded).T).toarray()
+    best = np.zeros((len(texts), n_entities))
+    for form, entity in enumerate(entities):
+        best[:, entity] = np.maximum(best[:, entity], cosines[:, form])
+    return best
+
+
+def test_similarity_is_that_of_tfidf(lexicon):
+    texts = ["lung cancers", "Cold", "the common MS", "zzz", "", "failure, renal", "±"]
+    expected = oracle(FORMS, ENTITIES, texts, N_ENTITIES)
+    assert similarities(lexicon, texts) == pytest.approx(expected, abs=1e-5)
+    assert expected[0, 0] > 0.8 and expected[3].max() == 0
+
+
+def test_same_folded_form_is_one(lexicon):
+    """A name and its copy in other case and punctuation do not count twice for the frequencies."""
+    again = Lexicon([*FORMS, "LUNG CANCER"], np.append(ENTITIES, 0))
+    texts = ["lung", "cancer", "cold"]
+    assert (similarities(again, texts) == similarities(lexicon, texts)).all()
+
+
+def test_equal_forms_are_exactly_equal(lexicon):
+    scores = similarities(lexicon, ["MS disease"])[0]
+    assert scores[2] == scores[6] > 0
+
+
+def test_search(lexicon):
+    found = lexicon.search(lexicon.vectors(["lung cancer", "MS", "renal cold", "zzz", ""]), 3)
+    assert found.shape == (5, 3)
+    assert [set(line[line >= 0]) for line in found] == [{0}, {2, 6}, {1, 5}, set(), set()]
+
+
+def test_search_among_the_allowed(lexicon):
+    allowed = np.ones(N_ENTITIES, dtype=bool)
+    allowed[[1, 2]] = False
+    found = lexicon.search(lexicon.vectors(["lung cancer", "MS", "renal cold"]), 3, allowed)
+    assert [set(line[line >= 0]) for line in found] == [{0}, {6}, {5}]
+    assert (lexicon.search(lexicon.vectors(["MS"]), 2, np.zeros(N_ENTITIES, dtype=bool)) == -1).all()
+
+
+def test_no_texts_and_no_pairs(lexicon):
+    vectors = lexicon.vectors([])
+    assert lexicon.search(vectors, 2).shape == (0, 2)
+    none = np.zeros(0, dtype=np.int64)
+    assert lexicon.similarity(vectors, none, none).shape == (0,)
+
+
+def test_no_forms():
+    empty = Lexicon([], np.zeros(0, dtype=np.int64))
+    assert (empty.search(empty.vectors(["cold"]), 2) == -1).all()
+    assert similarities(empty, ["cold"]).tolist() == [[0.0] * N_ENTITIES]
+
+
+def test_small_blocks_give_the_same(lexicon, monkeypatch):
+    texts = ["lung cancers", "cold", "MS", "", "renal"]
+    whole = similarities(lexicon, texts)
+    monkeypatch.setattr("spacy_krissel.kb.lexicon.BLOCK_CELLS", 1)
+    assert (similarities(lexicon, texts) == whole).all()
+
+
+WORDS = st.text(st.sampled_from("abc é-İ𝔸\ud800"), max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(WORDS, st.integers(0, 6)), max_size=15), st.lists(WORDS, min_size=1, max_size=4))
+def test_wild_names(pairs, texts):
+    forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
+    lexicon = Lexicon(forms, entities)
+    scores = similarities(lexicon, texts)
+    if any(len(fold_name(form)) for form in forms):
+        assert scores == pytest.approx(oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5)
+    found = lexicon.search(lexicon.vectors(texts), N_ENTITIES)
+    for line, near in zip(found, scores):
+        kept = line[line >= 0]
+        assert len(set(kept)) == len(kept)
+        assert (near[kept] > 0).all()
+        # So few n-grams that none is left out: whatever is like the text is found.
+        assert set(kept) == set(np.flatnonzero(near > 0)) or len(lexicon.vectors(texts).indices) > 8
+
+
+def test_the_form_of_a_text(lexicon):
+    assert (lexicon.forms(["LUNG  cancer", "cold", "zzz", ""]) >= 0).tolist() == [True, True, False, False]
+    one, other, third = lexicon.forms(["Lung-Cancer", "lung cancer", "cold"])
+    assert one == other != third
+
+
+def test_a_form_that_does_not_count(lexicon):
+    """Neither in the similarity nor in the search, for the one text that goes without it."""
+    texts = ["lung cancer", "lung cancer", "MS"]
+    without = np.where([True, False, True], lexicon.forms(texts), -1)
+    queries, entities = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 2, 6])
+    found = lexicon.similarity(lexicon.vectors(texts), queries, entities, without)
+    others = Lexicon(FORMS, ENTITIES).similarity(lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0]))
+    assert found[2] == pytest.approx(1, abs=1e-6) == others[0]
+    left = lexicon.vectors(["lung cancer"]) @ lexicon.vectors(["Carcinoma of lung"]).T
+    assert found[0] == pytest.approx(left.toarray()[0, 0], abs=1e-6) and 0 < found[0] < 0.9
+    assert found[1] == found[3] == found[4] == 0
+    nearest = lexicon.search(lexicon.vectors(texts), 2, without=without)
+    assert [sorted(row[row >= 0]) for row in nearest] == [[0], [0], []]

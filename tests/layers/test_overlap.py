@@ -1,0 +1,23 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.layers.overlap import dice
+
+
+def test_worked_by_hand():
+    # " ms " has " ms" and "ms "; " mse " has " ms", "mse", "se ": one in common, 2 · 1 / (2 + 3).
+    assert dice("MS", ["mse", "ms", "cold"]) == [pytest.approx(0.4), 1.0, 0.0]
+
+
+def test_order_case_and_punctuation_do_not_count():
+    assert dice("breast neoplasms", ["Neoplasms, Breast"]) == [1.0]
+
+
+@given(st.text(max_size=12), st.text(max_size=12))
+def test_symmetric_and_within_bounds(a, b):
+    assert 0 <= dice(a, [b])[0] <= 1 and dice(a, [b]) == dice(b, [a])
+
+
+def test_nothing_to_compare():
+    assert dice("", [""]) == [0.0] and dice("cold", []) == []

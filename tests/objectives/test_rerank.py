@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from thinc.api import Model
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.ranked import RankedMention
+from spacy_krissel.losses.listwise import listwise_cross_entropy
+from spacy_krissel.objectives.rerank import RerankObjective, fit_temperature, make_rerank_objective
+from spacy_krissel.views import CandidateView, name_view
+
+
+def ranked(*logits):
+    candidates = tuple(CandidateView((str(i),), (str(i),)) for i in range(len(logits)))
+    return RankedMention(name_view("ms"), candidates, np.array(logits, dtype="float32"))
+
+
+def test_a_step():
+    """The model gets the gradient of the loss on top of the linker's logits, mention by mention."""
+    seen = []
+
+    def forward(model, mentions, is_train):
+        return np.array([0, 0.5, 1], dtype="float32"), lambda gradient: seen.append(gradient) or []
+
+    loss = RerankObjective(listwise_cross_entropy).update(Model("m", forward), [ranked(1, 0.5), ranked(3)], [1, 0])
+    # Both logits of the first are 1: half and half; the second has no other.
+    assert loss == pytest.approx(np.log(2) / 2)
+    np.testing.assert_allclose(seen[0], [0.25, -0.25, 0], atol=1e-6)
+
+
+def test_nothing_to_learn_from():
+    assert RerankObjective(listwise_cross_entropy).update(Model("m", None), [], []) == 0
+
+
+def test_hiding_is_a_matter_of_seed_and_probability():
+    def draws(**settings):
+        objective = make_rerank_objective(listwise_cross_entropy, **settings)
+        return [objective.hide() for _ in range(1000)]
+
+    assert draws(seed=1) == draws(seed=1) != draws(seed=2)
+    assert sum(draws(p_hide=0.3)) == pytest.approx(300, abs=60)
+    assert not any(draws(p_hide=0.0)) and all(draws(p_hide=1.0))
+
+
+@given(st.floats(0.01, 100), st.integers(0, 9))
+def test_temperature_follows_the_unit_of_the_scores(unit, seed):
+    random = np.random.default_rng(seed)
+    scores = [random.normal(size=6) for _ in range(50)]
+    gold = [int((each + random.normal(size=6) * 0.3).argmax()) for each in scores]
+    found = fit_temperature([each * unit for each in scores], gold)
+    assert found == pytest.approx(unit * fit_temperature(scores, gold), rel=1e-6)
+
+
+def test_temperature_is_the_likeliest():
+    """Gold drawn from softmax(scores / .05) itself."""
+    random = np.random.default_rng(0)
+    scores = [random.normal(size=8) * 0.1 for _ in range(3000)]
+    shares = [np.exp(each / 0.05) / np.exp(each / 0.05).sum() for each in scores]
+    gold = [int(random.choice(8, p=each)) for each in shares]
+    assert fit_temperature(scores, gold) == pytest.approx(0.05, rel=0.15)
+
+
+def test_temperature_of_a_linker_that_is_always_right():
+    """Two candidates: likeliest is log-odds of log(.99 / .01) between them, with one answer in fifty open."""
+    found = fit_temperature([np.array([1.0, 0.0])] * 9, [0] * 9)
+    assert 1 / found == pytest.approx(np.log(99), rel=0.06)
+
+
+@pytest.mark.parametrize("scores, gold", [([], []), ([np.ones(1)], [0]), ([np.ones(3)], [1])])
+def test_temperature_of_nothing(scores, gold):
+    assert fit_temperature(scores, gold) == 1.0
+
+
+@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5)])
+def test_wrong_settings(setting, value):
+    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
+        make_rerank_objective(listwise_cross_entropy, **{setting: value})

@@ -1,0 +1,69 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_krissel.pipeline.abbreviations import long_forms, write_out
+
+FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
+
+
+@pytest.mark.parametrize(
+    "mention, expected",
+    [
+        ("A-T", "ataxia-telangiectasia"),
+        ("A-T patients", "ataxia-telangiectasia patients"),
+        ("sporadic T-PLL", "sporadic T-cell prolymphocytic leukemia"),
+        ("T-PLL and PLL", "T-cell prolymphocytic leukemia and prolymphocytic leukemia"),
+        ("A-T-like", "ataxia-telangiectasia-like"),
+        # Only whole words, as they are spelt.
+        ("BA-T", "BA-T"),
+        ("PLLs", "PLLs"),
+        ("a-t", "a-t"),
+        ("asthma", "asthma"),
+        ("", ""),
+        # The definition itself, and a bracket that is none.
+        ("ataxia-telangiectasia (A-T)", "ataxia-telangiectasia"),
+        ("Ataxia-Telangiectasia [ A-T ] mutation", "Ataxia-Telangiectasia mutation"),
+        ("leukemia (PLL)", "leukemia (prolymphocytic leukemia)"),
+    ],
+)
+def test_write_out(mention, expected):
+    assert write_out([mention, "flu"], FORMS) == [expected, "flu"]
+
+
+def test_nothing_is_written_out_in_a_long_form():
+    assert write_out(["AB of CD"], {"AB": "a CD", "CD": "an AB"}) == ["a CD of an AB"]
+
+
+@given(st.text(max_size=20), st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)))
+def test_wild_forms(mention, forms):
+    (written,) = write_out([mention], forms)
+    if not any(short in mention for short in forms):
+        assert written == mention
+    assert forms.get(mention, written) == written
+
+
+@pytest.fixture
+def extension():
+    Doc.set_extension("abbreviations", default=[], force=True)
+    yield
+    Doc.remove_extension("abbreviations")
+
+
+def test_long_forms_of_the_text(blank):
+    assert long_forms(blank("Bronchial asthma (BA) was treated.")) == {"BA": "Bronchial asthma"}
+
+
+def test_a_component_has_its_way(blank, extension):
+    doc = blank("Bronchial asthma (BA) was treated.")
+    assert long_forms(doc) == {"BA": "Bronchial asthma"}
+    doc._.abbreviations = [{"short_text": "BA", "long_text": "basilar artery"}]
+    assert long_forms(doc) == {"BA": "basilar artery"}
+
+
+@pytest.fixture(scope="module")
+def blank():
+    import spacy
+
+    return spacy.blank("en")

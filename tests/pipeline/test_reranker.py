@@ -1,0 +1,375 @@
+"""What `krissel_reranker` does beyond the shared contract."""
+
+import gc
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from spacy.util import load_config
+from thinc.api import Adam
+from thinc.config import ConfigValidationError
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.ranked import list_lengths
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+KINDS = ["list", "pairs"]
+
+
+@pytest.fixture(params=KINDS)
+def nlp(request, save_reranker):
+    return spacy.load(save_reranker(request.param))
+
+
+@pytest.fixture
+def reranker(nlp):
+    return nlp.get_pipe("krissel_reranker")
+
+
+@pytest.fixture
+def linked(nlp, make_docs):
+    """Docs that only the linker has seen."""
+
+    def link():
+        with nlp.select_pipes(disable=["krissel_reranker"]):
+            return [nlp(doc) for doc in make_docs(nlp)]
+
+    return link
+
+
+def order_of(docs):
+    return [[[c["id"] for c in ent._.krissel_candidates] for ent in doc.ents] for doc in docs]
+
+
+def frozen(nlp):
+    return nlp.select_pipes(disable=["krissel_linker"])
+
+
+# Re-ranking ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_changes_something(nlp, linked, make_docs, links_of):
+    """Without which the rest of this file says nothing. Scores, for on the toy data the linker's order is right."""
+    for before, doc in zip(linked(), make_docs(nlp)):
+        assert not doc.ents or links_of(nlp(doc)) != links_of(before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_untrained_the_linkers_answer_stands(make_reranker, make_docs, links_of, kind):
+    nlp = make_reranker(kind)
+    docs = [nlp(doc) for doc in make_docs(nlp)]
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        linked = [nlp(doc) for doc in make_docs(nlp)]
+    assert [links_of(doc) for doc in docs] == [links_of(doc) for doc in linked]
+    assert [c for doc in docs for e in doc.ents for c in e._.krissel_candidates] == [
+        c for doc in linked for e in doc.ents for c in e._.krissel_candidates
+    ], "scores to the last bit"
+
+
+@pytest.mark.parametrize("off", [{"enabled": False}, {"weight": 0.0}])
+def test_off_by_one_switch(nlp, reranker, linked, off):
+    reranker.cfg.update(off)
+    docs = linked()
+    before = [doc.to_bytes() for doc in docs]
+    assert [reranker(doc).to_bytes() for doc in docs] == before
+
+
+def test_scores_are_the_linkers_and_a_bounded_correction(nlp, reranker, linked):
+    bound = reranker.cfg["temperature"] * 1.0
+    moved = 0
+    for doc in linked():
+        old = [{c["id"]: c["score"] for c in ent._.krissel_candidates} for ent in doc.ents]
+        reranker(doc)
+        for ent, scores in zip(doc.ents, old):
+            new = {c["id"]: c["score"] for c in ent._.krissel_candidates}
+            changes = np.array([new[id_] - scores[id_] for id_ in scores])
+            assert (np.abs(changes) <= bound + 1e-6).all()
+            moved += (np.abs(changes) > 1e-4).sum()
+            assert ent.kb_id_ == ent._.krissel_candidates[0]["id"]
+    assert moved > 10
+
+
+def test_weight_scales_the_correction(nlp, reranker, linked):
+    def change(weight):
+        reranker.cfg["weight"] = weight
+        doc = linked()[0]
+        old = {c["id"]: c["score"] for c in doc.ents[0]._.krissel_candidates}
+        return {c["id"]: c["score"] - old[c["id"]] for c in reranker(doc).ents[0]._.krissel_candidates}
+
+    half, double = change(0.5), change(2.0)
+    assert all(double[id_] == pytest.approx(4 * half[id_], abs=1e-6) for id_ in half)
+
+
+def test_nil_stays_nil(nlp, reranker, make_docs, links_of):
+    nlp.get_pipe("krissel_linker").cfg["threshold"] = 2.0
+    docs = [nlp(doc) for doc in make_docs(nlp)]
+    assert {ent.kb_id_ for doc in docs for ent in doc.ents} == {"NIL"}
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        linked = [nlp(doc) for doc in make_docs(nlp)]
+    assert [links_of(doc) for doc in docs] == [links_of(doc) for doc in linked]
+
+
+def test_candidates_beyond_the_first_stay_behind(reranker, linked):
+    reranker.cfg["top_k"] = 2
+    for doc, old in zip(linked(), order_of(linked())):
+        reranker(doc)
+        for ids, before in zip(order_of([doc])[0], old):
+            assert ids[2:] == before[2:] and set(ids[:2]) == set(before[:2])
+
+
+def test_spans_of_a_group(nlp, reranker, make_doc, links_of):
+    nlp.get_pipe("krissel_linker").cfg["spans_key"] = "sc"
+    reranker.cfg["spans_key"] = "sc"
+    texts = ["Sneezing, a [cold|Disease], caught at school, with [migraine|Disease] and an aura."]
+    grouped = [nlp(make_doc(nlp, text, "sc")) for text in texts]
+    nlp.get_pipe("krissel_linker").cfg["spans_key"] = ""
+    reranker.cfg["spans_key"] = ""
+    assert [links_of(doc, "sc") for doc in grouped] == [links_of(nlp(make_doc(nlp, text))) for text in texts]
+
+
+def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch):
+    def read():
+        return [mention.view.mention for _, _, mention in reranker._ranked(linked()[0])]
+
+    monkeypatch.setattr("spacy_krissel.pipeline.mention_views.long_forms", lambda doc: {"MS": "multiple sclerosis"})
+    assert read() == ["multiple sclerosis"]
+    reranker.cfg["use_abbreviations"] = False
+    assert read() == ["MS"]
+
+
+def test_a_candidate_that_the_table_lacks_has_its_name(reranker, linked):
+    doc = linked()[0]
+    candidates = [{**c, "id": f"X{i}"} for i, c in enumerate(doc.ents[0]._.krissel_candidates)]
+    doc.ents[0]._.krissel_candidates = candidates
+    ((_, _, mention),) = reranker._ranked(doc)
+    assert [c.parts for c in mention.candidates] == [(c["name"],) for c in candidates]
+
+
+def test_without_the_linker_and_the_ontology(nlp, save_reranker, linked, links_of, make_docs, tmp_path):
+    """What the pipe needs at run time it carries, but for the candidates on the doc."""
+    expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
+    docs = linked()
+    nlp.to_disk(tmp_path / "pipeline")
+    alone = spacy.load(tmp_path / "pipeline", exclude=["krissel_linker"])
+    assert [links_of(alone(doc)) for doc in docs] == expected
+
+
+def test_pickle(reranker, linked, links_of):
+    """As spawned workers get it: with its table and its settings, and without the linker it was trained on."""
+    reranker.cfg["weight"] = 0.7
+    copy = pickle.loads(pickle.dumps(reranker))
+    assert copy.cfg == reranker.cfg
+    assert [links_of(copy(doc)) for doc in linked()] == [links_of(reranker(doc)) for doc in linked()]
+
+
+# Saving and loading --------------------------------------------------------------------------------------------------
+
+
+def test_settings_survive_and_the_config_wins(nlp, reranker, tmp_path):
+    reranker.cfg["weight"] = 0.5
+    reranker.cfg["top_k"] = 3
+    nlp.to_disk(tmp_path / "one")
+    again = spacy.load(tmp_path / "one").get_pipe("krissel_reranker")
+    assert again.cfg == reranker.cfg and again.cfg["temperature"] > 0
+    config = {"components.krissel_reranker.weight": 0.0}
+    cfg = spacy.load(tmp_path / "one", config=config).get_pipe("krissel_reranker").cfg
+    assert (cfg["weight"], cfg["top_k"], cfg["temperature"]) == (0.0, 3, reranker.cfg["temperature"])
+
+
+def test_sourced_into_another_pipeline(nlp, make_docs, links_of, tmp_path):
+    expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
+    other = spacy.blank("en")
+    for name in nlp.pipe_names:
+        other.add_pipe(name, source=nlp)
+    assert [links_of(other(doc)) for doc in make_docs(other)] == expected
+    other.to_disk(tmp_path / "other")
+    again = spacy.load(tmp_path / "other")
+    assert [links_of(again(doc)) for doc in make_docs(again)] == expected
+
+
+def test_damaged_table(save_reranker, tmp_path):
+    path = tmp_path / "pipeline"
+    shutil.copytree(save_reranker("list"), path)
+    table = path / "krissel_reranker" / "entities" / "entities.arrow"
+    table.write_bytes(table.read_bytes()[:-8])
+    with pytest.raises(KrisselError, match="K004.*entities.arrow"):
+        spacy.load(path)
+
+
+# Training ------------------------------------------------------------------------------------------------------------
+
+
+def test_update_moves_its_own_weights_alone(make_reranker, make_examples):
+    nlp = make_reranker("list")
+    reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
+    before, of_linker = reranker.model.to_bytes(), linker.model.to_bytes()
+    assert reranker.update(make_examples(nlp))["krissel_reranker"] > 0
+    assert reranker.model.to_bytes() == before
+    reranker.finish_update(Adam(0.01, use_averages=False))
+    assert reranker.model.to_bytes() != before and linker.model.to_bytes() == of_linker and not linker.kb.is_empty()
+
+
+def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
+    """Neither as a prototype, nor in a candidate's text."""
+    nlp = make_reranker("list")
+    reranker = nlp.get_pipe("krissel_reranker")
+    mentions, gold = reranker._training_mentions(make_examples(nlp))
+    assert len(mentions) == len(make_examples(nlp)) and set(list_lengths(mentions)) == {4}
+    for mention, right in zip(mentions, gold):
+        name = mention.view.mention.lower()
+        assert not any(name == each.lower() for c in mention.candidates for each in c.names)
+        assert mention.logits.argmax() == 0 and 0 <= right < len(mention.candidates)
+    reranker.objective.p_hide = 0.0
+    mentions, _ = reranker._training_mentions(make_examples(nlp))
+    assert any(mention.view.mention in c.names for mention in mentions for c in mention.candidates)
+
+
+def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_examples):
+    """What names that are not hidden score in training is what the linker writes: vectors and spelling."""
+    nlp = make_reranker("list", temperature=1.0)
+    reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
+    linker.cfg["lexical_weight"] = 0.5
+    linker.cfg["use_context"] = False
+    linker.cfg["n_candidates"] = reranker.objective.n_candidates = 6
+    reranker.objective.p_hide = 0.0
+    examples = make_examples(nlp)
+    mentions, _ = reranker._training_mentions(examples)
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        docs = [nlp(example.predicted.copy()) for example in examples]
+    assert len(mentions) == len(docs)
+    for mention, doc in zip(mentions, docs):
+        written = [candidate["score"] for candidate in doc.ents[0]._.krissel_candidates]
+        assert mention.logits == pytest.approx(written, abs=1e-5)
+
+
+def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
+    nlp = make_reranker("list")
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.objective.n_candidates = 2
+    # Two entities change their names, so that the linker is wrong about both.
+    examples = make_examples(nlp)[:4]
+    for example, kb_id in zip(examples, ("T08", "T07", "T09", "T10")):
+        for token in example.reference.ents[0]:
+            token.ent_kb_id_ = kb_id
+    inserted, gold = reranker._training_mentions(examples)
+    assert gold == [1] * 4
+    assert [m.candidates[1].names[0] for m in inserted] == ["migraine", "asthma", "anemia", "influenza"]
+    assert all(m.logits[0] >= m.logits[1] for m in inserted)
+    reranker.objective.insert_gold = False
+    assert reranker._training_mentions(examples) == ([], [])
+
+
+def test_training_goes_on_after_loading(nlp, reranker, make_examples):
+    before = reranker.model.to_bytes()
+    with frozen(nlp):
+        losses = nlp.update(make_examples(nlp), sgd=nlp.resume_training(sgd=Adam(0.01, use_averages=False)))
+    assert losses["krissel_reranker"] > 0 and reranker.model.to_bytes() != before
+
+
+def test_training_goes_on_after_sourcing(save_reranker, make_examples):
+    """Beside its linker, whose own pipeline is gone."""
+    source = spacy.load(save_reranker("list"))
+    nlp = spacy.blank("en")
+    for name in source.pipe_names:
+        nlp.add_pipe(name, source=source)
+    del source
+    gc.collect()
+    assert nlp.get_pipe("krissel_reranker").update(make_examples(nlp))["krissel_reranker"] > 0
+
+
+def test_a_copy_does_not_know_the_linker(make_reranker, make_examples):
+    """What a spawned worker gets holds neither the linker nor its knowledge base, after training either."""
+    nlp = make_reranker("list")
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.update(make_examples(nlp))
+    data = pickle.dumps(reranker)
+    assert b"KrisselLinker" not in data and b"PrototypeKB" not in data
+    copy = pickle.loads(data)
+    with pytest.raises(KrisselError, match="K618.*learn_from"):
+        copy.update(make_examples(nlp))
+    copy.learn_from(nlp)
+    assert copy.update(make_examples(nlp))["krissel_reranker"] > 0
+
+
+def test_a_pipeline_is_not_kept_alive(make_reranker):
+    reranker = make_reranker("list").get_pipe("krissel_reranker")
+    gc.collect()
+    with pytest.raises(KrisselError, match="K618"):
+        reranker._training_linker()
+
+
+def test_learning_from_a_pipeline_without_a_linker(reranker):
+    with pytest.raises(KrisselError, match="K610"):
+        reranker.learn_from(spacy.blank("en"))
+
+
+def test_configs_link_no_training_batch():
+    """`update` searches candidates itself: linking what it is given would be for nothing."""
+    paths = sorted(CONFIGS.glob("reranker*.cfg"))
+    for path in paths:
+        training = load_config(path)["training"]
+        assert training["frozen_components"] == ["krissel_linker"] and not training.get("annotating_components")
+    assert paths
+
+
+def test_temperature_is_fitted_or_given(make_reranker):
+    fitted = make_reranker("list", temperature=None).get_pipe("krissel_reranker").cfg["temperature"]
+    assert 0.001 < fitted < 10
+    assert make_reranker("list", temperature=0.25).get_pipe("krissel_reranker").cfg["temperature"] == 0.25
+
+
+def test_evaluate_while_training(make_reranker, make_examples):
+    nlp = make_reranker("list")
+    assert nlp.evaluate(make_examples(nlp))["krissel_acc"] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_not_initialized(save_linker, rerankers, make_docs, make_examples, kind):
+    nlp = spacy.load(save_linker("small"))
+    reranker = nlp.add_pipe("krissel_reranker", config={"model": rerankers[kind]})
+    with pytest.raises(KrisselError, match="K615"):
+        nlp(make_docs(nlp)[0])
+    with pytest.raises(KrisselError, match="K604"):
+        reranker.update(make_examples(nlp))
+    nlp("Nothing to re-rank is nothing to complain about.")
+
+
+def test_training_needs_a_linker_and_an_ontology(make_linker, make_examples, toy_store, save_linker):
+    nlp = make_linker("small")
+    reranker = nlp.add_pipe("krissel_reranker")
+    with pytest.raises(KrisselError, match="K616"):
+        reranker.initialize(lambda: make_examples(nlp), nlp=nlp)
+    with pytest.raises(KrisselError, match="K617.*krissel_linker"):
+        reranker.initialize(lambda: make_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
+    nlp.remove_pipe("krissel_linker")
+    with pytest.raises(KrisselError, match="K610"):
+        reranker.initialize(lambda: make_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
+
+
+# Settings ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting, value", [("weight", -1.0), ("temperature", 0.0), ("top_k", 1), ("max_names", 0)])
+def test_wrong_setting(reranker, setting, value):
+    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
+        spacy.blank("en").add_pipe("krissel_reranker", config={setting: value})
+    if setting in reranker.cfg:
+        with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
+            reranker.cfg[setting] = value
+
+
+def test_misspelt_setting(reranker):
+    with pytest.raises(ConfigValidationError, match="wieght"):
+        spacy.blank("en").add_pipe("krissel_reranker", config={"wieght": 0.5})
+    with pytest.raises(KrisselError, match="K607.*'wieght'.*weight"):
+        reranker.cfg["wieght"] = 0.5
+
+
+def test_analyze_pipes(nlp):
+    nlp.add_pipe("entity_ruler", first=True)
+    assert nlp.analyze_pipes()["problems"]["krissel_reranker"] == []
+    nlp.remove_pipe("krissel_linker")
+    assert nlp.analyze_pipes()["problems"]["krissel_reranker"] == ["token.ent_kb_id"]
