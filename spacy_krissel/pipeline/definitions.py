@@ -22,14 +22,24 @@ def find_definitions(text: str) -> Dict[str, str]:
 
     Every letter and digit of the short form is found in the long form, in the same order and whatever its case, and the
     first one begins a word of it; or the short form is made of the initials of the long form's words in another order,
-    as DM of "myotonic dystrophy". The first definition of a short form counts. Time is linear in the text.
+    as DM of "myotonic dystrophy". The first definition of a short form counts. What stands behind the last hyphen of a
+    short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
+    Time is linear in the text.
     """
     found: Dict[str, str] = {}
+    ends: Dict[str, str] = {}
     for match in BRACKETS.finditer(text):
         before = _last_sentence(text[max(0, match.start() - WINDOW) : match.start()])
-        for short, long in _definitions(before, match[1].strip(EDGES)):
+        inside = match[1].strip(EDGES)
+        for short, long in _definitions(before, inside):
             found.setdefault(short, long)
-    return found
+        end = inside.rpartition("-")[2]
+        # Capitals, so that no word behind a hyphen is taken: "(bone-marrow)".
+        if end != inside and sum(map(str.isupper, end)) >= SHORTEST:
+            long_end = _long_form(end, before)
+            if long_end:
+                ends.setdefault(end, long_end)
+    return {**ends, **found}
 
 
 def _definitions(before: str, inside: str) -> Iterator[Tuple[str, str]]:

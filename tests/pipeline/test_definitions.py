@@ -13,7 +13,7 @@ from spacy_krissel.pipeline.definitions import LONGEST, WINDOW, find_definitions
         ("familial adenomatous polyposis [FAP]", {"FAP": "familial adenomatous polyposis"}),
         ("the Wiskott-Aldrich syndrome ( 'WAS' ) gene", {"WAS": "Wiskott-Aldrich syndrome"}),
         ("adrenomyeloneuropathy (AMN)", {"AMN": "adrenomyeloneuropathy"}),
-        ("T-cell prolymphocytic leukemia (T-PLL)", {"T-PLL": "T-cell prolymphocytic leukemia"}),
+        ("T-cell prolymphocytic leukemia (T-PLL)", {"T-PLL": "T-cell prolymphocytic leukemia", "PLL": "prolymphocytic leukemia"}),
         ("glucose-6-phosphate dehydrogenase (G6PD)", {"G6PD": "glucose-6-phosphate dehydrogenase"}),
         # Small words do not count against it, up to the bound.
         ("deficiency of the enzyme in man (DEM)", {"DEM": "deficiency of the enzyme in man"}),
@@ -28,6 +28,11 @@ from spacy_krissel.pipeline.definitions import LONGEST, WINDOW, find_definitions
         ("the gene APC (adenomatous polyposis coli, on 5q)", {"APC": "adenomatous polyposis coli"}),
         # Initials in another order.
         ("In myotonic dystrophy (DM), the repeat", {"DM": "myotonic dystrophy"}),
+        # Behind the last hyphen, where nothing else defines it.
+        ("Drug-induced acute liver failure (DI-ALF)", {"DI-ALF": "Drug-induced acute liver failure",
+                                                        "ALF": "acute liver failure"}),
+        ("Therapy (TT)-associated acute liver failure (TT-ALF)", {"ALF": "acute liver failure"}),
+        ("steroid hypertension (S-HT) and Huntington (HT)", {"S-HT": "steroid hypertension", "HT": "Huntington"}),
         # The first definition counts, and each short form is one of its own.
         ("Angelman syndrome (AS) or aortic stenosis (AS)", {"AS": "Angelman syndrome"}),
         ("breast cancer (BC) and ovarian cancer (OC)", {"BC": "breast cancer", "OC": "ovarian cancer"}),
@@ -59,6 +64,8 @@ def test_definitions(text, expected):
         "the AT (AT)",
         "at (AT)",
         "an unclosed bracket (AT",
+        # A word behind a hyphen.
+        "dystrophy of muscle (late-dom)",
     ],
 )
 def test_no_definitions(text):
