@@ -222,6 +222,11 @@ def test_candidate_has_no_part_for_what_is_not_known():
     assert candidate_view(Entity("T12", "rickets")).parts == ("rickets",)
 
 
+def test_candidate_with_many_tree_numbers():
+    entity = Entity("T12", "rickets", tree_numbers=("C1", "C2", "C3", "C4"), definition="Of bones.")
+    assert candidate_view(entity).parts == ("rickets", "C1; C2; C3", "Of bones.")
+
+
 def test_candidate_without_a_name():
     assert candidate_view(SCLEROSIS, without=("multiple sclerosis",)).parts[:2] == ("MS", "disseminated sclerosis")
     assert candidate_view(Entity("T12", "rickets"), without=("rickets",)) == ((), ())

@@ -47,7 +47,17 @@ def prototypes_cli(
     with coded_errors():
         overrides = parse_config_overrides(list(ctx.args))
         setup_gpu(gpu_id)
-        weight = {} if gold_weight is None else {"weight": gold_weight}
+        # Where nothing reads them, what was typed is passed on to be refused.
+        gold_settings = {
+            setting: value
+            for setting, option, value in (
+                ("per_entity", "gold_per_entity", gold_per_entity),
+                ("weight", "gold_weight", gold_weight),
+            )
+            if _is_typed(ctx, option)
+        }
+        if gold:
+            gold_settings["seed"] = seed
         settings: Dict[str, Any] = {
             "mentions_per_entity": mentions_per_entity,
             "contexts_per_shared_name": contexts_per_shared_name,
@@ -58,7 +68,6 @@ def prototypes_cli(
             "max_entities": max_entities,
         }
         if ontology is None:
-            # What was typed, to be refused: nothing would read it.
             settings = {key: value for key, value in settings.items() if _is_typed(ctx, key)}
         else:
             settings["seed"] = seed
@@ -68,7 +77,7 @@ def prototypes_cli(
             ontology,
             mentions,
             gold=gold,
-            gold_settings={"per_entity": gold_per_entity, "seed": seed, **weight},
+            gold_settings=gold_settings,
             kb_path=kb_path,
             overrides=overrides,
             name=name,

@@ -114,8 +114,8 @@ def prototypes(
     settings: of `PrototypeSource`; they need an ontology, as `mentions` and `index` do.
     overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
 
-    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need an ontology, and
-    what `add_gold_files` raises.
+    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need the one that is
+    missing, and what `add_gold_files` raises.
     """
     from ..kb.sources import open_prototype_source
 
@@ -126,6 +126,10 @@ def prototypes(
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
         if not gold:
             raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
+    if gold_settings and not gold:
+        raise KrisselError(
+            Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(gold_settings)}")
+        )
     # Before hours of encoding.
     _gold_sources(gold)
     nlp = load_pipeline(pipeline, overrides)

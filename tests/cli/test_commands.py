@@ -227,6 +227,10 @@ def test_wrong_prototypes(refuse, made, missing, tmp_path):
     assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
     assert "[K614]" in refuse("prototypes", made.path / "linker", output)
+    ontology = ("--ontology", store)
+    assert "nothing reads weight" in refuse(
+        "prototypes", made.path / "linker", output, *ontology, "--gold-weight", "1.1"
+    )
     gold = ("prototypes", made.path / "linker", output, "--gold", made.path / "gold.spacy")
     for option, setting in (("--no-names", "names"), ("--max-entities=3", "max_entities"), ("--references", "use_ref")):
         assert f"nothing reads {setting}" in refuse(*gold, option)
