@@ -81,8 +81,8 @@ class CandidateView(NamedTuple):
 def candidate_view(entity: Described, *, max_names: int = 8, without: Sequence[str] = ()) -> CandidateView:
     """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
 
-    What an entity lacks leaves no part; of tree numbers, the first three stay. The order is not that of `reference_view`: the short window of a candidate is
-    cut from its end, and the names must stay in it.
+    What an entity lacks leaves no part; of tree numbers, the first three stay. The order is not that of
+    `reference_view`: the short window of a candidate is cut from its end, and the names must stay in it.
 
     max_names: so many names at most, the preferred one and the first aliases.
     without: names that must not be seen, neither as preferred name nor as alias.

@@ -13,7 +13,8 @@ from spacy_krissel.pipeline.definitions import LONGEST, WINDOW, find_definitions
         ("familial adenomatous polyposis [FAP]", {"FAP": "familial adenomatous polyposis"}),
         ("the Wiskott-Aldrich syndrome ( 'WAS' ) gene", {"WAS": "Wiskott-Aldrich syndrome"}),
         ("adrenomyeloneuropathy (AMN)", {"AMN": "adrenomyeloneuropathy"}),
-        ("T-cell prolymphocytic leukemia (T-PLL)", {"T-PLL": "T-cell prolymphocytic leukemia", "PLL": "prolymphocytic leukemia"}),
+        ("T-cell prolymphocytic leukemia (T-PLL)",
+         {"T-PLL": "T-cell prolymphocytic leukemia", "PLL": "prolymphocytic leukemia"}),
         ("glucose-6-phosphate dehydrogenase (G6PD)", {"G6PD": "glucose-6-phosphate dehydrogenase"}),
         # Small words do not count against it, up to the bound.
         ("deficiency of the enzyme in man (DEM)", {"DEM": "deficiency of the enzyme in man"}),
