@@ -3,7 +3,7 @@
 import random
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Literal, Optional
+from typing import Callable, Dict, Iterator, List, Literal, Optional, Tuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -80,21 +80,21 @@ def read_self_supervised(
     store = OntologyStore(ontology)
     rng = random.Random(f"{seed}-{split}")
     chosen = _choose_mentions(store, mentions, split, mentions_per_entity, held_out, rng)
-    examples: List[Example] = []
-    for mention in chosen:
-        examples.append(_example(nlp, mention.entity, mention.view, spans_key))
+    # Examples are made last: of all but `limit` nothing is needed.
+    views: List[Tuple[str, View]] = [(mention.entity, mention.view) for mention in chosen]
     if split == "train" and names_per_entity:
         for entity in store:
             names = [name for name in entity.names if not held_out(entity, name)]
             if len(names) > names_per_entity:
                 # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
                 names = [names[0], *rng.sample(names[1:], names_per_entity - 1)]
-            examples.extend(_example(nlp, entity.id, name_view(name), spans_key) for name in names)
-    if not examples:
+            views.extend((entity.id, name_view(name)) for name in names)
+    if not views:
         todo = "Mine more text, raise `held_out`, or lower the limits." if mentions else "Set `mentions`."
         raise KrisselError(Errors.K608.format(split=split, path=mentions or ontology, todo=todo))
-    rng.shuffle(examples)
-    yield from examples[: limit or None]
+    rng.shuffle(views)
+    for entity_id, view in views[: limit or None]:
+        yield _example(nlp, entity_id, view, spans_key)
 
 
 def _choose_mentions(
