@@ -14,14 +14,19 @@ def ontology_cli(
     output: Path = typer.Option(..., "--output", "-o", help="Directory of the store"),
     format: str = typer.Option("auto", help="Format of the sources: auto, medic, obo, jsonl or mesh"),
     enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
+    enrich_names: bool = typer.Option(False, "--enrich-names", help="Take names too, where an id is shared"),
     tree: List[str] = typer.Option([], help="Keep entities with a tree number that begins so (D); may be repeated"),
     homonyms: bool = typer.Option(False, "--homonyms", help="Print the names that several entities share"),
 ) -> None:
     """Read ontology files into a columnar store that is opened without being read."""
     from ..ontology.build import build_ontology
+    from ..ontology.enrich import DEFAULT_FIELDS
 
+    fields = (*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS
     with coded_errors():
-        store = build_ontology(sources, output, format=format, enrich_from=enrich, trees=tree, progress=True)
+        store = build_ontology(
+            sources, output, format=format, enrich_from=enrich, fields=fields, trees=tree, progress=True
+        )
     manifest = store.manifest
     typer.echo(
         f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"

@@ -71,6 +71,12 @@ def test_what_is_there_stays(make):
     assert everything.xrefs == ("UMLS:C0000001",) and everything.definition == "ours"
 
 
+def test_aliases_come_from_shared_ids_alone(make):
+    same, other = Entity("M:1", "same", ("s",)), Entity("X:1", "other", xrefs=("M:1",))
+    found = one(Entity("M:1", "e"), make(same), make(other), fields=["aliases"])
+    assert found.aliases == ("same", "s")
+
+
 def test_aliases_come_only_when_asked_for(make):
     other = make(Entity("E", "o", ("b",), definition="d"))
     assert one(Entity("E", "e"), other).names == ("e",)
