@@ -1,0 +1,93 @@
+"""Memory and time of a training step at the paper's batch size: 512 mentions of 256 entities, and their references.
+
+Cached gradients (`chunk_size`) hold the activations of one chunk at a time, so that memory does not grow with the
+batch. The model is made and trained as `spacy train CONFIG` would, for a few steps; what is printed is the peak of the
+whole process, training examples and optimizer included, after each step.
+
+    python benchmarks/training_memory.py --encoder NAME_OR_PATH --ontology STORE --mentions SHARDS
+"""
+
+import json
+import os
+import platform
+import resource
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Dict, List
+
+import typer
+from spacy.schemas import ConfigSchemaTraining
+from spacy.training.initialize import init_nlp
+from spacy.util import fix_random_seed, load_config, registry, resolve_dot_names
+from wasabi import msg
+
+ROOT = Path(__file__).parent
+CONFIG = ROOT.parent / "configs" / "krissbert.cfg"
+RESULT = ROOT / "results" / "training_memory.json"
+# On Linux in KiB, on macOS in bytes.
+UNIT = 2**20 if sys.platform == "darwin" else 2**10
+
+
+def main(
+    encoder: Annotated[str, typer.Option(help="Hugging Face encoder, by name or path")],
+    ontology: Annotated[Path, typer.Option(help="Ontology store")],
+    mentions: Annotated[Path, typer.Option(help="Mined mentions")],
+    config: Annotated[Path, typer.Option(help="Training config")] = CONFIG,
+    chunk_size: Annotated[int, typer.Option(help="Views encoded together; 0 for all at once")] = 64,
+    pairs: Annotated[int, typer.Option(help="Entities in a batch, of two mentions each")] = 256,
+    limit: Annotated[int, typer.Option(help="Training examples that are made")] = 20_000,
+    steps: Annotated[int, typer.Option(help="Training steps")] = 2,
+    output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
+) -> None:
+    """Train for a few steps, and print the process's peak memory and the seconds of each."""
+    linker = "components.krissel_linker"
+    overrides: Dict[str, Any] = {
+        "paths.ontology": str(ontology),
+        "paths.mentions": str(mentions),
+        "paths.encoder": encoder,
+        f"{linker}.objective.chunk_size": chunk_size,
+        "training.batcher.pairs": pairs,
+        "corpora.train.limit": limit,
+        "corpora.dev.limit": 10,
+    }
+    fix_random_seed(0)
+    nlp = init_nlp(load_config(config, overrides=overrides))
+    resolved = nlp.config.interpolate()
+    training = registry.resolve(resolved["training"], schema=ConfigSchemaTraining)
+    (corpus,) = resolve_dot_names(resolved, [training["train_corpus"]])
+    batches = training["batcher"](corpus(nlp))
+    rows: List[Dict[str, Any]] = [{"step": 0, "seconds": 0.0, "mentions": 0, "peak_mib": peak()}]
+    for step in range(1, steps + 1):
+        batch = next(batches)
+        start = time.perf_counter()
+        nlp.update(batch, sgd=training["optimizer"])
+        seconds = time.perf_counter() - start
+        rows.append({"step": step, "seconds": seconds, "mentions": len(batch), "peak_mib": peak()})
+    result = {
+        "rows": rows,
+        "setup": {
+            "config": config.name,
+            "chunk_size": chunk_size,
+            "pairs": pairs,
+            "versions": {name: version(name) for name in ("spacy", "torch", "transformers")},
+            "python": platform.python_version(),
+            "cpus": os.cpu_count(),
+        },
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
+    print("| after step | mentions | seconds | peak memory, MiB |\n| ---: | ---: | ---: | ---: |")
+    for row in rows:
+        print(f"| {row['step']} | {row['mentions']} | {row['seconds']:.1f} | {row['peak_mib']:,} |")
+    msg.info(f"Peak of the whole process: {rows[-1]['peak_mib'] / 1024:.2f} GiB")
+
+
+def peak() -> int:
+    """The most memory that this process has held so far, in MiB."""
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // UNIT)
+
+
+if __name__ == "__main__":
+    typer.run(main)
