@@ -72,6 +72,14 @@ class PipelineErrors:
         "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
         "once, under its name without suffix. {todo}."
     )
+    K631 = (
+        "[K631] A loss over labelled names got {vectors} vectors and {labels} labels. Expected one label for each vector, "
+        "the same for all names of an entity, and at least one."
+    )
+    K632 = (
+        "[K632] The encoder of '{name}' cannot be written as a transformer's directory: {problem}. Expected a trained "
+        "pipeline whose linker has a transformer; {todo}."
+    )
 
 
 class PipelineWarnings:
