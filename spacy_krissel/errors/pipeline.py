@@ -73,8 +73,8 @@ class PipelineErrors:
         "once, under its name without suffix. {todo}."
     )
     K631 = (
-        "[K631] A loss over labelled names got {vectors} vectors and {labels} labels. Expected one label for each vector, "
-        "the same for all names of an entity, and at least one."
+        "[K631] A loss over labelled names got {vectors} vectors and {labels} labels. Expected one label for each "
+        "vector, the same for all names of an entity, and at least one."
     )
     K632 = (
         "[K632] The encoder of '{name}' cannot be written as a transformer's directory: {problem}. Expected a trained "

@@ -3,7 +3,7 @@
 from typing import Any, Callable, NamedTuple, Optional, Tuple, cast
 
 from thinc.api import get_array_module
-from thinc.types import Floats1d, Floats2d, Ints1d
+from thinc.types import Floats2d, Ints1d
 
 from ..errors import Errors, KrisselError
 
@@ -25,7 +25,7 @@ Miner = Callable[[Floats2d, Pairs], Pairs]
 PairFunction = Callable[[Floats2d, Pairs], Tuple[Floats2d, float]]
 
 
-def all_pairs(labels: Ints1d) -> Pairs:
+def all_pairs(labels: Any) -> Pairs:
     """Every pair of different names: positive where the labels (n,) are the same, else negative."""
     xp: Any = get_array_module(labels)
     same = labels[:, None] == labels[None]
@@ -56,7 +56,7 @@ class PairLoss:
         scale = xp.where(norms > 0, 1 / xp.maximum(norms, 1e-30), 0).astype(vectors.dtype)
         units = vectors * scale
         cosines = units @ units.T
-        pairs = all_pairs(cast(Ints1d, xp.asarray(labels)))
+        pairs = all_pairs(xp.asarray(labels))
         if self.miner is not None:
             pairs = self.miner(cosines, pairs)
         d_cosines, loss = self.function(cosines, pairs)
@@ -79,7 +79,7 @@ def through_distances(d_distances: Floats2d, found: Floats2d) -> Floats2d:
     return xp.where(found > 0, -d_distances / xp.maximum(found, 1e-30), 0)
 
 
-def log_sum_exp(values: Floats2d, mask: Any) -> Tuple[Floats1d, Floats2d]:
+def log_sum_exp(values: Floats2d, mask: Any) -> Tuple[Any, Any]:
     """`log Σ exp(values)` of each row over what the mask leaves: (n,), -inf in a row where that is nothing.
 
     RETURNS: the logarithms, and their derivatives (n, n), the share of each value in its row's sum.
