@@ -187,6 +187,71 @@ def test_the_papers_setting(run, tiny_bert):
         assert not np.allclose(fresh.predict([view]), linker.encode([view]), atol=1e-3)
 
 
+def test_self_alignment(run, tiny_bert):
+    """`sapbert.cfg` with a tiny encoder: two steps on pairs of synonyms."""
+    settings = {"training__max_steps": 2, "training__eval_frequency": 1, "training__optimizer__learn_rate": 0.01}
+    rows, path = run("sapbert", paths__encoder=str(tiny_bert), **settings)
+    assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
+    linker = find_linker(spacy.load(path / "model-last"))
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    fresh = TransformerEncoder(str(tiny_bert), window=25, normalize=True, markers=False)
+    fresh.initialize()
+    assert not np.allclose(fresh.predict(VIEWS), linker.encode(VIEWS), atol=1e-2)
+    np.testing.assert_allclose(np.linalg.norm(linker.encode(VIEWS), axis=1), 1, atol=1e-3)
+    # The names that it learned from are not kept in the pipeline.
+    assert "multiple sclerosis" not in json.loads((path / "model-last" / "vocab" / "strings.json").read_text())
+
+
+def test_self_alignment_of_the_small_encoder(run):
+    rows, path = run("sapbert-small", training__max_steps=60, training__eval_frequency=20)
+    assert [step for _, step, *_ in rows] == [0, 20, 40, 60]
+    assert 0 < rows[-1][2] < rows[1][2]
+    linker = find_linker(spacy.load(path / "model-last"))
+    name, synonym, other = linker.encode([View("", name, "") for name in ("acute coryza", "viral rhinitis", "megrim")])
+    assert name @ synonym > name @ other
+
+
+MINER = {"@misc": "spacy-krissel.HardPairMiner.v1", "margin": -0.2}
+# Rows of SapBERT's Table 6.
+LOSSES = (
+    "CosinePairs", "MaxMarginTriplet", "NCA", "LiftedStructure", "PairNCE", "Circle", "MultiSimilarity",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("miner", [MINER, None])
+def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, miner):
+    """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
+    config = load_config(configs / "sapbert-small.cfg", overrides=toy_overrides["sapbert-small"], interpolate=False)
+    block = {"@losses": f"spacy-krissel.{loss}.v1", "miner": miner}
+    config["components"]["krissel_linker"]["objective"]["loss"] = block
+    config["training"].update(max_steps=2, eval_frequency=1)
+    config.to_disk(tmp_path / "loss.cfg")
+    train(tmp_path / "loss.cfg", tmp_path / "out")
+    rows = rows_of(capsys.readouterr().out)
+    assert [step for _, step, *_ in rows] == [0, 1, 2] and rows[0][2] > 0
+
+
+def test_sapberts_numbers(configs):
+    config = load_config(configs / "sapbert.cfg", interpolate=False)
+    linker = config["components"]["krissel_linker"]
+    assert {name: linker["model"][name] for name in ("window", "pooling", "mixed_precision")} == {
+        "window": 25,
+        "pooling": "cls",
+        "mixed_precision": True,
+    }
+    loss = linker["objective"]["loss"]
+    assert (loss["alpha"], loss["beta"], loss["epsilon"], loss["miner"]["margin"]) == (2, 50, 0.5, -0.2)
+    assert config["corpora"]["train"]["pairs_per_entity"] == 50 and config["corpora"]["train"]["lowercase"]
+    assert 2 * config["training"]["batcher"]["pairs"] == 512
+    optimizer = config["training"]["optimizer"]
+    assert (optimizer["learn_rate"], optimizer["L2"], optimizer["L2_is_weight_decay"]) == (2e-5, 1e-2, True)
+    # Both configs train by one objective.
+    small = load_config(configs / "sapbert-small.cfg", interpolate=False)["components"]["krissel_linker"]
+    assert small["objective"]["loss"] == loss
+
+
 def test_the_papers_numbers(configs):
     config = load_config(configs / "krissbert.cfg", interpolate=False)
     linker = config["components"]["krissel_linker"]
