@@ -13,6 +13,7 @@ from spacy.util import load_config
 from spacy_krissel.cli.prototypes import prototypes_cli
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline.encoder import export_encoder
 from spacy_krissel.pipeline.prototypes import find_linker, prototypes
 from spacy_krissel.views import ReferenceParts, View, reference_view
 
@@ -210,6 +211,48 @@ def test_self_alignment_of_the_small_encoder(run):
     linker = find_linker(spacy.load(path / "model-last"))
     name, synonym, other = linker.encode([View("", name, "") for name in ("acute coryza", "viral rhinitis", "megrim")])
     assert name @ synonym > name @ other
+
+
+def test_start_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_path):
+    """`sapbert.cfg`, its encoder written out, and `krissbert.cfg` from there: both of its encoders begin with it."""
+    settings = {"training.max_steps": 2, "training.eval_frequency": 1}
+    aligned = {**settings, "paths.encoder": str(tiny_bert), "training.optimizer.learn_rate": 0.01}
+    train(configs / "sapbert.cfg", tmp_path / "sapbert", overrides={**toy_overrides["sapbert"], **aligned})
+    export_encoder(tmp_path / "sapbert" / "model-last", tmp_path / "encoder")
+    still = {
+        **settings,
+        "paths.encoder": str(tmp_path / "encoder"),
+        "training.optimizer.learn_rate.initial_rate": 0.0,
+        "components.krissel_linker.model.reference.window": 64,
+    }
+    train(configs / "krissbert.cfg", tmp_path / "krissbert", overrides={**toy_overrides["krissbert"], **still})
+    linker = find_linker(spacy.load(tmp_path / "krissbert" / "model-last"))
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    aligned_encoder, plain = (TransformerEncoder(str(path), window=64) for path in (tmp_path / "encoder", tiny_bert))
+    for encoder in (aligned_encoder, plain):
+        encoder.initialize()
+    for view in (VIEWS[0], View("T047", "multiple sclerosis; ms", "", reference=True)):
+        np.testing.assert_allclose(linker.encode([view]), aligned_encoder.predict([view]), atol=0.02)
+        assert not np.allclose(linker.encode([view]), plain.predict([view]), atol=0.1)
+
+
+def test_start_from_an_aligned_small_encoder(configs, toy_overrides, tmp_path):
+    train(configs / "sapbert-small.cfg", tmp_path / "names", overrides=toy_overrides["sapbert-small"])
+    config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
+    config["initialize"]["components"]["krissel_linker"]["encoder"] = {
+        "@misc": "spacy-krissel.EncoderFromPipeline.v1",
+        "path": str(tmp_path / "names" / "model-last"),
+    }
+    config["training"].update(max_steps=1, eval_frequency=1)
+    config["training"]["optimizer"]["learn_rate"] = 0.0
+    config.to_disk(tmp_path / "small.cfg")
+    train(tmp_path / "small.cfg", tmp_path / "out")
+    aligned, started = (
+        find_linker(spacy.load(tmp_path / folder / "model-last")).encode([View("", "lung cancer", "")])
+        for folder in ("names", "out")
+    )
+    np.testing.assert_allclose(aligned, started, atol=1e-6)
 
 
 MINER = {"@misc": "spacy-krissel.HardPairMiner.v1", "margin": -0.2}

@@ -80,6 +80,11 @@ class PipelineErrors:
         "[K632] The encoder of '{name}' cannot be written as a transformer's directory: {problem}. Expected a trained "
         "pipeline whose linker has a transformer; {todo}."
     )
+    K633 = (
+        "[K633] The linker of '{name}' has another kind of encoder than the one that is to start from it. Expected a "
+        "transformer for a transformer, a small encoder for a small one. Choose another pipeline, or change "
+        "[components.krissel_linker.model]."
+    )
 
 
 class PipelineWarnings:
