@@ -237,6 +237,28 @@ def test_start_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_pa
         assert not np.allclose(linker.encode([view]), plain.predict([view]), atol=0.1)
 
 
+def test_fine_tuning(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys):
+    """`sapbert-fine-tune.cfg` on the toy gold corpus: as many epochs as it says, over pairs that are shuffled."""
+    gold = DocBin(store_user_data=True)
+    for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
+        gold.add(doc)
+    gold.to_disk(tmp_path / "gold.spacy")
+    overrides = {
+        "paths.encoder": str(tiny_bert),
+        "paths.ontology": str(toy_store.path),
+        "paths.gold": str(tmp_path / "gold.spacy"),
+        "corpora.train.dev_share": 0.4,
+        "training.batcher.pairs": 8,
+        "training.eval_frequency": 1,
+        "training.optimizer.learn_rate": 0.01,
+    }
+    train(configs / "sapbert-fine-tune.cfg", tmp_path / "out", overrides=overrides)
+    rows = rows_of(capsys.readouterr().out)
+    assert {epoch for epoch, *_ in rows} == {0, 1, 2} and all(loss > 0 for _, _, loss, _ in rows)
+    sizes = [len([row for row in rows if row[0] == epoch]) for epoch in range(3)]
+    assert max(sizes) - min(sizes) <= 1
+
+
 def test_start_from_an_aligned_small_encoder(configs, toy_overrides, tmp_path):
     train(configs / "sapbert-small.cfg", tmp_path / "names", overrides=toy_overrides["sapbert-small"])
     config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
