@@ -85,6 +85,10 @@ class PipelineErrors:
         "transformer for a transformer, a small encoder for a small one. Choose another pipeline, or change "
         "[components.krissel_linker.model]."
     )
+    K634 = (
+        "[K634] No batch could be made of {found} synonym pairs: none holds two entities that can be told apart. "
+        "Expected two entities at least that share no name. Check the ontology, and `pairs` in [training.batcher]."
+    )
 
 
 class PipelineWarnings:

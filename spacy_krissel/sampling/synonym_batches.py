@@ -17,7 +17,7 @@ class SynonymBatcher:
 
     Invariants: pairs stay whole and in order, but that a pair waits for the next batch when one of its entity's names
     is borne by another entity of this batch, where it would be a false negative; an entity may have several pairs in a
-    batch; no batch has one entity alone, which leaves out, if anything, pairs at the end of the stream.
+    batch; a batch of one entity alone, which has no negatives, is left out.
 
     pairs: examples in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
@@ -32,7 +32,9 @@ class SynonymBatcher:
         self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+        """Raises KrisselError K634 where there are pairs and no batch: training would wait for one for ever."""
         stream = iter(examples)
+        n_left_out = n_batches = 0
         waiting: Deque[Example] = deque()
         while True:
             batch: List[Example] = []
@@ -52,10 +54,15 @@ class SynonymBatcher:
                 entities |= found
                 blocked.update(*(self._homonyms.get(entity, ()) for entity in found))
             if not batch:
-                return
+                break
             waiting = again + waiting
             if len(entities) > 1:
+                n_batches += 1
                 yield batch
+            else:
+                n_left_out += len(batch)
+        if n_left_out and not n_batches:
+            raise KrisselError(Errors.K634.format(found=n_left_out))
 
 
 def make_synonym_batcher(

@@ -28,7 +28,7 @@ def test_pairs_in_their_order():
 
 
 def test_a_batch_of_one_entity_has_no_negatives():
-    assert batches("aabbb", pairs=2) == []
+    assert batches("aabbbab", pairs=2) == [["b", "a"]]
     assert batches("aaab", pairs=4) == [["a", "a", "a", "b"]]
 
 
@@ -54,24 +54,27 @@ def test_every_pair_of_an_ontology_is_used_once(toy_store):
 
 
 def test_a_stream_of_homonyms_is_not_read_to_its_end(toy_store):
-    read = 0
+    """T02 cannot stand beside T01: so many of its pairs wait as a batch has, and no more are read."""
+    read = []
 
     def examples():
-        nonlocal read
-        for example in pair_examples(SynonymPair(f"T0{1 + bool(i)}", f"a {i}", f"b {i}") for i in range(1000)):
-            read += 1
+        entities = ["T01", "T03", *["T02"] * 5, "T03"]
+        for i, example in enumerate(
+            pair_examples(SynonymPair(id_, f"a {i}", f"b {i}") for i, id_ in enumerate(entities))
+        ):
+            read.append(i)
             yield example
 
-    for _ in SynonymBatcher(pairs=4, ontology=toy_store.path)(examples()):
-        pass
-    stream = SynonymBatcher(pairs=4, ontology=toy_store.path)(
-        pair_examples(
-            SynonymPair(entity, f"{entity}{i}", f"{i}{entity}")
-            for i, entity in enumerate(["T01"] + ["T02"] * 9 + ["T03"] * 5)
-        )
-    )
-    assert [entities_of(batch) for batch in stream][-1][-1] == "T03"
-    assert read == 1000
+    stream = SynonymBatcher(pairs=4, ontology=toy_store.path)(examples())
+    assert entities_of(next(stream)) == ["T01", "T03"] and len(read) == 6
+    assert [entities_of(batch) for batch in stream] == [["T02", "T03"]]
+
+
+def test_no_batch_at_all():
+    """Asked for an epoch after the other, `spacy train` would never come back."""
+    for entities in ("a", "aaaa", "aabbb"):
+        with pytest.raises(KrisselError, match=f"K634.* {len(entities)} synonym pairs"):
+            batches(entities, pairs=2)
 
 
 @pytest.mark.parametrize("pairs", [0, 1, -3])
