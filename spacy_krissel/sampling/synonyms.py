@@ -26,8 +26,7 @@ class SynonymCorpus:
     epoch, mixed with those of other entities in a buffer. In memory are that buffer and a number for each entity.
     With `training.max_epochs = -1` spaCy streams from it, so that an ontology may have any number of names.
 
-    Development: held-out names without context, those of the entities first that `PrototypeSource` with the same seed
-    puts first into a bounded knowledge base.
+    Development: held-out names without context.
 
     ontology: path of the ontology store.
     pairs_per_entity: so many pairs of an entity at most, drawn by seed (0: all).
@@ -35,6 +34,8 @@ class SynonymCorpus:
     held_out: fraction of the aliases kept for the development set (`HeldOut`); the paper has none.
     buffer_size: pairs that are mixed.
     limit: so many examples at most (0: all).
+    max_entities: ask for so many entities only (0: all), the same ones that `PrototypeSource` with the same seed puts
+        into a bounded knowledge base.
     spans_key: the names are spans of `doc.spans[spans_key]`; "" for entities of `doc.ents`.
     Raises KrisselError K006 for settings that make no sense.
     """
@@ -51,12 +52,14 @@ class SynonymCorpus:
         limit: int = 0,
         spans_key: str = "",
         seed: int = 0,
+        max_entities: int = 0,
     ) -> None:
         if split not in ("train", "dev"):
             raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train' or 'dev'"))
         if buffer_size < 1:
             raise KrisselError(Errors.K006.format(setting="buffer_size", found=buffer_size, expected="at least 1 pair"))
-        for setting, value in {"pairs_per_entity": pairs_per_entity, "limit": limit}.items():
+        limits = {"pairs_per_entity": pairs_per_entity, "limit": limit, "max_entities": max_entities}
+        for setting, value in limits.items():
             if value < 0:
                 raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
         self.ontology = ontology
@@ -68,6 +71,7 @@ class SynonymCorpus:
         self.limit = limit
         self.spans_key = spans_key
         self.seed = seed
+        self.max_entities = max_entities
         self.epoch = 0
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
@@ -106,7 +110,13 @@ class SynonymCorpus:
             yield view_example(nlp, entity, name_view(name), self.spans_key)
 
     def _held_out_names(self, store: OntologyStore) -> Iterator[Tuple[int, str, str]]:
+        chosen = None
+        if self.max_entities:
+            ranked = ((stable_hash(self.seed, id_), id_) for id_ in store.ids)
+            chosen = {id_ for _, id_ in nsmallest(self.max_entities, ranked)}
         for entity in store:
+            if chosen is not None and entity.id not in chosen:
+                continue
             held_out = [name for name in entity.names if self.held_out(entity, name)]
             for name in different_names(held_out, self.lowercase):
                 yield stable_hash(self.seed, entity.id), entity.id, name
@@ -122,6 +132,7 @@ def make_synonym_corpus(
     limit: int = 0,
     spans_key: str = "",
     seed: int = 0,
+    max_entities: int = 0,
 ) -> Callable[[Language], Iterator[Example]]:
     """Registered as the reader `spacy-krissel.SynonymCorpus.v1`; see `SynonymCorpus`."""
     return SynonymCorpus(
@@ -134,4 +145,5 @@ def make_synonym_corpus(
         limit=limit,
         spans_key=spans_key,
         seed=seed,
+        max_entities=max_entities,
     )

@@ -93,11 +93,9 @@ def test_dev_asks_for_entities_that_a_bounded_knowledge_base_has(toy_store):
 
     source = make_prototype_source(toy_store.path, max_entities=5, held_out=0.4, seed=3)()
     known = {entity.id for entity in source.entities()}
-    asked = [
-        linked_mentions(example.reference)[0][0]
-        for example in make_synonym_corpus(toy_store.path, "dev", held_out=0.4, limit=4, seed=3)(NLP)
-    ]
-    assert len(asked) == 4 and set(asked) <= known
+    corpora = [make_synonym_corpus(toy_store.path, "dev", held_out=0.4, max_entities=n, seed=3) for n in (0, 5)]
+    everywhere, within = ([linked_mentions(each.reference)[0] for each in corpus(NLP)] for corpus in corpora)
+    assert within == [each for each in everywhere if each[0] in known] and 0 < len(within) < len(everywhere)
 
 
 def test_stream_of_an_ontology_is_not_held(tmp_path, monkeypatch):
@@ -125,6 +123,7 @@ def test_stream_of_an_ontology_is_not_held(tmp_path, monkeypatch):
         ({"pairs_per_entity": -1}, "pairs_per_entity"),
         ({"buffer_size": 0}, "buffer_size"),
         ({"limit": -2}, "limit"),
+        ({"max_entities": -1}, "max_entities"),
         ({"held_out": 1.5}, "held_out"),
     ],
 )
