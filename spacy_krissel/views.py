@@ -169,17 +169,20 @@ def piece_window(
     window: int,
     cls_id: int,
     sep_id: int,
-    start_id: int,
-    end_id: int,
+    start_id: Optional[int],
+    end_id: Optional[int],
 ) -> Tuple[List[int], int, int]:
     """`[CLS] left [Ms] mention [Me] right [SEP]` in at most `window` pieces, centred on the mention (KRISSBERT §3.2).
 
     The context that one side does not need goes to the other. A mention longer than the window keeps its first and
     last pieces and loses its middle; the markers always stay.
 
-    RETURNS: the piece ids (at most `window`), and the positions of `[Ms]` and `[Me]` among them.
+    start_id, end_id: the markers; None for none of them.
+    RETURNS: the piece ids (at most `window`), and the positions of `[Ms]` and `[Me]` among them (without them 0).
     """
-    room = window - 4
+    start = [] if start_id is None else [start_id]
+    end = [] if end_id is None else [end_id]
+    room = window - 2 - len(start) - len(end)
     if len(mention) > room:
         head = (room + 1) // 2
         tail = room - head
@@ -189,7 +192,9 @@ def piece_window(
     n_right = min(len(right), room - n_left)
     n_left = min(len(left), room - n_right)
     # `left[len(left) - n_left:]`, because `left[-0:]` would keep everything.
-    ids = [cls_id, *left[len(left) - n_left :], start_id, *mention, end_id, *right[:n_right], sep_id]
+    ids = [cls_id, *left[len(left) - n_left :], *start, *mention, *end, *right[:n_right], sep_id]
+    if not start:
+        return ids, 0, 0
     return ids, 1 + n_left, 2 + n_left + len(mention)
 
 

@@ -247,7 +247,15 @@ def toy_overrides(toy_store, toy_shards):
     """Overrides of a training config for the toy data, by the config's name."""
     data = {"paths.ontology": str(toy_store.path), "paths.mentions": str(toy_shards)}
     names = ("transformer", "krissbert", "small-references")
-    return {"small": {**data, **FEW_STEPS, **TINY_MODEL}, **{name: {**data, **FEW_STEPS} for name in names}}
+    ontology = {"paths.ontology": str(toy_store.path)}
+    no_schedule = {key: value for key, value in FEW_STEPS.items() if "learn_rate" not in key}
+    small_names = {key: value for key, value in {**FEW_STEPS, **TINY_MODEL}.items() if ".p_" not in key}
+    return {
+        "small": {**data, **FEW_STEPS, **TINY_MODEL},
+        "sapbert": {**ontology, **no_schedule},
+        "sapbert-small": {**ontology, **small_names},
+        **{name: {**data, **FEW_STEPS} for name in names},
+    }
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from spacy.util import load_config
 from spacy_krissel.cli.prototypes import prototypes_cli
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline.encoder import export_encoder
 from spacy_krissel.pipeline.prototypes import find_linker, prototypes
 from spacy_krissel.views import ReferenceParts, View, reference_view
 
@@ -185,6 +186,135 @@ def test_the_papers_setting(run, tiny_bert):
     reference = View("T047", "multiple sclerosis; ms", "", reference=True)
     for view in (VIEWS[0], reference):
         assert not np.allclose(fresh.predict([view]), linker.encode([view]), atol=1e-3)
+
+
+def test_self_alignment(run, tiny_bert):
+    """`sapbert.cfg` with a tiny encoder: two steps on pairs of synonyms."""
+    settings = {"training__max_steps": 2, "training__eval_frequency": 1, "training__optimizer__learn_rate": 0.01}
+    rows, path = run("sapbert", paths__encoder=str(tiny_bert), **settings)
+    assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
+    linker = find_linker(spacy.load(path / "model-last"))
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    fresh = TransformerEncoder(str(tiny_bert), window=25, normalize=True, markers=False)
+    fresh.initialize()
+    assert not np.allclose(fresh.predict(VIEWS), linker.encode(VIEWS), atol=1e-2)
+    np.testing.assert_allclose(np.linalg.norm(linker.encode(VIEWS), axis=1), 1, atol=1e-3)
+    # The names that it learned from are not kept in the pipeline.
+    assert "multiple sclerosis" not in json.loads((path / "model-last" / "vocab" / "strings.json").read_text())
+
+
+def test_self_alignment_of_the_small_encoder(run):
+    rows, path = run("sapbert-small", training__max_steps=60, training__eval_frequency=20)
+    assert [step for _, step, *_ in rows] == [0, 20, 40, 60]
+    assert 0 < rows[-1][2] < rows[1][2]
+    linker = find_linker(spacy.load(path / "model-last"))
+    name, synonym, other = linker.encode([View("", name, "") for name in ("acute coryza", "viral rhinitis", "megrim")])
+    assert name @ synonym > name @ other
+
+
+def test_start_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_path):
+    """`sapbert.cfg`, its encoder written out, and `krissbert.cfg` from there: both of its encoders begin with it."""
+    settings = {"training.max_steps": 2, "training.eval_frequency": 1}
+    aligned = {**settings, "paths.encoder": str(tiny_bert), "training.optimizer.learn_rate": 0.01}
+    train(configs / "sapbert.cfg", tmp_path / "sapbert", overrides={**toy_overrides["sapbert"], **aligned})
+    export_encoder(tmp_path / "sapbert" / "model-last", tmp_path / "encoder")
+    still = {
+        **settings,
+        "paths.encoder": str(tmp_path / "encoder"),
+        "training.optimizer.learn_rate.initial_rate": 0.0,
+        "components.krissel_linker.model.reference.window": 64,
+    }
+    train(configs / "krissbert.cfg", tmp_path / "krissbert", overrides={**toy_overrides["krissbert"], **still})
+    linker = find_linker(spacy.load(tmp_path / "krissbert" / "model-last"))
+    from spacy_krissel.layers.transformer import TransformerEncoder
+
+    aligned_encoder, plain = (TransformerEncoder(str(path), window=64) for path in (tmp_path / "encoder", tiny_bert))
+    for encoder in (aligned_encoder, plain):
+        encoder.initialize()
+    for view in (VIEWS[0], View("T047", "multiple sclerosis; ms", "", reference=True)):
+        np.testing.assert_allclose(linker.encode([view]), aligned_encoder.predict([view]), atol=0.02)
+        assert not np.allclose(linker.encode([view]), plain.predict([view]), atol=0.1)
+
+
+def test_fine_tuning(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys):
+    """`sapbert-fine-tune.cfg` on the toy gold corpus: as many epochs as it says, over pairs that are shuffled."""
+    gold = DocBin(store_user_data=True)
+    for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
+        gold.add(doc)
+    gold.to_disk(tmp_path / "gold.spacy")
+    overrides = {
+        "paths.encoder": str(tiny_bert),
+        "paths.ontology": str(toy_store.path),
+        "paths.gold": str(tmp_path / "gold.spacy"),
+        "corpora.train.dev_share": 0.4,
+        "training.batcher.pairs": 8,
+        "training.eval_frequency": 1,
+        "training.optimizer.learn_rate": 0.01,
+    }
+    train(configs / "sapbert-fine-tune.cfg", tmp_path / "out", overrides=overrides)
+    rows = rows_of(capsys.readouterr().out)
+    assert {epoch for epoch, *_ in rows} == {0, 1, 2} and all(loss > 0 for _, _, loss, _ in rows)
+    sizes = [len([row for row in rows if row[0] == epoch]) for epoch in range(3)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_start_from_an_aligned_small_encoder(configs, toy_overrides, tmp_path):
+    train(configs / "sapbert-small.cfg", tmp_path / "names", overrides=toy_overrides["sapbert-small"])
+    config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
+    config["initialize"]["components"]["krissel_linker"]["encoder"] = {
+        "@misc": "spacy-krissel.EncoderFromPipeline.v1",
+        "path": str(tmp_path / "names" / "model-last"),
+    }
+    config["training"].update(max_steps=1, eval_frequency=1)
+    config["training"]["optimizer"]["learn_rate"] = 0.0
+    config.to_disk(tmp_path / "small.cfg")
+    train(tmp_path / "small.cfg", tmp_path / "out")
+    aligned, started = (
+        find_linker(spacy.load(tmp_path / folder / "model-last")).encode([View("", "lung cancer", "")])
+        for folder in ("names", "out")
+    )
+    np.testing.assert_allclose(aligned, started, atol=1e-6)
+
+
+MINER = {"@misc": "spacy-krissel.HardPairMiner.v1", "margin": -0.2}
+# Rows of SapBERT's Table 6.
+LOSSES = (
+    "CosinePairs", "MaxMarginTriplet", "NCA", "LiftedStructure", "PairNCE", "Circle", "MultiSimilarity",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("miner", [MINER, None])
+def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, miner):
+    """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
+    config = load_config(configs / "sapbert-small.cfg", overrides=toy_overrides["sapbert-small"], interpolate=False)
+    block = {"@losses": f"spacy-krissel.{loss}.v1", "miner": miner}
+    config["components"]["krissel_linker"]["objective"]["loss"] = block
+    config["training"].update(max_steps=2, eval_frequency=1)
+    config.to_disk(tmp_path / "loss.cfg")
+    train(tmp_path / "loss.cfg", tmp_path / "out")
+    rows = rows_of(capsys.readouterr().out)
+    assert [step for _, step, *_ in rows] == [0, 1, 2] and rows[0][2] > 0
+
+
+def test_sapberts_numbers(configs):
+    config = load_config(configs / "sapbert.cfg", interpolate=False)
+    linker = config["components"]["krissel_linker"]
+    assert {name: linker["model"][name] for name in ("window", "pooling", "mixed_precision")} == {
+        "window": 25,
+        "pooling": "cls",
+        "mixed_precision": True,
+    }
+    loss = linker["objective"]["loss"]
+    assert (loss["alpha"], loss["beta"], loss["epsilon"], loss["miner"]["margin"]) == (2, 50, 0.5, -0.2)
+    assert config["corpora"]["train"]["pairs_per_entity"] == 50 and config["corpora"]["train"]["lowercase"]
+    assert 2 * config["training"]["batcher"]["pairs"] == 512
+    optimizer = config["training"]["optimizer"]
+    assert (optimizer["learn_rate"], optimizer["L2"], optimizer["L2_is_weight_decay"]) == (2e-5, 1e-2, True)
+    # Both configs train by one objective, about another cosine.
+    small = load_config(configs / "sapbert-small.cfg", interpolate=False)["components"]["krissel_linker"]
+    assert small["objective"]["loss"] == {**loss, "epsilon": 0.2}
 
 
 def test_the_papers_numbers(configs):

@@ -45,6 +45,10 @@ class EncodingErrors:
         "[K410] The encoders of mentions and of references give vectors of different widths ({found}). Expected one "
         "width, since the vectors are compared and added: set 'width' alike, or choose transformers of one size."
     )
+    K411 = (
+        "[K411] The small encoder to start from has (width, hidden) {found}, but the config says {expected}. Set "
+        "'width' and 'hidden' alike."
+    )
 
 
 class EncodingWarnings:

@@ -72,6 +72,23 @@ class PipelineErrors:
         "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
         "once, under its name without suffix. {todo}."
     )
+    K631 = (
+        "[K631] A loss over labelled names got {vectors} vectors and {labels} labels. Expected one label for each "
+        "vector, the same for all names of an entity, and at least one."
+    )
+    K632 = (
+        "[K632] The encoder of '{name}' cannot be written as a transformer's directory: {problem}. Expected a trained "
+        "pipeline whose linker has a transformer; {todo}."
+    )
+    K633 = (
+        "[K633] The linker of '{name}' has another kind of encoder than the one that is to start from it. Expected a "
+        "transformer for a transformer, a small encoder for a small one. Choose another pipeline, or change "
+        "[components.krissel_linker.model]."
+    )
+    K634 = (
+        "[K634] No batch could be made of {found} synonym pairs: none holds two entities that can be told apart. "
+        "Expected two entities at least that share no name. Check the ontology, and `pairs` in [training.batcher]."
+    )
 
 
 class PipelineWarnings:

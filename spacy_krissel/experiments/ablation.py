@@ -151,7 +151,7 @@ class AblationRun:
         if row.mined_aliases:
             del described["mentions_without_aliases"]
         else:
-            read.append(training.mined(False))
+            read.append(training.mentions_without_aliases)
         settings = {"data": described, "config": sha256_file(training.config), "row": row.train}
         return {**settings, "mined_aliases": row.mined_aliases, "seed": seed, "files": _hashes(read)}
 
@@ -165,8 +165,9 @@ class AblationRun:
     def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> Dict[str, Any]:
         row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
         described = self._reranker_settings if self.ablation.reranker else self._linker_settings
-        paths = {"gold": data.gold, "ontology": data.ontology, "mentions": data.mined(row.mined_aliases)}
-        read = [*paths.values(), *([data.examples] if examples and data.examples is not None else [])]
+        mined = data.mined(row.mined_aliases)
+        paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
+        read = [*paths.values(), data.examples if examples else None]
         return {
             "trained": described(trained, seed),
             "set": {key: str(path) for key, path in paths.items()},
@@ -213,5 +214,5 @@ class AblationRun:
         return found
 
 
-def _hashes(paths: Sequence[Path]) -> Dict[str, str]:
-    return {str(path): content_hash(path) for path in paths}
+def _hashes(paths: Sequence[Optional[Path]]) -> Dict[str, str]:
+    return {str(path): content_hash(path) for path in paths if path is not None}

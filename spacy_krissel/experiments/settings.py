@@ -18,16 +18,16 @@ class Section(BaseModel):
 
 
 class Knowledge(Section):
-    """An ontology store, and mentions that were mined with it.
+    """An ontology store, and mentions that were mined with it (none: names alone).
 
     mentions_without_aliases: mined with `krissel mine --no-aliases`, for rows without `mined_aliases`.
     """
 
     ontology: Path
-    mentions: Path
+    mentions: Optional[Path] = None
     mentions_without_aliases: Optional[Path] = None
 
-    def mined(self, aliases: bool) -> Path:
+    def mined(self, aliases: bool) -> Optional[Path]:
         if aliases:
             return self.mentions
         assert self.mentions_without_aliases is not None, "checked when the file was read"
@@ -199,6 +199,8 @@ def _contradictions(ablation: Ablation) -> List[str]:
     found = [f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)]
     for kind, names in (("sets", ablation.sets), ("rows", ablation.rows)):
         found += [f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)]
+    if ablation.reranker is not None and ablation.train.mentions is None:
+        found.append("train.mentions: the re-ranker learns from them")
     before: List[str] = []
     for name, row in ablation.rows.items():
         if row.of is not None:

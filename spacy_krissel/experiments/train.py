@@ -60,9 +60,10 @@ def _data(ablation: Ablation, name: str, seed: int) -> Dict[str, Any]:
     knowledge = ablation.train
     overrides: Dict[str, Any] = {
         "paths.ontology": str(knowledge.ontology),
-        "paths.mentions": str(knowledge.mentions),
         "system.seed": seed,
     }
+    if knowledge.mentions is not None:
+        overrides["paths.mentions"] = str(knowledge.mentions)
     without: Optional[Path] = knowledge.mentions_without_aliases
     if not ablation.rows[name].mined_aliases:
         overrides["corpora.train.mentions"] = str(without)

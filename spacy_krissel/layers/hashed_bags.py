@@ -12,6 +12,8 @@ from thinc.types import Floats2d
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .features import Bags
 
+NAME = "hashed_bags"
+
 
 class HashedTable(Shim):
     """The table, with Adam applied lazily to the rows that had a gradient.
@@ -148,7 +150,7 @@ def HashedBags(
     Input: `List[View]`, n of them. Output: (n, width); a bag without features is a zero vector.
     """
     return Model(
-        "hashed_bags",
+        NAME,
         _forward,
         init=_init,
         dims={"nO": width},

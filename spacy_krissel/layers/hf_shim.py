@@ -96,6 +96,17 @@ class WholeHFShim(HFShim):
         weights = save_safetensors(_state(self.transformer)) if self.transformer is not None else b""
         return srsly.msgpack_dumps({"files": self._files, "weights": weights})
 
+    def write(self, path: Path) -> None:
+        """Write the encoder to a directory that transformers' `from_pretrained` reads. Raises KrisselError K405."""
+        if self.transformer is None:
+            raise KrisselError(Errors.K405)
+        path.mkdir(parents=True, exist_ok=True)
+        for name, content in self._files.items():
+            (path / name).write_bytes(content)
+        # The readers ask which library's tensors they are.
+        weights = save_safetensors(_state(self.transformer), metadata={"format": "pt"})
+        (path / "model.safetensors").write_bytes(weights)
+
     def from_bytes(self, bytes_data: bytes) -> "WholeHFShim":
         """Load what `to_bytes` wrote, onto the default device and without the network.
 

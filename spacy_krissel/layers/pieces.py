@@ -13,7 +13,7 @@ TOKENIZE_AT_ONCE = 1024
 
 
 class PieceRow(NamedTuple):
-    """One view as piece ids, and where its two markers stand among them (of a reference, which has none: `[CLS]`)."""
+    """One view as piece ids, and where its two markers stand among them (of a row that has none: `[CLS]`)."""
 
     ids: numpy.ndarray
     start: int
@@ -34,22 +34,23 @@ class Pieces(NamedTuple):
     ends: numpy.ndarray
 
 
-def view_pieces(tokenizer: Any, views: Sequence[View], window: int) -> List[PieceRow]:
+def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: bool = True) -> List[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
     A masked view has the tokenizer's mask token, once, in the place of its mention.
 
+    markers: False leaves `[Ms]` and `[Me]` out.
     RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token.
     """
     rows: List[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
-        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window))
+        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window, markers))
     return rows
 
 
-def _tokenize(tokenizer: Any, views: Sequence[View], window: int) -> Iterator[PieceRow]:
-    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
+def _tokenize(tokenizer: Any, views: Sequence[View], window: int, markers: bool) -> Iterator[PieceRow]:
+    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END]) if markers else (None, None)
     frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     texts = [_texts(view) for view in views]
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))

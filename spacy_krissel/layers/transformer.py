@@ -34,6 +34,16 @@ class EncoderSettings(NamedTuple):
     normalize: bool
 
 
+@keep_in_bytes
+class UnmarkedSettings(NamedTuple):
+    """The same of an encoder without markers. A class of its own, so that the bytes of all others stay as they were."""
+
+    window: int
+    pooling: str
+    normalize: bool
+    markers: bool = False
+
+
 def TransformerEncoder(
     name: str,
     *,
@@ -45,6 +55,7 @@ def TransformerEncoder(
     batch_pieces: int = 4096,
     tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    markers: bool = True,
 ) -> Model[List[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
 
@@ -63,6 +74,8 @@ def TransformerEncoder(
         4,000 is fastest on the CPU; a GPU wants more, e.g. 32768.
     tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE such as RoBERTa's.
     transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`.
+    markers: put `[Ms]` and `[Me]` about the mention. Names without context need none: with False they are read as
+        `[CLS] name [SEP]`, as the transformer was pretrained and as SapBERT reads them.
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
     if window < MIN_WINDOW:
@@ -70,6 +83,9 @@ def TransformerEncoder(
     if pooling not in get_args(Pooling):
         expected = f"one of {', '.join(get_args(Pooling))}"
         raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
+    if pooling == "marker" and not markers:
+        expected = "true with pooling 'marker', which reads them"
+        raise KrisselError(Errors.K006.format(setting="markers", found=markers, expected=expected))
     if batch_pieces < 1:
         raise KrisselError(Errors.K006.format(setting="batch_pieces", found=batch_pieces, expected="at least 1"))
     objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
@@ -86,7 +102,7 @@ def TransformerEncoder(
         init=partial(init, name=name),
         layers=[chain(*layers)],
         dims={"nO": None},
-        attrs={"settings": EncoderSettings(window, pooling, normalize)},
+        attrs={"settings": (EncoderSettings if markers else UnmarkedSettings)(window, pooling, normalize)},
     )
     if not name_weight:
         return encoder
@@ -114,7 +130,8 @@ def forward(
         raise KrisselError(Errors.K405)
     _check_window(model, shim)
     shim.guard_fork()
-    rows = view_pieces(shim.tokenizer, views, model.attrs["settings"].window)
+    settings = model.attrs["settings"]
+    rows = view_pieces(shim.tokenizer, views, settings.window, markers=isinstance(settings, EncoderSettings))
     min_fill = MIN_FILL.get(shim.device.type, 0.0)
     vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
     backprops = []

@@ -4,7 +4,7 @@ from typing import Callable, List, Optional, Protocol, Sequence, Tuple
 
 from spacy.training import Example
 from thinc.api import Model
-from thinc.types import Floats2d
+from thinc.types import Floats2d, Ints1d
 
 from ..ontology.store import OntologyStore
 from ..views import View
@@ -14,6 +14,8 @@ EncoderModel = Model[List[View], Floats2d]
 LossFunction = Callable[[Floats2d], Tuple[Floats2d, float]]
 # Vectors of mentions and of references to both gradients and the loss.
 ReferenceLossFunction = Callable[[Floats2d, Floats2d], Tuple[Tuple[Floats2d, Floats2d], float]]
+# Vectors of names and the entity of each, as numbers, to gradient and loss.
+PairLossFunction = Callable[[Floats2d, Ints1d], Tuple[Floats2d, float]]
 
 
 class Objective(Protocol):

@@ -194,6 +194,7 @@ class KrisselLinker(KrisselPipe):
         nlp: Optional[Language] = None,
         ontology: Optional[Callable[[], OntologyStore]] = None,
         dev_kb: Optional[Callable[[], PrototypeSource]] = None,
+        encoder: Optional[Callable[[Model[List[View], Floats2d]], None]] = None,
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base.
 
@@ -201,6 +202,7 @@ class KrisselLinker(KrisselPipe):
             (`spacy-krissel.OntologyFromDisk.v1`).
         dev_kb: prototypes of a bounded knowledge base that is encoded afresh whenever development accuracy is measured
             (`spacy-krissel.PrototypeSource.v1`).
+        encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
         """
         validate_get_examples(get_examples, "KrisselLinker.initialize")
         sample: List[View] = []
@@ -215,6 +217,8 @@ class KrisselLinker(KrisselPipe):
         if parts is not None and store is not None:
             sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
         self.model.initialize(X=sample)
+        if encoder is not None:
+            encoder(self.model)
         self._weights_changed()
         if self.objective is not None and store is not None:
             self.objective.initialize(store)

@@ -94,7 +94,7 @@ def read_self_supervised(
         raise KrisselError(Errors.K608.format(split=split, path=mentions or ontology, todo=todo))
     rng.shuffle(views)
     for entity_id, view in views[: limit or None]:
-        yield _example(nlp, entity_id, view, spans_key)
+        yield view_example(nlp, entity_id, view, spans_key)
 
 
 def _choose_mentions(
@@ -122,7 +122,8 @@ def _choose_mentions(
     return chosen
 
 
-def _example(nlp: Language, entity: str, view: View, spans_key: str) -> Example:
+def view_example(nlp: Language, entity: str, view: View, spans_key: str) -> Example:
+    """An example of one mention: predicted without its link, reference with it."""
     predicted = nlp.make_doc(view.left + view.mention + view.right)
     start = len(view.left)
     # `expand`: where the tokenizer joins the mention to a neighbour ("MS-based"), the token is the mention.

@@ -47,6 +47,18 @@ def test_prototypes(made):
     assert linker.cfg["n_candidates"] == 3
 
 
+def test_encoder(made, run, refuse, tiny_bert, tmp_path):
+    nlp = spacy.blank("en")
+    settings = {"@architectures": "spacy-krissel.TransformerEncoder.v1", "name": str(tiny_bert), "window": 16}
+    nlp.add_pipe("krissel_linker", config={"model": settings})
+    nlp.initialize()
+    nlp.to_disk(tmp_path / "pipeline")
+    assert str(tmp_path / "encoder") in run("encoder", tmp_path / "pipeline", tmp_path / "encoder")
+    assert (tmp_path / "encoder" / "model.safetensors").exists()
+    said = refuse("encoder", made.path / "training" / "model-last", tmp_path / "small")
+    assert "[K632]" in said and not (tmp_path / "small").exists()
+
+
 def test_prototypes_beside_the_pipeline(made, run, tmp_path):
     run(
         "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",

@@ -229,3 +229,27 @@ def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
     assert found["top_k"] == found["few_shot"] == {} and not list(tmp_path.glob("*.svg"))
     # Its knowledge base is another one, so that none was kept.
     assert not list(tmp_path.rglob("kb"))
+
+
+def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_path):
+    """Every loss of the shipped file trains, without a mined mention, and to an encoder of its own."""
+    few_steps = {key: value for key, value in toy_overrides["sapbert-small"].items() if not key.startswith("paths.")}
+    few_steps.update({"training.max_steps": 3, "training.eval_frequency": 3})
+    few_steps["training.optimizer.learn_rate.warmup_steps"] = 0
+    overrides = {
+        "train.config": str(configs / "sapbert-small.cfg"),
+        "train.ontology": str(toy_store.path),
+        "train.overrides": few_steps,
+        "sets": {"toy": {"gold": str(toy_gold[0]), "ontology": str(toy_store.path)}},
+    }
+    ablation = read_ablation(configs / "ablation-sapbert.yml", overrides)
+    assert len(ablation.rows) == 10
+    found = AblationRun(ablation, tmp_path / "out", say=lambda text: None)()
+    assert [row["name"] for row in found["rows"]] == list(ablation.rows)
+    encoders = {
+        name: (
+            tmp_path / "out" / name / "seed-0" / "linker" / module.PIPELINE / "krissel_linker" / "model"
+        ).read_bytes()
+        for name in ablation.rows
+    }
+    assert len(set(encoders.values())) == 10

@@ -84,6 +84,7 @@ def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
             "krissel_linker.generate_empty_kb.reference_weight: it has the knowledge base of 'full'",
         ),
         ({"reranker": None}, "rows.aliases.reranker: there is no re-ranker"),
+        ({"train.mentions": None}, "train.mentions: the re-ranker"),
         ({"train.mentions_without_aliases": None}, "train.mentions_without_aliases: row 'aliases'"),
         ({"sets.without.mentions_without_aliases": None}, "sets.without.mentions_without_aliases"),
         ({"sets.with.examples": None}, "rows.lazy.examples: no set"),

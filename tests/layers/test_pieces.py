@@ -31,6 +31,18 @@ def test_bare_name_has_markers_too(tokenizer):
     assert tokens(tokenizer, row) == "[CLS] [Ms] multiple sclerosis [Me] [SEP]".split()
 
 
+def test_without_markers(tokenizer):
+    views = [name_view("multiple sclerosis"), View("the patient had ", "lung injury", " and fever")]
+    rows = view_pieces(tokenizer, views, 64, markers=False)
+    assert tokens(tokenizer, rows[0]) == "[CLS] multiple sclerosis [SEP]".split()
+    assert tokens(tokenizer, rows[1]) == "[CLS] the patient had lung injury and fever [SEP]".split()
+    assert all((row.start, row.end) == (0, 0) for row in rows)
+    # All of the window but [CLS] and [SEP] is the name's.
+    (row,) = view_pieces(tokenizer, [name_view("acute " + "lung " * 50 + "injury")], 25, markers=False)
+    got = tokens(tokenizer, row)
+    assert len(got) == 25 and got[:2] == ["[CLS]", "acute"] and got[-2:] == ["injury", "[SEP]"]
+
+
 def test_masked_mention_is_one_mask(tokenizer):
     view = View("acute ", "multiple sclerosis", " with fever", masked=True)
     (row,) = view_pieces(tokenizer, [view], 64)

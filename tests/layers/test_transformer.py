@@ -394,3 +394,30 @@ def test_same_on_gpu(make):
         assert_allclose(loaded.ops.to_numpy(loaded.predict(VIEWS)), expected, atol=1e-3)
     finally:
         set_current_ops(ops)
+
+
+def test_without_markers(make):
+    """As sentence encoders read a text; and another encoder than the same one with markers."""
+    plain = make(markers=False, pooling="mean")
+    shim = shim_of(plain)
+    views = [name_view("acute lung injury"), View("the patient had ", "fever", "")]
+    for view, vector in zip(views, plain.predict(views)):
+        encoded = shim.tokenizer(view.left + view.mention, return_tensors="pt", truncation=False)
+        hidden = shim.transformer(input_ids=encoded["input_ids"]).last_hidden_state[0]
+        assert_allclose(vector, hidden.mean(0).detach().numpy(), atol=1e-5)
+    assert fingerprint(plain) != fingerprint(make(pooling="mean"))
+    assert not numpy.allclose(plain.predict(views), make(pooling="mean").predict(views), atol=1e-3)
+
+
+def test_markers_are_the_configs(make):
+    """The weights of one can be loaded into the other, and what is read stays as the config says."""
+    marked, plain = make(), make(markers=False)
+    data = marked.to_bytes()
+    loaded = TransformerEncoder("nowhere", markers=False).from_bytes(data)
+    assert_allclose(loaded.predict(VIEWS[:1]), plain.predict(VIEWS[:1]), atol=1e-6)
+    assert fingerprint(loaded) == fingerprint(plain)
+
+
+def test_marker_pooling_needs_markers():
+    with pytest.raises(KrisselError, match="K006.*'markers'"):
+        TransformerEncoder("any", pooling="marker", markers=False)

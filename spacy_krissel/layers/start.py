@@ -1,0 +1,64 @@
+"""A trained encoder as the start of another: written as a transformer's directory, or copied from model to model."""
+
+from pathlib import Path
+from typing import Any, List, Optional, cast
+
+from thinc.api import Model
+
+from ..errors import Errors, KrisselError
+from .hashed_bags import NAME as BAGS
+
+TRANSFORMER = "transformer_encoder"
+SMALL = "small_encoder"
+
+
+def find_encoder(model: Model, kind: str) -> Optional[Model]:
+    """The first encoder of this kind in a model: that of mentions, where there is one of references beside it."""
+    return next((node for node in model.walk() if node.name == kind), None)
+
+
+def write_transformer(model: Model, path: Path) -> bool:
+    """Write the transformer of a model as `save_pretrained` does. RETURNS: whether there was one.
+
+    Raises KrisselError K005 when the path holds something else, K405 when the encoder has no weights.
+    """
+    found = find_encoder(model, TRANSFORMER)
+    if found is None:
+        return False
+    if path.exists() and not (path / "config.json").is_file() and (path.is_file() or any(path.iterdir())):
+        raise KrisselError(Errors.K005.format(path=path, kind="transformer"))
+    (shim,) = [shim for node in found.walk() for shim in node.shims]
+    cast(Any, shim).write(path)
+    return True
+
+
+def start_from(source: Model, target: Model) -> bool:
+    """Give every encoder of `target` the weights of the encoder of its kind in `source`. RETURNS: whether any was.
+
+    Of a small encoder, what reads contexts stays as it is: an encoder of names has learned nothing there, and may have
+    a table of another size.
+    Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is no transformer.
+    """
+    started = False
+    for node in target.walk():
+        found = find_encoder(source, node.name) if node.name in (TRANSFORMER, SMALL) else None
+        if found is None:
+            continue
+        if node.name == TRANSFORMER:
+            node.from_bytes(found.to_bytes())
+        else:
+            _start_small(found, node)
+        started = True
+    return started
+
+
+def _start_small(source: Model, target: Model) -> None:
+    sizes = [{name: node.get_dim(name) for name in ("nO", "nH")} for node in (source, target)]
+    if sizes[0] != sizes[1]:
+        found, expected = ((each["nO"], each["nH"]) for each in sizes)
+        raise KrisselError(Errors.K411.format(found=found, expected=expected))
+    bags: List[Model] = [next(node for node in each.walk() if node.name == BAGS) for each in (source, target)]
+    bags[1].shims[0].from_bytes(bags[0].shims[0].to_bytes())
+    for name in ("W1", "b1", "W2", "b2"):
+        value: Any = source.get_param(name)
+        target.set_param(name, cast(Any, target.ops.asarray(value)).copy())

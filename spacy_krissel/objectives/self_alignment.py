@@ -1,0 +1,67 @@
+"""SapBERT's training step: the names of a batch, each to its entity's others and away from all the rest (§2)."""
+
+from typing import Dict, List, Optional, Sequence, Tuple, cast
+
+import numpy as np
+from spacy.training import Example
+from thinc.types import Floats2d, Ints1d
+
+from ..errors import Errors, KrisselError
+from ..ontology.store import OntologyStore
+from ..sampling.linked import linked_mentions
+from ..views import View, name_view
+from .cached import update_in_chunks
+from .protocol import EncoderModel, PairLossFunction
+
+
+class SelfAlignmentObjective:
+    """A loss over the names of a batch without their contexts, labelled by entity.
+
+    Any two names of one entity are a positive pair, whichever examples they came with. A name that comes twice is
+    encoded once; one that comes with two entities counts for the first of them, since it cannot be told from itself.
+
+    loss: vectors (n, d) and labels (n,) → (gradient, loss), such as `spacy-krissel.MultiSimilarity.v1`.
+    chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
+    spans_key: the names are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    Raises KrisselError K006 for a wrong setting.
+    """
+
+    def __init__(self, loss: PairLossFunction, *, chunk_size: int = 0, spans_key: str = "") -> None:
+        if chunk_size < 0:
+            raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
+        self.loss = loss
+        self.chunk_size = chunk_size
+        self.spans_key = spans_key
+
+    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+        """The names are in the examples: nothing is needed."""
+
+    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
+        """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss.
+
+        Raises KrisselError K602 when no entity has two names.
+        """
+        views, labels = self.labelled_names(examples)
+        if len(set(labels)) == len(labels):
+            raise KrisselError(Errors.K602.format(found=len(examples)))
+        numbers = cast(Ints1d, np.unique(labels, return_inverse=True)[1])
+
+        def loss(vectors: Floats2d) -> Tuple[Floats2d, float]:
+            return self.loss(vectors, numbers)
+
+        return update_in_chunks(model, views, loss, self.chunk_size)
+
+    def labelled_names(self, examples: Sequence[Example]) -> Tuple[List[View], List[str]]:
+        """The different names of a batch, and the entity of each."""
+        owners: Dict[str, str] = {}
+        for example in examples:
+            for entity, view in linked_mentions(example.reference, self.spans_key):
+                owners.setdefault(view.mention, entity)
+        return [name_view(name) for name in owners], list(owners.values())
+
+
+def make_self_alignment_objective(
+    loss: PairLossFunction, chunk_size: int = 0, spans_key: str = ""
+) -> SelfAlignmentObjective:
+    """Registered in misc as `spacy-krissel.SelfAlignmentObjective.v1`; see `SelfAlignmentObjective`."""
+    return SelfAlignmentObjective(loss, chunk_size=chunk_size, spans_key=spans_key)

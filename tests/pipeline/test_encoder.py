@@ -1,0 +1,58 @@
+import pytest
+import spacy
+from numpy.testing import assert_allclose
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline.encoder import export_encoder, make_encoder_from_pipeline
+from spacy_krissel.pipeline.prototypes import find_linker
+from spacy_krissel.views import name_view
+
+NAME = name_view("multiple sclerosis")
+
+
+@pytest.fixture
+def save(encoders, tmp_path):
+    """Saves a pipeline with an encoder of a kind, initialized and without a knowledge base."""
+
+    def save(kind, name="krissel_linker", **settings):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("krissel_linker", name=name, config={"model": {**encoders[kind], **settings}})
+        nlp.initialize()
+        nlp.to_disk(tmp_path / kind)
+        return tmp_path / kind
+
+    return save
+
+
+def test_exported_encoder_starts_a_pipeline(save, encoders, tmp_path):
+    pipeline = save("transformer", name="names")
+    export_encoder(pipeline, tmp_path / "encoder", name="names")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("krissel_linker", config={"model": {**encoders["transformer"], "name": str(tmp_path / "encoder")}})
+    nlp.initialize()
+    expected = find_linker(spacy.load(pipeline), "names").encode([NAME])
+    assert_allclose(find_linker(nlp).encode([NAME]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["small", "transformer"])
+def test_a_linker_starts_from_a_pipeline(save, encoders, make_example, kind):
+    other = {"seed": 7} if kind == "small" else {}
+    pipeline = save(kind, **other)
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("krissel_linker", config={"model": encoders[kind]})
+    linker.initialize(lambda: [make_example("T01")], nlp=nlp, encoder=make_encoder_from_pipeline(pipeline))
+    assert_allclose(linker.encode([NAME]), find_linker(spacy.load(pipeline)).encode([NAME]), atol=1e-6)
+
+
+def test_what_cannot_be_a_start(save, encoders, make_example, tmp_path):
+    small = save("small")
+    with pytest.raises(KrisselError, match="K632.*small"):
+        export_encoder(small, tmp_path / "encoder")
+    with pytest.raises(KrisselError, match="K610.*other"):
+        export_encoder(small, tmp_path / "encoder", name="other")
+    with pytest.raises(KrisselError, match="K611"):
+        export_encoder(tmp_path / "missing", tmp_path / "encoder")
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("krissel_linker", config={"model": encoders["transformer"]})
+    with pytest.raises(KrisselError, match="K633"):
+        linker.initialize(lambda: [make_example("T01")], nlp=nlp, encoder=make_encoder_from_pipeline(small))
