@@ -39,7 +39,7 @@ def enrich(
 
     fields: of "definition", "tree_numbers", "types", "species", "xrefs", "aliases". Names come from entities that share
         an id alone: through xrefs the names of wider and narrower concepts would come too (MEDIC with the names of the
-        Disease Ontology's xrefs links NCBI Disease's training split 3 points worse).
+        Disease Ontology's xrefs links NCBI Disease's training split 2.7 points worse, by vectors alone).
     counts: receives how many entities were "seen", "linked", and given each field.
     Raises KrisselError K111 for an unknown field.
     """
