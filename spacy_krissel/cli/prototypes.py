@@ -21,6 +21,9 @@ def prototypes_cli(
     ),
     names: bool = typer.Option(True, help="Use the ontology's names as prototypes"),
     aliases: bool = typer.Option(True, help="All names, not the preferred ones alone"),
+    class_names: bool = typer.Option(
+        True, help="Name classes by words that the names of the entities below them share (needs tree numbers)"
+    ),
     use_references: bool = typer.Option(
         True, "--references/--no-references", help="Add the entities' references, where the encoder has them (§3.5)"
     ),
@@ -63,6 +66,7 @@ def prototypes_cli(
             "contexts_per_shared_name": contexts_per_shared_name,
             "names": names,
             "aliases": aliases,
+            "class_names": class_names,
             "use_references": use_references,
             "reference_prototypes": reference_prototypes,
             "max_entities": max_entities,

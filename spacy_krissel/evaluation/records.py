@@ -19,7 +19,7 @@ class LinkRecord:
     ties: the ids that share the top score, empty when there is only one.
     prediction: an id, `"NIL"`, or `""` when the system said nothing.
     prototype, prototype_surface, prototype_kind: the winning prototype as a line for people, the surface form that it
-        bears, and what it is ("name", "mention", "gold", "reference", "replaced").
+        bears, and what it is ("name", "mention", "gold", "reference", "replaced", "class").
     left, right: context, for display.
     found: the system was given or did find this mention; False counts as missing.
     """

@@ -19,10 +19,10 @@ from .references import References
 # `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
 FILE, VECTORS_FILE, SUMS_FILE = "prototypes.arrow", "vectors.npy", "sums.npy"
 # Stored by number: new kinds go to the end.
-KINDS = ("name", "mention", "gold", "reference", "replaced")
+KINDS = ("name", "mention", "gold", "reference", "replaced", "class")
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
-MENTIONS = ("name", "gold", *MINED)
+MENTIONS = ("name", "class", "gold", *MINED)
 DTYPES = ("float32", "float16")
 SCHEMA = pa.schema(
     [
@@ -64,7 +64,8 @@ class Prototype(NamedTuple):
 
     entity: the entity's id.
     kind: "name" (of the ontology), "mention" (self-supervised), "gold" (annotated), "reference" (the entity-centric one
-        of §3.5), "replaced" (a mention's context with another of the entity's names in its place).
+        of §3.5), "replaced" (a mention's context with another of the entity's names in its place), "class" (a word that
+        the names of the entities below this one share).
     view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
     origin: where it was seen; recorded for gold mentions.
     """

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..mining.shards import MentionShards, MinedMention
+from ..ontology.class_names import class_names
 from ..ontology.entity import Entity
 from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
@@ -27,8 +28,12 @@ class PrototypeSource:
       bearer, as "Aniridia" is of Aniridia and an alias of Aniridia, type 2, that bearer alone has it bare.
     - Every entity has a reference (§3.5), for encoders that were made for them.
 
+    - A word that names a class of entities, though none is called so, is a prototype of that class (kind "class",
+      `class_names`): beyond the paper, and nothing where the ontology has no tree numbers.
+
     names: use names at all.
     aliases: all names, not the preferred ones alone.
+    class_names: words for classes too, where names are used.
     use_references: have references, where the encoder knows them.
     reference_prototypes: a reference is a prototype of its entity too (kind "reference").
     max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
@@ -47,6 +52,7 @@ class PrototypeSource:
         held_out: Optional[HeldOut] = None,
         seed: int = 0,
         aliases: bool = True,
+        class_names: bool = True,
         use_references: bool = True,
         reference_prototypes: bool = False,
     ) -> None:
@@ -59,6 +65,7 @@ class PrototypeSource:
         self.held_out = held_out or HeldOut()
         self.seed = seed
         self.aliases = aliases
+        self.class_names = class_names
         self.use_references = use_references
         self.reference_prototypes = reference_prototypes
         self._chosen: Optional[Set[str]] = None
@@ -74,6 +81,7 @@ class PrototypeSource:
         """The prototypes of these entities, entity by entity."""
         mined = self._mined()
         shared = self._shared_names()
+        classes = self._class_names()
         for entity in self.entities():
             found = mined.get(entity.id, [])
             for mention in found[: self.mentions_per_entity]:
@@ -92,6 +100,8 @@ class PrototypeSource:
                 owner = shared.get(folded)
                 if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
+            for word in classes.get(entity.id, ()):
+                yield Prototype(entity.id, "class", name_view(word))
 
     def references(self, parts: ReferenceParts) -> Iterator[Tuple[str, View]]:
         """Id and reference of each of these entities; held-out names are not shown."""
@@ -106,6 +116,14 @@ class PrototypeSource:
             preferring = [id_ for id_ in ids if fold_name(self.ontology.get(id_).name) == folded]
             owners[folded] = preferring[0] if len(preferring) == 1 else None
         return owners
+
+    def _class_names(self) -> Dict[str, List[str]]:
+        """The words for each class."""
+        found: Dict[str, List[str]] = {}
+        if self.names and self.class_names:
+            for word, row in class_names(self.ontology).items():
+                found.setdefault(self.ontology.ids[row], []).append(word)
+        return found
 
     def _mined(self) -> Dict[str, List[MinedMention]]:
         """Up to as many mentions an entity as are needed, chosen and ordered by seeded hash."""
@@ -157,6 +175,7 @@ def make_prototype_source(
     held_out: float = 0.0,
     seed: int = 0,
     aliases: bool = True,
+    class_names: bool = True,
     use_references: bool = True,
     reference_prototypes: bool = False,
 ) -> Callable[[], PrototypeSource]:
@@ -172,6 +191,7 @@ def make_prototype_source(
         held_out=held_out,
         seed=seed,
         aliases=aliases,
+        class_names=class_names,
         use_references=use_references,
         reference_prototypes=reference_prototypes,
     )
