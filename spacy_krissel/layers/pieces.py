@@ -104,10 +104,11 @@ def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> 
         yield batch
 
 
-def pad_pieces(rows: Sequence[PieceRow], pad_id: int) -> Pieces:
-    """Stack views into one padded batch."""
+def pad_pieces(rows: Sequence[PieceRow], pad_id: int, multiple: int = 1) -> Pieces:
+    """Stack views into one padded batch, whose length is a multiple of so many."""
     lengths = numpy.asarray([len(row.ids) for row in rows], dtype="int64")
-    ids = numpy.full((len(rows), int(lengths.max())), pad_id, dtype="int64")
+    longest = -(-int(lengths.max()) // multiple) * multiple
+    ids = numpy.full((len(rows), longest), pad_id, dtype="int64")
     for i, row in enumerate(rows):
         ids[i, : lengths[i]] = row.ids
     starts = numpy.asarray([row.start for row in rows], dtype="int64")

@@ -23,6 +23,9 @@ from .settings import keep_in_bytes
 MIN_WINDOW = 8
 # On the CPU time goes with the pieces, padding included; on a GPU one larger batch beats several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
+# In training, lengths are rounded up to the window's fourth part or so: in bfloat16 on the CPU, torch keeps kernels for each
+# shape that it has met, hundreds of megabytes of them.
+TRAINING_LENGTHS = 4
 
 
 @keep_in_bytes
@@ -133,11 +136,12 @@ def forward(
     settings = model.attrs["settings"]
     rows = view_pieces(shim.tokenizer, views, settings.window, markers=isinstance(settings, EncoderSettings))
     min_fill = MIN_FILL.get(shim.device.type, 0.0)
+    multiple = _training_multiple(settings.window, shim.max_window) if is_train else 1
     vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
     backprops = []
     with shim.autocast():
         for batch in length_batches([len(row.ids) for row in rows], batch_pieces, min_fill):
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id)
+            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, multiple)
             vectors[batch], backprop_batch = model.layers[0](pieces, is_train)
             if is_train:
                 backprops.append((batch, backprop_batch))
@@ -149,6 +153,11 @@ def forward(
         return views
 
     return vectors, backprop
+
+
+def _training_multiple(window: int, limit: int) -> int:
+    multiple = max(1, window // TRAINING_LENGTHS)
+    return multiple if -(-window // multiple) * multiple <= limit else 1
 
 
 def _check_window(model: Model[List[View], Floats2d], shim: WholeHFShim) -> None:

@@ -1,6 +1,6 @@
 """Gradients of a loss over a whole batch of vectors, in the memory of a chunk of it."""
 
-from typing import Any, Callable, List, Tuple, cast
+from typing import Any, Callable, List, Tuple
 
 from thinc.api import Model
 from thinc.types import Floats2d
@@ -21,7 +21,7 @@ def update_in_chunks(
     respect to all vectors, then encode every chunk again, with the random state of its first time and so the same
     dropout, and run its backward pass. The gradient equals that of one pass; the price is one more forward pass, the
     gain that the activations of one chunk alone are held. (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch
-    Size under Memory Limited Setup".)
+    Size under Memory Limited Setup".) Views of like length share a chunk, so that little of it is padding.
 
     chunk_size: views encoded together; 0, or at least the number of views, is one plain pass.
     """
@@ -30,18 +30,25 @@ def update_in_chunks(
         gradient, value = loss(vectors)
         backprop(gradient)
         return value
-    chunks = [views[i : i + chunk_size] for i in range(0, len(views), chunk_size)]
+    order = sorted(range(len(views)), key=lambda i: -_length(views[i]))
+    chunks = [order[i : i + chunk_size] for i in range(0, len(order), chunk_size)]
     states = []
-    encoded = []
+    vectors: Any = None
     for chunk in chunks:
         states.append(capture_rng())
         # The callback, and with it the chunk's activations, is dropped at once.
-        encoded.append(model.begin_update(chunk)[0])
-    gradient, value = loss(cast(Any, model.ops.xp).vstack(encoded))
-    start = 0
+        encoded = model.begin_update([views[i] for i in chunk])[0]
+        if vectors is None:
+            vectors = model.ops.alloc2f(len(views), encoded.shape[1])
+        vectors[chunk] = encoded
+    gradient, value = loss(vectors)
     for chunk, state in zip(chunks, states):
         with replay_rng(state):
-            _, backprop = model.begin_update(chunk)
-        backprop(gradient[start : start + len(chunk)])
-        start += len(chunk)
+            _, backprop = model.begin_update([views[i] for i in chunk])
+        backprop(gradient[chunk])
     return value
+
+
+def _length(view: View) -> int:
+    """In characters, of which pieces are a like number each."""
+    return len(view.left) + len(view.mention) + len(view.right)

@@ -120,6 +120,15 @@ def test_padding_is_on_the_right(tokenizer):
     assert pieces.starts.tolist() == [1, 4] and pieces.ends.tolist() == [3, 6]
 
 
+@pytest.mark.parametrize("multiple, length", [(1, 8), (3, 9), (4, 8), (8, 8), (16, 16)])
+def test_padding_to_a_multiple(tokenizer, multiple, length):
+    rows = view_pieces(tokenizer, [name_view("cold"), View("the patient had ", "fever", "")], 64)
+    pieces = pad_pieces(rows, 7, multiple)
+    assert pieces.ids.shape == (2, length)
+    assert pieces.lengths.tolist() == [5, 8]
+    assert (pieces.ids[1, 8:] == 7).all()
+
+
 def test_reference_has_separators_and_no_markers(tokenizer):
     view = View("a2\nof a cold", "multiple sclerosis; ms", "sclerosis with [SEP] fever", reference=True)
     (row,) = view_pieces(tokenizer, [view], 64)
