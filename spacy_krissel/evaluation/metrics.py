@@ -21,6 +21,17 @@ def is_strict(record: LinkRecord) -> bool:
     return bool(record.prediction) and not tied and record.prediction in record.gold
 
 
+def random_accuracy(record: LinkRecord) -> float:
+    """The chance of a gold entity when one of those that are tied at the top is drawn at random (KRISSBERT §4.5).
+
+    It lies between strict, which has a tie wrong, and lenient.
+    """
+    if record.prediction in ("", NIL) or len(record.ties) < 2:
+        return float(is_strict(record))
+    answers = {record.prediction, *record.ties}
+    return len(answers.intersection(record.gold)) / len(answers)
+
+
 def is_lenient(record: LinkRecord, find: Find) -> bool:
     """Any entity that bears the winning prototype's surface form, or is tied at the top, is a gold entity.
 
@@ -54,7 +65,7 @@ def measure(
     seen: ids of the entities that training showed, for the slices seen and unseen.
     mined: ids of the entities with mined mentions among their prototypes, for the slices mined and unmined, and for
         what the others win.
-    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `recall` by k, `slices`, `winners`, `nil`, `intervals` and
+    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `recall` by k, `slices`, `winners`, `nil`, `intervals` and
         counts; None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
@@ -62,6 +73,7 @@ def measure(
     bootstrap = Bootstrap([record.doc for record in gold], resamples=resamples, seed=seed)
     one = [1.0] * len(gold)
     strict = [float(is_strict(record)) for record in gold]
+    at_random = [random_accuracy(record) for record in gold]
     lenient = [float(is_lenient(record, find)) for record in gold]
     # Recall asks for an entity, so mentions without one have no part in it.
     linked = [float(record.gold != (NIL,)) for record in gold]
@@ -90,6 +102,7 @@ def measure(
         "n_tied": sum(len(record.ties) > 1 for record in gold),
         "strict": _ratio(strict, one),
         "lenient": _ratio(lenient, one),
+        "random": _ratio(at_random, one),
         "recall": recall,
         "nil": nil_scores(gold),
         "slices": slices,
@@ -97,6 +110,7 @@ def measure(
         "intervals": {
             "strict": _listed(bootstrap.interval(strict, one)),
             "lenient": _listed(bootstrap.interval(lenient, one)),
+            "random": _listed(bootstrap.interval(at_random, one)),
             "recall": recall_intervals,
         },
     }

@@ -15,7 +15,7 @@ Row = Tuple[str, ...]
 def system_rows(data: Dict[str, Any]) -> List[Row]:
     """A header, and a row for the pipeline and each baseline with the pipeline's lead over it."""
     recall = [f"R@{k}" for k in RECALL_AT]
-    header = ("system", "strict", "95 %", "lenient", *recall, "ambiguous", "homonym", "lead")
+    header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "lead")
     rows = [header, _system_row("pipeline", data, None)]
     for name, figures in data["baselines"].items():
         rows.append(_system_row(name, figures, figures["difference"]))
@@ -93,6 +93,7 @@ def _system_row(name: str, figures: Dict[str, Any], difference: Optional[Dict[st
         name,
         percent(figures["strict"]),
         bounds(figures["intervals"]["strict"]),
+        percent(figures["random"]),
         percent(figures["lenient"]),
         *(percent(figures["recall"][str(k)]) for k in RECALL_AT),
         *(percent(value) for value in slices),

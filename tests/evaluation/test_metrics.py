@@ -10,6 +10,7 @@ from spacy_krissel.evaluation.metrics import (
     is_strict,
     measure,
     nil_scores,
+    random_accuracy,
     shuffled_scores,
     span_scores,
 )
@@ -48,6 +49,15 @@ def test_lenient_counts_every_bearer_of_the_winning_surface(make_record, store):
     assert not is_strict(record)
     assert is_lenient(record, store.find)
     assert not is_lenient(make_record("MS", ("D2",), "D1", prototype_surface="Multiple sclerosis"), store.find)
+
+
+def test_a_tie_drawn_at_random(make_record):
+    assert random_accuracy(make_record("MS", ("D2",), "D1", ties=["D1", "D2"])) == 0.5
+    assert random_accuracy(make_record("MS", ("D2", "D3"), "D1", ties=["D1", "D2", "D3"])) == pytest.approx(2 / 3)
+    assert random_accuracy(make_record("MS", ("D1",), "D1", prototype_surface="MS")) == 1
+    assert random_accuracy(make_record("MS", ("D2",), "D1", prototype_surface="MS")) == 0
+    assert random_accuracy(make_record("MS", ("D2",), "")) == 0
+    assert random_accuracy(make_record("MS", ("NIL",), "NIL")) == 1
 
 
 def test_lenient_counts_ties_and_all_that_is_strictly_right(make_record):
@@ -204,7 +214,7 @@ IDS = st.sampled_from(["D1", "D2", "D5", "X9", "NIL", ""])
 def test_figures_are_shares_and_strict_is_never_above_lenient(store, records):
     figures = measure(records, store, resamples=20)
     if figures["n"]:
-        assert 0 <= figures["strict"] <= figures["lenient"] <= 1
+        assert 0 <= figures["strict"] <= figures["random"] <= figures["lenient"] <= 1
         shares = [value for value in figures["recall"].values() if value is not None]
         assert shares == sorted(shares)
     else:
