@@ -12,6 +12,7 @@ from .annotation import AnnotatedText, Mention
 from .bioc import read_bioc
 from .files import DAMAGED, open_binary
 from .ids import NIL, Resolver, map_ids, split_ids, strip_prefix, to_kb_id
+from .phrases import read_phrases
 from .pubtator import read_pubtator
 from .report import CorpusReport
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-READERS = {"pubtator": read_pubtator, "bioc": read_bioc}
+READERS = {"pubtator": read_pubtator, "bioc": read_bioc, "phrases": read_phrases}
 FORMATS = ("auto", *READERS)
 PathLike = Union[str, Path]
 
@@ -38,9 +39,9 @@ def convert(
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
 
-    inputs: PubTator or BioC XML files, in order; a document whose id was read before is left out.
+    inputs: PubTator or BioC XML files, or tables of phrases, in order; a document whose id was read before is left out.
     output: a path ending in `.spacy`, written aside and renamed when whole.
-    format: "pubtator", "bioc", or "auto", which looks at each file.
+    format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), or "auto", which looks at each file for the first two.
     lang: the language whose blank tokenizer is used.
     labels, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
     progress: show a progress bar.

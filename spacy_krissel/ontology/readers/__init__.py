@@ -12,6 +12,7 @@ from .jsonl import read_jsonl
 from .medic import read_medic
 from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
 from .obo import read_obo
+from .phrases import read_phrases
 from .records import FORMATS, open_bytes
 
 __all__ = [
@@ -23,10 +24,11 @@ __all__ = [
     "read_mesh_tree",
     "read_obo",
     "read_ontology",
+    "read_phrases",
 ]
 
 READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
-    zip(FORMATS, (read_medic, read_obo, read_jsonl, read_mesh, read_mesh_tree))
+    zip(FORMATS, (read_medic, read_obo, read_jsonl, read_mesh, read_mesh_tree, read_phrases))
 )
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
@@ -35,7 +37,7 @@ PEEK_BYTES = 1 << 16
 def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
     """Read the entities of an ontology file, one at a time; a gzipped file is unpacked on the way.
 
-    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", or "auto" to tell by the content.
+    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", or "auto" to tell by the content (not phrases).
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `types` for "medic").
 
     Raises KrisselError K101 to K105, K110, before the first entity where they can be known by then.
