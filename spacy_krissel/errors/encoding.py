@@ -49,6 +49,10 @@ class EncodingErrors:
         "[K411] The small encoder to start from has (width, hidden) {found}, but the config says {expected}. Set "
         "'width' and 'hidden' alike."
     )
+    K412 = (
+        "[K412] Adapters (adapter_rank above 0) need the library peft. Install it with: pip install "
+        "'spacy-krissel[adapters]'"
+    )
 
 
 class EncodingWarnings:

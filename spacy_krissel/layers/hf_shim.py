@@ -17,6 +17,7 @@ from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, get_torch_defaul
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ..errors import Errors, KrisselError
+from .adapters import add_adapters, whole_state
 from .hf_load import attention, finish_transformer
 
 # What differs between machines and not between encoders: where the files lay, and which library wrote them.
@@ -58,6 +59,10 @@ class WholeHFShim(HFShim):
         """Take an encoder in, with its markers added."""
         self._files = _encoder_files(tokenizer, transformer)
         self._hold(tokenizer, transformer)
+
+    def add_adapters(self, rank: int) -> None:
+        """Train low-rank adapters from now on, and the transformer's own weights no more (`adapters.add_adapters`)."""
+        add_adapters(self.transformer, rank)
 
     def autocast(self) -> AbstractContextManager:
         """The precision of this shim. Nested calls share the weights that the outermost has cast."""
@@ -175,7 +180,7 @@ def _state(transformer: Any) -> Dict[str, torch.Tensor]:
     """The weights by name, on the CPU; one that is there under two names is copied, since safetensors shares none."""
     state: Dict[str, torch.Tensor] = {}
     seen = set()
-    for name, tensor in transformer.state_dict().items():
+    for name, tensor in whole_state(transformer).items():
         tensor = tensor.detach().cpu().contiguous()
         state[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
         seen.add(tensor.data_ptr())

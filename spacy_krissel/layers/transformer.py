@@ -59,6 +59,7 @@ def TransformerEncoder(
     tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     markers: bool = True,
+    adapter_rank: int = 0,
 ) -> Model[List[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
 
@@ -79,8 +80,13 @@ def TransformerEncoder(
     transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`.
     markers: put `[Ms]` and `[Me]` about the mention. Names without context need none: with False they are read as
         `[CLS] name [SEP]`, as the transformer was pretrained and as SapBERT reads them.
-    RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404.
+    adapter_rank: train adapters of this rank and leave the encoder's own weights alone (`adapters.add_adapters`, needs the
+        extra `adapters`); 0 trains the encoder whole. They are there from `initialize` on, and what is saved is an encoder
+        as any other.
+    RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404, K412.
     """
+    if adapter_rank < 0:
+        raise KrisselError(Errors.K006.format(setting="adapter_rank", found=adapter_rank, expected="0 or more"))
     if window < MIN_WINDOW:
         raise KrisselError(Errors.K006.format(setting="window", found=window, expected=f"at least {MIN_WINDOW} pieces"))
     if pooling not in get_args(Pooling):
@@ -102,7 +108,7 @@ def TransformerEncoder(
         "transformer_encoder",
         # Bound here and not kept as attributes, because vectors do not depend on them and neither shall the bytes.
         partial(forward, batch_pieces=batch_pieces),
-        init=partial(init, name=name),
+        init=partial(init, name=name, adapter_rank=adapter_rank),
         layers=[chain(*layers)],
         dims={"nO": None},
         attrs={"settings": (EncoderSettings if markers else UnmarkedSettings)(window, pooling, normalize)},
@@ -114,14 +120,21 @@ def TransformerEncoder(
 
 
 def init(
-    model: Model[List[View], Floats2d], X: Optional[List[View]] = None, Y: Optional[Floats2d] = None, *, name: str
+    model: Model[List[View], Floats2d],
+    X: Optional[List[View]] = None,
+    Y: Optional[Floats2d] = None,
+    *,
+    name: str,
+    adapter_rank: int = 0,
 ) -> None:
-    """Read the encoder, unless the model has one already."""
+    """Read the encoder, unless the model has one already, and give it adapters."""
     shim = _shim(model)
     if shim.transformer is None:
         held = shim._hfmodel
         shim.set_encoder(*load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config))
     _check_window(model, shim)
+    if adapter_rank:
+        shim.add_adapters(adapter_rank)
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
