@@ -1,3 +1,15 @@
 """The commands of `python -m spacy krissel`; importing them hangs them on `app.krissel`."""
 
-from . import ablation, convert, encoder, evaluate, few_shot, link, mine, ontology, prototypes, sample  # noqa: F401
+from . import (  # noqa: F401
+    ablation,
+    convert,
+    encoder,
+    evaluate,
+    few_shot,
+    link,
+    mine,
+    ontology,
+    projection,
+    prototypes,
+    sample,
+)

@@ -41,7 +41,8 @@ def convert(
 
     inputs: PubTator or BioC XML files, or tables of phrases, in order; a document whose id was read before is left out.
     output: a path ending in `.spacy`, written aside and renamed when whole.
-    format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), or "auto", which looks at each file for the first two.
+    format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), or "auto", which looks at each file for the
+        first two.
     lang: the language whose blank tokenizer is used.
     labels, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
     progress: show a progress bar.

@@ -32,7 +32,9 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
             continue
         columns = [column.strip() for column in line.split("\t")]
         if len(columns) != COLUMNS or not all(columns):
-            report.blemish("bad_records", str(path), number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled")
+            report.blemish(
+                "bad_records", str(path), number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled"
+            )
             continue
         found = True
         id_, _, phrase = columns

@@ -15,10 +15,14 @@ class ExperimentErrors:
         "[K904] Two rows were measured on other mentions: {n} are in one of them alone, the first is {first}. Expected "
         "the same gold corpus for both; remove the older row's folder and run the command again."
     )
+    K905 = (
+        "[K905] {n} entities of '{path}' have {names} names that they share with none. Expected at least {entities}; "
+        "ask for fewer entities or names."
+    )
 
 
 class ExperimentWarnings:
     KW901 = (
-        "[KW901] The curves were not drawn: matplotlib is not installed. Their values are in ablation.json. Install "
-        "spacy-krissel[plots] and run the command again; no row is run anew for it."
+        "[KW901] Nothing was drawn: matplotlib is not installed. Install spacy-krissel[plots] and run the command "
+        "again (an ablation's values are in ablation.json, and no row is run anew for it)."
     )

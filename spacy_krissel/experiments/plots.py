@@ -1,10 +1,10 @@
-"""The curves of KRISSBERT's Figure 2, drawn by matplotlib where it is installed."""
+"""Figures, drawn by matplotlib where it is installed: the curves of KRISSBERT's Figure 2."""
 
 import importlib.util
 import warnings
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from ..errors import KrisselWarning, Warnings
 
@@ -12,7 +12,7 @@ TOP_K, FEW_SHOT = "top-k.svg", "few-shot.svg"
 # Inches, of one panel.
 WIDTH, HEIGHT = 3.6, 3.0
 # The same file for the same figures: no date, no random ids.
-SETTINGS = {"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.size": 9.0}
+SETTINGS: Any = {"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.size": 9.0}
 METADATA = {"Date": None}
 
 
@@ -21,39 +21,54 @@ def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
 
     Warns KW901, and draws nothing, without matplotlib.
     """
+
+    def figures() -> Dict[Path, Any]:
+        made = {}
+        if found["top_k"]:
+            titles = {row["name"]: row["title"] for row in found["rows"]}
+            made[folder / TOP_K] = top_k_figure(found["top_k"], titles)
+        if found["few_shot"]:
+            made[folder / FEW_SHOT] = few_shot_figure(found["few_shot"])
+        return made
+
+    return draw(figures)
+
+
+def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
+    """Save the figures that `figures` makes, each to its path, the same file for the same figures. RETURNS: the paths.
+
+    Warns KW901, and makes none, without matplotlib.
+    """
     if importlib.util.find_spec("matplotlib") is None:
-        warnings.warn(Warnings.KW901, KrisselWarning, stacklevel=2)
+        warnings.warn(Warnings.KW901, KrisselWarning, stacklevel=3)
         return []
     import matplotlib
 
-    drawn = []
     with matplotlib.rc_context(SETTINGS):
-        if found["top_k"]:
-            titles = {row["name"]: row["title"] for row in found["rows"]}
-            drawn.append(_save(top_k_figure(found["top_k"], titles), folder / TOP_K))
-        if found["few_shot"]:
-            drawn.append(_save(few_shot_figure(found["few_shot"]), folder / FEW_SHOT))
-    return drawn
+        made = figures()
+        for path, figure in made.items():
+            figure.savefig(path, metadata=METADATA)
+    return list(made)
 
 
 def top_k_figure(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, str]) -> Any:
     """A panel a set, a line a row: K against the share of mentions with a gold entity among the first K candidates."""
-    figure, panels = _panels(len(curves))
-    for panel, (gold, rows) in zip(panels, curves.items()):
+    figure, axes = panels(len(curves))
+    for panel, (gold, rows) in zip(axes, curves.items()):
         for name, curve in rows.items():
             panel.plot(range(1, len(curve) + 1), [100 * value for value in curve], label=titles[name])
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter("{x:.0f}")
         panel.set(title=gold, xlabel="K")
         panel.grid(alpha=0.3)
-    panels[0].set_ylabel("oracle accuracy (%)")
-    panels[0].legend()
+    axes[0].set_ylabel("oracle accuracy (%)")
+    axes[0].legend()
     return figure
 
 
 def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
     """A line a set: gold mentions an entity against strict accuracy, the mean of the draws and their range."""
-    figure, (panel,) = _panels(1)
+    figure, (panel,) = panels(1)
     # Not a number: "all" is one of them.
     labels = list(dict.fromkeys(str(shot["shots"]) for shots in curves.values() for shot in shots))
     for gold, shots in curves.items():
@@ -71,14 +86,10 @@ def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
     return figure
 
 
-def _panels(n: int) -> Any:
+def panels(n: int) -> Any:
+    """A figure with n panels in a row, and the panels."""
     # Without pyplot, which would choose a window system for the whole process.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(n * WIDTH, HEIGHT), layout="constrained")
     return figure, figure.subplots(1, n, squeeze=False)[0]
-
-
-def _save(figure: Any, path: Path) -> Path:
-    figure.savefig(path, metadata=METADATA)
-    return path

@@ -23,8 +23,8 @@ from .settings import keep_in_bytes
 MIN_WINDOW = 8
 # On the CPU time goes with the pieces, padding included; on a GPU one larger batch beats several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
-# In training, lengths are rounded up to the window's fourth part or so: in bfloat16 on the CPU, torch keeps kernels for each
-# shape that it has met, hundreds of megabytes of them.
+# In training, lengths are rounded up to the window's fourth part or so: in bfloat16 on the CPU, torch keeps kernels for
+# each shape that it has met, hundreds of megabytes of them.
 TRAINING_LENGTHS = 4
 
 
@@ -80,9 +80,9 @@ def TransformerEncoder(
     transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`.
     markers: put `[Ms]` and `[Me]` about the mention. Names without context need none: with False they are read as
         `[CLS] name [SEP]`, as the transformer was pretrained and as SapBERT reads them.
-    adapter_rank: train adapters of this rank and leave the encoder's own weights alone (`adapters.add_adapters`, needs the
-        extra `adapters`); 0 trains the encoder whole. They are there from `initialize` on, and what is saved is an encoder
-        as any other.
+    adapter_rank: train adapters of this rank and leave the encoder's own weights alone (`adapters.add_adapters`, needs
+        the extra `adapters`); 0 trains the encoder whole. They are there from `initialize` on, and what is saved is an
+        encoder as any other.
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404, K412.
     """
     if adapter_rank < 0:

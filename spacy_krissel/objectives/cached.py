@@ -33,15 +33,15 @@ def update_in_chunks(
     order = sorted(range(len(views)), key=lambda i: -_length(views[i]))
     chunks = [order[i : i + chunk_size] for i in range(0, len(order), chunk_size)]
     states = []
-    vectors: Any = None
+    all_vectors: Any = None
     for chunk in chunks:
         states.append(capture_rng())
         # The callback, and with it the chunk's activations, is dropped at once.
         encoded = model.begin_update([views[i] for i in chunk])[0]
-        if vectors is None:
-            vectors = model.ops.alloc2f(len(views), encoded.shape[1])
-        vectors[chunk] = encoded
-    gradient, value = loss(vectors)
+        if all_vectors is None:
+            all_vectors = model.ops.alloc2f(len(views), encoded.shape[1])
+        all_vectors[chunk] = encoded
+    gradient, value = loss(all_vectors)
     for chunk, state in zip(chunks, states):
         with replay_rng(state):
             _, backprop = model.begin_update([views[i] for i in chunk])

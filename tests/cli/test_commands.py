@@ -108,6 +108,16 @@ def test_few_shot(made, run, refuse, tmp_path):
     assert "[K006]" in refuse(*arguments, "--shots", "none", "-o", tmp_path)
 
 
+def test_projection(made, run, refuse, tmp_path):
+    pytest.importorskip("matplotlib")
+    linker, store = made.path / "linker", made.path / "store"
+    said = run(
+        "projection", linker, linker, "--ontology", store, "-o", tmp_path / "a.svg", "--entities", 2, "--names", 2
+    )
+    assert said.count(f"| {linker} |") == 1 and (tmp_path / "a.svg").exists()
+    assert "[K905]" in refuse("projection", linker, "--ontology", store, "-o", tmp_path / "b.svg", "--names", 99)
+
+
 @pytest.fixture
 def ablation(made, configs, toy_overrides, tmp_path):
     """An ablation file of one row over the names alone, and its path."""

@@ -8,7 +8,8 @@ from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.build import build_ontology
 
-TABLE = "1\tTired all the time\tcan't get up\n2\tMyocardial infarction\tHEART ATTACK\n\n1\tTired all the time\tcan't get up\n"
+TIRED = "1\tTired all the time\tcan't get up\n"
+TABLE = f"{TIRED}2\tMyocardial infarction\tHEART ATTACK\n\n{TIRED}"
 
 
 @pytest.fixture
@@ -64,7 +65,9 @@ def test_a_file_without_phrases(tmp_path):
 
 def test_the_concepts_are_a_closed_ontology(tmp_path, table):
     other = tmp_path / "other.txt"
-    other.write_text("2\tHeart attack\tchest gave out\n3\tNausea\tsick\n2\tMyocardial infarction\tMI\n", encoding="utf8")
+    other.write_text(
+        "2\tHeart attack\tchest gave out\n3\tNausea\tsick\n2\tMyocardial infarction\tMI\n", encoding="utf8"
+    )
     store = build_ontology([other], tmp_path / "store", format="phrases")
     assert [(entity.id, entity.names) for entity in store] == [
         ("2", ("Heart attack", "Myocardial infarction")),

@@ -10,7 +10,9 @@ KIDNEY = [
     Entity("K", "Kidney Diseases", tree_numbers=("C12.1",)),
     Entity("K1", "IgA Nephropathy", tree_numbers=("C12.1.1",)),
     Entity("K2", "Gouty nephropathy", tree_numbers=("C12.1.2",)),
-    Entity("K3", "Kimmelstiel syndrome", ("Nephropathy, Diabetic", "nephropathy of diabetes"), tree_numbers=("C12.1.3",)),
+    Entity(
+        "K3", "Kimmelstiel syndrome", ("Nephropathy, Diabetic", "nephropathy of diabetes"), tree_numbers=("C12.1.3",)
+    ),
     Entity("U", "Urologic Disorders", tree_numbers=("C12",)),
 ]
 # Elsewhere, so that the classes above are small beside the whole.
@@ -104,7 +106,9 @@ def test_equals_a_plain_restatement(tmp_path_factory, described):
             first.setdefault(number, e.id)
 
     def is_in(e, cls):
-        return any(first.get(t) == cls.id and (n + ".").startswith(t + ".") for n in e.tree_numbers for t in cls.tree_numbers)
+        return any(
+            first.get(t) == cls.id and (n + ".").startswith(t + ".") for n in e.tree_numbers for t in cls.tree_numbers
+        )
 
     expected = {}
     for word in {word for e in entities for name in e.names for word in name.split()} - {"tiny"}:

@@ -37,7 +37,8 @@ PEEK_BYTES = 1 << 16
 def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
     """Read the entities of an ontology file, one at a time; a gzipped file is unpacked on the way.
 
-    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", or "auto" to tell by the content (not phrases).
+    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", or "auto" to tell by the content (not
+        phrases).
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `types` for "medic").
 
     Raises KrisselError K101 to K105, K110, before the first entity where they can be known by then.
