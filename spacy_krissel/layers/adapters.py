@@ -10,12 +10,11 @@ ADAPTER = "default"
 
 
 def add_adapters(transformer: torch.nn.Module, rank: int) -> None:
-    """Freeze the transformer and put LoRA adapters of `rank` beside all linear layers, but not the pooler's, which nothing
-    reads.
+    """Freeze the transformer and put LoRA adapters of `rank` beside all linear layers but the pooler's.
 
     At first they are zero: the vectors stay as they were. A transformer that has adapters keeps them. Of
-    BERT-base, rank 7 trains 1 % and rank 87 13 % of the parameters, the shares of SapBERT's two adapter variants (its own,
-    of Pfeiffer et al., stay layers apart for good).
+    BERT-base, rank 7 trains 1 % and rank 87 13 % of the parameters, the shares of SapBERT's two adapter variants
+    (its own, of Pfeiffer et al., stay layers apart for good).
 
     Raises KrisselError K412 without the library `peft`.
     """
