@@ -66,8 +66,8 @@ def measure(
     mined: ids of the entities with mined mentions among their prototypes, for the slices mined and unmined, and for
         what the others win.
     RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `recall` by k, `slices`, `winners`, `nil`,
-        `intervals` and counts; None stands for a figure without mentions. Intervals are 95 %, from `resamples` resamples
-        of documents.
+        `intervals` and counts; None stands for a figure without mentions. Intervals are 95 %, from `resamples`
+        resamples of documents.
     """
     gold = counted(records)
     find = cached_find(store)

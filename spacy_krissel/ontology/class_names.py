@@ -24,11 +24,11 @@ def class_names(
     """Words that speak of a class of entities though no entity is called so, with the row of that class.
 
     Text says "nephropathy" for Kidney Diseases, which no name of theirs tells; but IgA nephropathy, diabetic
-    nephropathy and seven more are below them in the hierarchy, and few are elsewhere. A word, folded, of five characters
-    or more, that is not a whole name, names the smallest class (an entity, with all that are below it by tree numbers) that most
-    of the entities with this word in a name belong to: of n such entities that have a place in the hierarchy, m are in
-    the class, and m / n is surely above `coverage`, which is to say that the lower bound of Wilson's interval of one
-    standard error is.
+    nephropathy and seven more are below them in the hierarchy, and few are elsewhere. A word, folded, of five
+    characters or more, that is not a whole name, names the smallest class (an entity, with all that are below it by
+    tree numbers) that most of the entities with this word in a name belong to: of n such entities that have a place
+    in the hierarchy, m are in the class, and m / n is surely above `coverage`, which is to say that the lower bound
+    of Wilson's interval of one standard error is.
 
     min_entities: the least m.
     own_coverage: in place of `coverage` where the class bears the word in a name of its own, as Angina Pectoris does
