@@ -52,6 +52,8 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None
         linker.kb_path = str(kb_path)
         # Not in `nlp.config`, which is made anew from these at every access.
         nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
+    # spaCy makes the last folder of the path alone, and what was encoded is minutes of work.
+    Path(output).parent.mkdir(parents=True, exist_ok=True)
     nlp.to_disk(output)
 
 

@@ -546,9 +546,9 @@ def test_kb_path_in_config(nlp, linker, link, save_linker, tmp_path):
 
 def test_save_beside_the_kb(nlp, linker, link, tmp_path, links_of):
     expected = links_of(link(DISEASE_CONTEXT))
-    save_pipeline(nlp, tmp_path / "pipeline", kb_path=tmp_path / "kb")
-    assert not (tmp_path / "pipeline" / "krissel_linker" / "kb").exists()
-    again = spacy.load(tmp_path / "pipeline")
+    save_pipeline(nlp, tmp_path / "new" / "pipeline", kb_path=tmp_path / "kb")
+    assert not (tmp_path / "new" / "pipeline" / "krissel_linker" / "kb").exists()
+    again = spacy.load(tmp_path / "new" / "pipeline")
     assert again.get_pipe("krissel_linker").kb_path == str(tmp_path / "kb")
     assert links_of(again(link(DISEASE_CONTEXT))) == expected
 
