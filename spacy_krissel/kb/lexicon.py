@@ -7,6 +7,7 @@ from scipy.sparse import csr_matrix
 
 from ..index.protocol import Mask, Rows, Scores
 from ..ontology.names import fold_name
+from ..ontology.spelling import american
 from .groups import Groups, pair_keys, ranges
 
 # A text is looked up by so many of its rarest n-grams: what shares none of them is not near.
@@ -21,15 +22,15 @@ SPACE = ord(" ")
 class Lexicon:
     """The distinct surface forms of a knowledge base's prototypes as TF-IDF vectors of character 3-grams.
 
-    3-grams are taken inside the words of the folded form, with a space on each side of a word. The similarity of a text
-    with an entity is the cosine of the text and the nearest surface form of the entity, from 0 to 1. N-grams that no
-    form holds count for nothing.
+    3-grams are taken inside the words of the folded form in American spelling, with a space on each side of a word. The
+    similarity of a text with an entity is the cosine of the text and the nearest surface form of the entity, from 0 to
+    1. N-grams that no form holds count for nothing.
 
     forms: surface forms. entities: the entity row of each, (len(forms),). The same pair may stand there again.
     """
 
     def __init__(self, forms: Sequence[str], entities: Rows) -> None:
-        folded, of_form = _distinct([fold_name(form) for form in forms])
+        folded, of_form = _distinct([_folded(form) for form in forms])
         # Their hashes and not the forms, of which there are millions; this process alone reads them.
         hashes = _hashes(folded)
         self._by_hash = np.argsort(hashes)
@@ -55,7 +56,7 @@ class Lexicon:
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
         found = np.full(len(texts), -1, dtype=np.int64)
-        hashes = _hashes([fold_name(text) for text in texts])
+        hashes = _hashes([_folded(text) for text in texts])
         place = np.searchsorted(self._hashes, hashes)
         inside = np.flatnonzero(place < len(self._hashes))
         known = inside[self._hashes[place[inside]] == hashes[inside]]
@@ -64,7 +65,7 @@ class Lexicon:
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
-        grams = _Grams.of([fold_name(text) for text in texts])
+        grams = _Grams.of([_folded(text) for text in texts])
         place = np.searchsorted(self._grams, grams.keys)
         known = np.zeros(len(place), dtype=bool)
         inside = place < len(self._grams)
@@ -185,6 +186,10 @@ class _Grams(NamedTuple):
 
 def _hashes(texts: Sequence[str]) -> Rows:
     return np.array([hash(text) for text in texts], dtype=np.int64)
+
+
+def _folded(text: str) -> str:
+    return american(fold_name(text))
 
 
 def _distinct(texts: Sequence[str]) -> Tuple[List[str], Rows]:

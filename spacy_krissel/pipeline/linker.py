@@ -23,6 +23,7 @@ from ..layers.fingerprint import fingerprint
 from ..layers.referenced import reference_parts
 from ..objectives.protocol import Objective
 from ..ontology.names import fold_name
+from ..ontology.spelling import american
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
 from ..views import ReferenceParts, View, name_view, reference_view
@@ -117,6 +118,8 @@ class KrisselLinker(KrisselPipe):
         self.require_weights()
         if not views:
             return np.zeros((0, self._width()), dtype=np.float32)
+        if self.cfg["american_spelling"]:
+            views = [view._replace(mention=american(view.mention)) for view in views]
         return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
 
     # Linking -------------------------------------------------------------------------------------------------------

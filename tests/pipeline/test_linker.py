@@ -7,6 +7,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.lexicon import Lexicon
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype
 from spacy_krissel.ontology.entity import Entity
@@ -437,6 +438,24 @@ def test_lexical_weight_looks_up_the_long_form(linker, link, set_names):
 
 SURE = "Demyelinating lesions and relapses pointed to [MS|Disease] in this man."
 UNSURE = "The [MS|Disease] was discussed."
+
+
+def test_american_spelling(linker, link, set_names):
+    """Both spellings are the same to the encoder, in a mention and in a name, unless that is switched off."""
+    set_names(T01=["haemorrhagic tumour"], T02=["anaemia"])
+    british, american = [name_view("haemorrhagic tumour")], [name_view("hemorrhagic tumor")]
+    np.testing.assert_array_equal(linker.encode(british), linker.encode(american))
+    assert british[0].mention == "haemorrhagic tumour"
+    (span,) = link("It was a [hemorrhagic tumor|Disease].").ents
+    assert span.kb_id_ == "T01" and span.text == "hemorrhagic tumor"
+    linker.cfg["american_spelling"] = False
+    assert np.abs(linker.encode(british) - linker.encode(american)).max() > 1e-3
+
+
+def test_american_spelling_in_the_lexicon():
+    lexicon = Lexicon(["Haemorrhage", "fever"], np.array([0, 1]))
+    vectors = lexicon.vectors(["hemorrhage"])
+    np.testing.assert_allclose(lexicon.similarity(vectors, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
 
 
 def test_consistency(linker, link):

@@ -1,0 +1,54 @@
+"""British spellings read as American ones."""
+
+import re
+
+import pytest
+
+from spacy_krissel.ontology.spelling import _PARTS, american
+
+
+@pytest.mark.parametrize(
+    "british, plain",
+    [
+        ("Haemolytic anaemia", "Hemolytic anemia"),
+        ("TUMOUR of the oesophagus", "TUMOR of the esophagus"),
+        ("gastro-oesophageal reflux", "gastro-esophageal reflux"),
+        ("gastrooesophageal", "gastroesophageal"),
+        ("ischaemic oedema", "ischemic edema"),
+        ("lymphoedema", "lymphedema"),
+        ("Diarrhoea, dyspnoea", "Diarrhea, dyspnea"),
+        ("leucopenia", "leukopenia"),
+        ("Oestrogen sulphate", "Estrogen sulfate"),
+        ("foetal ageing", "fetal aging"),
+        ("haemorrhage\nanaemia", "hemorrhage\nanemia"),
+    ],
+)
+def test_british(british, plain):
+    assert american(british) == plain
+
+
+@pytest.mark.parametrize("part, plain", _PARTS.items())
+def test_every_part(part, plain):
+    ending = "" if part.endswith(r"\b") else "d"  # "leuco" is read in "leucod…" and not in "leucovorin"
+    british = re.sub(r"\(.*?\)+|\\b", "", part) + ending
+    assert american(british) == plain + ending
+    assert american(british.upper()) == (plain + ending).upper()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "angioedema",
+        "leukoedema",
+        "gastroesophageal reflux",
+        "phytoestrogen",
+        "leucovorin",
+        "leucine",
+        "imaging",
+        "Michael",
+        "aorta",
+        "",
+    ],
+)
+def test_american_already(name):
+    assert american(name) == name
