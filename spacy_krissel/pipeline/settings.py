@@ -15,8 +15,8 @@ class LinkerSettings:
     use_context: encode the mention in its context; False encodes the name alone.
     use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
         component set it, else in its text (`find_definitions`).
-    american_spelling: read British spellings as American ones ("haemorrhage") wherever a mention or name is encoded, as
-        the knowledge base is made too.
+    american_spelling: read British spellings as American ones ("haemorrhage") wherever a mention or name is encoded: a
+        change leaves the names of a finished knowledge base as they are. `lexical_weight` compares so in any case.
     lexical_weight: add so many times the similarity in spelling, 0 to 1, of the mention and an entity's nearest surface
         form to the entity's score. In units of that score, which is a cosine where the encoder normalises; 0 is off.
     consistency: let mentions of one form in a doc, an abbreviation and its long form included, have the link of the
