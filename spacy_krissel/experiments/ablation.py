@@ -73,13 +73,14 @@ class AblationRun:
 
     def pipeline(self, name: str, seed: int) -> Path:
         """The trained pipeline that row `name` uses, without knowledge base."""
+        has_reranker = self.ablation.has_reranker(name)
         name = self.ablation.trained(name)
         title, folder = self.ablation.rows[name].title, self._folder(name, seed)
         with self._made(folder / "linker", self._linker_settings(name, seed)) as linker:
             if linker is not None:
                 self.say(f"{title} (seed {seed}): training the linker")
                 train_linker(self.ablation, name, seed, linker / PIPELINE, gpu_id=self.gpu_id)
-        if self.ablation.reranker is None:
+        if not has_reranker:
             return folder / "linker" / PIPELINE
         with self._made(folder / "reranked", self._reranker_settings(name, seed)) as reranked:
             if reranked is not None:
@@ -138,7 +139,7 @@ class AblationRun:
 
     def _is_needed_again(self, name: str, gold: str) -> bool:
         ablation = self.ablation
-        users = [other for other, row in ablation.rows.items() if row.of == name and ablation.has_kb_of(other, name)]
+        users = [other for other in ablation.users(name) if other != name and ablation.has_kb_of(other, name)]
         curve = name == ablation.first and ablation.curves.shots and ablation.sets[gold].examples
         return bool(users or curve)
 
@@ -159,12 +160,14 @@ class AblationRun:
         row, training = self.ablation.rows[name], self.ablation.reranker
         assert training is not None, "called where there is a re-ranker to train"
         settings: Dict[str, Any] = {"linker": self._linker_settings(name, seed)}
-        settings.update(training=training.model_dump(mode="json"), config=sha256_file(training.config))
+        settings.update(
+            training=training.model_dump(mode="json", exclude={"rows"}), config=sha256_file(training.config)
+        )
         return {**settings, "row": row.reranker, "prototypes": row.prototypes.model_dump()}
 
     def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> Dict[str, Any]:
         row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
-        described = self._reranker_settings if self.ablation.reranker else self._linker_settings
+        described = self._reranker_settings if self.ablation.has_reranker(name) else self._linker_settings
         mined = data.mined(row.mined_aliases)
         paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
         read = [*paths.values(), data.examples if examples else None]

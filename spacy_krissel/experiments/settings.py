@@ -46,11 +46,13 @@ class RerankerTraining(Section):
 
     config, overrides: as in `Training`.
     held_out: fraction of names that the linker's knowledge base lacks meanwhile; as in the config.
+    rows: those that have one; None: all.
     """
 
     config: Path
     overrides: Dict[str, Any] = {}
     held_out: float = 0.05
+    rows: Optional[List[str]] = None
 
 
 class GoldSet(Knowledge):
@@ -79,7 +81,7 @@ class Row(Section):
     title: how the table calls it.
     of: the row whose trained pipeline it uses, with other switches; None trains one of its own.
     seeds: instead of the file's; each is `system.seed` of the training configs.
-    train, reranker: overrides of the training configs, by dotted key.
+    train, reranker: overrides of the training configs, by dotted key; those of the row that trained the linker.
     mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
     pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
     prototypes: of the knowledge bases.
@@ -127,10 +129,19 @@ class Ablation(Section):
         """The row whose trained pipeline row `name` uses: its own, or that of another."""
         return self.rows[name].of or name
 
+    def has_reranker(self, name: str) -> bool:
+        """Is a re-ranker part of row `name`'s pipeline?"""
+        training = self.reranker
+        return training is not None and (training.rows is None or name in training.rows)
+
     def has_kb_of(self, name: str, other: str) -> bool:
         """Have two rows with one encoder one knowledge base?"""
         ours, theirs = self.rows[name], self.rows[other]
         return (ours.prototypes, ours.mined_aliases) == (theirs.prototypes, theirs.mined_aliases)
+
+    def users(self, name: str) -> List[str]:
+        """The rows that use the trained pipeline of row `name`, itself among them."""
+        return [other for other in self.rows if self.trained(other) == name]
 
     def seeds_of(self, name: str) -> List[int]:
         seeds = self.rows[self.trained(name)].seeds
@@ -216,7 +227,7 @@ def _contradictions(ablation: Ablation) -> List[str]:
         before.append(name)
         if row.seeds == []:
             found.append(f"rows.{name}.seeds: is empty")
-        if row.reranker and ablation.reranker is None:
+        if row.reranker and not any(ablation.has_reranker(each) for each in ablation.users(name)):
             found.append(f"rows.{name}.reranker: there is no re-ranker to train")
         if not row.mined_aliases:
             for where, data in {"train": ablation.train, **{f"sets.{n}": s for n, s in ablation.sets.items()}}.items():
@@ -224,6 +235,8 @@ def _contradictions(ablation: Ablation) -> List[str]:
                     found.append(f"{where}.mentions_without_aliases: row '{name}' needs it")
         if row.examples and all(each.examples is None for each in ablation.sets.values()):
             found.append(f"rows.{name}.examples: no set has any")
+    reranked = (ablation.reranker.rows if ablation.reranker else None) or []
+    found += [f"reranker.rows: there is no row '{name}'" for name in reranked if name not in ablation.rows]
     found += [f"curves.top_k: there is no row '{name}'" for name in ablation.curves.top_k if name not in ablation.rows]
     if ablation.curves.max_k < 1:
         found.append("curves.max_k: expected 1 or more")

@@ -127,6 +127,27 @@ def test_row_without_reranking_is_the_linker_alone(done, folder, toy_gold, toy_s
     assert [record.scores for record in full] != scores[1]
 
 
+def test_reranker_of_one_row(done, run, folder, tmp_path, toy_ablation):
+    """What the other rows say is what they say where every row has one and this one leaves it out."""
+    content = {key: value for key, value in toy_ablation.items() if key != "curves"}
+    content["reranker"]["rows"] = ["re-ranking"]
+    content["rows"] = {"full": {"title": "full"}, "re-ranking": {"title": "+ re-ranking", "of": "full"}}
+    found, said = run(output=tmp_path, content=content)
+    assert [line.split(": ")[1] for line in said if "training" in line] == [
+        "training the linker",
+        "training the re-ranker",
+    ]
+    alone, reranked = (
+        [
+            read_records(path / name / "seed-0" / "sets" / "with" / "report.links.jsonl")
+            for name in ("full", "re-ranking")
+        ]
+        for path in (tmp_path, folder)
+    )
+    assert [record.scores for record in alone[0]] == [record.scores for record in reranked[1]]
+    assert [record.scores for record in alone[1]] == [record.scores for record in reranked[0]]
+
+
 def test_kb_without_aliases(done, folder, toy_ablation, write_ablation, toy_names):
     ablation = AblationRun(read_ablation(write_ablation(toy_ablation)), folder)
     full, without = (

@@ -49,6 +49,15 @@ def test_chosen_rows_bring_what_they_need(toy_ablation, write_ablation):
         ablation.chosen(["full", "alias"])
 
 
+def test_reranked_rows(toy_ablation, write_ablation):
+    path = write_ablation(toy_ablation)
+    for rows in (["re-ranking"], []):
+        ablation = read_ablation(path, {"reranker.rows": rows, "rows.aliases.reranker": {}})
+        assert [name for name in ablation.rows if ablation.has_reranker(name)] == rows
+    assert all(map(read_ablation(path).has_reranker, toy_ablation["rows"]))
+    assert not any(map(read_ablation(path, {"reranker": None, "rows.aliases.reranker": {}}).has_reranker, ["full"]))
+
+
 def test_a_row_with_a_kb_of_its_own_says_how_it_is_made(toy_ablation, write_ablation):
     override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
     toy_ablation["rows"]["full"]["pipeline"] = override
@@ -84,6 +93,8 @@ def test_a_needed_row_that_is_not_the_first(toy_ablation, write_ablation):
             "krissel_linker.generate_empty_kb.reference_weight: it has the knowledge base of 'full'",
         ),
         ({"reranker": None}, "rows.aliases.reranker: there is no re-ranker"),
+        ({"reranker.rows": ["lazy"]}, "rows.aliases.reranker: there is no re-ranker"),
+        ({"reranker.rows": ["cake"]}, "reranker.rows: there is no row 'cake'"),
         ({"train.mentions": None}, "train.mentions: the re-ranker"),
         ({"train.mentions_without_aliases": None}, "train.mentions_without_aliases: row 'aliases'"),
         ({"sets.without.mentions_without_aliases": None}, "sets.without.mentions_without_aliases"),
