@@ -70,6 +70,10 @@ def few_shot(
     views = list(dict.fromkeys(prototype.view for prototype in every))
     encode = find_linker(nlp, name).encode
     vectors: Dict[View, np.ndarray] = dict(zip(views, encode(views)))
+
+    def known(views: Sequence[View]) -> np.ndarray:
+        return np.stack([vectors[view] for view in views])
+
     rows = []
     with kb.without_prototypes(kind="gold"):
         for n in shots:
@@ -77,16 +81,17 @@ def few_shot(
             draws = seeds if n not in (0, "all") else seeds[:1]
             for seed in draws:
                 drawn: List[Prototype] = []
+                added = 0
                 if n:
                     per_entity = 0 if n == "all" else int(n)
                     drawn, _ = gold_prototypes(train, kb, source=SOURCE, per_entity=per_entity, seed=seed)
                 if drawn:
-                    kb.add_prototypes(drawn, np.stack([vectors[p.view] for p in drawn]), weight=weight)
+                    added, _ = kb.add_gold_prototypes(drawn, encode=known, weight=weight)
                 with without_own_gold(nlp, gold):
                     run = run_pipeline(nlp, gold, store, n_candidates=1, timed_mentions=0)
                 kb.remove_prototypes(source=SOURCE)
                 row.strict.append(mean(map(is_strict, counted(run.records))))
-                row.prototypes += len(drawn) / len(draws)
+                row.prototypes += added / len(draws)
             rows.append(row)
     return rows
 

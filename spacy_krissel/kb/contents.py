@@ -1,6 +1,6 @@
 """What a knowledge base of prototypes holds."""
 
-from typing import Any, Callable, Collection, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 from spacy.kb import KnowledgeBase
@@ -10,10 +10,11 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..index.checks import check_vectors
 from ..index.protocol import Mask, Rows, Vectors
+from ..ontology.names import fold_name
 from ..views import View
 from .entities import EntityLike, EntityTable, StringColumn
-from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes
-from .prototypes import Prototype, PrototypeTable
+from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, split_shared
+from .prototypes import MINED, Prototype, PrototypeTable
 from .references import References, checked_weight
 
 METRIC = "inner product"
@@ -70,6 +71,11 @@ class Contents(KnowledgeBase):
     def own_vectors(self) -> Vectors:
         """The vectors of all prototypes (n, d) by themselves."""
         return self._prototypes.own_vectors
+
+    @property
+    def has_gold(self) -> bool:
+        """Are gold mentions among the prototypes?"""
+        return len(self._prototypes.gold_entities) > 0
 
     @property
     def metric(self) -> str:
@@ -279,6 +285,8 @@ class Contents(KnowledgeBase):
 
         They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`.
 
+        Names that other entities have too are believed less: see `split_shared`.
+
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
         RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base.
@@ -286,9 +294,25 @@ class Contents(KnowledgeBase):
         """
         self._lent()
         prototypes, counts = gold_prototypes(docs, self, **settings)
-        self.add_prototypes(prototypes, weight=weight)
+        counts.prototypes, counts.shared = self.add_gold_prototypes(prototypes, weight=weight)
         counts.warn()
         return counts
+
+    def add_gold_prototypes(
+        self, prototypes: Iterable[Prototype], *, encode: Optional[Encode] = None, weight: float = GOLD_WEIGHT
+    ) -> Tuple[int, int]:
+        """Add what `gold_prototypes` made, those of shared names with no more weight than others (`split_shared`).
+
+        encode: makes their vectors; None: the lent encoder. RETURNS: how many were added, and of shared names.
+        """
+        encode = encode or self._lent()
+        prototypes = list(prototypes)
+        forms = {fold_name(prototype.view.mention) for prototype in prototypes}
+        believed, others = split_shared(prototypes, self._bearers(forms))
+        for part, factor in ((believed, weight), (others, 1.0)):
+            if part:
+                self.add_prototypes(part, encode([prototype.view for prototype in part]), weight=factor)
+        return len(believed) + len(others), len(others)
 
     def remove_prototypes(
         self,
@@ -328,6 +352,19 @@ class Contents(KnowledgeBase):
         if self._encode is None:
             raise KrisselError(Errors.K521)
         return self._encode
+
+    def _bearers(self, forms: Collection[str]) -> Dict[str, Set[str]]:
+        """The entities with a name that folds to one of `forms`, by that form.
+
+        A shared name may be there in mined contexts alone, and then is no prototype by itself.
+        """
+        rows = self._prototypes.rows_of_kinds(("name", *MINED))
+        found: Dict[str, Set[str]] = {}
+        for name, entity in zip(self._prototypes.mentions(rows), self._prototypes.entity_rows[rows].tolist()):
+            form = fold_name(name)
+            if form in forms:
+                found.setdefault(form, set()).add(self.entity_ids[entity])
+        return found
 
     def _scaled(self, vectors: Vectors) -> Vectors:
         if not self.normalized:

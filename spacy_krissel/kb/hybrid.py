@@ -1,6 +1,6 @@
-"""One score of vectors and spelling."""
+"""One score of vectors, spelling and what gold mentions tell."""
 
-from typing import Optional, Sequence, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -18,47 +18,95 @@ PROPOSED = 4
 BLOCK_VALUES = 16_000_000
 
 
-def add_lexical(
-    result: SearchResult,
+class Evidence(NamedTuple):
+    """What a search may go by beside the vectors of its q mentions.
+
+    texts, lexical_weight: of (q,) mentions; so many times the similarity in spelling with each entity (`Lexicon`).
+    names, name_weight: vectors (q, d) of the mentions' texts alone; their share, 0 to 1, in the similarity of vectors.
+    gold_prior: what an entity with a gold mention among its prototypes has more.
+    """
+
+    texts: Optional[Sequence[str]] = None
+    lexical_weight: float = 0.0
+    names: Optional[Vectors] = None
+    name_weight: float = 0.0
+    gold_prior: float = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self.spells or self.names_weigh or self.gold_prior)
+
+    @property
+    def spells(self) -> bool:
+        return self.texts is not None and self.lexical_weight > 0
+
+    @property
+    def names_weigh(self) -> bool:
+        return self.names is not None and self.name_weight > 0
+
+
+def rank_by_all(
+    found: Sequence[SearchResult],
     prototypes: PrototypeTable,
     queries: Vectors,
-    texts: Sequence[str],
-    weight: float,
+    evidence: Evidence,
     allowed: Optional[Mask],
 ) -> SearchResult:
-    """Rank the entities that the vectors (q, d) found, and those that are spelt like the `texts` (q,), by both.
+    """Rank the entities that the vectors found, and those that are spelt like the mentions, by all evidence.
 
-    The score of an entity is its highest inner product plus `weight` times its `Lexicon` similarity; each candidate has
-    both, whichever side found it. RETURNS: as many candidates a query as `result` has, its ties found anew.
+    found: of the `queries` (q, d) and, where they weigh, of the `names`: k candidates a query each.
+
+    The score of an entity is its highest inner product, or the weighted mean of that of the query and that of the name,
+    plus what spelling and prior add; each candidate has all of these, whichever side found it. Its prototype is the
+    nearest to the query. RETURNS: k candidates a query, their ties found anew.
     """
-    k = result.entities.shape[1]
-    distinct = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    of_query = np.array([distinct[text] for text in texts], dtype=np.int64)
-    lexicon = prototypes.lexicon
-    spellings = lexicon.vectors(list(distinct))
-    proposed = lexicon.search(spellings, PROPOSED, allowed)[of_query]
-    # Entities that tie at the top may be more than k.
+    k = found[0].entities.shape[1]
     none = np.zeros(0, dtype=np.int64)
-    beyond = _padded([result.ties.get(query, none) for query in range(len(queries))])
-    entities = np.concatenate([result.entities, beyond, proposed], axis=1)
+    columns = []
+    for result in found:
+        # Entities that tie at the top may be more than k.
+        beyond = _padded([result.ties.get(query, none) for query in range(len(queries))])
+        columns += [result.entities, beyond]
+    lexicon, of_query = None, none
+    # What is said of gold mentions is said of names that stand for one thing: between the bearers of a shared name, the
+    # context decides.
+    alone = np.ones(len(queries), dtype=bool)
+    if evidence.texts is not None and (evidence.names_weigh or evidence.gold_prior):
+        alone = prototypes.lexicon.bearers(evidence.texts) < 2
+    if evidence.spells:
+        assert evidence.texts is not None
+        lexicon = prototypes.lexicon
+        distinct = {text: place for place, text in enumerate(dict.fromkeys(evidence.texts))}
+        of_query = np.array([distinct[text] for text in evidence.texts], dtype=np.int64)
+        spellings = lexicon.vectors(list(distinct))
+        columns.append(lexicon.search(spellings, PROPOSED, allowed)[of_query])
+    entities = np.concatenate(columns, axis=1)
     entities[~first_of_each(entities)] = -1
     known = np.full(entities.shape, -1, dtype=np.int64)
-    known[:, :k] = result.prototypes
+    known[:, :k] = found[0].prototypes
 
     query, place = np.nonzero(entities >= 0)
     entity, rows = entities[query, place], known[query, place]
     # All from the same vectors, since an index may round its scores: equal prototypes must give equal scores.
-    dense = np.empty(len(rows), dtype=np.float32)
+    total = np.empty(len(rows), dtype=np.float32)
     seen = rows >= 0
-    dense[seen] = _products(prototypes.vectors, rows[seen], queries, query[seen])
-    rows[~seen], dense[~seen] = _nearest(prototypes, queries, query[~seen], entity[~seen])
-    # Queries of one text share many candidates.
-    _, one, of_pair = np.unique(pair_keys(of_query[query], entity), return_index=True, return_inverse=True)
-    lexical = lexicon.similarity(spellings, of_query[query[one]], entity[one])[of_pair]
+    total[seen] = _products(prototypes.vectors, rows[seen], queries, query[seen])
+    rows[~seen], total[~seen] = _nearest(prototypes, queries, query[~seen], entity[~seen])
+    if evidence.names_weigh:
+        assert evidence.names is not None
+        _, by_name = _nearest(prototypes, evidence.names, query, entity)
+        share = np.float32(evidence.name_weight) * alone[query]
+        total = (1 - share) * total + share * by_name
+    if lexicon is not None:
+        # Queries of one text share many candidates.
+        _, one, of_pair = np.unique(pair_keys(of_query[query], entity), return_index=True, return_inverse=True)
+        similarity = lexicon.similarity(spellings, of_query[query[one]], entity[one])[of_pair]
+        total += np.float32(evidence.lexical_weight) * similarity
+    if evidence.gold_prior:
+        total += np.float32(evidence.gold_prior) * (alone[query] & np.isin(entity, prototypes.gold_entities))
 
     scores = np.full(entities.shape, -np.inf, dtype=np.float32)
     known[query, place] = rows
-    scores[query, place] = dense + np.float32(weight) * lexical
+    scores[query, place] = total
     order = np.lexsort((entities, -scores), axis=1)
     entities, scores, known = (np.take_along_axis(each, order, axis=1) for each in (entities, scores, known))
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)

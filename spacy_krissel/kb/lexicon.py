@@ -63,6 +63,15 @@ class Lexicon:
         found[known] = self._by_hash[place[known]]
         return found
 
+    def bearers(self, texts: Sequence[str]) -> Rows:
+        """How many entities have the surface form that each text folds to: (len(texts),)."""
+        counts = np.zeros(len(texts), dtype=np.int64)
+        forms = self.forms(texts)
+        known = np.flatnonzero(forms >= 0)
+        _, owner = self._of_form.take(forms[known])
+        counts[known] = np.bincount(owner, minlength=len(known))
+        return counts
+
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
         grams = _Grams.of([_folded(text) for text in texts])

@@ -20,7 +20,7 @@ from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .contents import METRIC, Contents, Encode
 from .folder import read_folder, write_folder
-from .hybrid import Spelling, add_lexical
+from .hybrid import Evidence, Spelling, rank_by_all
 from .prototypes import PrototypeTable
 from .ranking import SearchResult, search_entities
 from .storage import Source, pack, unpack
@@ -141,11 +141,17 @@ class PrototypeKB(Contents):
         allowed: Optional[Mask] = None,
         texts: Optional[Sequence[str]] = None,
         lexical_weight: float = 0.0,
+        names: Any = None,
+        name_weight: float = 0.0,
+        gold_prior: float = 0.0,
     ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
         With a `lexical_weight` and the mentions' `texts` (q,), scores are the inner product plus so many times the
         similarity in spelling (`Lexicon`), over the entities that either finds.
+
+        names, name_weight: vectors (q, d) of the mentions' texts alone, and their share, 0 to 1, in the inner product.
+        gold_prior: added to the score of each entity that has a gold mention among its prototypes.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -153,10 +159,15 @@ class PrototypeKB(Contents):
         queries = self._scaled(check_queries(vectors, self.entity_vector_length))
         if allowed is not None:
             allowed = check_mask(allowed, self.n_entities, "entity")
-        result = search_entities(index, self._prototypes, queries, k, allowed)
-        if texts is None or not lexical_weight or not k or not len(queries):
-            return result
-        return add_lexical(result, self._prototypes, queries, texts, lexical_weight, allowed)
+        if names is not None:
+            names = self._scaled(check_queries(names, self.entity_vector_length))
+        evidence = Evidence(texts, lexical_weight, names, name_weight, gold_prior)
+        found = [search_entities(index, self._prototypes, queries, k, allowed)]
+        if not evidence or not k or not len(queries):
+            return found[0]
+        if names is not None and evidence.names_weigh:
+            found.append(search_entities(index, self._prototypes, names, k, allowed))
+        return rank_by_all(found, self._prototypes, queries, evidence, allowed)
 
     def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
         """The `n` nearest prototypes of each vector (q, d), best first.

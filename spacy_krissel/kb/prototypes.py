@@ -98,6 +98,7 @@ class PrototypeTable:
         self._entity_rows: Optional[Rows] = None
         self._by_entity: Optional[Groups] = None
         self._lexicon: Optional[Lexicon] = None
+        self._gold_entities: Optional[Rows] = None
 
     def __len__(self) -> int:
         return len(self._table) + sum(map(len, self._new_tables))
@@ -241,6 +242,13 @@ class PrototypeTable:
             self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows])
         return self._lexicon
 
+    @property
+    def gold_entities(self) -> Rows:
+        """The rows of the entities that gold mentions are prototypes of, in ascending order."""
+        if self._gold_entities is None:
+            self._gold_entities = self.entities_of(("gold",))
+        return self._gold_entities
+
     def rows_of(self, entity_row: int) -> Rows:
         return self.by_entity.at(entity_row)
 
@@ -317,3 +325,4 @@ class PrototypeTable:
         self._entity_rows = None
         self._by_entity = None
         self._lexicon = None
+        self._gold_entities = None

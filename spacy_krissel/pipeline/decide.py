@@ -23,16 +23,29 @@ def decide(
     forms: Sequence[Hashable],
     settings: Mapping[str, Any],
     allowed: Optional[np.ndarray] = None,
+    names: Optional[np.ndarray] = None,
 ) -> List[SpanLink]:
     """The link of each of q mentions.
 
     vectors (q, d), texts (q,): what the encoder and what the lexicon know a mention by.
+    names (q, d): vectors of the texts alone, where they are to be asked for too.
     forms (q,): equal for mentions that are decided together, where they agree well enough.
     settings: those of `LinkerSettings`. allowed: mask of entities.
     """
     wanted, weight, consistency = (settings[name] for name in ("n_candidates", "lexical_weight", "consistency"))
-    k = max(wanted, MIN_REORDERED if weight or consistency else MIN_CANDIDATES)
-    result = kb.search(vectors, k, allowed=allowed, texts=texts, lexical_weight=weight)
+    prior = settings["gold_prior"] if kb.has_gold else 0.0
+    reordered = weight or consistency or prior or names is not None
+    k = max(wanted, MIN_REORDERED if reordered else MIN_CANDIDATES)
+    result = kb.search(
+        vectors,
+        k,
+        allowed=allowed,
+        texts=texts,
+        lexical_weight=weight,
+        names=names,
+        name_weight=settings["gold_name_weight"],
+        gold_prior=prior,
+    )
     if consistency:
         result = agree(result, forms, consistency)
     return _links(kb, result, wanted, settings["threshold"])

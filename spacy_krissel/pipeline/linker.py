@@ -158,14 +158,24 @@ class KrisselLinker(KrisselPipe):
             raise KrisselError(Errors.K603.format(name=self.name))
         vectors = self.encode(views)
         texts = [view.mention for view in views]
+        names = self._names(kb, views)
         docs = np.repeat(np.arange(len(counts)), counts).tolist()
         forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts)] if self.cfg["consistency"] else docs
         links: List[Optional[SpanLink]] = [None] * len(views)
         for rows, mask in self._masks(kb, labels):
             part = [texts[row] for row in rows], [forms[row] for row in rows]
-            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask)):
+            asked = None if names is None else names[rows]
+            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask, asked)):
                 links[row] = link
         return [link for link in links if link is not None]
+
+    def _names(self, kb: PrototypeKB, views: List[View]) -> Optional[np.ndarray]:
+        """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
+        if not (self.cfg["gold_name_weight"] and self.cfg["use_context"] and kb.has_gold):
+            return None
+        names = [name_view(view.mention) for view in views]
+        distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        return self.encode(list(distinct))[[distinct[name] for name in names]]
 
     def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
         """(rows of the batch, entities they may link to), by the type filter of each label."""

@@ -19,6 +19,10 @@ class LinkerSettings:
         change leaves the names of a finished knowledge base as they are. `lexical_weight` compares so in any case.
     lexical_weight: add so many times the similarity in spelling, 0 to 1, of the mention and an entity's nearest surface
         form to the entity's score. In units of that score, which is a cosine where the encoder normalises; 0 is off.
+    gold_name_weight: where gold mentions are prototypes, the share, 0 to 1, of a mention's text alone in its
+        similarity with each; the rest is that of the mention in its context. 0 is off.
+    gold_prior: add so much to the score of each entity that gold mentions name: what was annotated once is likelier to
+        be annotated again. In units of the score; 0 is off.
     consistency: let mentions of one form in a doc, an abbreviation and its long form included, have the link of the
         surest of them, unless that entity scores more than this below a mention's own best; 0 is off.
     overwrite: replace a `kb_id_` that a span already has.
@@ -33,6 +37,8 @@ class LinkerSettings:
     use_abbreviations: bool = True
     american_spelling: bool = True
     lexical_weight: float = 0.0
+    gold_name_weight: float = 0.5
+    gold_prior: float = 0.03
     consistency: float = 0.0
     overwrite: bool = True
     types: List[str] = field(default_factory=list)
@@ -43,7 +49,9 @@ class LinkerSettings:
             self._refuse("n_candidates", "0 or more")
         if self.threshold is not None and self.threshold != self.threshold:
             self._refuse("threshold", "a number, or null to link every mention")
-        for setting in ("lexical_weight", "consistency"):
+        if not 0 <= self.gold_name_weight <= 1:
+            self._refuse("gold_name_weight", "a number from 0 to 1")
+        for setting in ("lexical_weight", "gold_prior", "consistency"):
             if not 0 <= getattr(self, setting) < float("inf"):
                 self._refuse(setting, "a number, 0 or more")
 

@@ -27,7 +27,7 @@ def test_each_draw_is_added_and_taken_out_again(nlp, docs, toy_store, tmp_path):
         # Other documents of nearly the same text, so that one example an entity is all that is to be known.
         doc.ents = [doc.char_span(e.start_char, e.end_char, label=e.label_, kb_id=e.kb_id_) for e in gold.ents]
         doc.user_data["krissel_id"] = "other " + gold.user_data["krissel_id"]
-    rows = few_shot(nlp, examples, test, toy_store, shots=(0, 1, "all"), seeds=(0, 1), weight=3.0)
+    rows = few_shot(nlp, examples, test, toy_store, shots=(0, 1, "all"), seeds=(0, 1))
     assert kb.description() == before
     assert [(row.shots, len(row.strict)) for row in rows] == [(0, 1), (1, 2), ("all", 1)]
     assert rows[0].strict == [evaluate(nlp, test, toy_store, baselines=False).data["strict"]]

@@ -123,6 +123,22 @@ def test_gold_weighs_more(kb):
             kb.add_gold([make_doc([(0, 1, "D1")])], weight=weight)
 
 
+@pytest.mark.parametrize("kind, view", [("name", name_view("ms")), ("replaced", View("some ", "MS", " context"))])
+@pytest.mark.parametrize("bearer, n_docs, believed", [("D2", 1, False), ("D2", 2, True), ("D1", 1, True)])
+def test_one_document_does_not_settle_a_shared_name(kb, kind, view, bearer, n_docs, believed):
+    """Gold says that MS is D1, the knowledge base that `bearer` is called so."""
+    kb.add_prototypes([Prototype(bearer, kind, view)], np.ones((1, 4)))
+    docs = [make_doc([(0, 1, "D1"), (2, 3, "D1")], f"doc {i}") for i in range(n_docs)]
+    counts = kb.add_gold(docs, weight=2.0)
+    rows = [row for row in kb.prototype_rows("D1") if kb.prototypes_at([row])[0].kind == "gold"]
+    found = kb.prototypes_at(rows)
+    bare = [prototype for prototype in found if prototype.view == name_view("MS")]
+    assert len(bare) == (n_docs if believed else 0) and len(found) - len(bare) == 2 * n_docs
+    assert (counts.prototypes, counts.shared) == (len(found), 0 if believed else 2)
+    own = encode([prototype.view for prototype in found])
+    assert kb.own_vectors[rows] == pytest.approx(own * (2 if believed else 1), abs=1e-6)
+
+
 def test_add_prototypes_takes_docs_and_encodes(kb):
     kb.add_prototypes([make_doc([(0, 1, "D1")], "d")])
     assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}

@@ -21,10 +21,11 @@ class Entity:
         self.id, self.name, self.types = f"E{row:02}", f"entity {row}", (f"T{row % 2}",)
 
 
-def make_kb(owners, names, vectors, **settings):
+def make_kb(owners, names, vectors, kinds=None, **settings):
     kb = PrototypeKB(Vocab(), vectors.shape[1], **settings)
     kb.set_entities([Entity(row) for row in range(max(owners) + 1)])
-    prototypes = [Prototype(f"E{owner:02}", "name", name_view(name)) for owner, name in zip(owners, names)]
+    kinds = kinds or ["name"] * len(owners)
+    prototypes = [Prototype(f"E{o:02}", kind, name_view(name)) for o, kind, name in zip(owners, kinds, names)]
     kb.add_prototypes(prototypes, vectors)
     return kb
 
@@ -80,6 +81,71 @@ def test_both_scores_of_all_candidates(search, masked):
             assert owners[row] == entity
             best = max(float(query @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
             assert float(query @ vectors[row]) == pytest.approx(best, abs=1e-5)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(searches(), st.data())
+def test_names_and_prior(search, data):
+    """Every part of the score restated, over all entities, with and without spelling."""
+    owners, names, vectors, queries, texts, weight, _ = search
+    gold = data.draw(st.lists(st.booleans(), min_size=len(owners), max_size=len(owners)))
+    alone = data.draw(arrays(np.float32, queries.shape, elements=WHOLE))
+    share, prior = data.draw(st.sampled_from([0.0, 0.25, 1.0])), data.draw(st.sampled_from([0.0, 0.5]))
+    weight = data.draw(st.sampled_from([0.0, weight]))
+    kb = make_kb(owners, names, vectors, kinds=["gold" if each else "name" for each in gold])
+    settings_ = {"lexical_weight": weight, "name_weight": share, "gold_prior": prior}
+    k = kb.n_entities
+    result = kb.search(queries, k, texts=texts, names=alone, **settings_)
+    annotated = {owner for owner, each in zip(owners, gold) if each}
+    assert kb.has_gold == bool(annotated)
+    for i, text in enumerate(texts):
+        context = restated(kb, owners, names, vectors, queries[i], text, weight)
+        name = restated(kb, owners, names, vectors, alone[i], text, weight)
+        # Of a name with several bearers the context alone decides.
+        of, more = (share, prior) if len({o for o, each in zip(owners, names) if each == text}) < 2 else (0.0, 0.0)
+        expected = {
+            entity: (1 - of) * context[entity] + of * name[entity] + more * (entity in annotated) for entity in context
+        }
+        found = result.entities[i][result.entities[i] >= 0].tolist()
+        assert sorted(found) == sorted(expected)
+        assert result.scores[i][: len(found)] == pytest.approx([expected[entity] for entity in found], abs=1e-5)
+        assert (np.diff(result.scores[i][: len(found)]) <= 0).all()
+        for entity, row in zip(found, result.prototypes[i]):
+            nearest = max(float(queries[i] @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
+            assert owners[row] == entity and float(queries[i] @ vectors[row]) == pytest.approx(nearest, abs=1e-5)
+
+
+def test_a_name_brings_a_candidate_of_its_own():
+    """Entity 3 is far from the mention in its context and next to its text: it comes with both."""
+    vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0, 1]], dtype=np.float32)
+    kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
+    query, name = np.array([[1, 0.1]], dtype=np.float32), np.array([[0, 1]], dtype=np.float32)
+    result = kb.search(query, 2, names=name, name_weight=0.6)
+    assert result.entities.tolist() == [[3, 0]] and result.prototypes.tolist() == [[3, 0]]
+    assert result.scores[0] == pytest.approx([0.4 * 0.1 + 0.6, 0.4])
+    assert kb.search(query, 2, names=name).entities.tolist() == kb.search(query, 2).entities.tolist() == [[0, 1]]
+
+
+def test_context_decides_between_bearers_of_one_name():
+    vectors = np.array([[1, 0], [0.9, 0]], dtype=np.float32)
+    kb = make_kb([0, 1], ["MS", "MS"], vectors, kinds=["name", "gold"])
+    given = {"names": np.array([[0, 0]], dtype=np.float32), "name_weight": 0.5, "gold_prior": 0.5}
+    query = np.array([[1, 0]], dtype=np.float32)
+    shared, alone = (kb.search(query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis"))
+    assert shared.entities.tolist() == [[0, 1]] and shared.scores[0] == pytest.approx([1, 0.9])
+    assert alone.entities.tolist() == [[1, 0]] and alone.scores[0] == pytest.approx([0.95, 0.5])
+
+
+def test_prior_goes_with_the_gold_mentions():
+    kb = make_kb([0, 1], ["fever", "cold"], np.array([[0.5, 0], [0.48, 0]], dtype=np.float32))
+    query = np.array([[1, 0]], dtype=np.float32)
+    assert kb.search(query, 2, gold_prior=0.05).scores[0] == pytest.approx([0.5, 0.48])
+    kb.add_prototypes([Prototype("E01", "gold", name_view("catarrh"))], np.zeros((1, 2), dtype=np.float32))
+    result = kb.search(query, 2, gold_prior=0.05)
+    assert result.entities.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([0.53, 0.5])
+    with kb.without_prototypes(kind="gold"):
+        assert kb.search(query, 2, gold_prior=0.05).entities.tolist() == [[0, 1]]
+    assert kb.search(query, 2, gold_prior=0.05).entities.tolist() == [[1, 0]]
 
 
 def test_spelling_finds_what_vectors_do_not():

@@ -434,6 +434,45 @@ def test_lexical_weight_looks_up_the_long_form(linker, link, set_names):
     assert ids(link(DEFINED).ents)[0] == "T10"
 
 
+# Gold mentions -------------------------------------------------------------------------------------------------------
+
+
+def test_gold_settings(linker, link):
+    """Without gold mentions they do nothing; with them names and prior are part of each score."""
+    text = "Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease]."
+    linker.cfg.update(n_candidates=100, gold_name_weight=0.0, gold_prior=0.0)
+    off = [span._.krissel_candidates for span in link(text).ents]
+    linker.cfg.update(gold_name_weight=0.25, gold_prior=0.125)
+    assert [span._.krissel_candidates for span in link(text).ents] == off
+    views = [name_view("scleroses"), name_view("catarrh")]
+    linker.kb.add_prototypes([Prototype(id_, "gold", view) for id_, view in zip(("T01", "T04"), views)])
+    doc = link(text)
+    names = linker.encode([name_view(span.text) for span in doc.ents])
+    for span, vector, name in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), names):
+        assert len(span._.krissel_candidates) == 12
+        for candidate in span._.krissel_candidates:
+            own = linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])]
+            expected = 0.75 * (own @ vector).max() + 0.25 * (own @ name).max()
+            assert candidate["score"] == pytest.approx(expected + 0.125 * (candidate["id"] in ("T01", "T04")), abs=1e-5)
+    linker.kb.remove_prototypes(kind="gold")
+    assert [span._.krissel_candidates for span in link(text).ents] == off
+
+
+def test_names_alone_are_asked_once(linker, link, monkeypatch):
+    """A mention without context is its name already."""
+    linker.kb.add_prototypes([Prototype("T01", "gold", name_view("scleroses"))])
+    linker.cfg["gold_name_weight"] = 0.5
+    asked = []
+    encode = linker.encode
+    monkeypatch.setattr(linker, "encode", lambda views: asked.append(len(views)) or encode(views))
+    text = "[colds|Disease] and [colds|Disease]"
+    for use_context, expected in ((True, [2, 1]), (False, [2])):
+        linker.cfg["use_context"] = use_context
+        asked.clear()
+        link(text)
+        assert asked == expected
+
+
 # Consistency ---------------------------------------------------------------------------------------------------------
 
 SURE = "Demyelinating lesions and relapses pointed to [MS|Disease] in this man."
@@ -536,7 +575,13 @@ def test_ties_with_all(linker, link, set_names):
     assert [span._.krissel_ties for span in doc.ents] == [["T01", "T02"], ["T04", "T05"], [], ["T01", "T02"]]
 
 
-@pytest.mark.parametrize("setting", ["lexical_weight", "consistency"])
+@pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
+def test_wrong_share(value):
+    with pytest.raises(KrisselError, match="K006.*gold_name_weight.*0 to 1"):
+        LinkerSettings(gold_name_weight=value)
+
+
+@pytest.mark.parametrize("setting", ["lexical_weight", "gold_prior", "consistency"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_wrong_weights(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*{setting}"):
