@@ -303,15 +303,17 @@ class Contents(KnowledgeBase):
     ) -> Tuple[int, int]:
         """Add what `gold_prototypes` made, those of shared names with no more weight than others (`split_shared`).
 
-        encode: makes their vectors; None: the lent encoder. RETURNS: how many were added, and of shared names.
+        encode: makes their vectors (n, d); None: the lent encoder. RETURNS: how many were added, and of shared names.
+        Raises what `add_prototypes` raises.
         """
         encode = encode or self._lent()
         prototypes = list(prototypes)
         forms = {fold_name(prototype.view.mention) for prototype in prototypes}
         believed, others = split_shared(prototypes, self._bearers(forms))
-        for part, factor in ((believed, weight), (others, 1.0)):
-            if part:
-                self.add_prototypes(part, encode([prototype.view for prototype in part]), weight=factor)
+        # Before anything is added: an encoder that fails leaves nothing half done.
+        vectors = encode([prototype.view for prototype in [*believed, *others]])
+        self.add_prototypes(believed, vectors[: len(believed)], weight=weight)
+        self.add_prototypes(others, vectors[len(believed) :])
         return len(believed) + len(others), len(others)
 
     def remove_prototypes(

@@ -114,13 +114,16 @@ def split_shared(
     gold gives it to that one in fewer than `SHARED_DOCS` documents, its mentions there are contexts among others, and
     its bare text is left out.
 
+    Only the documents of `prototypes` are counted: of gold that comes one document at a time no two stand together.
+
     bearers: the entities of each name of the knowledge base, by the folded name.
     """
     prototypes = list(prototypes)
     docs: Dict[Tuple[str, str], Set[str]] = defaultdict(set)
     forms = [fold_name(prototype.view.mention) for prototype in prototypes]
     for form, prototype in zip(forms, prototypes):
-        docs[form, prototype.entity].add(prototype.origin.doc)
+        # By its text: a document may have no id, and a corpus may hold one twice.
+        docs[form, prototype.entity].add(prototype.origin.text_hash)
     believed, others = [], []
     for form, prototype in zip(forms, prototypes):
         shared = any(entity != prototype.entity for entity in bearers.get(form, ()))

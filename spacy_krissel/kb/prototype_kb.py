@@ -152,6 +152,7 @@ class PrototypeKB(Contents):
 
         names, name_weight: vectors (q, d) of the mentions' texts alone, and their share, 0 to 1, in the inner product.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
+        Neither counts for one of the `texts` that is a surface form of several entities.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """

@@ -22,7 +22,7 @@ class LinkerSettings:
     gold_name_weight: where gold mentions are prototypes, the share, 0 to 1, of a mention's text alone in its
         similarity with each; the rest is that of the mention in its context. 0 is off.
     gold_prior: add so much to the score of each entity that gold mentions name: what was annotated once is likelier to
-        be annotated again. In units of the score; 0 is off.
+        be annotated again. In units of the score; 0 is off. Neither counts for a text that several entities are called.
     consistency: let mentions of one form in a doc, an abbreviation and its long form included, have the link of the
         surest of them, unless that entity scores more than this below a mention's own best; 0 is off.
     overwrite: replace a `kb_id_` that a span already has.

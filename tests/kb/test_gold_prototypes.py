@@ -128,7 +128,8 @@ def test_gold_weighs_more(kb):
 def test_one_document_does_not_settle_a_shared_name(kb, kind, view, bearer, n_docs, believed):
     """Gold says that MS is D1, the knowledge base that `bearer` is called so."""
     kb.add_prototypes([Prototype(bearer, kind, view)], np.ones((1, 4)))
-    docs = [make_doc([(0, 1, "D1"), (2, 3, "D1")], f"doc {i}") for i in range(n_docs)]
+    # Without ids: it is the texts that tell documents apart.
+    docs = [make_doc([(0, 1, "D1"), (2, 3, "D1")], text=f"{TEXT} {i}") for i in range(n_docs)]
     counts = kb.add_gold(docs, weight=2.0)
     rows = [row for row in kb.prototype_rows("D1") if kb.prototypes_at([row])[0].kind == "gold"]
     found = kb.prototypes_at(rows)
