@@ -10,11 +10,11 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..index.checks import check_vectors
 from ..index.protocol import Mask, Rows, Vectors
-from ..ontology.names import fold_name
 from ..views import View
 from .entities import EntityLike, EntityTable, StringColumn
 from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, split_shared
-from .prototypes import MINED, Prototype, PrototypeTable
+from .lexicon import folded_form
+from .prototypes import Prototype, PrototypeTable
 from .references import References, checked_weight
 
 METRIC = "inner product"
@@ -285,7 +285,8 @@ class Contents(KnowledgeBase):
 
         They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`.
 
-        Names that other entities have too are believed less: see `split_shared`.
+        Names that other entities have too are believed less: see `split_shared`. What is added or removed later does
+        not change what was made of these.
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
@@ -308,8 +309,8 @@ class Contents(KnowledgeBase):
         """
         encode = encode or self._lent()
         prototypes = list(prototypes)
-        forms = {fold_name(prototype.view.mention) for prototype in prototypes}
-        believed, others = split_shared(prototypes, self._bearers(forms))
+        forms = {folded_form(prototype.view.mention) for prototype in prototypes}
+        believed, others = split_shared(prototypes, self._bearers(forms), self._gold_documents(forms))
         # Before anything is added: an encoder that fails leaves nothing half done.
         vectors = encode([prototype.view for prototype in [*believed, *others]])
         self.add_prototypes(believed, vectors[: len(believed)], weight=weight)
@@ -356,16 +357,21 @@ class Contents(KnowledgeBase):
         return self._encode
 
     def _bearers(self, forms: Collection[str]) -> Dict[str, Set[str]]:
-        """The entities with a name that folds to one of `forms`, by that form.
+        """The entities that each of these surface forms names, the same as a search goes by."""
+        forms = list(forms)
+        rows, places = self._prototypes.lexicon.bearers(forms)
+        found: Dict[str, Set[str]] = {form: set() for form in forms}
+        for entity, place in zip(self.entity_ids.take(rows), places.tolist()):
+            found[forms[place]].add(entity)
+        return found
 
-        A shared name may be there in mined contexts alone, and then is no prototype by itself.
-        """
-        rows = self._prototypes.rows_of_kinds(("name", *MINED))
-        found: Dict[str, Set[str]] = {}
-        for name, entity in zip(self._prototypes.mentions(rows), self._prototypes.entity_rows[rows].tolist()):
-            form = fold_name(name)
+    def _gold_documents(self, forms: Collection[str]) -> Dict[Tuple[str, str], Set[str]]:
+        """Hashes of the documents in which gold gives each of these surface forms to an entity, by form and entity."""
+        found: Dict[Tuple[str, str], Set[str]] = {}
+        for prototype in self.prototypes_at(self._prototypes.rows_of_kinds(("gold",))):
+            form = folded_form(prototype.view.mention)
             if form in forms:
-                found.setdefault(form, set()).add(self.entity_ids[entity])
+                found.setdefault((form, prototype.entity), set()).add(prototype.origin.text_hash)
         return found
 
     def _scaled(self, vectors: Vectors) -> Vectors:

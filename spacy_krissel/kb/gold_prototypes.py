@@ -10,9 +10,9 @@ from spacy.tokens import Doc
 from ..corpora.gold_mentions import document_id, gold_spans, split_gold, text_hash
 from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..ontology.names import fold_name
 from ..util.hashing import stable_hash
 from ..views import mention_view, name_view
+from .lexicon import folded_form
 from .prototypes import Origin, Prototype
 
 # A gold mention is believed a little more than a name or a mined mention as near as it: chosen on four fifths of the
@@ -106,28 +106,32 @@ def gold_prototypes(
 
 
 def split_shared(
-    prototypes: Iterable[Prototype], bearers: Mapping[str, Collection[str]]
+    prototypes: Iterable[Prototype],
+    bearers: Mapping[str, Collection[str]],
+    documents: Mapping[Tuple[str, str], Collection[str]],
 ) -> Tuple[List[Prototype], List[Prototype]]:
     """Gold prototypes that are believed more than others, and those that are not.
 
     A name of several entities says little by itself, and one gold mention of one of them does not change that: where
     gold gives it to that one in fewer than `SHARED_DOCS` documents, its mentions there are contexts among others, and
-    its bare text is left out.
+    its bare text is left out. What is in the knowledge base already stays as it is.
 
-    Only the documents of `prototypes` are counted: of gold that comes one document at a time no two stand together.
-
-    bearers: the entities of each name of the knowledge base, by the folded name.
+    bearers: the entities of the knowledge base that have each surface form, by the folded form.
+    documents: hashes of the documents whose gold mentions are in the knowledge base, by folded form and entity.
     """
     prototypes = list(prototypes)
+    forms = [folded_form(prototype.view.mention) for prototype in prototypes]
+    entities: Dict[str, Set[str]] = defaultdict(set)
     docs: Dict[Tuple[str, str], Set[str]] = defaultdict(set)
-    forms = [fold_name(prototype.view.mention) for prototype in prototypes]
     for form, prototype in zip(forms, prototypes):
+        entities[form].add(prototype.entity)
         # By its text: a document may have no id, and a corpus may hold one twice.
         docs[form, prototype.entity].add(prototype.origin.text_hash)
     believed, others = [], []
     for form, prototype in zip(forms, prototypes):
-        shared = any(entity != prototype.entity for entity in bearers.get(form, ()))
-        if not shared or len(docs[form, prototype.entity]) >= SHARED_DOCS:
+        key = (form, prototype.entity)
+        shared = len(entities[form].union(bearers.get(form, ()))) > 1
+        if not shared or len(docs[key].union(documents.get(key, ()))) >= SHARED_DOCS:
             believed.append(prototype)
         elif prototype.view != name_view(prototype.view.mention):
             others.append(prototype)

@@ -71,7 +71,8 @@ def rank_by_all(
     # context decides.
     alone = np.ones(len(queries), dtype=bool)
     if evidence.texts is not None and (evidence.names_weigh or evidence.gold_prior):
-        alone = prototypes.lexicon.bearers(evidence.texts) < 2
+        _, owner = prototypes.lexicon.bearers(evidence.texts)
+        alone = np.bincount(owner, minlength=len(queries)) < 2
     if evidence.spells:
         assert evidence.texts is not None
         lexicon = prototypes.lexicon

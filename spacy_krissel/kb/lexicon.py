@@ -27,10 +27,11 @@ class Lexicon:
     1. N-grams that no form holds count for nothing.
 
     forms: surface forms. entities: the entity row of each, (len(forms),). The same pair may stand there again.
+    named: which of these pairs are names that somebody gave to the entity, (len(forms),); None: all.
     """
 
-    def __init__(self, forms: Sequence[str], entities: Rows) -> None:
-        folded, of_form = _distinct([_folded(form) for form in forms])
+    def __init__(self, forms: Sequence[str], entities: Rows, named: Optional[Mask] = None) -> None:
+        folded, of_form = _distinct([folded_form(form) for form in forms])
         # Their hashes and not the forms, of which there are millions; this process alone reads them.
         hashes = _hashes(folded)
         self._by_hash = np.argsort(hashes)
@@ -48,33 +49,34 @@ class Lexicon:
         self._by_gram = self._vectors.T.tocsr()
         # Pairs of an entity and one of its forms, both ways round; forms without an n-gram are like nothing.
         spelt = np.diff(self._vectors.indptr)[of_form] > 0
-        pairs = np.unique(np.stack([entities[spelt], of_form[spelt]], axis=1), axis=0)
+        pairs, of_pair = np.unique(np.stack([entities[spelt], of_form[spelt]], axis=1), axis=0, return_inverse=True)
         self._of_entity = Groups.of(pairs[:, 0], pairs[:, 1])
-        order = np.argsort(pairs[:, 1], kind="stable")
-        self._of_form = Groups.of(pairs[order, 1], pairs[order, 0])
+        by_form = pairs[np.argsort(pairs[:, 1], kind="stable")]
+        self._of_form = self._of_name = Groups.of(by_form[:, 1], by_form[:, 0])
+        if named is not None:
+            names = pairs[np.unique(of_pair.ravel()[named[spelt]])]
+            names = names[np.argsort(names[:, 1], kind="stable")]
+            self._of_name = Groups.of(names[:, 1], names[:, 0])
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
         found = np.full(len(texts), -1, dtype=np.int64)
-        hashes = _hashes([_folded(text) for text in texts])
+        hashes = _hashes([folded_form(text) for text in texts])
         place = np.searchsorted(self._hashes, hashes)
         inside = np.flatnonzero(place < len(self._hashes))
         known = inside[self._hashes[place[inside]] == hashes[inside]]
         found[known] = self._by_hash[place[known]]
         return found
 
-    def bearers(self, texts: Sequence[str]) -> Rows:
-        """How many entities have the surface form that each text folds to: (len(texts),)."""
-        counts = np.zeros(len(texts), dtype=np.int64)
-        forms = self.forms(texts)
-        known = np.flatnonzero(forms >= 0)
-        _, owner = self._of_form.take(forms[known])
-        counts[known] = np.bincount(owner, minlength=len(known))
-        return counts
+    def bearers(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
+        """The entities that each text names, and for each the place in `texts` that it belongs to, ascending.
+
+        Spelt otherwise, a text names nothing."""
+        return self._of_name.take(self.forms(texts))
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
-        grams = _Grams.of([_folded(text) for text in texts])
+        grams = _Grams.of([folded_form(text) for text in texts])
         place = np.searchsorted(self._grams, grams.keys)
         known = np.zeros(len(place), dtype=bool)
         inside = place < len(self._grams)
@@ -197,7 +199,8 @@ def _hashes(texts: Sequence[str]) -> Rows:
     return np.array([hash(text) for text in texts], dtype=np.int64)
 
 
-def _folded(text: str) -> str:
+def folded_form(text: str) -> str:
+    """What surface forms are told apart by: in American spelling, and as the names of ontologies are folded."""
     return american(fold_name(text))
 
 

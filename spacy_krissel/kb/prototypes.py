@@ -239,7 +239,9 @@ class PrototypeTable:
         """The surface forms of all prototypes but references, which are no mentions; made when first asked for."""
         if self._lexicon is None:
             rows = self.rows_of_kinds(MENTIONS)
-            self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows])
+            # What the entities below one share is a guess at a name of it.
+            named = self.table.column("kind").to_numpy()[rows] != KINDS.index("class")
+            self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows], named)
         return self._lexicon
 
     @property

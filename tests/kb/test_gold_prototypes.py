@@ -140,6 +140,34 @@ def test_one_document_does_not_settle_a_shared_name(kb, kind, view, bearer, n_do
     assert kb.own_vectors[rows] == pytest.approx(own * (2 if believed else 1), abs=1e-6)
 
 
+def gold_of(kb, entity):
+    rows = kb.prototype_rows(entity)
+    return [prototype for prototype in kb.prototypes_at(rows) if prototype.kind == "gold"]
+
+
+def test_gold_that_comes_one_document_at_a_time_settles_a_shared_name_too(kb):
+    kb.add_prototypes([Prototype("D2", "name", name_view("MS"))], np.ones((1, 4)))
+    shared = [kb.add_gold([make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)]
+    # The second is the first again.
+    assert shared == [1, 1, 0, 0]
+    assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False, False] + [False, True] * 2
+
+
+def test_gold_shares_names_as_well(kb):
+    """Nothing but gold says that MS is D1, in two documents, and D2, in one."""
+    docs = [make_doc([(0, 1, "D1")], text=f"{TEXT} {i}") for i in range(2)] + [make_doc([(0, 1, "D2")])]
+    assert kb.add_gold(docs).shared == 1
+    assert len(gold_of(kb, "D1")) == 4 and len(gold_of(kb, "D2")) == 1
+    # D3 comes when they are there.
+    assert kb.add_gold([make_doc([(2, 3, "D3")], text=f"{TEXT} 3")]).shared == 1
+
+
+@pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
+def test_a_name_is_shared_in_any_spelling_but_not_with_a_guess(kb, kind, form, shared):
+    kb.add_prototypes([Prototype("D2", kind, name_view(form))], np.ones((1, 4)))
+    assert kb.add_gold([make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
+
+
 def test_add_prototypes_takes_docs_and_encodes(kb):
     kb.add_prototypes([make_doc([(0, 1, "D1")], "d")])
     assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
@@ -178,7 +206,7 @@ def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
     query = encode([View("a", "MS", "b")])
     before = kb.search(query, 3)
     kb.to_disk(tmp_path / "before")
-    kb.add_gold([make_doc([(0, 1, "D1")], "a"), make_doc([(0, 1, "D2")], "b")], source="one")
+    kb.add_gold([make_doc([(0, 1, "D1")], "a"), make_doc([(4, 5, "D2")], "b")], source="one")
     kb.add_gold([make_doc([(2, 3, "D1")], "c")], source="two")
     assert kb.description()["prototype_sources"] == {"one": 4, "two": 2}
     best = kb.search(query, 3)

@@ -127,8 +127,10 @@ def test_a_name_brings_a_candidate_of_its_own():
 
 
 def test_context_decides_between_bearers_of_one_name():
-    vectors = np.array([[1, 0], [0.9, 0]], dtype=np.float32)
-    kb = make_kb([0, 1], ["MS", "MS"], vectors, kinds=["name", "gold"])
+    """And what the entities below one share does not count as a name of it."""
+    vectors = np.array([[1, 0], [0.9, 0], [0.1, 0], [0.1, 0]], dtype=np.float32)
+    names, kinds = ["MS", "MS", "multiple sclerosis", "multiple sclerosis"], ["name", "gold", "name", "class"]
+    kb = make_kb([0, 1, 0, 1], names, vectors, kinds=kinds)
     given = {"names": np.array([[0, 0]], dtype=np.float32), "name_weight": 0.5, "gold_prior": 0.5}
     query = np.array([[1, 0]], dtype=np.float32)
     shared, alone = (kb.search(query, 2, texts=[text], **given) for text in ("ms", "multiple sclerosis"))
