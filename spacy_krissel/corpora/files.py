@@ -4,7 +4,7 @@ import gzip
 import zlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Iterator, Tuple, Union, cast
+from typing import BinaryIO, Callable, Iterator, Optional, Tuple, Union, cast
 
 from ..errors import Errors, KrisselError
 
@@ -33,10 +33,18 @@ def open_binary(path: Union[str, Path], expected: str = "a file") -> Iterator[Bi
                 yield cast(BinaryIO, inner)
 
 
-def read_lines(path: Union[str, Path], expected: str = "a text file") -> Iterator[Tuple[int, str]]:
+def read_lines(
+    path: Union[str, Path],
+    expected: str = "a text file",
+    *,
+    skip: Optional[Callable[[int, str], None]] = None,
+) -> Iterator[Tuple[int, str]]:
     """The lines of a UTF-8 file with their numbers, from 1, without line ends; `.gz` is decompressed.
 
     Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
+
+    skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
+        is an error.
 
     Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8).
     """
@@ -44,7 +52,14 @@ def read_lines(path: Union[str, Path], expected: str = "a text file") -> Iterato
     with open_binary(path, expected) as file_:
         try:
             for number, raw in enumerate(file_, 1):
-                yield number, decode_line(raw, path, number)
+                try:
+                    line = decode_line(raw, path, number)
+                except KrisselError:
+                    if skip is None:
+                        raise
+                    skip(number, "not UTF-8")
+                    continue
+                yield number, line
         except DAMAGED as error:
             raise KrisselError(Errors.K202.format(path=path, line=number, problem=error)) from error
 

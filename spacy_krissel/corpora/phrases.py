@@ -1,5 +1,6 @@
 """Phrases without context, as AskAPatient has them: `id TAB name of the concept TAB phrase` a line."""
 
+from functools import partial
 from pathlib import Path
 from typing import Iterator, Optional, Union
 
@@ -17,24 +18,23 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
 
     Documents are named by the file and the line, so that a phrase that stands there twice counts twice.
 
-    report: counts `bad_records` (lines without three columns, or with an empty one). Without one, the reader warns of
-        them itself at the end.
+    report: counts `bad_records` (lines that are not UTF-8, that have not three columns, or an empty one). Without
+        one, the reader warns of them itself at the end.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no phrase).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no phrase).
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
+    bad = partial(report.blemish, "bad_records", str(path))
     name = Path(path).name
     found = False
     number = 0
-    for number, line in read_lines(path, EXPECTED):
+    for number, line in read_lines(path, EXPECTED, skip=bad):
         if not line.strip():
             continue
         columns = [column.strip() for column in line.split("\t")]
         if len(columns) != COLUMNS or not all(columns):
-            report.blemish(
-                "bad_records", str(path), number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled"
-            )
+            bad(number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled")
             continue
         found = True
         id_, _, phrase = columns

@@ -47,11 +47,12 @@ def test_docs_have_one_entity(table, tmp_path):
 
 def test_bad_lines_are_counted(tmp_path):
     path = tmp_path / "x.txt.gz"
-    with gzip.open(path, "wt", encoding="utf8") as file_:
-        file_.write("1\ta\tb\n1\ta\n2\t\tc\n3\td\te\tf\n")
+    with gzip.open(path, "wb") as file_:
+        file_.write(b"1\ta\tb\n4\tSj\xf6gren\tg\n1\ta\n2\t\tc\n3\td\te\tf\n")
     report = CorpusReport()
     assert [text.text for text in read_phrases(path, report=report)] == ["b"]
-    assert report.to_dict()["counts"]["bad_records"] == 3
+    assert report.to_dict()["counts"]["bad_records"] == 4
+    assert "line 2 (not UTF-8)" in report.to_dict()["places"]["bad_records"][0]
     with pytest.warns(KrisselWarning, match="line 2"):
         list(read_phrases(path))
 
