@@ -59,7 +59,9 @@ def main(
     batches = training["batcher"](corpus(nlp))
     rows: List[Dict[str, Any]] = [{"step": 0, "mentions": 0, "peak_mib": peak()}]
     for step in range(1, steps + 1):
-        batch = next(batches)
+        batch = next(batches, None)
+        if batch is None:
+            msg.fail(f"The examples make {step - 1} batches of {pairs} pairs: more mentions or fewer steps", exits=1)
         nlp.update(batch, sgd=training["optimizer"])
         rows.append({"step": step, "mentions": len(batch), "peak_mib": peak()})
     result = {
