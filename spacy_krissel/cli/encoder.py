@@ -1,6 +1,7 @@
 """`krissel encoder`: the transformer of a trained pipeline, for other configs to start from."""
 
 from pathlib import Path
+from typing import Optional
 
 import typer
 
@@ -11,11 +12,16 @@ from .app import coded_errors, krissel
 def encoder_cli(
     pipeline: Path = typer.Argument(..., help="A trained pipeline whose linker has a transformer"),
     output: Path = typer.Argument(..., help="Directory to write: config, tokenizer and model.safetensors"),
+    average_with: Optional[str] = typer.Option(None, help="Average the weights with those of this transformer"),
+    share: float = typer.Option(0.5, help="Share of the trained weights in the average"),
     name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
 ) -> None:
-    """Write the encoder of mentions or names as a transformer: give its directory as --paths.encoder."""
+    """Write the encoder of mentions or names as a transformer: give its directory as --paths.encoder.
+
+    Averaged with the transformer that it was trained from, it keeps more of what that one knew.
+    """
     from ..pipeline.encoder import export_encoder
 
     with coded_errors():
-        export_encoder(pipeline, output, name=name)
+        export_encoder(pipeline, output, name=name, average=average_with, share=share)
     typer.echo(f"Encoder written to {output}")

@@ -53,6 +53,10 @@ class EncodingErrors:
         "[K412] Adapters (adapter_rank above 0) need the library peft. Install it with: pip install "
         "'spacy-krissel[adapters]'"
     )
+    K413 = (
+        "[K413] The weights of '{name}' cannot be averaged with those of the encoder: {problem}. Expected the "
+        "transformer that the encoder was trained from."
+    )
 
 
 class EncodingWarnings:

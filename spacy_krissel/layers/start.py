@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any, List, Optional, cast
 
+import torch
 from thinc.api import Model
 
 from ..errors import Errors, KrisselError
 from .hashed_bags import NAME as BAGS
+from .hf_load import load_pretrained
 
 TRANSFORMER = "transformer_encoder"
 SMALL = "small_encoder"
@@ -32,6 +34,34 @@ def write_transformer(model: Model, path: Path) -> bool:
     return True
 
 
+def average_with(model: Model, name: str, share: float) -> None:
+    """Make the weights of a model's transformer `share` of what they are, and the rest those of the transformer `name`,
+    from which it was trained (Wortsman et al. 2022): what training added stays, and less of what was there is lost.
+
+    Raises KrisselError K006 (a share that is not between 0 and 1), K401 to K403 (nothing to read), K405 (no weights),
+    K413 (another architecture).
+    """
+    if not 0 <= share <= 1:
+        raise KrisselError(Errors.K006.format(setting="share", found=share, expected="a number from 0 to 1"))
+    found = find_encoder(model, TRANSFORMER)
+    if found is None:
+        return
+    (shim,) = [shim for node in found.walk() for shim in node.shims]
+    if cast(Any, shim).transformer is None:
+        raise KrisselError(Errors.K405)
+    weights = dict(cast(Any, shim).transformer.named_parameters())
+    _, start = load_pretrained(name, {}, {})
+    others = dict(start.named_parameters())
+    differ = [key for key in {**weights, **others} if _shape(weights.get(key)) != _shape(others.get(key))]
+    if differ:
+        shapes = " and ".join(str(_shape(each.get(differ[0]))) for each in (weights, others))
+        problem = f"{len(differ)} of them differ, such as '{differ[0]}': {shapes}"
+        raise KrisselError(Errors.K413.format(name=name, problem=problem))
+    with torch.no_grad():
+        for key, weight in weights.items():
+            weight.lerp_(others[key].to(weight), 1 - share)
+
+
 def start_from(source: Model, target: Model) -> bool:
     """Give every encoder of `target` the weights of the encoder of its kind in `source`. RETURNS: whether any was.
 
@@ -50,6 +80,10 @@ def start_from(source: Model, target: Model) -> bool:
             _start_small(found, node)
         started = True
     return started
+
+
+def _shape(weight: Any) -> Any:
+    return None if weight is None else tuple(weight.shape)
 
 
 def _start_small(source: Model, target: Model) -> None:

@@ -2,26 +2,39 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Callable, Union
+from typing import Callable, Optional, Union
 
 from thinc.api import Model
 
 from ..errors import Errors, KrisselError
-from ..layers.start import start_from, write_transformer
+from ..layers.start import average_with, start_from, write_transformer
 from .load import load_pipeline
 from .prototypes import find_linker
 
 
-def export_encoder(pipeline: Union[str, Path], output: Path, *, name: str = "krissel_linker") -> None:
+def export_encoder(
+    pipeline: Union[str, Path],
+    output: Path,
+    *,
+    name: str = "krissel_linker",
+    average: Optional[str] = None,
+    share: float = 0.5,
+) -> None:
     """Write the transformer of a trained pipeline as a directory with config, tokenizer and weights.
 
     It stands wherever a model's name does, here (`name` of `spacy-krissel.TransformerEncoder.v1`) and elsewhere.
 
-    Raises KrisselError K005 (the output holds something else), K604 (no weights), K610, K611 (no such pipeline or
-    linker), K632 (no transformer).
+    average: the transformer that this one was trained from, by name or path: the weights written are `share` of the
+        trained ones and the rest of its own (`layers.start.average_with`). None: the trained ones.
+
+    Raises KrisselError K005 (the output holds something else), K006 (a share that is none), K401 to K403, K413 (not the
+    transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or linker), K632 (no
+    transformer).
     """
     linker = find_linker(load_pipeline(pipeline), name)
     linker.require_weights()
+    if average is not None:
+        average_with(linker.model, average, share)
     if not write_transformer(linker.model, Path(output)):
         todo = "start from a small encoder with `encoder` in [initialize.components.krissel_linker]"
         raise KrisselError(Errors.K632.format(name=pipeline, problem="it has none", todo=todo))

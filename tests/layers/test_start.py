@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.layers.start import start_from, write_transformer
+from spacy_krissel.layers.start import average_with, start_from, write_transformer
 from spacy_krissel.layers.transformer import TransformerEncoder
 from spacy_krissel.views import View, name_view
 
@@ -139,3 +139,24 @@ def test_small_encoders_of_other_sizes():
 def test_nothing_to_start_from(trained):
     assert not start_from(make_small(), trained)
     assert not start_from(trained, make_small())
+
+
+@pytest.mark.parametrize("share", [0, 0.25, 1])
+def test_weights_are_averaged_with_those_of_the_start(trained, tiny_bert, share, no_network):
+    before = {name: weight.detach().clone() for name, weight in shim_of(trained).transformer.named_parameters()}
+    average_with(trained, str(tiny_bert), share)
+    # It was trained to 1.1 times its start.
+    for name, weight in shim_of(trained).transformer.named_parameters():
+        assert_allclose(weight.detach(), before[name] * (share + (1 - share) / 1.1), rtol=1e-5, atol=1e-7)
+
+
+def test_only_the_same_architecture_is_averaged(trained, tiny_bert, tmp_path):
+    wider = json.loads((tiny_bert / "config.json").read_text())
+    wider["intermediate_size"] *= 2
+    transformer = AutoModel.from_config(AutoConfig.for_model(**wider))
+    transformer.save_pretrained(tmp_path / "wider")
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "wider")
+    with pytest.raises(KrisselError, match="K413.*intermediate"):
+        average_with(trained, str(tmp_path / "wider"), 0.5)
+    with pytest.raises(KrisselError, match="K006.*share"):
+        average_with(trained, str(tiny_bert), 1.5)

@@ -34,6 +34,18 @@ def test_exported_encoder_starts_a_pipeline(save, encoders, tmp_path):
     assert_allclose(find_linker(nlp).encode([NAME]), expected, atol=1e-6)
 
 
+def test_exported_encoder_is_averaged_with_its_start(save, encoders, tmp_path):
+    """With itself it stays what it is; and a share of nothing is the start."""
+    start = save("transformer")
+    export_encoder(start, tmp_path / "start")
+    export_encoder(start, tmp_path / "again", average=str(tmp_path / "start"), share=0.0)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("start", "again")]
+    assert weights[0] == weights[1]
+    with pytest.raises(KrisselError, match="K401"):
+        export_encoder(start, tmp_path / "other", average=str(tmp_path / "missing"))
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("kind", ["small", "transformer"])
 def test_a_linker_starts_from_a_pipeline(save, encoders, make_example, kind):
     other = {"seed": 7} if kind == "small" else {}
