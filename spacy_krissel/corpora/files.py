@@ -1,5 +1,6 @@
 """Lines and bytes of files that may be compressed, cut short or not text at all."""
 
+import codecs
 import gzip
 import zlib
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from ..errors import Errors, KrisselError
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 GZIP_MAGIC = b"\x1f\x8b"
 BOM = "\ufeff"
+UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def read_lines(
     Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
 
     skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
-        is an error.
+        is an error, as UTF-16 always is.
 
     Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8).
     """
@@ -55,7 +57,8 @@ def read_lines(
                 try:
                     line = decode_line(raw, path, number)
                 except KrisselError:
-                    if skip is None:
+                    # Not a bad line, but another encoding, whose next lines might pass.
+                    if skip is None or (number == 1 and raw.startswith(UTF16)):
                         raise
                     skip(number, "not UTF-8")
                     continue

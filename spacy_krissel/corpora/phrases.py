@@ -1,6 +1,5 @@
 """Phrases without context, as AskAPatient has them: `id TAB name of the concept TAB phrase` a line."""
 
-from functools import partial
 from pathlib import Path
 from typing import Iterator, Optional, Union
 
@@ -21,14 +20,20 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
     report: counts `bad_records` (lines that are not UTF-8, that have not three columns, or an empty one). Without
         one, the reader warns of them itself at the end.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no phrase).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no phrase).
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
-    bad = partial(report.blemish, "bad_records", str(path))
     name = Path(path).name
     found = False
     number = 0
+    first_bad = ""
+
+    def bad(line: int, problem: str) -> None:
+        nonlocal first_bad
+        first_bad = first_bad or f" that can be used (line {line}: {problem})"
+        report.blemish("bad_records", str(path), line, problem)
+
     for number, line in read_lines(path, EXPECTED, skip=bad):
         if not line.strip():
             continue
@@ -41,6 +46,6 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
         mention = Mention(0, len(phrase), phrase, "", id_, number)
         yield AnnotatedText(f"{name}:{number}", phrase, [mention], source=str(path), line=number)
     if not found:
-        raise KrisselError(Errors.K204.format(path=path, what="phrase", line=number, expected=EXPECTED))
+        raise KrisselError(Errors.K204.format(path=path, what="phrase" + first_bad, line=number, expected=EXPECTED))
     if own_report:
         report.warn()

@@ -12,7 +12,7 @@ from ..index.checks import check_vectors
 from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
 from .entities import EntityLike, EntityTable, StringColumn
-from .gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, split_shared
+from .gold_prototypes import GOLD_WEIGHT, Document, GoldCounts, document_of, gold_prototypes, split_shared
 from .lexicon import folded_form
 from .prototypes import Prototype, PrototypeTable
 from .references import References, checked_weight
@@ -286,7 +286,7 @@ class Contents(KnowledgeBase):
         They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`.
 
         Names that other entities have too are believed less: see `split_shared`. What is added or removed later does
-        not change what was made of these.
+        not change what was made of these, and each call reads all names: documents are best added together.
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
@@ -365,13 +365,14 @@ class Contents(KnowledgeBase):
             found[forms[place]].add(entity)
         return found
 
-    def _gold_documents(self, forms: Collection[str]) -> Dict[Tuple[str, str], Set[str]]:
-        """Hashes of the documents in which gold gives each of these surface forms to an entity, by form and entity."""
-        found: Dict[Tuple[str, str], Set[str]] = {}
-        for prototype in self.prototypes_at(self._prototypes.rows_of_kinds(("gold",))):
-            form = folded_form(prototype.view.mention)
-            if form in forms:
-                found.setdefault((form, prototype.entity), set()).add(prototype.origin.text_hash)
+    def _gold_documents(self, forms: Collection[str]) -> Dict[Tuple[str, str], Set[Document]]:
+        """The documents in which gold gives each of these surface forms to an entity, by form and entity."""
+        rows = self._prototypes.rows_of_kinds(("gold",))
+        wanted = [folded_form(mention) in forms for mention in self._prototypes.mentions(rows)]
+        found: Dict[Tuple[str, str], Set[Document]] = {}
+        for prototype in self.prototypes_at(rows[np.array(wanted, dtype=bool)]):
+            key = (folded_form(prototype.view.mention), prototype.entity)
+            found.setdefault(key, set()).add(document_of(prototype.origin))
         return found
 
     def _scaled(self, vectors: Vectors) -> Vectors:

@@ -24,6 +24,8 @@ GOLD_WEIGHT = 1.05
 SHARED_DOCS = 2
 MAX_PLACES = 3
 
+Document = Tuple[str, str]
+
 
 @dataclass
 class GoldCounts:
@@ -108,34 +110,45 @@ def gold_prototypes(
 def split_shared(
     prototypes: Iterable[Prototype],
     bearers: Mapping[str, Collection[str]],
-    documents: Mapping[Tuple[str, str], Collection[str]],
+    documents: Mapping[Tuple[str, str], Collection[Document]],
 ) -> Tuple[List[Prototype], List[Prototype]]:
     """Gold prototypes that are believed more than others, and those that are not.
 
     A name of several entities says little by itself, and one gold mention of one of them does not change that: where
     gold gives it to that one in fewer than `SHARED_DOCS` documents, its mentions there are contexts among others, and
-    its bare text is left out. What is in the knowledge base already stays as it is.
+    their bare text is left out. The entities of a composite mention do not share it. What is in the knowledge base
+    already stays as it is.
 
     bearers: the entities of the knowledge base that have each surface form, by the folded form.
-    documents: hashes of the documents whose gold mentions are in the knowledge base, by folded form and entity.
+    documents: those whose gold mentions are in the knowledge base (`document_of`), by folded form and entity.
     """
     prototypes = list(prototypes)
     forms = [folded_form(prototype.view.mention) for prototype in prototypes]
-    entities: Dict[str, Set[str]] = defaultdict(set)
-    docs: Dict[Tuple[str, str], Set[str]] = defaultdict(set)
+    mentions: Dict[str, Set[Origin]] = defaultdict(set)
+    given: Dict[Tuple[str, str], Set[Origin]] = defaultdict(set)
     for form, prototype in zip(forms, prototypes):
-        entities[form].add(prototype.entity)
-        # By its text: a document may have no id, and a corpus may hold one twice.
-        docs[form, prototype.entity].add(prototype.origin.text_hash)
+        mentions[form].add(prototype.origin)
+        given[form, prototype.entity].add(prototype.origin)
+    settled: Dict[Tuple[str, str], bool] = {}
+    for (form, entity), origins in given.items():
+        shared = len(origins) < len(mentions[form]) or any(other != entity for other in bearers.get(form, ()))
+        docs = {document_of(origin) for origin in origins}.union(documents.get((form, entity), ()))
+        settled[form, entity] = not shared or len(docs) >= SHARED_DOCS
     believed, others = [], []
+    kept: Set[Tuple[str, Origin]] = set()
     for form, prototype in zip(forms, prototypes):
-        key = (form, prototype.entity)
-        shared = len(entities[form].union(bearers.get(form, ()))) > 1
-        if not shared or len(docs[key].union(documents.get(key, ()))) >= SHARED_DOCS:
+        if settled[form, prototype.entity]:
             believed.append(prototype)
-        elif prototype.view != name_view(prototype.view.mention):
+        elif (prototype.entity, prototype.origin) not in kept:
+            # The first of a mention is the mention in its context, however little that is; its bare text comes after.
+            kept.add((prototype.entity, prototype.origin))
             others.append(prototype)
     return believed, others
+
+
+def document_of(origin: Origin) -> Document:
+    """What documents are told apart by: a document may have no id, and one may say what another says, as phrases do."""
+    return origin.doc, origin.text_hash
 
 
 def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> List[Prototype]:
@@ -149,13 +162,15 @@ def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> List[P
 
 
 def _with_surface_forms(prototypes: Iterable[Prototype]) -> List[Prototype]:
-    """Each prototype, followed by its bare text unless its document gave the same text to the same entity before."""
+    """Each prototype, followed by its bare text, unless that is all there is, or its document gave it to the same
+    entity before."""
     both: List[Prototype] = []
     seen: Set[Tuple[str, str, str]] = set()
     for prototype in prototypes:
         both.append(prototype)
         key = (prototype.entity, prototype.origin.doc, prototype.view.mention)
-        if key not in seen:
+        bare = name_view(prototype.view.mention)
+        if key not in seen and prototype.view != bare:
             seen.add(key)
-            both.append(prototype._replace(view=name_view(prototype.view.mention)))
+            both.append(prototype._replace(view=bare))
     return both

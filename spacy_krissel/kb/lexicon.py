@@ -71,7 +71,7 @@ class Lexicon:
     def bearers(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
         """The entities that each text names, and for each the place in `texts` that it belongs to, ascending.
 
-        Spelt otherwise, a text names nothing."""
+        A text that is spelt another way than any form names nothing."""
         return self._of_name.take(self.forms(texts))
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:

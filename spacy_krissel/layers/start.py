@@ -50,12 +50,17 @@ def average_with(model: Model, name: str, share: float) -> None:
     if cast(Any, shim).transformer is None:
         raise KrisselError(Errors.K405)
     weights = dict(cast(Any, shim).transformer.named_parameters())
-    _, start = load_pretrained(name, {}, {})
+    held = cast(Any, shim)._hfmodel
+    tokenizer, start = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config)
     others = dict(start.named_parameters())
     differ = [key for key in {**weights, **others} if _shape(weights.get(key)) != _shape(others.get(key))]
+    problem = ""
     if differ:
         shapes = " and ".join(str(_shape(each.get(differ[0]))) for each in (weights, others))
         problem = f"{len(differ)} of them differ, such as '{differ[0]}': {shapes}"
+    elif tokenizer.get_vocab() != cast(Any, shim).tokenizer.get_vocab():
+        problem = "its tokenizer has another vocabulary"
+    if problem:
         raise KrisselError(Errors.K413.format(name=name, problem=problem))
     with torch.no_grad():
         for key, weight in weights.items():

@@ -55,6 +55,7 @@ def test_encoder(made, run, refuse, tiny_bert, tmp_path):
     nlp.to_disk(tmp_path / "pipeline")
     assert str(tmp_path / "encoder") in run("encoder", tmp_path / "pipeline", tmp_path / "encoder")
     assert (tmp_path / "encoder" / "model.safetensors").exists()
+    assert "average-with" in run("encoder", tmp_path / "pipeline", tmp_path / "encoder", "--share", "0.3", code=2)
     said = refuse("encoder", made.path / "training" / "model-last", tmp_path / "small")
     assert "[K632]" in said and not (tmp_path / "small").exists()
 

@@ -78,3 +78,17 @@ def test_the_concepts_are_a_closed_ontology(tmp_path, table):
         bad = tmp_path / "bad.txt"
         bad.write_text("1 a b\n", encoding="utf8")
         build_ontology([bad], tmp_path / "bad-store", format="phrases")
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ("1\ta\tb\n".encode("utf-16"), "K203.*0xff"),
+        ("1\tSjögren\tgrün\n".encode("latin-1"), r"K204.*line 1: not UTF-8"),
+    ],
+)
+def test_a_table_in_another_encoding(tmp_path, data, message):
+    path = tmp_path / "x.txt"
+    path.write_bytes(data)
+    with pytest.raises(KrisselError, match=message):
+        list(read_phrases(path, report=CorpusReport()))

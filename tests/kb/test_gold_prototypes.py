@@ -162,6 +162,20 @@ def test_gold_shares_names_as_well(kb):
     assert kb.add_gold([make_doc([(2, 3, "D3")], text=f"{TEXT} 3")]).shared == 1
 
 
+def test_the_entities_of_a_composite_mention_do_not_share_it(kb):
+    counts = kb.add_gold([make_doc([(0, 1, "D1|D2")])])
+    assert (counts.prototypes, counts.shared) == (4, 0)
+
+
+def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
+    """Ten of D1, which two documents settle, and one of D2, which stays a prototype like others."""
+    docs = [make_doc([(0, 1, "D1")], f"p{i}", text="MS") for i in range(10)]
+    counts = kb.add_gold([*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
+    assert (counts.prototypes, counts.shared) == (11, 1)
+    (row,) = kb.prototype_rows("D2")
+    assert np.linalg.norm(kb.own_vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
+
+
 @pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
 def test_a_name_is_shared_in_any_spelling_but_not_with_a_guess(kb, kind, form, shared):
     kb.add_prototypes([Prototype("D2", kind, name_view(form))], np.ones((1, 4)))

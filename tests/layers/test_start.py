@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -158,5 +159,12 @@ def test_only_the_same_architecture_is_averaged(trained, tiny_bert, tmp_path):
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "wider")
     with pytest.raises(KrisselError, match="K413.*intermediate"):
         average_with(trained, str(tmp_path / "wider"), 0.5)
+    # The same weights for other pieces.
+    shutil.copytree(tiny_bert, tmp_path / "pieces")
+    pieces = (tmp_path / "pieces" / "tokenizer.json").read_text()
+    swapped = pieces.replace('"a":', '"?":').replace('"b":', '"a":').replace('"?":', '"b":')
+    (tmp_path / "pieces" / "tokenizer.json").write_text(swapped)
+    with pytest.raises(KrisselError, match="K413.*vocabulary"):
+        average_with(trained, str(tmp_path / "pieces"), 0.5)
     with pytest.raises(KrisselError, match="K006.*share"):
         average_with(trained, str(tiny_bert), 1.5)

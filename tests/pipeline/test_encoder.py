@@ -1,6 +1,8 @@
 import pytest
 import spacy
+import torch
 from numpy.testing import assert_allclose
+from safetensors.torch import load_file
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.encoder import export_encoder, make_encoder_from_pipeline
@@ -34,15 +36,27 @@ def test_exported_encoder_starts_a_pipeline(save, encoders, tmp_path):
     assert_allclose(find_linker(nlp).encode([NAME]), expected, atol=1e-6)
 
 
-def test_exported_encoder_is_averaged_with_its_start(save, encoders, tmp_path):
-    """With itself it stays what it is; and a share of nothing is the start."""
-    start = save("transformer")
-    export_encoder(start, tmp_path / "start")
-    export_encoder(start, tmp_path / "again", average=str(tmp_path / "start"), share=0.0)
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("start", "again")]
-    assert weights[0] == weights[1]
+def test_exported_encoder_is_averaged_with_its_start(encoders, tiny_bert, tmp_path):
+    nlp = spacy.blank("en")
+    linker = nlp.add_pipe("krissel_linker", config={"model": {**encoders["transformer"], "name": str(tiny_bert)}})
+    nlp.initialize()
+    shim = next(shim for node in linker.model.walk() for shim in node.shims if hasattr(shim, "transformer"))
+    with torch.no_grad():
+        for weight in shim.transformer.parameters():
+            weight *= 3
+    nlp.to_disk(tmp_path / "trained")
+    weights = {}
+    for share in (0.0, 0.5, 1.0):
+        # Each in a folder of its own: the files are mapped, not read.
+        export_encoder(tmp_path / "trained", tmp_path / str(share), average=str(tiny_bert), share=share)
+        weights[share] = load_file(tmp_path / str(share) / "model.safetensors")
+    export_encoder(tmp_path / "trained", tmp_path / "as-it-is")
+    for name, weight in load_file(tmp_path / "as-it-is" / "model.safetensors").items():
+        assert_allclose(weights[1.0][name], weight, rtol=1e-6)
+        assert_allclose(weights[0.5][name], weight * 2 / 3, rtol=1e-5)
+        assert_allclose(weights[0.0][name], weight / 3, rtol=1e-5)
     with pytest.raises(KrisselError, match="K401"):
-        export_encoder(start, tmp_path / "other", average=str(tmp_path / "missing"))
+        export_encoder(tmp_path / "trained", tmp_path / "other", average=str(tmp_path / "missing"))
     assert not (tmp_path / "other").exists()
 
 
