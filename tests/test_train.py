@@ -188,10 +188,11 @@ def test_the_papers_setting(run, tiny_bert):
         assert not np.allclose(fresh.predict([view]), linker.encode([view]), atol=1e-3)
 
 
-def test_self_alignment(run, tiny_bert):
-    """`sapbert.cfg` with a tiny encoder: two steps on pairs of synonyms."""
-    settings = {"training__max_steps": 2, "training__eval_frequency": 1, "training__optimizer__learn_rate": 0.01}
-    rows, path = run("sapbert", paths__encoder=str(tiny_bert), **settings)
+@pytest.mark.parametrize("config, rate", [("sapbert", ""), ("sapbert-transformer", "__initial_rate")])
+def test_self_alignment(run, tiny_bert, config, rate):
+    """With a tiny encoder: two steps on pairs of synonyms."""
+    settings = {"training__max_steps": 2, "training__eval_frequency": 1, f"training__optimizer__learn_rate{rate}": 0.01}
+    rows, path = run(config, paths__encoder=str(tiny_bert), **settings)
     assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
     linker = find_linker(spacy.load(path / "model-last"))
     from spacy_krissel.layers.transformer import TransformerEncoder
