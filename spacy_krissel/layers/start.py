@@ -39,7 +39,7 @@ def average_with(model: Model, name: str, share: float) -> None:
     from which it was trained (Wortsman et al. 2022): what training added stays, and less of what was there is lost.
 
     Raises KrisselError K006 (a share that is not between 0 and 1), K401 to K403 (nothing to read), K405 (no weights),
-    K413 (another architecture).
+    K413 (another architecture or vocabulary).
     """
     if not 0 <= share <= 1:
         raise KrisselError(Errors.K006.format(setting="share", found=share, expected="a number from 0 to 1"))
