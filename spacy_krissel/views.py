@@ -4,7 +4,7 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 `piece_window` for those that read word pieces.
 """
 
-from typing import TYPE_CHECKING, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import TYPE_CHECKING, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -22,10 +22,10 @@ PART = "\n"
 class View(NamedTuple):
     """A mention in its context, a bare name (both sides empty), or the reference of an entity.
 
-    left: text before the mention, as it stood (with its white space); of a reference its tree numbers and its types,
-        with `PART` between them.
+    left: text before the mention, as it stood (with its white space); of a reference what stands before its names, with
+        `PART` between any two parts.
     mention: the surface form; of a reference all of its names.
-    right: text after the mention; of a reference its definition.
+    right: text after the mention; of a reference what stands after its names, as on its left.
     masked: the encoder must not see the surface form (KRISSBERT §3.3, mention masking).
     reference: an entity-centric reference (§3.5), made by `reference_view`.
     """
@@ -64,6 +64,18 @@ class ReferenceParts(NamedTuple):
     definition: bool = True
 
 
+class TitledParts(NamedTuple):
+    """The same of a reference that begins with its names: `title [SEP] types [SEP] description` (PEL, appendix A)."""
+
+    aliases: bool = False
+    tree_numbers: bool = False
+    types: bool = True
+    definition: bool = True
+    # So that its values are never those of `ReferenceParts`.
+    title_first: bool = True
+
+
+AnyParts = Union[ReferenceParts, TitledParts]
 ALL_PARTS = ReferenceParts()
 
 
@@ -98,8 +110,9 @@ def name_view(name: str) -> View:
     return View("", name, "")
 
 
-def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: Optional[Sequence[str]] = None) -> View:
-    """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5).
+def reference_view(entity: Described, parts: AnyParts = ALL_PARTS, names: Optional[Sequence[str]] = None) -> View:
+    """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5); with
+    `TitledParts`, `title [SEP] stn [SEP] type [SEP] definition`.
 
     A part that is switched off, or that the ontology does not have, is left out with its separator; the preferred name
     stays, first among the aliases. Names are cut by the encoder's window and not before.
@@ -107,22 +120,24 @@ def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: 
     names: those that may be shown, the preferred one first; None for all of the entity's.
     """
     names = entity.names if names is None else names
-    left = []
+    kinds = []
     if parts.tree_numbers and entity.tree_numbers:
-        left.append(" ".join(entity.tree_numbers[:MAX_TREE_NUMBERS]))
+        kinds.append(" ".join(entity.tree_numbers[:MAX_TREE_NUMBERS]))
     if parts.types and entity.types:
-        left.append(", ".join(entity.types))
+        kinds.append(", ".join(entity.types))
+    definition = [entity.definition] if parts.definition and entity.definition.strip() else []
+    before, after = ([], kinds + definition) if isinstance(parts, TitledParts) else (kinds, definition)
     return View(
-        left=PART.join(map(_one_line, left)),
+        left=PART.join(map(_one_line, before)),
         mention=_one_line("; ".join(names if parts.aliases else names[:1])),
-        right=_one_line(entity.definition) if parts.definition else "",
+        right=PART.join(map(_one_line, after)),
         reference=True,
     )
 
 
 def reference_texts(view: View) -> List[str]:
     """The parts of a reference between which its `[SEP]` stand."""
-    return [text for text in (*view.left.split(PART), view.mention, view.right) if text]
+    return [text for text in (*view.left.split(PART), view.mention, *view.right.split(PART)) if text]
 
 
 def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_CHARS) -> View:

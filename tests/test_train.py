@@ -398,6 +398,58 @@ def test_wrong_settings(configs, toy_overrides, tmp_path, setting, value, messag
         train(configs / "small.cfg", tmp_path, overrides={**toy_overrides["small"], setting: value})
 
 
+@pytest.fixture
+def pel_overrides(tiny_bert, toy_store, toy_files, tmp_path):
+    """Of `pel.cfg` and `pel-transformer.cfg` on the toy gold corpus."""
+    gold = DocBin(store_user_data=True)
+    for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
+        gold.add(doc)
+    gold.to_disk(tmp_path / "gold.spacy")
+    encoders = ("mention", "reference")
+    return {
+        "paths.encoder": str(tiny_bert),
+        "paths.ontology": str(toy_store.path),
+        "paths.gold": str(tmp_path / "gold.spacy"),
+        **{f"components.krissel_linker.model.{encoder}.window": 32 for encoder in encoders},
+        "components.krissel_linker.objective.n_negatives": 4,
+        "components.krissel_linker.objective.refresh_every": 2,
+        "components.krissel_linker.objective.fgsm_weight": 1.0,
+        "corpora.train.dev_share": 0.4,
+        "training.max_epochs": 0,
+        "training.max_steps": 6,
+        "training.eval_frequency": 3,
+        "training.batcher.size": 4,
+        "training.optimizer.learn_rate": 0.01,
+        "training.logger.path": str(tmp_path / "log" / "steps.jsonl"),
+    }
+
+
+@pytest.mark.parametrize("config", ["pel", "pel-transformer"])
+def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
+    """Trained with hard negatives and adversarial examples; the knowledge base has references alone."""
+    train(configs / f"{config}.cfg", tmp_path / "out", overrides=pel_overrides)
+    rows = rows_of(capsys.readouterr().out)
+    assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
+    steps = [json.loads(line) for line in (tmp_path / "log" / "steps.jsonl").read_text().splitlines()]
+    assert [step["step"] for step in steps] == list(range(7))
+    assert all(step["krissel_linker"].keys() == {"loss", "gradient_norm"} for step in steps)
+    assert all(step["krissel_linker"]["gradient_norm"] > 0 for step in steps)
+    # The loss of a row is the sum over the steps since the last one.
+    losses = [step["krissel_linker"]["loss"] for step in steps]
+    assert rows[1][2] == pytest.approx(sum(losses[1:4]), abs=0.01)
+    described = prototypes(
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
+        use_references=False, reference_prototypes=True, progress=False,
+    )  # fmt: skip
+    assert described["prototype_kinds"] == {"reference": len(toy_store)}
+    doc = spacy.load(tmp_path / "linker").make_doc("relapses point to MS in this woman")
+    doc.ents = [doc.char_span(18, 20, label="Disease")]
+    linker = find_linker(spacy.load(tmp_path / "linker"))
+    assert linker(doc).ents[0].kb_id_ in toy_store
+    view = reference_view(toy_store.get("T01"), linker.reference_parts())
+    assert (view.left, view.mention) == ("", "multiple sclerosis")
+
+
 def test_supervised_only(configs, toy_overrides, toy_files, toy_store, tmp_path):
     """Trained on gold documents of several mentions, which are its only prototypes."""
     nlp = spacy.blank("en")

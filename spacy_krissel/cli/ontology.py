@@ -16,6 +16,9 @@ def ontology_cli(
     enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
     enrich_names: bool = typer.Option(False, "--enrich-names", help="Take names too, where an id is shared"),
     tree: List[str] = typer.Option([], help="Keep entities with a tree number that begins so (D); may be repeated"),
+    tree_types: bool = typer.Option(
+        False, "--tree-types", help="The names of the tops of its trees are an entity's types"
+    ),
     homonyms: bool = typer.Option(False, "--homonyms", help="Print the names that several entities share"),
 ) -> None:
     """Read ontology files into a columnar store that is opened without being read."""
@@ -25,7 +28,14 @@ def ontology_cli(
     fields = (*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS
     with coded_errors():
         store = build_ontology(
-            sources, output, format=format, enrich_from=enrich, fields=fields, trees=tree, progress=True
+            sources,
+            output,
+            format=format,
+            enrich_from=enrich,
+            fields=fields,
+            trees=tree,
+            tree_types=tree_types,
+            progress=True,
         )
     manifest = store.manifest
     typer.echo(

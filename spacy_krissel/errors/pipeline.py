@@ -89,6 +89,20 @@ class PipelineErrors:
         "[K634] No batch could be made of {found} synonym pairs: none holds two entities that can be told apart. "
         "Expected two entities at least that share no name. Check the ontology, and `pairs` in [training.batcher]."
     )
+    K635 = (
+        "[K635] A loss over candidates got scores of shape {scores}, {gold} gold columns and negatives: {negatives}. "
+        "Expected scores of (mentions, candidates), a gold column for each mention, and a mask of the scores' shape "
+        "that does not hold the gold candidate."
+    )
+    K636 = (
+        "[K636] Entities cannot be learnt from: {problem}. Expected an encoder of mentions and of entities, and an "
+        "ontology to write entities from. {todo}."
+    )
+    K637 = (
+        "[K637] Adversarial examples need the input embeddings of a transformer, and the encoder of entities has none. "
+        "Use 'spacy-krissel.TransformerEncoder.v1' as `reference` in [components.krissel_linker.model], or set "
+        "`fgsm_weight` to 0."
+    )
 
 
 class PipelineWarnings:

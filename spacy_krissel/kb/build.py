@@ -5,7 +5,7 @@ from typing import Callable, List, Optional, Sequence
 import numpy as np
 
 from ..util.progress import progress_bar
-from ..views import ReferenceParts, View
+from ..views import AnyParts, View
 from .prototype_kb import PrototypeKB
 from .prototypes import Prototype
 from .sources import PrototypeSource
@@ -20,7 +20,7 @@ def fill_kb(
     encode: Callable[[Sequence[View]], np.ndarray],
     *,
     encoder: Optional[str] = None,
-    references: Optional[ReferenceParts] = None,
+    references: Optional[AnyParts] = None,
     progress: bool = False,
 ) -> PrototypeKB:
     """Give the empty `kb` the entities, prototypes and references of `source`.
@@ -33,12 +33,13 @@ def fill_kb(
     prototypes: List[Prototype] = list(source.prototypes())
     vectors = _encode_all([prototype.view for prototype in prototypes], encode, kb, "Prototypes", progress)
     kb.add_prototypes(prototypes, vectors)
-    if references is not None and source.use_references:
+    if references is not None and (source.use_references or source.reference_prototypes):
         found = list(source.references(references))
         vectors = _encode_all([view for _, view in found], encode, kb, "References", progress)
         if source.reference_prototypes:
             kb.add_prototypes([Prototype(entity, "reference", view) for entity, view in found], vectors)
-        kb.set_references([entity for entity, _ in found], vectors)
+        if source.use_references:
+            kb.set_references([entity for entity, _ in found], vectors)
     if encoder is not None:
         kb.encoder = encoder
     return kb

@@ -12,7 +12,7 @@ from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
 from ..sampling.held_out import HeldOut
 from ..util.hashing import stable_hash
-from ..views import ReferenceParts, View, name_view, reference_view
+from ..views import AnyParts, View, name_view, reference_view
 from .prototypes import Prototype
 
 
@@ -34,8 +34,9 @@ class PrototypeSource:
     names: use names at all.
     aliases: all names, not the preferred ones alone.
     class_names: words for classes too, where names are used.
-    use_references: have references, where the encoder knows them.
-    reference_prototypes: a reference is a prototype of its entity too (kind "reference").
+    use_references: add references to the prototypes of their entities, where the encoder knows them.
+    reference_prototypes: a reference is a prototype of its entity too (kind "reference"); with neither names nor
+        mentions and without `use_references` it is the only one, as in PEL.
     max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
     held_out: names left out, with the mentions that bear them; for a development KB.
     """
@@ -103,7 +104,7 @@ class PrototypeSource:
             for word in classes.get(entity.id, ()):
                 yield Prototype(entity.id, "class", name_view(word))
 
-    def references(self, parts: ReferenceParts) -> Iterator[Tuple[str, View]]:
+    def references(self, parts: AnyParts) -> Iterator[Tuple[str, View]]:
         """Id and reference of each of these entities; held-out names are not shown."""
         for entity in self.entities():
             names = [name for name in entity.names if not self.held_out(entity, name)]

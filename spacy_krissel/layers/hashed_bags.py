@@ -47,6 +47,21 @@ class HashedTable(Shim):
         """Remember the gradient (n, width) of `rows` (n,), which are distinct, for the next update."""
         self._gradients.append((rows, gradient))
 
+    def squared_gradient(self) -> float:
+        """The sum of the squares of what was accumulated."""
+        return float((self._summed()[1] ** 2).sum()) if self._gradients else 0.0
+
+    def _summed(self) -> Tuple[np.ndarray, np.ndarray]:
+        """The distinct rows that have a gradient, and their gradients."""
+        if len(self._gradients) == 1:
+            return self._gradients[0]
+        xp = get_array_module(self.table)
+        rows, places = xp.unique(xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True)
+        gradient = xp.zeros((len(rows), self.width), dtype="f")
+        ops = get_current_ops()
+        ops.scatter_add(gradient, places.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
+        return rows, gradient
+
     def finish_update(self, optimizer: Any) -> None:
         """Apply what was accumulated, with the settings of a thinc Adam; L2 too, on the rows of this update alone.
 
@@ -58,13 +73,7 @@ class HashedTable(Shim):
         assert self.table is not None
         self._check(optimizer)
         xp = get_array_module(self.table)
-        if len(self._gradients) == 1:
-            rows, gradient = self._gradients[0]
-        else:
-            rows, places = xp.unique(xp.concatenate([rows for rows, _ in self._gradients]), return_inverse=True)
-            gradient = xp.zeros((len(rows), self.width), dtype="f")
-            ops = get_current_ops()
-            ops.scatter_add(gradient, places.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
+        rows, gradient = self._summed()
         self._gradients = []
         if optimizer.L2 and not optimizer.L2_is_weight_decay:
             gradient = gradient + float(optimizer.L2) * self.table[rows]

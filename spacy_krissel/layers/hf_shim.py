@@ -86,6 +86,11 @@ class WholeHFShim(HFShim):
 
         return output, backprop
 
+    def squared_gradient(self) -> float:
+        """The sum of the squares of all gradients, of the loss as it is."""
+        total = sum(float(p.grad.float().pow(2).sum()) for p in self._model.parameters() if p.grad is not None)
+        return total / float(self._grad_scaler.scale([torch.ones(1, device=self.device)])[0]) ** 2
+
     def finish_update(self, optimizer: Optimizer) -> None:
         # Gradients are unscaled here and not in backprop as in the parent, which would divide the gradients of a
         # batch's earlier parts again with those of each later part.

@@ -9,6 +9,7 @@ from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats3d
 
 from .hf_shim import WholeHFShim
+from .input_embeddings import current_tap
 from .pieces import Pieces
 from .pooling import PieceVectors
 
@@ -33,7 +34,12 @@ def convert_inputs(model: Model, X: Pieces, is_train: bool) -> Tuple[ArgsKwargs,
     ids = torch.from_numpy(X.ids).to(device)  # (n, longest)
     lengths = torch.from_numpy(X.lengths).to(device)
     mask = (torch.arange(ids.shape[1], device=device)[None] < lengths[:, None]).long()
-    return ArgsKwargs(args=(), kwargs={"input_ids": ids, "attention_mask": mask}), _no_gradient
+    inputs = {"input_ids": ids}
+    tap = current_tap() if is_train else None
+    if tap is not None:
+        words = model.shims[0].transformer.get_input_embeddings()  # type: ignore[attr-defined]
+        inputs = {"inputs_embeds": tap.through(words(ids))}
+    return ArgsKwargs(args=(), kwargs={**inputs, "attention_mask": mask}), _no_gradient
 
 
 def _no_gradient(_: Any) -> None:

@@ -6,12 +6,13 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
-from ..views import ReferenceParts, View
+from ..views import AnyParts, ReferenceParts, TitledParts, View
 from .settings import keep_in_bytes
 
 NAME = "referenced_encoder"
 
 keep_in_bytes(ReferenceParts)
+keep_in_bytes(TitledParts)
 
 
 def ReferencedEncoder(
@@ -22,6 +23,7 @@ def ReferencedEncoder(
     tree_numbers: bool = True,
     types: bool = True,
     definition: bool = True,
+    title_first: bool = False,
 ) -> Model[List[View], Floats2d]:
     """Encode references with `reference` and all other views with `mention`: n views to (n, width), in their order.
 
@@ -30,6 +32,8 @@ def ReferencedEncoder(
     mention, reference: encoders of one width. Without `reference`, one encoder reads both.
     aliases, tree_numbers, types, definition: what stands in a reference (`ReferenceParts`). Kept with the encoder, so
         that references are written alike in training and in linking, and a knowledge base made with others is refused.
+    title_first: references begin with the names, as PEL's do; otherwise tree numbers and types go before, as
+        KRISSBERT's.
 
     Raises KrisselError K410, on initialize, when the encoders have different widths.
     """
@@ -39,11 +43,11 @@ def ReferencedEncoder(
         init=_init,
         layers=[mention] if reference is None else [mention, reference],
         dims={"nO": None},
-        attrs={"parts": ReferenceParts(aliases, tree_numbers, types, definition)},
+        attrs={"parts": (TitledParts if title_first else ReferenceParts)(aliases, tree_numbers, types, definition)},
     )
 
 
-def reference_parts(model: Model) -> Optional[ReferenceParts]:
+def reference_parts(model: Model) -> Optional[AnyParts]:
     """What stands in the references that an encoder was made for; None for an encoder of mentions alone."""
     for node in model.walk():
         if node.name == NAME:

@@ -13,7 +13,7 @@ from ..layers.referenced import reference_parts
 from ..ontology.store import OntologyStore
 from ..sampling.held_out import HeldOut
 from ..sampling.linked import linked_mentions
-from ..views import ReferenceParts, View, reference_view
+from ..views import AnyParts, View, reference_view
 from .cached import update_in_chunks
 from .protocol import EncoderModel, LossFunction, ReferenceLossFunction
 
@@ -72,7 +72,7 @@ class ContrastiveObjective:
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
-        self._references: Dict[Tuple[str, ReferenceParts], View] = {}
+        self._references: Dict[Tuple[str, AnyParts], View] = {}
         self._warned = False
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
@@ -147,7 +147,7 @@ class ContrastiveObjective:
             warnings.warn(message, KrisselWarning, stacklevel=3)
         return pairs
 
-    def reference(self, entity: str, parts: ReferenceParts) -> View:
+    def reference(self, entity: str, parts: AnyParts) -> View:
         """The reference of an entity, without its held-out names."""
         key = entity, parts
         if key not in self._references:

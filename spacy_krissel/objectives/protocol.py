@@ -1,6 +1,6 @@
 """What a training step is, seen from the pipe: the only thing `krissel_linker` knows about training."""
 
-from typing import Callable, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple
 
 from spacy.training import Example
 from thinc.api import Model
@@ -16,6 +16,8 @@ LossFunction = Callable[[Floats2d], Tuple[Floats2d, float]]
 ReferenceLossFunction = Callable[[Floats2d, Floats2d], Tuple[Tuple[Floats2d, Floats2d], float]]
 # Vectors of names and the entity of each, as numbers, to gradient and loss.
 PairLossFunction = Callable[[Floats2d, Ints1d], Tuple[Floats2d, float]]
+# Scores of mentions with candidates, the gold column of each mention and a mask of its negatives, to gradient and loss.
+CandidateLossFunction = Callable[[Floats2d, Ints1d, Any], Tuple[Floats2d, float]]
 
 
 class Objective(Protocol):

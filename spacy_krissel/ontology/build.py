@@ -12,6 +12,7 @@ from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
 from .readers import read_ontology
 from .store import OntologyStore, write_store
+from .tree_types import with_tree_types
 
 PathLike = Union[str, Path]
 
@@ -24,6 +25,7 @@ def build_ontology(
     enrich_from: Sequence[PathLike] = (),
     fields: Sequence[str] = DEFAULT_FIELDS,
     trees: Sequence[str] = (),
+    tree_types: bool = False,
     progress: bool = False,
     **options: Any,
 ) -> OntologyStore:
@@ -35,6 +37,7 @@ def build_ontology(
     fields: what to take from them.
     trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
         drugs; the numbers may come from `enrich_from`.
+    tree_types: the names of the tops of an entity's trees become its types (`with_tree_types`).
     The manifest's "info" names the sources and counts what was enriched.
 
     Raises KrisselError as `read_ontology`, `enrich` and `write_store` do; an earlier store at `output` then stays.
@@ -54,6 +57,11 @@ def build_ontology(
         if trees:
             info["trees"] = list(trees)
             entities = (each for each in entities if any(n.startswith(tuple(trees)) for n in each.tree_numbers))
+        if tree_types:
+            info["tree_types"] = True
+            # The tops must be known before the first entity is written.
+            folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
+            entities = with_tree_types(write_store(entities, Path(folder) / "store"))
         return write_store(entities, output, info=info, progress=progress)
 
 

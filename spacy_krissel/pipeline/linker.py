@@ -20,13 +20,14 @@ from ..kb.build import fill_kb
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
+from ..layers.gradients import gradient_norm
 from ..layers.referenced import reference_parts
 from ..objectives.protocol import Objective
 from ..ontology.names import fold_name
 from ..ontology.spelling import american
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import ReferenceParts, View, name_view, reference_view
+from ..views import AnyParts, View, name_view, reference_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .decide import decide
 from .mention_views import mention_views
@@ -76,6 +77,10 @@ class KrisselLinker(KrisselPipe):
         self._dev: Optional[PrototypeSource] = None
         self._dev_kb: Optional[PrototypeKB] = None
         self._fingerprint: Optional[str] = None
+        # Of the last training step: "loss" and, while `log_gradients`, "gradient_norm".
+        self.last_step: Dict[str, float] = {}
+        self.log_gradients = False
+        self._loss = 0.0
         register_extensions()
         vocab.strings.add(NIL)
 
@@ -109,7 +114,7 @@ class KrisselLinker(KrisselPipe):
             self._fingerprint = fingerprint(self.model)
         return self._fingerprint
 
-    def reference_parts(self) -> Optional[ReferenceParts]:
+    def reference_parts(self) -> Optional[AnyParts]:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
         return reference_parts(self.model)
 
@@ -254,12 +259,17 @@ class KrisselLinker(KrisselPipe):
             return losses
         self.require_weights()
         set_dropout_rate(self.model, drop)
-        losses[self.name] += self.objective.update(self.model, examples)
+        loss = self.objective.update(self.model, examples)
+        losses[self.name] += loss
+        self._loss += loss
         if sgd is not None:
             self.finish_update(sgd)
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
+        self.last_step, self._loss = {"loss": self._loss}, 0.0
+        if self.log_gradients:
+            self.last_step["gradient_norm"] = gradient_norm(self.model)
         self.model.finish_update(sgd)
         self._weights_changed()
 

@@ -1,0 +1,90 @@
+"""All entities by the vectors that the encoder in training gives them, so that a mention's nearest can be found."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional, Union
+
+import numpy as np
+
+from ..errors import Errors, KrisselError
+from ..util.progress import progress_bar
+
+# Entities encoded at a time; with a cache, what is lost when the work is cut off.
+BLOCK = 4096
+
+
+class NearestEntities:
+    """An index of entity vectors that is made anew every so many steps (PEL §5.3.1, hard negative mining).
+
+    make_index: makes the vector index, such as that of `spacy-krissel.ExactIndex.v1`.
+    refresh_every: steps between two refreshes, the first at the first step; 0 refreshes then alone.
+    cache: a folder in which the vectors are kept while they are made, so that a refresh that was cut off goes on where
+        it stopped when the same training is started again. Holds those of one refresh. None keeps nothing.
+
+    Raises KrisselError K006 for a wrong setting.
+    """
+
+    def __init__(
+        self,
+        make_index: Callable[[], Any],
+        n_entities: int,
+        *,
+        refresh_every: int = 500,
+        cache: Optional[Union[str, Path]] = None,
+    ) -> None:
+        if refresh_every < 0:
+            expected = "a number of steps, or 0 for the first alone"
+            raise KrisselError(Errors.K006.format(setting="refresh_every", found=refresh_every, expected=expected))
+        self.make_index = make_index
+        self.n_entities = n_entities
+        self.refresh_every = refresh_every
+        self.cache = None if cache is None else Path(cache)
+        self.steps = 0
+        self._index: Any = None
+
+    def step(self, encode: Callable[[range], np.ndarray], key: Callable[[], str]) -> bool:
+        """Count a step, and refresh the index where it is due. RETURNS: whether it was.
+
+        encode: rows of the ontology → their vectors (n, d).
+        key: names the encoder's present state, e.g. by the hash of its weights; asked for where there is a cache.
+        """
+        due = self._index is None or (self.refresh_every and self.steps % self.refresh_every == 0)
+        self.steps += 1
+        if due:
+            folder = None if self.cache is None else self.cache / key()
+            blocks = list(self._blocks(encode, folder))
+            self._index = self.make_index()
+            self._index.build(np.concatenate(blocks))
+        return bool(due)
+
+    def search(self, vectors: np.ndarray, k: int) -> np.ndarray:
+        """The rows of the k nearest entities of each vector (q, d): (q, k), the nearest first, -1 for none."""
+        return self._index.search(np.asarray(vectors, dtype=np.float32), k)[1]
+
+    def _blocks(self, encode: Callable[[range], np.ndarray], folder: Optional[Path]) -> Iterator[np.ndarray]:
+        if folder is not None and folder.parent.is_dir():
+            # Of other states of the encoder.
+            for other in folder.parent.iterdir():
+                if other != folder and other.is_dir():
+                    shutil.rmtree(other)
+        starts = range(0, self.n_entities, BLOCK)
+        for start in progress_bar(starts, show=True, desc="Entities for hard negatives", unit=" blocks", leave=False):
+            rows = range(start, min(start + BLOCK, self.n_entities))
+            path = None if folder is None else folder / f"{start}.npy"
+            if path is not None and path.is_file():
+                yield np.load(path, allow_pickle=False)
+                continue
+            vectors = np.asarray(encode(rows), dtype=np.float32)
+            if path is not None:
+                _write(vectors, path)
+            yield vectors
+
+
+def _write(vectors: np.ndarray, path: Path) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("wb") as file_:
+        np.save(file_, vectors, allow_pickle=False)
+    os.replace(temporary, path)

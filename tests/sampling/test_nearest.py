@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.sampling import nearest as nearest_module
+from spacy_krissel.sampling.nearest import NearestEntities
+
+
+class Encoder:
+    """Entity `row` has its 1 in dimension `(row + turn) % 4`; counts what it encodes."""
+
+    def __init__(self):
+        self.turn = 0
+        self.rows = []
+        self.fail_at = None
+
+    def __call__(self, rows):
+        if self.fail_at in rows:
+            raise KeyboardInterrupt
+        self.rows += rows
+        return np.eye(4, dtype="float32")[[(row + self.turn) % 4 for row in rows]]
+
+    def key(self):
+        return f"state-{self.turn}"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(nearest_module, "BLOCK", 2)
+
+
+def test_refreshed_on_schedule():
+    encoder = Encoder()
+    found = NearestEntities(ExactIndex, 4, refresh_every=3)
+    due = []
+    for _ in range(7):
+        due.append(found.step(encoder, encoder.key))
+        encoder.turn += 1
+    assert due == [True, False, False, True, False, False, True]
+    # The last refresh was in turn 6: entity 2 has dimension 0.
+    assert found.search(np.eye(4)[:1], 2)[0, 0] == 2
+
+
+def test_refreshed_once():
+    encoder = Encoder()
+    found = NearestEntities(ExactIndex, 4, refresh_every=0)
+    assert [found.step(encoder, encoder.key) for _ in range(5)] == [True, False, False, False, False]
+
+
+def test_more_than_there_are_is_padded():
+    encoder = Encoder()
+    found = NearestEntities(ExactIndex, 3)
+    found.step(encoder, encoder.key)
+    assert sorted(found.search(np.eye(4)[:1], 5)[0].tolist()) == [-1, -1, 0, 1, 2]
+
+
+def test_a_refresh_that_was_cut_off_goes_on(tmp_path):
+    encoder = Encoder()
+    encoder.fail_at = 4
+    with pytest.raises(KeyboardInterrupt):
+        NearestEntities(ExactIndex, 6, cache=tmp_path / "cache").step(encoder, encoder.key)
+    assert encoder.rows == [0, 1, 2, 3]
+    encoder.fail_at = None
+    found = NearestEntities(ExactIndex, 6, cache=tmp_path / "cache", refresh_every=1)
+    found.step(encoder, encoder.key)
+    assert encoder.rows == [0, 1, 2, 3, 4, 5]
+    assert found.search(np.eye(4)[1:2], 2)[0].tolist() == [1, 5]
+    # Another state of the encoder: nothing of the old one is used, or kept.
+    encoder.turn = 1
+    found.step(encoder, encoder.key)
+    assert encoder.rows[6:] == [0, 1, 2, 3, 4, 5]
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == ["state-1"]
+
+
+def test_settings():
+    with pytest.raises(KrisselError, match="K006"):
+        NearestEntities(ExactIndex, 4, refresh_every=-1)
