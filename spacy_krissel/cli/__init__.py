@@ -2,6 +2,7 @@
 
 from . import (  # noqa: F401
     ablation,
+    calibrate,
     convert,
     encoder,
     evaluate,

@@ -19,6 +19,25 @@ class EvaluationErrors:
         "[K705] '{name}' cannot be compared with the evaluated system: {n_missing} of {n} mentions are not in it, the "
         "first is {first}. Expected the same documents and the same kind of mentions (gold or predicted) for both."
     )
+    K711 = (
+        "[K711] No threshold for NIL can be fitted: none of the {n} mentions is NIL. Expected some whose gold id is "
+        "'NIL', '-1' or '-' among those with an entity. Annotate them so, or make the corpus with `python -m spacy "
+        "krissel convert --unknown-as-nil` and an ontology that lacks their entities."
+    )
+    K712 = (
+        "[K712] No threshold for NIL can be fitted: all {n} mentions are NIL, and any that is high enough would do. "
+        "Expected some with an entity among them; use a corpus that has both, in about the proportion that is to be "
+        "linked later."
+    )
+    K713 = (
+        "[K713] No threshold calls NIL with a precision of {wanted}. The best that can be reached is {highest}, at a "
+        "recall of {recall}. Ask for that or less, or leave the precision out for the best F1."
+    )
+    K714 = (
+        "[K714] The top score of {n} of {total} mentions {what}, so that no threshold can be put to it. Expected a "
+        "score for some mentions at least, and a number for each. Check the knowledge base, and `types` and "
+        "`types_by_label` of the linker."
+    )
 
 
 class EvaluationWarnings:
@@ -33,4 +52,13 @@ class EvaluationWarnings:
     KW703 = (
         "[KW703] {count} gold prototypes were left out while these {n_docs} documents were evaluated, because they are "
         "of the same documents. A mention must not be linked by its own annotation; the knowledge base keeps them."
+    )
+    KW711 = (
+        "[KW711] {n} of {total} gold mentions name an id that the knowledge base does not hold (first: {places}). They "
+        "count as mentions with an entity, for which no link is right, and not as NIL. Write 'NIL' in the place of "
+        "such ids (`python -m spacy krissel convert --unknown-as-nil`) if they are to be NIL."
+    )
+    KW712 = (
+        "[KW712] The threshold that fits best calls all {n} mentions NIL: the scores do not tell those without an "
+        "entity from the others. State a precision, or train the encoder further before the pipeline is used so."
     )

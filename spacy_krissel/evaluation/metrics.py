@@ -6,6 +6,7 @@ from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
+from .nil import nil_curve, top_scores
 from .records import LinkRecord, counted, record_keys
 from .shuffle import shuffle_contexts
 from .slices import Find, cached_find, slice_mentions
@@ -202,13 +203,24 @@ def winners(
 
 
 def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
-    """Precision, recall and F1 of NIL among gold mentions; None throughout when no gold mention is NIL."""
+    """How well NIL is told among gold mentions; None throughout when no gold mention is NIL (PEL, Table 4).
+
+    RETURNS: `precision`, `recall` and `f1` of the NIL that was said; `aupr`, the average precision over all thresholds
+        on the top scores (`nil_curve`), None for a system without scores; `strict`, accuracy over all classes with NIL,
+        and `strict_linked`, on the mentions with an entity alone; `n_gold` and `n_predicted`.
+    With a re-ranker the top scores are its own, and the linker's where that said NIL.
+    """
     n_gold = sum(record.gold == (NIL,) for record in records)
     n_predicted = sum(record.prediction == NIL for record in records)
     n_right = sum(record.gold == (NIL,) and record.prediction == NIL for record in records)
-    scores: Dict[str, Any] = {"precision": None, "recall": None, "f1": None}
+    scores: Dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
     if n_gold:
-        scores = precision_recall(n_right, n_predicted, n_gold)
+        top = top_scores(records)
+        is_nil = [record.gold == (NIL,) for record in records]
+        scores.update(precision_recall(n_right, n_predicted, n_gold))
+        scores["aupr"] = None if top is None else nil_curve(top, is_nil).average_precision
+        scores["strict"] = _mean([float(is_strict(record)) for record in records])
+        scores["strict_linked"] = _mean([float(is_strict(record)) for record in records if record.gold != (NIL,)])
     return {**scores, "n_gold": n_gold, "n_predicted": n_predicted}
 
 

@@ -12,10 +12,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from ..corpora.gold_mentions import primary_id, split_gold
+from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototypes import MINED
-from ..ontology.store import OntologyStore
 from ..pipeline.annotations import spans_of
 from ..views import mention_view
 from .gold import GoldDoc, without_links
@@ -38,7 +38,7 @@ class Run:
 def run_pipeline(
     nlp: Language,
     gold: Sequence[GoldDoc],
-    store: OntologyStore,
+    store: Resolver,
     *,
     mentions: str = "gold",
     labels: Optional[Collection[str]] = None,
@@ -50,6 +50,7 @@ def run_pipeline(
 ) -> Run:
     """Link the mentions of `gold` with `nlp`.
 
+    store: knows primary ids, gold and predicted ones are compared by; an ontology, or a knowledge base.
     mentions: "gold" gives the pipeline the gold mentions without their ids, and switches off the components that would
         set others; "predicted" gives it the text alone. Predicted mentions are kept if their label is in `labels`
         (whatever its case), and those at the place of a gold mention without a concept are not counted.
@@ -136,7 +137,7 @@ def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -
 
 
 def _record(
-    item: GoldDoc, place: Span, label: str, gold: Tuple[str, ...], linked: Optional[Span], store: OntologyStore
+    item: GoldDoc, place: Span, label: str, gold: Tuple[str, ...], linked: Optional[Span], store: Resolver
 ) -> LinkRecord:
     """What the system said in `linked`, as the record of the gold (or, without gold, predicted) mention at `place`."""
     view = mention_view(place.doc.text, place.start_char, place.end_char, SHOWN_CONTEXT)
@@ -157,7 +158,7 @@ def _record(
     candidates = (linked._.krissel_candidates or []) if Span.has_extension("krissel_candidates") else []
     if not candidates:
         # A linker that keeps no candidates, or one that had none for this mention.
-        record.ranked = [record.prediction] if record.prediction in store else []
+        record.ranked = [record.prediction] if store.resolve(record.prediction) is not None else []
         return record
     record.ranked = [primary_id(candidate["id"], store) for candidate in candidates]
     record.scores = [float(candidate["score"]) for candidate in candidates]

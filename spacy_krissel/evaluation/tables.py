@@ -54,8 +54,9 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents left out"))
     nil = data["nil"]
     if nil["n_gold"] or nil["n_predicted"]:
-        figures = f"{precision_recall_line(nil)}; " if nil["n_gold"] else ""
-        facts.append(("NIL", f"{figures}{nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"))
+        facts.append(("NIL", nil_line(nil)))
+    if nil["n_gold"]:
+        facts.append(("strict with NIL", strict_line(nil)))
     if data["span"]:
         interval = bounds(data["span"]["interval"])
         facts.append(("span and id", f"{precision_recall_line(data['span'])} (95 %: {interval})"))
@@ -79,6 +80,17 @@ def bounds(interval: Optional[Sequence[float]]) -> str:
 def precision_recall_line(scores: Dict[str, Any]) -> str:
     precision, recall, f1 = (percent(scores[key]) for key in ("precision", "recall", "f1"))
     return f"precision {precision}, recall {recall}, F1 {f1}"
+
+
+def nil_line(nil: Dict[str, Any]) -> str:
+    """How well NIL is told, as `nil_scores` found it; without gold NIL the counts alone."""
+    figures = f"{precision_recall_line(nil)}, auPR {percent(nil['aupr'])}; " if nil["n_gold"] else ""
+    return f"{figures}{nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
+
+
+def strict_line(nil: Dict[str, Any]) -> str:
+    """Accuracy over all classes, NIL being one, and on the mentions with an entity alone."""
+    return f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions with an entity"
 
 
 def markdown_table(rows: Sequence[Row]) -> str:

@@ -11,7 +11,7 @@ class LinkerSettings:
     """
     spans_key: link `doc.spans[spans_key]`; "" links `doc.ents`.
     n_candidates: candidates kept on `span._.krissel_candidates`; 0 keeps none.
-    threshold: a best score below this is written as "NIL"; None links every mention.
+    threshold: a best score below this is written as "NIL"; None links every mention. `krissel calibrate` fits it.
     use_context: encode the mention in its context; False encodes the name alone.
     use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
         component set it, else in its text (`find_definitions`).

@@ -110,6 +110,57 @@ def test_few_shot(made, run, refuse, tmp_path):
     assert "[K006]" in refuse(*arguments, "--shots", "none", "-o", tmp_path)
 
 
+@pytest.fixture(scope="module")
+def nil_corpus(tmp_path_factory):
+    """A PubTator file: two mentions with an entity and one without."""
+    mentions = [("lung cancer", "T03"), ("bronchial asthma", "T07"), ("zyxt", "-1")]
+    lines = []
+    for number, (text, id_) in enumerate(mentions):
+        lines += [
+            f"{number}|t|Saw {text}.",
+            f"{number}|a|None.",
+            f"{number}\t4\t{4 + len(text)}\t{text}\tDisease\t{id_}",
+            "",
+        ]
+    path = tmp_path_factory.mktemp("nil") / "dev.pubtator"
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    return path
+
+
+def test_calibrate(made, run, nil_corpus, tmp_path):
+    pytest.importorskip("matplotlib")
+    out, metrics, plot = tmp_path / "new" / "out", tmp_path / "figures" / "nil.json", tmp_path / "plots" / "nil.svg"
+    said = run("calibrate", made.path / "linker", nil_corpus, "-o", out, "--metrics", metrics, "--plot", plot)
+    data = json.loads(metrics.read_text())
+    cfg = spacy.load(out).get_pipe("krissel_linker").cfg
+    assert cfg["threshold"] == pytest.approx(data["threshold"], abs=1e-9) and cfg["n_candidates"] == 3
+    assert f"Threshold: {data['threshold']:.6g} on the scores of krissel_linker\n" in said
+    assert "3 mentions, 1 of them NIL" in said and "auPR 100.0" in said
+    assert "before (no threshold)" in said and "66.7 over all classes, 100.0 on mentions with an entity" in said
+    assert "precision 100.0, recall 100.0, F1 100.0" in said and "100.0 over all classes, 100.0 on mentions" in said
+    assert (data["gold"], data["before"]["recall"], data["after"]["recall"]) == ("dev.pubtator", 0.0, 1.0)
+    assert data["curve"]["precision"][0] == 1.0 and len(data["curve"]["thresholds"]) == 3
+    assert "<svg" in plot.read_text() and "zyxt" not in plot.read_text()
+    # Over the folder that it came from, a second time, to another aim.
+    again = run("calibrate", out, nil_corpus, "-o", out, "--precision", "0.5")
+    assert f"before ({data['threshold']:.6g})" in again and spacy.load(out).meta["krissel"]["calibration"]
+    said = run("evaluate", out, nil_corpus, "--ontology", made.path / "store", "-o", tmp_path, "--gold-nil")
+    assert "recall 100.0, F1 100.0, auPR 100.0; 1 predicted, 1 gold" in said
+
+
+def test_wrong_calibration(refuse, made, missing, nil_corpus, tmp_path):
+    linker, gold, output = made.path / "linker", made.path / "gold.spacy", ("-o", tmp_path / "out")
+    assert "[K611]" in refuse("calibrate", missing, nil_corpus, *output)
+    assert "[K001]" in refuse("calibrate", linker, missing, *output)
+    assert "[K711]" in refuse("calibrate", linker, gold, *output)
+    assert "[K610]" in refuse("calibrate", linker, nil_corpus, *output, "--linker", "cake")
+    assert "[K006]" in refuse("calibrate", linker, nil_corpus, *output, "--precision", "90")
+    assert "[K006]" in refuse("calibrate", linker, nil_corpus, *output, "--plot", tmp_path / "nil.txt")
+    assert "[K701]" in refuse("calibrate", linker, nil_corpus, *output, "--label", "Cake")
+    assert "[K603]" in refuse("calibrate", made.path / "training" / "model-last", nil_corpus, *output)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_projection(made, run, refuse, tmp_path):
     pytest.importorskip("matplotlib")
     linker, store = made.path / "linker", made.path / "store"
@@ -185,7 +236,8 @@ def test_link(made):
 
 def test_every_command_has_help(run):
     said = run("--help")
-    for command in ("ontology", "convert", "mine", "sample", "prototypes", "evaluate", "few-shot", "ablation", "link"):
+    commands = "ontology convert mine sample prototypes evaluate calibrate few-shot ablation link"
+    for command in commands.split():
         assert command in said
         assert "Usage" in run(command, "--help")
 

@@ -91,6 +91,22 @@ def test_gold_nil_is_reported_when_asked_for(make_nlp, docs, store):
     assert data["n"] == 5
     assert (data["nil"]["precision"], data["nil"]["recall"]) == (pytest.approx(1 / 3), 1.0)
     assert data["slices"]["nil"]["strict"] == 1.0
+    assert data["nil"]["strict_linked"] == 0.0 and data["nil"]["strict"] == data["strict"] == 0.2
+
+
+def test_nil_by_score(make_nlp, docs, store):
+    """The linker that links all: MS and cold score 1, what it has no candidate for is NIL whatever the threshold."""
+    report = evaluate(
+        make_nlp({"MS": "D1", "cold": "D4", "|": "NIL", "breast cancers": "NIL"}), docs, store, gold_nil=True
+    )
+    nil = report.data["nil"]
+    assert (nil["aupr"], nil["precision"], nil["recall"]) == (0.5, 0.5, 1.0)
+    assert (nil["strict"], nil["strict_linked"]) == (0.6, 0.5)
+    assert report.data["baselines"]["tfidf"]["nil"]["aupr"] == 1.0, "it has candidates for all but the NIL"
+    for text in (report.to_markdown(), report.to_html(), report.to_table()):
+        assert "precision 50.0, recall 100.0, F1 66.7, auPR 50.0; 2 predicted, 1 gold" in text
+        assert "60.0 over all classes, 50.0 on mentions with an entity" in text
+    assert "over all classes" not in evaluate(make_nlp({"MS": "D1"}), docs, store).to_markdown()
 
 
 def test_predicted_mentions_are_reported_as_such(make_nlp, docs, store):

@@ -131,7 +131,8 @@ def test_nil(make_record):
     assert scores["precision"] == pytest.approx(1 / 3)
     assert scores["recall"] == 0.5
     assert scores["f1"] == pytest.approx(0.4)
-    assert nil_scores(records[2:]) == {"precision": None, "recall": None, "f1": None, "n_gold": 0, "n_predicted": 2}
+    figures = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
+    assert nil_scores(records[2:]) == {**figures, "n_gold": 0, "n_predicted": 2}
 
 
 def test_recall_leaves_gold_nil_out(make_record, store):

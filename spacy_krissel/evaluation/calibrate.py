@@ -1,0 +1,150 @@
+"""Fit a linker's threshold for NIL to a development set: the plain function behind `krissel calibrate`."""
+
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence
+
+import numpy as np
+from spacy.language import Language
+
+from .. import __version__
+from ..corpora.ids import NIL
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.prototype_kb import PrototypeKB
+from ..pipeline.linker import KrisselLinker
+from ..pipeline.prototypes import find_linker
+from ..pipeline.reranker import KrisselReranker
+from .gold import GoldDoc, Source, read_gold
+from .metrics import nil_scores
+from .nil import NilCurve, call_nil, fit_threshold, nil_curve, top_scores
+from .own_gold import without_own_gold
+from .records import LinkRecord
+from .run import MAX_PLACES, run_pipeline
+
+META = "krissel"
+
+
+@dataclass
+class Calibration:
+    """A fitted threshold, and what it does on the mentions that it was fitted to.
+
+    threshold, threshold_before: of the linker's score; before, None may stand for a linker that linked every mention.
+    data: what is kept in the pipeline's meta: both thresholds, what was fitted and to what, `n` and `n_nil` mentions,
+        and `before` and `after`, each as `nil_scores` gives it.
+    curve: precision and recall of NIL at every threshold.
+    """
+
+    threshold: float
+    threshold_before: Optional[float]
+    data: Dict[str, Any]
+    curve: NilCurve
+
+
+def calibrate(
+    nlp: Language,
+    docs: Source,
+    *,
+    precision: Optional[float] = None,
+    name: str = "krissel_linker",
+    spans_key: str = "",
+    labels: Optional[Collection[str]] = None,
+) -> Calibration:
+    """Set the linker's threshold to what tells NIL best on a gold corpus (PEL, §5.3), and note it in `nlp.meta`.
+
+    docs: a gold corpus as `read_gold` takes it, not the one that is evaluated on later. NIL are mentions whose gold id
+        is "NIL", `-1` or `-`; those without any id are left out.
+    precision: fit the best recall of NIL at this precision; None: the best F1.
+    name: the linker. spans_key, labels: which gold mentions, see `read_gold`.
+
+    The threshold is put to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is: so it is
+    fitted to them, while `before` and `after` are what the re-ranker makes of it. Other components that write links
+    are switched off. Gold prototypes of these documents are left out meanwhile (`without_own_gold`).
+
+    `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the pipeline, and keeps
+    ten decimals of it and of the threshold.
+
+    Raises KrisselError K610 (no such linker), K701 (no mention), what `fit_threshold`, `read_gold` and `run_pipeline`
+    raise; the pipeline is then as it was. Warns KW711 of gold ids that the knowledge base does not hold, KW712 when all
+    mentions are NIL by the best threshold.
+    """
+    linker = find_linker(nlp, name)
+    gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
+    source = Path(docs) if isinstance(docs, (str, Path)) else None
+    rerankers = _rerankers(nlp, linker)
+    with without_own_gold(nlp, gold):
+        linked = _linked(nlp, gold, linker, name, [])
+        final = _linked(nlp, gold, linker, name, rerankers) if rerankers and linked else linked
+        _warn_of_unknown_ids(linked, linker.kb)
+    if not linked:
+        detail = f" among the labels {sorted(labels)}" if labels else ""
+        found = "the corpus" if source is None else f"'{source}'"
+        raise KrisselError(Errors.K701.format(source=found, n_docs=len(gold), detail=detail))
+    # The linker keeps a candidate of each mention here, so that each has a score.
+    scores = np.array(top_scores(linked))
+    is_nil = np.array([record.gold == (NIL,) for record in linked])
+    threshold = fit_threshold(scores, is_nil, precision)
+    if (scores < threshold).all():
+        warnings.warn(Warnings.KW712.format(n=len(linked)), KrisselWarning, stacklevel=2)
+    curve = nil_curve(scores, is_nil)
+    before: Optional[float] = linker.cfg["threshold"]
+
+    def figures(threshold: Optional[float]) -> Dict[str, Any]:
+        # Of the linker's scores, not of those that a re-ranker left.
+        return {**nil_scores(call_nil(final, scores, threshold)), "aupr": curve.average_precision}
+
+    data = {
+        "version": __version__,
+        "gold": None if source is None else source.name,
+        "n": len(linked),
+        "n_nil": int(is_nil.sum()),
+        "fitted": "best F1" if precision is None else "best recall at a precision",
+        "precision": precision,
+        "rerankers": rerankers,
+        "threshold": threshold,
+        "threshold_before": before,
+        "before": figures(before),
+        "after": figures(threshold),
+    }
+    linker.cfg["threshold"] = threshold
+    nlp.meta.setdefault(META, {}).setdefault("calibration", {})[name] = data
+    return Calibration(threshold, before, data, curve)
+
+
+def _rerankers(nlp: Language, linker: KrisselLinker) -> List[str]:
+    """The re-rankers that put this linker's candidates in order: those of the same spans."""
+    return [
+        name
+        for name, pipe in nlp.pipeline
+        if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == linker.cfg["spans_key"]
+    ]
+
+
+def _linked(
+    nlp: Language, gold: Sequence[GoldDoc], linker: KrisselLinker, name: str, rerankers: Sequence[str]
+) -> List[LinkRecord]:
+    """The records of the gold mentions as the linker and these re-rankers link them without a threshold."""
+    writers = [pipe for pipe in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(pipe).assigns]
+    off = [pipe for pipe in writers if pipe != name and pipe not in rerankers]
+    with nlp.select_pipes(disable=off), _without_threshold(linker):
+        # As many candidates as the linker looks at by itself: with more, spelling may find a better first one.
+        return run_pipeline(nlp, gold, linker.kb, gold_nil=True, n_candidates=1, timed_mentions=0).records
+
+
+@contextmanager
+def _without_threshold(linker: KrisselLinker) -> Iterator[None]:
+    before = linker.cfg["threshold"]
+    linker.cfg["threshold"] = None
+    try:
+        yield
+    finally:
+        linker.cfg["threshold"] = before
+
+
+def _warn_of_unknown_ids(records: Sequence[LinkRecord], kb: PrototypeKB) -> None:
+    lost = [each for each in records if each.gold != (NIL,) and all(kb.entity_row(id_) is None for id_ in each.gold)]
+    if lost:
+        places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
+        message = Warnings.KW711.format(n=len(lost), total=len(records), places=places)
+        warnings.warn(message, KrisselWarning, stacklevel=3)

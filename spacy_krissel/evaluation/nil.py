@@ -1,0 +1,132 @@
+"""NIL by a threshold on the top score: its precision–recall curve, and the threshold that fits best.
+
+PEL (Agarwal et al. 2022), §5.3, calls a mention NIL where its top-ranked entity does not reach a threshold, which is
+the one of the best F1 on a development set; Table 4 gives the area under the precision–recall curve, Figure 2 draws it.
+"""
+
+from dataclasses import replace
+from typing import List, NamedTuple, Optional, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..corpora.ids import NIL
+from ..errors import Errors, KrisselError
+from .records import LinkRecord
+
+
+class NilCurve(NamedTuple):
+    """Precision and recall of NIL at each threshold that divides the mentions differently, the lowest first.
+
+    thresholds: (t,) float64, in units of the score. What scores below one is called NIL.
+    called: (t,) mentions that are called NIL, gold NIL or not; 1 or more.
+    precision, recall, f1: (t,) of NIL, 0 to 1.
+    """
+
+    thresholds: np.ndarray
+    called: np.ndarray
+    precision: np.ndarray
+    recall: np.ndarray
+    f1: np.ndarray
+
+    @property
+    def average_precision(self) -> float:
+        """auPR: the sum over thresholds of precision · the step in recall. 0 to 1; 0 of an empty curve."""
+        return float(np.sum(self.precision * np.diff(self.recall, prepend=0.0)))
+
+
+def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
+    """The curve of n mentions. Mentions of one score are called NIL together.
+
+    scores: (n,) top scores: -inf for a mention that is NIL at any threshold, +inf for one that is NIL at none.
+    is_nil: (n,) whether a mention's gold is NIL.
+
+    A threshold lies midway between two neighbouring scores, so that the last bits of either decide nothing. Beyond the
+    lowest and the highest one, where there is no neighbour, it is half the mean distance of neighbours away.
+
+    Raises KrisselError K711 when no mention is NIL, K714 when a score is no number.
+    """
+    values, nil = np.asarray(scores, dtype=np.float64), np.asarray(is_nil, dtype=bool)
+    if not nil.any():
+        raise KrisselError(Errors.K711.format(n=len(nil)))
+    if np.isnan(values).any():
+        raise KrisselError(Errors.K714.format(n=int(np.isnan(values).sum()), total=len(values), what="is not a number"))
+    distinct, place = np.unique(values, return_inverse=True)
+    called = np.bincount(place, minlength=len(distinct)).cumsum()
+    right = np.bincount(place, weights=nil, minlength=len(distinct)).cumsum()
+    # np.unique sorts, so that what is NIL at no threshold can only be the last.
+    n = len(distinct) - bool(np.isposinf(distinct[-1]))
+    called, right = called[:n], right[:n]
+    n_nil = nil.sum()
+    return NilCurve(_above(distinct[:n]), called, right / called, right / n_nil, 2 * right / (called + n_nil))
+
+
+def fit_threshold(scores: ArrayLike, is_nil: ArrayLike, precision: Optional[float] = None) -> float:
+    """The threshold of the best F1 of NIL or, with `precision`, of the best recall at that precision or a higher one.
+
+    Of several, the lowest: it calls the fewest mentions NIL, and has the highest precision.
+
+    scores, is_nil: (n,), see `nil_curve`. precision: above 0, up to 1.
+    Raises KrisselError K006 (precision), K711 (no mention is NIL), K712 (all are), K713 (no threshold reaches the
+    precision), K714 (scores that no threshold can divide).
+    """
+    if precision is not None and not 0 < precision <= 1:
+        raise KrisselError(Errors.K006.format(setting="precision", found=precision, expected="above 0 and at most 1"))
+    values, nil = np.asarray(scores, dtype=np.float64), np.asarray(is_nil, dtype=bool)
+    if len(nil) and nil.all():
+        raise KrisselError(Errors.K712.format(n=len(nil)))
+    curve = nil_curve(values, nil)
+    if np.isinf(values).all():
+        raise KrisselError(Errors.K714.format(n=len(values), total=len(values), what="has no candidate"))
+    if precision is None:
+        return float(curve.thresholds[curve.f1.argmax()])
+    reached = np.flatnonzero(curve.precision >= precision)
+    if not len(reached):
+        best = int(curve.precision.argmax())
+        # Rounded down: it is to be reached when it is asked for.
+        highest = np.floor(1e4 * curve.precision[best]) / 1e4
+        raise KrisselError(Errors.K713.format(wanted=precision, highest=highest, recall=f"{curve.recall[best]:.4f}"))
+    # Recall grows with the threshold.
+    recall = curve.recall[reached]
+    return float(curve.thresholds[reached[recall.argmax()]])
+
+
+def top_scores(records: Sequence[LinkRecord]) -> Optional[np.ndarray]:
+    """The score of each record's best candidate (n,), whether or not it was good enough for the system.
+
+    -inf without a candidate, which leaves NIL alone; +inf for a mention that the system did not find, which it can call
+    nothing. None where a link has no score, so that no threshold could have been put to it.
+    """
+    if any(record.prediction not in ("", NIL) and not record.scores for record in records):
+        return None
+    return np.array([_top(record) for record in records], dtype=np.float64)
+
+
+def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: Optional[float]) -> List[LinkRecord]:
+    """`records`, made without a threshold, as they are with this one. scores: (n,) those that it is put to."""
+    if threshold is None:
+        return list(records)
+    below = np.asarray(scores, dtype=np.float64) < threshold
+    return [replace(record, prediction=NIL) if nil else record for record, nil in zip(records, below)]
+
+
+def _top(record: LinkRecord) -> float:
+    if record.scores:
+        return record.scores[0]
+    return -np.inf if record.found else np.inf
+
+
+def _above(distinct: np.ndarray) -> np.ndarray:
+    """For each of the ascending, distinct scores (t,) a threshold above it and below the next."""
+    finite = distinct[np.isfinite(distinct)]
+    if not len(finite):
+        return np.zeros(len(distinct))
+    low, high = finite[0], finite[-1]
+    half = (high - low) / (len(finite) - 1) / 2 if len(finite) > 1 else 0.5
+    # Halved before they are added: the sum of two large ones may be too large.
+    between = finite[:-1] / 2 + finite[1:] / 2
+    # Between two neighbouring floats there is no other; below the upper one is the lower one alone.
+    between = np.where(between > finite[:-1], between, finite[1:])
+    last = max(high + half, np.nextafter(high, np.inf))
+    first = [low - half] if np.isneginf(distinct[0]) else []
+    return np.array([*first, *between, last])
