@@ -1,6 +1,6 @@
 """NIL by a threshold on the top score: its precision–recall curve, and the threshold that fits best.
 
-PEL (Agarwal et al. 2022), §5.3, calls a mention NIL where its top-ranked entity does not reach a threshold, which is
+PEL (Wiatrak et al. 2022), §5.3, calls a mention NIL where its top-ranked entity does not reach a threshold, which is
 the one of the best F1 on a development set; Table 4 gives the area under the precision–recall curve, Figure 2 draws it.
 """
 
