@@ -213,11 +213,16 @@ def piece_window(
     return ids, 1 + n_left, 2 + n_left + len(mention)
 
 
-def reference_window(parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int) -> List[int]:
-    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces; what is too much is cut from the end."""
+def reference_window(
+    parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int, between_id: Optional[int] = None
+) -> List[int]:
+    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces; what is too much is cut from the end.
+
+    between_id: what stands between two parts in the place of `[SEP]`, which is then at the end alone.
+    """
     ids = [cls_id]
-    for part in parts or ((),):
-        ids += (*part, sep_id)
+    for i, part in enumerate(parts or ((),)):
+        ids += (*part, sep_id if between_id is None or i >= len(parts) - 1 else between_id)
     return ids if len(ids) <= window else [*ids[: window - 1], sep_id]
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import (
     ReferenceParts,
+    TitledParts,
     View,
     candidate_view,
     doc_text,
@@ -204,6 +205,10 @@ def test_window_of_a_reference():
     assert reference_window([[5, 6], [7]], window=8, **frame) == [1, 5, 6, 2, 7, 2]
     assert reference_window([[5, 6], [7]], window=5, **frame) == [1, 5, 6, 2, 2]
     assert reference_window([], window=8, **frame) == [1, 2]
+    between = {**frame, "between_id": 9}
+    assert reference_window([[5, 6], [7], [8]], window=9, **between) == [1, 5, 6, 9, 7, 9, 8, 2]
+    assert reference_window([[5, 6], [7]], window=5, **between) == [1, 5, 6, 9, 2]
+    assert reference_window([], window=8, **between) == reference_window([[]], window=8, **between) == [1, 2]
 
 
 # Candidates ----------------------------------------------------------------------------------------------------------
@@ -234,3 +239,15 @@ def test_candidate_without_a_name():
 
 def test_candidate_with_few_names():
     assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+
+
+def test_reference_that_begins_with_the_title():
+    entity = Entity("T1", "asthma", ("wheeze",), ("Disease", "Lung"), ("C08",), "It is\nhard to breathe.")
+    view = reference_view(entity, TitledParts())
+    assert reference_texts(view) == ["asthma", "Disease, Lung", "It is hard to breathe."]
+    assert (view.left, view.mention, view.reference) == ("", "asthma", True)
+    whole = reference_view(entity, TitledParts(aliases=True, tree_numbers=True))
+    assert reference_texts(whole) == ["asthma; wheeze", "C08", "Disease, Lung", "It is hard to breathe."]
+    assert reference_texts(reference_view(entity, TitledParts(types=False, definition=False))) == ["asthma"]
+    # The settings of one are never those of the other, so that a knowledge base refuses what was written otherwise.
+    assert TitledParts(True, True, True, True)._asdict() != ReferenceParts(True, True, True, True)._asdict()

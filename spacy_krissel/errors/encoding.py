@@ -57,6 +57,10 @@ class EncodingErrors:
         "[K413] The weights of '{name}' cannot be averaged with those of the encoder: {problem}. Expected the "
         "transformer that the encoder was trained from."
     )
+    K414 = (
+        "[K414] The tokenizer of the encoder does not know the separator '{separator}'. Expected an encoder that was "
+        "made with it: leave the setting `separator` as it was when the encoder was trained."
+    )
 
 
 class EncodingWarnings:

@@ -1,7 +1,7 @@
 """Encoders read from a Hugging Face name or directory and fitted with the mention markers."""
 
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import torch
 from thinc.api import get_torch_default_device
@@ -11,10 +11,15 @@ from ..errors import Errors, KrisselError
 from ..views import MENTION_END, MENTION_START
 from .dropout import use_cheap_dropout
 
+MARKERS = (MENTION_START, MENTION_END)
 
-def load_pretrained(name: str, tokenizer_config: Dict[str, Any], transformer_config: Dict[str, Any]) -> Tuple[Any, Any]:
+
+def load_pretrained(
+    name: str, tokenizer_config: Dict[str, Any], transformer_config: Dict[str, Any], tokens: Sequence[str] = MARKERS
+) -> Tuple[Any, Any]:
     """Read tokenizer and transformer from a directory or the hub, and add the markers to both.
 
+    tokens: the markers, and further special tokens.
     tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the model's config.
     RETURNS: the tokenizer, and the transformer on the default device.
     RAISES: KrisselError K401 (nothing there), K402 (not a whole transformer), K403 (not an encoder's tokenizer).
@@ -38,7 +43,7 @@ def load_pretrained(name: str, tokenizer_config: Dict[str, Any], transformer_con
         raise KrisselError(Errors.K402.format(name=name, problem=problem))
     _check_tokenizer(tokenizer, name)
     finish_transformer(transformer)
-    add_markers(tokenizer, transformer)
+    add_tokens(tokenizer, transformer, tokens)
     transformer.to(get_torch_default_device())
     return tokenizer, transformer
 
@@ -62,13 +67,13 @@ def finish_transformer(transformer: Any) -> None:
     use_cheap_dropout(transformer)
 
 
-def add_markers(tokenizer: Any, transformer: Any) -> None:
-    """Add `[Ms]` and `[Me]` to tokenizer and embeddings, unless the tokenizer has them.
+def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:
+    """Add special tokens, such as `[Ms]` and `[Me]`, to tokenizer and embeddings, unless the tokenizer has them.
 
     Their embeddings begin as the mean of all others, so that the same checkpoint always gives the same encoder.
     """
     vocab = tokenizer.get_vocab()
-    added = [marker for marker in (MENTION_START, MENTION_END) if marker not in vocab]
+    added = [token for token in tokens if token not in vocab]
     if not added:
         return
     tokenizer.add_special_tokens({"additional_special_tokens": added}, replace_additional_special_tokens=False)
@@ -79,8 +84,8 @@ def add_markers(tokenizer: Any, transformer: Any) -> None:
             transformer.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     weight = transformer.get_input_embeddings().weight
     with torch.no_grad():
-        for marker_id in tokenizer.convert_tokens_to_ids(added):
-            weight[marker_id] = mean
+        for token_id in tokenizer.convert_tokens_to_ids(added):
+            weight[token_id] = mean
 
 
 def _check_path(name: str) -> None:

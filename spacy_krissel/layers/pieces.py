@@ -1,7 +1,7 @@
 """Views as word pieces: tokenised in one call, cut to the window, batched by length, padded."""
 
 from itertools import chain, islice
-from typing import Any, Iterator, List, NamedTuple, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy
 
@@ -34,22 +34,30 @@ class Pieces(NamedTuple):
     ends: numpy.ndarray
 
 
-def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: bool = True) -> List[PieceRow]:
+def view_pieces(
+    tokenizer: Any, views: Sequence[View], window: int, markers: bool = True, separator: Optional[str] = None
+) -> List[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
     A masked view has the tokenizer's mask token, once, in the place of its mention.
 
     markers: False leaves `[Ms]` and `[Me]` out.
-    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token.
+    separator: the special token between two parts of a reference; None: the tokenizer's own.
+    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K414 for an unknown separator.
     """
     rows: List[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
-        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window, markers))
+        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window, markers, separator))
     return rows
 
 
-def _tokenize(tokenizer: Any, views: Sequence[View], window: int, markers: bool) -> Iterator[PieceRow]:
+def _tokenize(
+    tokenizer: Any, views: Sequence[View], window: int, markers: bool, separator: Optional[str]
+) -> Iterator[PieceRow]:
+    between_id = None if separator is None else tokenizer.get_added_vocab().get(separator)
+    if separator is not None and between_id is None:
+        raise KrisselError(Errors.K414.format(separator=separator))
     start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END]) if markers else (None, None)
     frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     texts = [_texts(view) for view in views]
@@ -57,7 +65,7 @@ def _tokenize(tokenizer: Any, views: Sequence[View], window: int, markers: bool)
     for view, parts in zip(views, texts):
         found = list(islice(ids, len(parts)))
         if view.reference:
-            row, start, end = reference_window(found, **frame), 0, 0
+            row, start, end = reference_window(found, between_id=between_id, **frame), 0, 0
         else:
             left, mention, right = found
             if view.masked:

@@ -8,7 +8,7 @@ from thinc.api import Model
 
 from ..errors import Errors, KrisselError
 from .hashed_bags import NAME as BAGS
-from .hf_load import load_pretrained
+from .hf_load import add_tokens, load_pretrained
 
 TRANSFORMER = "transformer_encoder"
 SMALL = "small_encoder"
@@ -51,7 +51,8 @@ def average_with(model: Model, name: str, share: float) -> None:
         raise KrisselError(Errors.K405)
     weights = dict(cast(Any, shim).transformer.named_parameters())
     held = cast(Any, shim)._hfmodel
-    tokenizer, start = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config)
+    tokens = tuple(cast(Any, shim).tokenizer.additional_special_tokens)
+    tokenizer, start = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens)
     others = dict(start.named_parameters())
     differ = [key for key in {**weights, **others} if _shape(weights.get(key)) != _shape(others.get(key))]
     problem = ""
@@ -81,10 +82,20 @@ def start_from(source: Model, target: Model) -> bool:
             continue
         if node.name == TRANSFORMER:
             node.from_bytes(found.to_bytes())
+            _add_separator(node)
         else:
             _start_small(found, node)
         started = True
     return started
+
+
+def _add_separator(node: Model) -> None:
+    """The one that this encoder is to have, where the encoder that it starts from has none."""
+    separator = getattr(node.attrs["settings"], "separator", None)
+    (shim,) = [cast(Any, shim) for each in node.walk() for shim in each.shims]
+    if separator is not None and separator not in shim.tokenizer.get_added_vocab():
+        add_tokens(shim.tokenizer, shim.transformer, [separator])
+        shim.set_encoder(shim.tokenizer, shim.transformer)
 
 
 def _shape(weight: Any) -> Any:

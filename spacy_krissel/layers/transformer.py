@@ -10,7 +10,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
 from ..views import View
-from .hf_load import load_pretrained
+from .hf_load import MARKERS, load_pretrained
 from .hf_shim import WholeHFShim
 from .hf_wrapper import hf_wrapper
 from .name_view import add_name_view
@@ -47,6 +47,17 @@ class UnmarkedSettings(NamedTuple):
     markers: bool = False
 
 
+@keep_in_bytes
+class SeparatedSettings(NamedTuple):
+    """The same of an encoder with a separator of its own."""
+
+    window: int
+    pooling: str
+    normalize: bool
+    markers: bool
+    separator: str
+
+
 def TransformerEncoder(
     name: str,
     *,
@@ -60,6 +71,7 @@ def TransformerEncoder(
     transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     markers: bool = True,
     adapter_rank: int = 0,
+    separator: Optional[str] = None,
 ) -> Model[List[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
 
@@ -83,6 +95,8 @@ def TransformerEncoder(
     adapter_rank: train adapters of this rank and leave the encoder's own weights alone (`adapters.add_adapters`, needs
         the extra `adapters`); 0 trains the encoder whole. They are there from `initialize` on, and what is saved is an
         encoder as any other.
+    separator: a special token, added where it is new, between the parts of a reference, as `[ENT]` in PEL's
+        `[CLS] title [ENT] description [SEP]`; None: the tokenizer's own.
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404, K412.
     """
     if adapter_rank < 0:
@@ -97,6 +111,12 @@ def TransformerEncoder(
         raise KrisselError(Errors.K006.format(setting="markers", found=markers, expected=expected))
     if batch_pieces < 1:
         raise KrisselError(Errors.K006.format(setting="batch_pieces", found=batch_pieces, expected="at least 1"))
+    settings = (EncoderSettings if markers else UnmarkedSettings)(window, pooling, normalize)
+    if separator is not None:
+        if not separator.strip():
+            expected = "a token, such as [ENT], or null"
+            raise KrisselError(Errors.K006.format(setting="separator", found=repr(separator), expected=expected))
+        settings = SeparatedSettings(window, pooling, normalize, markers, separator)
     objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
     layers = (
         hf_wrapper(objects, mixed_precision=mixed_precision),
@@ -111,7 +131,7 @@ def TransformerEncoder(
         init=partial(init, name=name, adapter_rank=adapter_rank),
         layers=[chain(*layers)],
         dims={"nO": None},
-        attrs={"settings": (EncoderSettings if markers else UnmarkedSettings)(window, pooling, normalize)},
+        attrs={"settings": settings},
     )
     if not name_weight:
         return encoder
@@ -131,7 +151,9 @@ def init(
     shim = _shim(model)
     if shim.transformer is None:
         held = shim._hfmodel
-        shim.set_encoder(*load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config))
+        separator = getattr(model.attrs["settings"], "separator", None)
+        tokens = MARKERS if separator is None else (*MARKERS, separator)
+        shim.set_encoder(*load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens))
     _check_window(model, shim)
     if adapter_rank:
         shim.add_adapters(adapter_rank)
@@ -147,7 +169,8 @@ def forward(
     _check_window(model, shim)
     shim.guard_fork()
     settings = model.attrs["settings"]
-    rows = view_pieces(shim.tokenizer, views, settings.window, markers=isinstance(settings, EncoderSettings))
+    markers, separator = getattr(settings, "markers", True), getattr(settings, "separator", None)
+    rows = view_pieces(shim.tokenizer, views, settings.window, markers, separator)
     min_fill = MIN_FILL.get(shim.device.type, 0.0)
     multiple = _training_multiple(settings.window, shim.max_window) if is_train else 1
     vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
