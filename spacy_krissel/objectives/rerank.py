@@ -10,6 +10,8 @@ from ..errors import Errors, KrisselError
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 
 SMOOTHING = 0.02
+# So far beyond the linker's log-odds those of NIL may lie.
+NIL_MARGIN = 5.0
 ListwiseLoss = Callable[[Floats1d, Floats1d, Sequence[int], Sequence[int]], Tuple[Floats1d, float]]
 
 
@@ -24,7 +26,9 @@ class RerankObjective:
         bear the same name go with it, whosesoever they are, and no candidate's reference shows the name. The rest
         keep theirs, since half of all mentions in text are names that the ontology lists.
     insert_gold: put the right entity in the last place when the linker did not find it; else the mention is left out.
-    seed: of hiding.
+    p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
+        hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
+    seed: of hiding and taking out.
     """
 
     def __init__(
@@ -34,6 +38,7 @@ class RerankObjective:
         n_candidates: int = 32,
         p_hide: float = 0.8,
         insert_gold: bool = False,
+        p_nil: float = 0.0,
         seed: int = 0,
     ) -> None:
         if n_candidates < 2:
@@ -41,15 +46,22 @@ class RerankObjective:
             raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected=expected))
         if not 0 <= p_hide <= 1:
             raise KrisselError(Errors.K006.format(setting="p_hide", found=p_hide, expected="a probability in [0, 1]"))
+        if not 0 <= p_nil < 1:
+            raise KrisselError(Errors.K006.format(setting="p_nil", found=p_nil, expected="a probability in [0, 1)"))
         self.loss = loss
         self.n_candidates = n_candidates
         self.p_hide = p_hide
         self.insert_gold = insert_gold
+        self.p_nil = p_nil
         self._rng = random.Random(seed)
 
     def hide(self) -> bool:
         """Draw whether the next mention's name is hidden."""
         return self._rng.random() < self.p_hide
+
+    def withhold(self) -> bool:
+        """Draw whether the next mention's entity is taken out of its candidates."""
+        return bool(self.p_nil) and self._rng.random() < self.p_nil
 
     def update(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
         """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss."""
@@ -68,9 +80,12 @@ def make_rerank_objective(
     p_hide: float = 0.8,
     insert_gold: bool = False,
     seed: int = 0,
+    p_nil: float = 0.0,
 ) -> RerankObjective:
     """Registered in misc as `spacy-krissel.RerankObjective.v1`; see `RerankObjective`."""
-    return RerankObjective(loss, n_candidates=n_candidates, p_hide=p_hide, insert_gold=insert_gold, seed=seed)
+    return RerankObjective(
+        loss, n_candidates=n_candidates, p_hide=p_hide, insert_gold=insert_gold, p_nil=p_nil, seed=seed
+    )
 
 
 def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
@@ -92,3 +107,24 @@ def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
     grid = spread * np.geomspace(1e-2, 1e2, 81)
     losses = [sum(float(np.logaddexp.reduce(each / t)) for each in lists) for t in grid]
     return float(grid[int(np.argmin(losses))])
+
+
+def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: float) -> float:
+    """The log-odds of NIL as one more candidate that make a linker's answers the likeliest, where a share `p_nil` of
+    the mentions has lost its entity.
+
+    logits: (k,) of each mention's candidates. gold: the right candidate of each.
+    RETURNS: the best of a fine grid over the range of the logits; 0.0 where there is nothing to choose by.
+    """
+    lists = [(each.astype("float64"), right) for each, right in zip(logits, gold)]
+    if not lists:
+        return 0.0
+    values = np.concatenate([each for each, _ in lists])
+    grid = np.linspace(values.min() - NIL_MARGIN, values.max() + NIL_MARGIN, 401)
+    likelihood = np.zeros_like(grid)
+    for each, right in lists:
+        # `logaddexp.reduce` of nothing is -inf: a mention that had one candidate is NIL without it.
+        others = np.logaddexp.reduce(np.delete(each, right))
+        likelihood += (1 - p_nil) * (each[right] - np.logaddexp(np.logaddexp.reduce(each), grid))
+        likelihood += p_nil * (grid - np.logaddexp(others, grid))
+    return float(grid[likelihood.argmax()])

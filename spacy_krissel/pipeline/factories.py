@@ -126,6 +126,7 @@ RERANKER_CONFIG: Dict[str, Any] = {
     "top_k": 32,
     "use_abbreviations": True,
     "spans_key": "",
+    "nil_score": None,
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
 }
 
@@ -150,6 +151,7 @@ def make_krissel_reranker(
     top_k: int,
     use_abbreviations: bool,
     spans_key: str,
+    nil_score: Optional[float],
     scorer: Optional[Callable],
 ):
     """Make a `KrisselReranker`; the settings are explained at `RerankerSettings`."""
@@ -163,6 +165,7 @@ def make_krissel_reranker(
         top_k=top_k,
         use_abbreviations=use_abbreviations,
         spans_key=spans_key,
+        nil_score=nil_score,
     )
     return KrisselReranker(
         nlp.vocab,

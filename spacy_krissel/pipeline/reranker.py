@@ -15,13 +15,14 @@ from thinc.api import Optimizer, set_dropout_rate
 from ..errors import Errors, KrisselError
 from ..kb.candidate_table import CandidateTable
 from ..layers.ranked import RankedMention, Reranker, list_lengths
-from ..objectives.rerank import RerankObjective, fit_temperature
+from ..objectives.rerank import RerankObjective, fit_nil_logit, fit_temperature
 from ..ontology.store import OntologyStore
 from ..util.weak import Weak
 from ..views import CandidateView, View, candidate_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .linker import KrisselLinker
 from .mention_views import mention_views
+from .nil_candidate import decided, relative_to_nil, with_nil
 from .pipe import KrisselPipe
 from .prototypes import find_linker
 from .reorder import reorder
@@ -40,7 +41,8 @@ class KrisselReranker(KrisselPipe):
     The final score of a candidate is the linker's plus `weight · temperature · correction`, with the model's correction
     within ± its bound: comparable with the linker's own, equal to it with `weight = 0`, and a candidate that leads by
     more than twice the largest correction keeps its lead. What the linker wrote as "NIL" stays as it is, candidates
-    included: whether a mention has an entity at all is the threshold's question, and a correction has no say in it.
+    included: that is the question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL
+    is a candidate too, and a mention whose best final score is below it becomes "NIL".
 
     The texts of candidates come from a table of the pipe's own, which `initialize` fills and the pipe carries: neither
     the ontology nor the linker is asked at run time. Made by the factory `krissel_reranker`.
@@ -105,8 +107,12 @@ class KrisselReranker(KrisselPipe):
         scale = self.cfg["weight"] * self._temperature()
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
+        nil_score = self.cfg["nil_score"]
         for (i, j), span, changes in zip(places, spans, np.split(corrections, ends)):
-            links[i][j] = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
+            if nil_score is not None:
+                changes = relative_to_nil(changes)
+            link = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
+            links[i][j] = link if nil_score is None else decided(link, nil_score)
         return links
 
     def set_annotations(self, docs: Iterable[Doc], links: List[List[Optional[SpanLink]]]) -> None:
@@ -123,10 +129,12 @@ class KrisselReranker(KrisselPipe):
 
     def _ranked(self, doc: Doc) -> Iterator[Tuple[int, Span, RankedMention]]:
         """The spans of a doc that have an order to change, by number, each as the model sees it."""
+        nil_score = self.cfg["nil_score"]
+        fewest = 2 if nil_score is None else 1
         spans = [
             (j, span)
             for j, span in enumerate(spans_of(doc, self.cfg["spans_key"]))
-            if len(span._.krissel_candidates[: self.cfg["top_k"]]) > 1 and span.kb_id_ != NIL
+            if len(span._.krissel_candidates[: self.cfg["top_k"]]) >= fewest and span.kb_id_ != NIL
         ]
         views = mention_views(
             doc, [span for _, span in spans], use_context=True, use_abbreviations=self.cfg["use_abbreviations"]
@@ -135,7 +143,8 @@ class KrisselReranker(KrisselPipe):
             candidates = span._.krissel_candidates[: self.cfg["top_k"]]
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
-            yield j, span, self._mention(view, named, scores, hidden=False)
+            mention = self._mention(view, named, scores, hidden=False)
+            yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
 
     def _mention(
         self, view: View, named: Sequence[Tuple[str, str]], scores: np.ndarray, *, hidden: bool
@@ -192,6 +201,10 @@ class KrisselReranker(KrisselPipe):
             self.cfg["temperature"] = 1.0
             mentions, gold = self._training_mentions(examples)
             self.cfg["temperature"] = fit_temperature([mention.logits for mention in mentions], gold)
+        if self.cfg["nil_score"] is None and self.objective is not None and self.objective.p_nil:
+            mentions, gold = self._training_mentions(examples)
+            logit = fit_nil_logit([mention.logits for mention in mentions], gold, self.objective.p_nil)
+            self.cfg["nil_score"] = logit * self._temperature()
         mentions, _ = self._training_mentions(examples[:INIT_EXAMPLES])
         self.model.initialize(X=mentions)
 
@@ -244,7 +257,8 @@ class KrisselReranker(KrisselPipe):
             self._linker = Weak(find_linker(nlp, self.linker_name))
 
     def _training_mentions(self, examples: Sequence[Example]) -> Tuple[List[RankedMention], List[int]]:
-        """The linked mentions of the examples with the candidates they may see, and the place of the right one.
+        """The linked mentions of the examples with the candidates they may see, and the place of the right one. With a
+        `nil_score` the last is NIL, and right where the objective takes a mention's entity away.
 
         Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not taken into
         account: all types compete, and each mention is decided alone.
@@ -265,18 +279,23 @@ class KrisselReranker(KrisselPipe):
         k = objective.n_candidates
         lexical_weight = linker.cfg["lexical_weight"]
         found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, lexical_weight)
+        nil_score = self.cfg["nil_score"]
         mentions, places = [], []
         for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
-            if right not in ids:
+            if nil_score is not None and objective.withhold():
+                kept = [i for i, id_ in enumerate(ids) if id_ != right]
+                ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
+            elif right not in ids:
                 if not objective.insert_gold or linker.kb.entity_row(right) is None:
                     continue
                 lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
                 ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
-            if len(ids) > 1:
+            if len(ids) > (nil_score is None):
                 rows = linker.kb.entity_rows(ids)
                 named = list(zip(ids, linker.kb.entity_names.take(rows)))
-                mentions.append(self._mention(view, named, scores, hidden=hide))
-                places.append(ids.index(right))
+                mention = self._mention(view, named, scores, hidden=hide)
+                mentions.append(mention if nil_score is None else with_nil(mention, nil_score / self._temperature()))
+                places.append(len(ids) if right == NIL else ids.index(right))
         return mentions, places
 
     def require_weights(self) -> None:

@@ -7,7 +7,7 @@ from thinc.api import Model
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.losses.listwise import listwise_cross_entropy
-from spacy_krissel.objectives.rerank import RerankObjective, fit_temperature, make_rerank_objective
+from spacy_krissel.objectives.rerank import RerankObjective, fit_nil_logit, fit_temperature, make_rerank_objective
 from spacy_krissel.views import CandidateView, name_view
 
 
@@ -72,7 +72,32 @@ def test_temperature_of_nothing(scores, gold):
     assert fit_temperature(scores, gold) == 1.0
 
 
-@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5)])
+@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0)])
 def test_wrong_settings(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make_rerank_objective(listwise_cross_entropy, **{setting: value})
+
+
+def test_withholding_is_a_matter_of_seed_and_probability():
+    def draws(**settings):
+        objective = make_rerank_objective(listwise_cross_entropy, **settings)
+        return [objective.withhold() for _ in range(1000)]
+
+    assert draws(seed=1, p_nil=0.3) == draws(seed=1, p_nil=0.3) != draws(seed=2, p_nil=0.3)
+    assert sum(draws(p_nil=0.3)) == pytest.approx(300, abs=60)
+    assert not any(draws())
+
+
+def test_nil_logit_worked_by_hand():
+    """Candidates 2 and 0, the first right: the likelihood of x is .5 (2 - log(e^2 + 1 + e^x)) + .5 (x - log(1 + e^x)),
+    and its derivative .5 / (1 + e^x) - .5 e^x / (e^2 + 1 + e^x) is 0 at e^2x = e^2 + 1, x = 1.063464."""
+    assert fit_nil_logit([np.array([2.0, 0.0])], [0], 0.5) == pytest.approx(1.063464, abs=0.03)
+    # Where more is NIL, it is put higher.
+    logits = [fit_nil_logit([np.array([2.0, 0.0]), np.array([0.5, 1.0])], [0, 1], p) for p in (0.1, 0.5, 0.9)]
+    assert logits == sorted(logits) and len(set(logits)) == 3
+
+
+def test_nil_logit_of_nothing():
+    assert fit_nil_logit([], [], 0.5) == 0.0
+    # A mention that had one candidate: without it, NIL is sure at any log-odds; with it, the lower the better.
+    assert fit_nil_logit([np.array([1.0])], [0], 0.5) == pytest.approx(-4.0)
