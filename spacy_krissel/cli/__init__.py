@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     link,
     mine,
     ontology,
+    out_of_kb,
     projection,
     prototypes,
     sample,

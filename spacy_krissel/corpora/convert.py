@@ -1,6 +1,5 @@
 """Gold corpora to `.spacy` files."""
 
-import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.progress import progress_bar
 from .annotation import AnnotatedText, Mention
 from .bioc import read_bioc
+from .doc_bins import write_doc_bin
 from .files import DAMAGED, open_binary
 from .ids import NIL, Resolver, map_ids, split_ids, strip_prefix, to_kb_id
 from .phrases import read_phrases
@@ -50,7 +50,6 @@ def convert(
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
     """
     import spacy
-    from spacy.tokens import DocBin
 
     output = Path(output)
     if output.suffix != ".spacy":
@@ -74,16 +73,7 @@ def convert(
         unknown_as_nil=unknown_as_nil,
         report=report,
     )
-    doc_bin = DocBin(store_user_data=True)
-    for doc in progress_bar(docs, show=progress, desc="Documents", unit="doc"):
-        doc_bin.add(doc)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-    try:
-        doc_bin.to_disk(temporary)
-        os.replace(temporary, output)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_doc_bin(progress_bar(docs, show=progress, desc="Documents", unit="doc"), output)
     report.warn()
     return report
 

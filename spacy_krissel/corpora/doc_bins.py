@@ -1,7 +1,8 @@
 """Docs from `.spacy` files."""
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, Union
 
 from ..errors import Errors, KrisselError
 
@@ -29,3 +30,20 @@ def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
         except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
             raise KrisselError(Errors.K212.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
         yield from docs
+
+
+def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
+    """Write docs with their user data as one `.spacy` file, aside and renamed when whole; its folder is made."""
+    from spacy.tokens import DocBin
+
+    path = Path(path)
+    doc_bin = DocBin(store_user_data=True)
+    for doc in docs:
+        doc_bin.add(doc)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        doc_bin.to_disk(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -47,6 +47,18 @@ def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     )
 
 
+def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
+    """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as written."""
+    kept = ""
+    joint = ""
+    for i, piece in enumerate(_JOINT.split(kb_id.strip())):
+        if i % 2:
+            joint = piece
+        elif piece in NIL_MARKS or not dropped(piece):
+            kept += f"{joint}{piece}" if kept else piece
+    return kept
+
+
 def strip_prefix(concept: str, prefixes: Iterable[str]) -> str:
     """`OMIM:145250` → `145250` when `OMIM` (in any case) is among `prefixes`."""
     prefix, colon, bare = concept.partition(":")

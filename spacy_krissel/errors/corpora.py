@@ -43,6 +43,14 @@ class CorporaErrors:
         "[K212] '{path}' cannot be read as a corpus of docs: {problem}. Expected a .spacy file written by `DocBin` or "
         "`python -m spacy krissel convert`; write it again."
     )
+    K221 = (
+        "[K221] No entity of the ontology store '{path}' would be removed (asked for: {asked}). Expected semantic "
+        "types or tree numbers that its entities have; enrich it with them, or give others."
+    )
+    K222 = (
+        "[K222] All {n} entities of the ontology store '{path}' would be removed (asked for: {asked}). Expected some "
+        "to be left to link to; give narrower types or sub-trees."
+    )
 
 
 class CorporaWarnings:
@@ -78,4 +86,12 @@ class CorporaWarnings:
     KW209 = (
         "[KW209] No mention has the label(s) {missing}. Expected labels of the corpus; found: {found}. Check the "
         "setting 'labels'."
+    )
+    KW221 = (
+        "[KW221] No entity of the ontology store '{path}' has the type or tree number {unused}. The others were "
+        "removed; correct these if they are misspelt."
+    )
+    KW222 = (
+        "[KW222] None of the {n} linked mentions ({splits}) lost its entity, so there is nothing to find out of the "
+        "knowledge base. Expected the removed entities to be mentioned; give other types or sub-trees."
     )

@@ -1,0 +1,35 @@
+"""`krissel out-of-kb` and `krissel zero-shot`."""
+
+import json
+
+import pytest
+
+from spacy_krissel.errors import KrisselWarning
+from spacy_krissel.ontology.store import OntologyStore
+
+
+def test_out_of_kb(made, run, tmp_path):
+    gold = made.path / "gold.spacy"
+    said = run(
+        "out-of-kb", made.path / "store", "--gold", f"train={gold}", "--gold", f"dev={gold}", "-o", tmp_path / "out",
+        "--type", "T184",
+    )  # fmt: skip
+    assert "6 of 12 entities removed" in said and "| dev | NIL | 5 | 5 | 100.0 |" in said
+    assert "| removed (ontology) | 6 |" in said
+    assert len(OntologyStore(tmp_path / "out" / "ontology")) == 6
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["splits"]["dev"]["nil"]["mentions"] == 5
+
+
+def test_wrong_out_of_kb(made, run, refuse, tmp_path):
+    store, gold = made.path / "store", f"train={made.path / 'gold.spacy'}"
+    output = ("-o", tmp_path / "out")
+    assert "[K221]" in refuse("out-of-kb", store, "--gold", gold, *output)
+    assert "[K221]" in refuse("out-of-kb", store, "--gold", gold, *output, "--preset", "pel")
+    assert "[K222]" in refuse("out-of-kb", store, "--gold", gold, *output, "--type", "T184", "--type", "T047")
+    assert "[K006]" in refuse("out-of-kb", store, "--gold", gold, *output, "--preset", "cake")
+    assert "[K001]" in refuse("out-of-kb", tmp_path / "missing", "--gold", gold, *output, "--type", "T184")
+    assert "[K201]" in refuse("out-of-kb", store, "--gold", "dev=missing.spacy", *output, "--type", "T184")
+    assert "name=path" in run("out-of-kb", store, "--gold", "dev.spacy", *output, code=2)
+    assert not (tmp_path / "out").exists()
+    with pytest.warns(KrisselWarning, match="KW221"):
+        run("out-of-kb", store, "--gold", gold, *output, "--type", "T184", "--preset", "pel")
