@@ -14,4 +14,5 @@ from . import (  # noqa: F401
     projection,
     prototypes,
     sample,
+    zero_shot,
 )

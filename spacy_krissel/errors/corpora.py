@@ -51,6 +51,10 @@ class CorporaErrors:
         "[K222] All {n} entities of the ontology store '{path}' would be removed (asked for: {asked}). Expected some "
         "to be left to link to; give narrower types or sub-trees."
     )
+    K223 = (
+        "[K223] The split '{split}' is left without a linked mention: it has {found}. Expected at least one mention of "
+        "an entity of its own; give it a larger share, another seed, or more documents."
+    )
 
 
 class CorporaWarnings:

@@ -33,3 +33,13 @@ def test_wrong_out_of_kb(made, run, refuse, tmp_path):
     assert not (tmp_path / "out").exists()
     with pytest.warns(KrisselWarning, match="KW221"):
         run("out-of-kb", store, "--gold", gold, *output, "--type", "T184", "--preset", "pel")
+
+
+def test_zero_shot(made, run, refuse, tmp_path):
+    gold, output = made.path / "gold.spacy", ("-o", tmp_path / "out")
+    said = run("zero-shot", gold, gold, *output, "--shares", "0.5,0.5,0", "--ontology", made.path / "store")
+    assert "| dev |" in said and "| test |" not in said and "11 documents left out" in said
+    assert (tmp_path / "out" / "train.spacy").exists() and (tmp_path / "out" / "report.json").exists()
+    assert "[K006]" in refuse("zero-shot", gold, *output, "--shares", "0.5,0.6,0")
+    assert "[K201]" in refuse("zero-shot", tmp_path / "missing", *output)
+    assert "0.8,0.1,0.1" in run("zero-shot", gold, *output, "--shares", "half", code=2)
