@@ -11,7 +11,7 @@ from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
 from .baselines import BASELINES, write_out_abbreviations
-from .gold import Source, read_gold
+from .gold import Source, linked_entities, read_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
 from .own_gold import without_own_gold
@@ -35,6 +35,7 @@ def evaluate(
     baselines: bool = True,
     compare: Optional[Compared] = None,
     seen: Optional[Collection[str]] = None,
+    train: Sequence[Source] = (),
     gold_nil: bool = False,
     n_candidates: int = 64,
     batch_size: Optional[int] = None,
@@ -55,6 +56,7 @@ def evaluate(
         abbreviations that a document defines written out.
     compare: other systems for that table by name, as records of the same mentions or the path of a `.links.jsonl`.
     seen: ids of the entities that training showed, for the slices seen and unseen.
+    train: gold corpora that were trained on, in any form of `docs`: the entities that they link to are seen as well.
     gold_nil: count gold mentions without a concept, with "NIL" as their right answer.
     n_candidates, batch_size, disable, timed_mentions: see `run_pipeline`.
     resamples, seed: of the bootstrap.
@@ -62,10 +64,13 @@ def evaluate(
 
     Gold prototypes of the evaluated documents are left out meanwhile (`without_own_gold`).
 
-    Raises KrisselError K701 (no counted mention), and what `read_gold`, `run_pipeline` and `compare` raise.
+    Raises KrisselError K701 (no counted mention), K721 (no linked mention in `train`), and what `read_gold`,
+    `run_pipeline` and `compare` raise.
     """
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     others = {title: _records(other) for title, other in (compare or {}).items()}
+    if train:
+        seen = linked_entities(train, nlp, store, spans_key=spans_key).union(seen or ())
     gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
     with without_own_gold(nlp, gold) as n_own_gold:
         run = run_pipeline(
@@ -98,6 +103,7 @@ def evaluate(
         "spans_key": spans_key,
         "labels": None if labels is None else sorted(labels),
         "gold_nil": gold_nil,
+        "n_seen": None if seen is None else len({store.resolve(entity) or entity for entity in seen}),
         **settings,
         "n_left_out": run.n_left_out,
         "n_own_gold": n_own_gold,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Union
+from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Union
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -10,7 +10,8 @@ from spacy.tokens import Doc, Span
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.docs import ID_KEY
-from ..corpora.gold_mentions import gold_spans
+from ..corpora.gold_mentions import gold_spans, split_gold
+from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError
 
 Source = Union[str, Path, Iterable[Doc]]
@@ -55,6 +56,22 @@ def read_gold(
         ]
         gold.append(GoldDoc(str(doc.user_data.get(ID_KEY, number)), doc, mentions))
     return gold
+
+
+def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> Set[str]:
+    """The primary ids of all entities that gold documents link to, those of composite mentions included.
+
+    sources, spans_key: see `read_gold`. Raises KrisselError K721 for a source without any, and what `read_gold` raises.
+    """
+    entities: Set[str] = set()
+    for source in sources:
+        gold = read_gold(source, nlp, spans_key=spans_key)
+        found = {id_ for item in gold for mention in item.mentions for id_ in split_gold(mention.kb_id, store)}
+        if not found:
+            named = f"'{source}'" if isinstance(source, (str, Path)) else "a training corpus"
+            raise KrisselError(Errors.K721.format(source=named, n_docs=len(gold)))
+        entities |= found
+    return entities
 
 
 def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:

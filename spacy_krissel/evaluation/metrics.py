@@ -44,6 +44,15 @@ def is_lenient(record: LinkRecord, find: Find) -> bool:
     return not answers.isdisjoint(record.gold)
 
 
+def macro_accuracy(records: Sequence[LinkRecord]) -> Optional[float]:
+    """The mean of the labels' strict accuracies, each label counting the same however many mentions it has; None for
+    fewer than two labels. ZESHEL's accuracy is this one, its labels being worlds (PEL, appendix B)."""
+    by_label: Dict[str, List[float]] = {}
+    for record in records:
+        by_label.setdefault(record.label, []).append(float(is_strict(record)))
+    return sum(sum(right) / len(right) for right in by_label.values()) / len(by_label) if len(by_label) > 1 else None
+
+
 def gold_rank(record: LinkRecord) -> Optional[int]:
     """The place of the first gold entity among the distinct candidates, from 0; None when it is not among them."""
     for rank, entity in enumerate(dict.fromkeys(record.ranked)):
@@ -66,9 +75,9 @@ def measure(
     seen: ids of the entities that training showed, for the slices seen and unseen.
     mined: ids of the entities with mined mentions among their prototypes, for the slices mined and unmined, and for
         what the others win.
-    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `recall` by k, `slices`, `winners`, `nil`,
-        `intervals` and counts; None stands for a figure without mentions. Intervals are 95 %, from `resamples`
-        resamples of documents.
+    RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `macro`, `recall` by k, `slices` (each with its
+        own `recall`), `winners`, `nil`, `intervals` and counts; None stands for a figure without mentions. Intervals
+        are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
     find = cached_find(store)
@@ -80,21 +89,24 @@ def measure(
     # Recall asks for an entity, so mentions without one have no part in it.
     linked = [float(record.gold != (NIL,)) for record in gold]
     ranks = [gold_rank(record) for record in gold]
-    recall, recall_intervals = {}, {}
-    for k in RECALL_AT:
-        hits = [float(rank is not None and rank < k) for rank in ranks]
-        recall[str(k)] = _ratio(hits, linked)
-        recall_intervals[str(k)] = _listed(bootstrap.interval(hits, linked))
+    hits = {str(k): [float(rank is not None and rank < k) for rank in ranks] for k in RECALL_AT}
+    recall = {k: _ratio(values, linked) for k, values in hits.items()}
+    recall_intervals = {k: _listed(bootstrap.interval(values, linked)) for k, values in hits.items()}
     slices = {}
     for name, members in slice_mentions(gold, store, find, seen=seen, mined=mined).items():
         if any(members):
             inside = [float(member) for member in members]
             strict_inside = [value * member for value, member in zip(strict, inside)]
+            linked_inside = [value * member for value, member in zip(linked, inside)]
             slices[name] = {
                 "n": sum(members),
                 "strict": _ratio(strict_inside, inside),
                 "lenient": _ratio([value * member for value, member in zip(lenient, inside)], inside),
                 "interval": _listed(bootstrap.interval(strict_inside, inside)),
+                "recall": {
+                    k: _ratio([value * member for value, member in zip(values, inside)], linked_inside)
+                    for k, values in hits.items()
+                },
             }
     return {
         "n": len(gold),
@@ -105,6 +117,7 @@ def measure(
         "strict": _ratio(strict, one),
         "lenient": _ratio(lenient, one),
         "random": _ratio(at_random, one),
+        "macro": macro_accuracy(gold),
         "recall": recall,
         "nil": nil_scores(gold),
         "slices": slices,

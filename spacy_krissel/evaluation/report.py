@@ -15,8 +15,9 @@ from .tables import fact_rows, markdown_table, slice_rows, system_rows
 class Report:
     """What `evaluate` found.
 
-    data: the content of `metrics/<name>.json`: `n`, `strict`, `lenient`, `recall` by k, `slices.<slice>.strict`,
-        `baselines.<name>.strict` and `.lenient`, `nil`, `intervals`, `mentions_per_second`, `command`, and more.
+    data: the content of `metrics/<name>.json`: `n`, `strict`, `lenient`, `macro`, `recall` by k,
+        `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`, `intervals`,
+        `mentions_per_second`, `command`, and more.
     records: the evaluated mentions.
     titles: canonical names of the entities that errors speak of, by id.
     """

@@ -26,10 +26,13 @@ def slice_rows(data: Dict[str, Any]) -> List[Row]:
     """A header, and a row for each slice with enough mentions."""
     shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
     types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
-    rows: List[Row] = [("slice", "n", "strict", "95 %", "lenient")]
+    rows: List[Row] = [("slice", "n", "strict", "95 %", "lenient", f"R@{RECALL_AT[-1]}")]
     for name in [name for name in shown if name not in types] + types[:MAX_SHOWN_TYPES]:
         n, strict, lenient = (shown[name][key] for key in ("n", "strict", "lenient"))
-        rows.append((name, f"{n:,}", percent(strict), bounds(shown[name]["interval"]), percent(lenient)))
+        # Reports of earlier versions have no recall by slice.
+        recall = shown[name].get("recall", {}).get(str(RECALL_AT[-1]))
+        cells = (percent(strict), bounds(shown[name]["interval"]), percent(lenient), percent(recall))
+        rows.append((name, f"{n:,}", *cells))
     return rows
 
 
@@ -42,6 +45,11 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
         ("speed", f"{data['mentions_per_second']:,.0f} mentions a second"),
     ]
+    if data.get("macro") is not None:
+        n_labels = sum(name.startswith("label:") for name in data["slices"])
+        facts.append(("macro accuracy", f"{percent(data['macro'])}, the mean of {n_labels} labels"))
+    if data.get("n_seen") is not None:
+        facts.append(("seen entities", f"{data['n_seen']:,} that training showed"))
     won = data["winners"]
     if won["kinds"]:
         kinds = ", ".join(f"{kind} {percent(figures['share'])}" for kind, figures in won["kinds"].items())

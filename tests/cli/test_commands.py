@@ -227,6 +227,16 @@ def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["baselines"]) == {"earlier"}
 
 
+def test_evaluate_tells_seen_from_unseen(made, run, refuse, toy_files, tmp_path):
+    arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
+    train = ("--train", made.path / "gold.spacy", "--train", toy_files / "gold.pubtator")
+    said = run(*arguments, "-o", tmp_path, "--no-baselines", *train)
+    metrics = json.loads((tmp_path / "evaluation.json").read_text())
+    assert metrics["slices"]["seen"]["n"] == metrics["n_seen"] == 11 and "unseen" not in metrics["slices"]
+    assert "11 that training showed" in said and "R@64" in said
+    assert "[K001]" in refuse(*arguments, "-o", tmp_path, "--train", tmp_path / "missing.spacy")
+
+
 def test_link(made):
     assert "11 mentions of 11 docs" in made.printed["link"]
     records = [json.loads(line) for line in (made.path / "links.jsonl").read_text().splitlines()]

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.records import read_records
@@ -121,3 +122,26 @@ def test_predicted_mentions_are_reported_as_such(make_nlp, docs, store):
     assert report.data["span"]["recall"] == 0.25
     # The baselines got the same mentions, so they too can only link those that were found.
     assert report.data["baselines"]["tfidf"]["n_missing"] == 2
+
+
+def test_entities_of_training_are_seen(make_nlp, make_doc, docs, store, tmp_path):
+    nlp = make_nlp({"MS": "D1 D2"})
+    # By an alternative id, one of a composite, and an unlinked mention.
+    trained = [make_doc("cold MS what", [(0, 1, "OMIM:300|D5"), (1, 2, "NIL"), (2, 3, "")])]
+    write_doc_bin([make_doc("MS", [(0, 1, "MESH:D2")])], tmp_path / "train.spacy")
+    report = evaluate(nlp, docs, store, train=[trained, tmp_path / "train.spacy"], baselines=False)
+    # D2 and D5 of D1, D4, D2 and D5.
+    assert (report.data["slices"]["seen"]["n"], report.data["slices"]["unseen"]["n"]) == (2, 2)
+    assert report.data["slices"]["seen"]["recall"]["64"] == 0.5 and report.data["slices"]["seen"]["strict"] == 0.0
+    assert report.data["n_seen"] == 3 and "3 that training showed" in report.to_markdown()
+    both = evaluate(nlp, docs, store, train=[trained], seen=["D1", "D5"], baselines=False).data
+    assert (both["n_seen"], both["slices"]["seen"]["n"]) == (3, 2)
+    assert evaluate(nlp, docs, store, baselines=False).data["n_seen"] is None
+
+
+def test_training_without_links_is_refused(make_nlp, make_doc, docs, store, tmp_path):
+    nlp = make_nlp({"MS": "D1"})
+    with pytest.raises(KrisselError, match="K721.*1 document"):
+        evaluate(nlp, docs, store, train=[[make_doc("MS", [(0, 1, "")])]])
+    with pytest.raises(KrisselError, match="K001"):
+        evaluate(nlp, docs, store, train=[tmp_path / "missing.spacy"])

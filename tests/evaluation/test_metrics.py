@@ -8,6 +8,7 @@ from spacy_krissel.evaluation.metrics import (
     gold_rank,
     is_lenient,
     is_strict,
+    macro_accuracy,
     measure,
     nil_scores,
     random_accuracy,
@@ -114,6 +115,30 @@ def test_slices(make_record, store):
     assert slices["ambiguous"]["strict"] == pytest.approx(1 / 3)
     assert slices["seen"]["strict"] == 1.0
     assert slices["type:Heart"]["strict"] == 0.0
+
+
+def test_recall_of_slices(make_record, store):
+    records = [
+        make_record("MS", ("D1",), "D2", ["D2", "D1"]),
+        make_record("MS", ("D2",), "D2", ["D2"]),
+        make_record("MS", ("NIL",), "D2", ["D2"]),
+        make_record("cold", ("D4",), "D3", ["D3"]),
+    ]
+    slices = measure(records, store, seen=["D1", "D2"])["slices"]
+    assert slices["seen"]["recall"] == {"1": 0.5, "5": 1.0, "20": 1.0, "64": 1.0}
+    assert slices["unseen"]["recall"] == {"1": 0.0, "5": 0.0, "20": 0.0, "64": 0.0}
+    # A mention without an entity has no part in recall, and is right or wrong all the same.
+    assert slices["homonym"]["recall"]["64"] == pytest.approx(2 / 3) and slices["homonym"]["n"] == 4
+    assert slices["nil"]["recall"]["64"] is None and slices["nil"]["strict"] == 0.0
+
+
+def test_macro_accuracy_counts_labels_not_mentions(make_record, store):
+    records = [make_record(prediction="D5", label="lego")] * 3 + [make_record(prediction="D1", label="lego")]
+    assert measure(records, store)["macro"] is None
+    records += [make_record(prediction="D1", label="muppets"), make_record(prediction="D5", label="trek")]
+    figures = measure(records, store)
+    assert figures["macro"] == pytest.approx((0.75 + 0 + 1) / 3) and figures["strict"] == pytest.approx(4 / 6)
+    assert macro_accuracy([]) is None
 
 
 def test_seen_slices_need_training_entities(make_record, store):

@@ -6,7 +6,7 @@ from spacy_krissel.evaluation import html
 from spacy_krissel.evaluation.html import error_reason
 from spacy_krissel.evaluation.metrics import compare, measure, shuffled_scores, span_scores
 from spacy_krissel.evaluation.report import Report
-from spacy_krissel.evaluation.tables import markdown_table, slice_rows, system_rows
+from spacy_krissel.evaluation.tables import fact_rows, markdown_table, slice_rows, system_rows
 
 
 @pytest.fixture
@@ -135,3 +135,19 @@ def test_figures_without_mentions_are_dashes(make_report, make_record):
     report = make_report([make_record(gold=("NIL",), prediction="NIL")])
     assert dict(zip(*system_rows(report.data)[:2]))["R@5"] == "–"
     assert "NIL" in report.to_markdown() and report.to_html()
+
+
+def test_recall_of_slices_is_shown(report):
+    rows = slice_rows(report.data)
+    shown = {row[0]: dict(zip(rows[0], row)) for row in rows[1:]}
+    assert (shown["label:Disease"]["R@64"], shown["unambiguous"]["R@64"]) == ("100.0", "100.0")
+    assert ("macro accuracy", "50.0, the mean of 2 labels") in fact_rows(report.data)
+
+
+def test_reports_of_earlier_versions_are_shown(report):
+    del report.data["macro"]
+    for figures in report.data["slices"].values():
+        del figures["recall"]
+    rows = slice_rows(report.data)
+    assert {row[-1] for row in rows[1:]} == {"–"} and report.to_html() and report.to_table()
+    assert "macro accuracy" not in report.to_markdown()
