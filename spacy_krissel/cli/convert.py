@@ -10,9 +10,10 @@ from .app import coded_errors, krissel
 
 @krissel.command("convert")
 def convert_cli(
-    inputs: List[Path] = typer.Argument(..., help="PubTator or BioC XML files, tables of phrases; .gz too"),
+    inputs: List[Path] = typer.Argument(..., help="PubTator or BioC XML, phrases, ZESHEL's mentions; .gz too"),
     output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
-    format: str = typer.Option("auto", help="auto, pubtator, bioc or phrases"),
+    format: str = typer.Option("auto", help="auto, pubtator, bioc, phrases or zeshel"),
+    documents: Optional[Path] = typer.Option(None, help="ZESHEL: folder with a file of documents a world"),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     label: List[str] = typer.Option([], help="Keep mentions of this label only; may be repeated"),
     ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
@@ -26,6 +27,7 @@ def convert_cli(
             inputs,
             output,
             format=format,
+            documents=documents,
             lang=lang,
             labels=label or None,
             ontology=ontology,

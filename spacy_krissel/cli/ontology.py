@@ -10,9 +10,9 @@ from .app import coded_errors, krissel
 
 @krissel.command("ontology")
 def ontology_cli(
-    sources: List[Path] = typer.Argument(..., help="Ontology files: MEDIC, OBO, JSONL, MeSH terms; .gz too"),
+    sources: List[Path] = typer.Argument(..., help="Ontology files: MEDIC, OBO, JSONL, MeSH terms, ZESHEL; .gz too"),
     output: Path = typer.Option(..., "--output", "-o", help="Directory of the store"),
-    format: str = typer.Option("auto", help="Format of the sources: auto, medic, obo, jsonl, mesh or phrases"),
+    format: str = typer.Option("auto", help="Format of the sources: auto, medic, obo, jsonl, mesh, phrases, zeshel"),
     enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
     enrich_names: bool = typer.Option(False, "--enrich-names", help="Take names too, where an id is shared"),
     tree: List[str] = typer.Option([], help="Keep entities with a tree number that begins so (D); may be repeated"),

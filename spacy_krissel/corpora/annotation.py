@@ -25,13 +25,17 @@ class Mention:
 
 @dataclass
 class AnnotatedText:
-    """A document of a gold corpus. `source` and `line` say where it begins, for messages."""
+    """A document of a gold corpus. `source` and `line` say where it begins, for messages.
+
+    words: its tokens, where the corpus sets them; `text` is then the words joined by single blanks.
+    """
 
     id: str
     text: str
     mentions: List[Mention] = field(default_factory=list)
     source: str = ""
     line: int = 0
+    words: Optional[List[str]] = None
 
 
 def parse_offset(text: str) -> Optional[int]:

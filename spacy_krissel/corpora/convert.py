@@ -2,8 +2,9 @@
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Set, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Set, Union
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.progress import progress_bar
@@ -15,12 +16,18 @@ from .ids import NIL, Resolver, map_ids, split_ids, strip_prefix, to_kb_id
 from .phrases import read_phrases
 from .pubtator import read_pubtator
 from .report import CorpusReport
+from .zeshel import read_zeshel
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-READERS = {"pubtator": read_pubtator, "bioc": read_bioc, "phrases": read_phrases}
+READERS: Dict[str, Callable[..., Iterator[AnnotatedText]]] = {
+    "pubtator": read_pubtator,
+    "bioc": read_bioc,
+    "phrases": read_phrases,
+    "zeshel": read_zeshel,
+}
 FORMATS = ("auto", *READERS)
 PathLike = Union[str, Path]
 
@@ -30,6 +37,7 @@ def convert(
     output: PathLike,
     *,
     format: str = "auto",
+    documents: Optional[PathLike] = None,
     lang: str = "en",
     labels: Optional[Iterable[str]] = None,
     ontology: Union[PathLike, Resolver, None] = None,
@@ -39,12 +47,13 @@ def convert(
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
 
-    inputs: PubTator or BioC XML files, or tables of phrases, in order; a document whose id was read before is left out.
+    inputs: PubTator or BioC XML files, tables of phrases, or files of ZESHEL's mentions, in order; a document whose id
+        was read before is left out.
     output: a path ending in `.spacy`, written aside and renamed when whole.
-    format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), or "auto", which looks at each file for the
-        first two.
-    lang: the language whose blank tokenizer is used.
-    labels, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
+    format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), "zeshel" (JSON lines of mentions), or "auto",
+        which looks at each file for all of them but phrases.
+    lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
+    documents, labels, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
     progress: show a progress bar.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -67,6 +76,7 @@ def convert(
         inputs,
         nlp,
         format=format,
+        documents=documents,
         labels=labels,
         ontology=ontology,
         strip_prefixes=strip_prefixes,
@@ -83,6 +93,7 @@ def read_docs(
     nlp: "Language",
     *,
     format: str = "auto",
+    documents: Optional[PathLike] = None,
     labels: Optional[Iterable[str]] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
@@ -91,6 +102,7 @@ def read_docs(
 ) -> Iterator["Doc"]:
     """The documents of gold corpora, tokenised by `nlp`, one at a time; see `to_doc` for what they hold.
 
+    documents: for ZESHEL, the folder with a file of documents a world.
     labels: keep only mentions with these labels, e.g. ["Disease"].
     ontology: a store or its path. An id that it does not know, but knows without its prefix (`OMIM:145250` where MEDIC
         has `145250`), loses the prefix; ids that it knows in neither form are kept and counted. Ids are not mapped to
@@ -107,18 +119,20 @@ def read_docs(
         raise KrisselError(Errors.K006.format(setting="inputs", found=paths, expected="at least one file"))
     if format not in FORMATS:
         raise KrisselError(Errors.K006.format(setting="format", found=format, expected=f"one of {', '.join(FORMATS)}"))
+    if format != "auto":
+        _check_documents(format, documents)
     wanted = None if labels is None else _as_set("labels", labels)
     if unknown_as_nil and ontology is None:
         expected = "false, or an ontology that says which ids are known"
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
     rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes), unknown_as_nil)
-    return _read_docs([Path(path) for path in paths], nlp, format, wanted, rewrite, report)
+    read = partial(_read_texts, [Path(path) for path in paths], format, documents)
+    return _read_docs(read, nlp, wanted, rewrite, report)
 
 
 def _read_docs(
-    paths: Sequence[Path],
+    read: Callable[[Set[str], CorpusReport], Iterator[AnnotatedText]],
     nlp: "Language",
-    format: str,
     labels: Optional[Set[str]],
     rewrite: Optional["IdRewriter"],
     report: Optional[CorpusReport],
@@ -128,7 +142,7 @@ def _read_docs(
     own_report = report is None
     report = CorpusReport() if report is None else report
     found: Set[str] = set()
-    texts = drop_duplicates(_read_texts(paths, format, found, report), report)
+    texts = drop_duplicates(read(found, report), report)
     if labels is not None:
         texts = keep_labels(texts, labels, report)
     for annotated in texts:
@@ -143,24 +157,36 @@ def _read_docs(
         report.warn()
 
 
-def _read_texts(paths: Iterable[Path], format: str, found: Set[str], report: CorpusReport) -> Iterator[AnnotatedText]:
+def _read_texts(
+    paths: Iterable[Path], format: str, documents: Optional[PathLike], found: Set[str], report: CorpusReport
+) -> Iterator[AnnotatedText]:
     """The documents of all files; adds every label that occurs to `found`."""
     for path in paths:
-        reader = READERS[_detect(path) if format == "auto" else format]
-        for annotated in reader(path, report=report):
+        actual = _detect(path) if format == "auto" else format
+        _check_documents(actual, documents)
+        settings: Dict[str, Any] = {} if documents is None else {"documents": documents}
+        for annotated in READERS[actual](path, report=report, **settings):
             found.update(mention.label for mention in annotated.mentions)
             yield annotated
 
 
+def _check_documents(format: str, documents: Optional[PathLike]) -> None:
+    """Raises KrisselError K006 when only one of the two is of ZESHEL: its mentions are in other files than its text."""
+    if (format == "zeshel") != (documents is not None):
+        expected = "a folder of documents for ZESHEL's mentions, and none for other formats"
+        raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
+
+
 def _detect(path: Path) -> str:
     """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes."""
-    with open_binary(path, "a PubTator or BioC XML file") as file_:
+    with open_binary(path, "a PubTator, BioC XML or ZESHEL file") as file_:
         try:
             head = file_.read(4096)
         except DAMAGED as error:
             raise KrisselError(Errors.K202.format(path=path, line=0, problem=error)) from error
     # A byte order mark may stand before the first sign.
-    return "bioc" if head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0").startswith(b"<") else "pubtator"
+    head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
+    return "bioc" if head.startswith(b"<") else "zeshel" if head.startswith(b"{") else "pubtator"
 
 
 def _id_rewriter(

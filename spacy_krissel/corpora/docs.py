@@ -41,7 +41,7 @@ def keep_labels(
 
 
 def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusReport] = None) -> Doc:
-    """A document with the mentions of `annotated`, tokenised by `nlp`.
+    """A document with the mentions of `annotated`, tokenised by `nlp` unless the corpus sets its words.
 
     `doc.spans["krissel"]` holds every mention in order of its offsets, nested and overlapping ones included;
     `doc.ents` holds the longest that do not overlap (the first of two as long). Both carry label and id: composites
@@ -58,8 +58,12 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusRe
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
-    # Not `nlp.make_doc`: its limit on length protects parsers, and articles may pass it.
-    doc = nlp.tokenizer(annotated.text)
+    if annotated.words is None:
+        # Not `nlp.make_doc`: its limit on length protects parsers, and articles may pass it.
+        doc = nlp.tokenizer(annotated.text)
+    else:
+        n_words = len(annotated.words)
+        doc = Doc(nlp.vocab, words=annotated.words, spaces=[i < n_words - 1 for i in range(n_words)])
     doc.user_data[ID_KEY] = annotated.id
     found: List[Tuple[int, int, str, str]] = []
     for mention in annotated.mentions:

@@ -55,6 +55,11 @@ class CorporaErrors:
         "[K223] The split '{split}' is left without a linked mention: it has {found}. Expected at least one mention of "
         "an entity of its own; give it a larger share, another seed, or more documents."
     )
+    K224 = (
+        "[K224] '{path}' is not a file of ZESHEL's mentions: line {line} is {found!r} ({problem}). Expected one JSON "
+        "object a line with context_document_id, start_index, end_index, text, label_document_id and corpus. Check the "
+        "file (documents go to the setting 'documents'), or name its format."
+    )
 
 
 class CorporaWarnings:

@@ -24,6 +24,21 @@ def test_convert(made):
     assert [ent.kb_id_ for doc in docs for ent in doc.ents] == [f"T{i:02}" for i in range(1, 12)]
 
 
+def test_zeshel(run, refuse, tmp_path):
+    """Documents are the ontology and the texts; mentions point into them."""
+    (tmp_path / "worlds").mkdir()
+    document = {"document_id": "0A", "title": "Kermit", "text": "Kermit the Frog ."}
+    (tmp_path / "worlds" / "muppets.json").write_text(json.dumps(document) + "\n")
+    mention = {"context_document_id": "0A", "start_index": 0, "end_index": 2, "text": "Kermit the Frog"}
+    mention.update(label_document_id="0A", corpus="muppets", mention_id="1", category="HIGH_OVERLAP")
+    (tmp_path / "train.json").write_text(json.dumps(mention) + "\n")
+    assert "1 entities" in run("ontology", tmp_path / "worlds" / "muppets.json", "-o", tmp_path / "store")
+    arguments = ("convert", tmp_path / "train.json", "-o", tmp_path / "train.spacy", "--format", "zeshel")
+    assert "[K006]" in refuse(*arguments)
+    said = run(*arguments, "--documents", tmp_path / "worlds", "--ontology", tmp_path / "store")
+    assert "mentions: 1" in said and "unknown" not in said
+
+
 def test_mine(made):
     shards = MentionShards(made.path / "shards")
     assert f"{len(shards)} mentions of 11 entities" in made.printed["mine"] and "MB/s" in made.printed["mine"]

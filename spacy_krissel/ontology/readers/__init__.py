@@ -14,6 +14,7 @@ from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
 from .obo import read_obo
 from .phrases import read_phrases
 from .records import FORMATS, open_bytes
+from .zeshel import read_zeshel
 
 __all__ = [
     "READERS",
@@ -25,10 +26,11 @@ __all__ = [
     "read_obo",
     "read_ontology",
     "read_phrases",
+    "read_zeshel",
 ]
 
 READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
-    zip(FORMATS, (read_medic, read_obo, read_jsonl, read_mesh, read_mesh_tree, read_phrases))
+    zip(FORMATS, (read_medic, read_obo, read_jsonl, read_mesh, read_mesh_tree, read_phrases, read_zeshel))
 )
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
@@ -37,8 +39,8 @@ PEEK_BYTES = 1 << 16
 def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
     """Read the entities of an ontology file, one at a time; a gzipped file is unpacked on the way.
 
-    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", or "auto" to tell by the content (not
-        phrases).
+    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents), or "auto"
+        to tell by the content (not phrases).
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `types` for "medic").
 
     Raises KrisselError K101 to K105, K110, before the first entity where they can be known by then.
@@ -70,7 +72,7 @@ def detect_format(path: Union[str, Path]) -> str:
     first = next((line for line in lines if line and not line.startswith("!")), "")
     cells = first.split("\t")
     if first.startswith("{"):
-        return "jsonl"
+        return "zeshel" if '"document_id"' in first and '"concept_id"' not in first else "jsonl"
     if set(TERM_COLUMNS) <= set(cells):
         return "mesh"
     if set(TREE_COLUMNS) <= set(cells):

@@ -8,7 +8,7 @@ from typing import BinaryIO, Iterable, Iterator, List, Optional, Tuple, Union, c
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 
-FORMATS = ("medic", "obo", "jsonl", "mesh", "mesh-tree", "phrases")
+FORMATS = ("medic", "obo", "jsonl", "mesh", "mesh-tree", "phrases", "zeshel")
 GZIP_MAGIC = b"\x1f\x8b"
 PLACES_SHOWN = 3
 # Above this many bad records, a file with more bad than good ones is taken for one of another format.

@@ -14,6 +14,7 @@ SAMPLES = {
     "mesh": "DescriptorUI\tTermName\tRecordPreferredTermYN\nD1\tone\tY\n",
     "mesh-tree": "DescriptorUI\tDescriptorName\ttree_location\nD1\tone\tC01\n",
     "phrases": "1\tone\tan example\n",
+    "zeshel": '{"title": "one", "text": "One is a number .", "document_id": "00A"}\n',
 }
 # Any table of three columns looks like one of phrases, so that this format is to be named.
 TOLD = [format for format in READERS if format != "phrases"]
