@@ -16,13 +16,20 @@ def convert_cli(
     documents: Optional[Path] = typer.Option(None, help="ZESHEL: folder with a file of documents a world"),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     label: List[str] = typer.Option([], help="Keep mentions of this label only; may be repeated"),
+    type: List[str] = typer.Option(
+        [], "--type", "--types", help="Keep mentions of this semantic type only, by id or name; may be repeated"
+    ),
+    preset: Optional[str] = typer.Option(None, help="Keep mentions of a named set of types: st21pv or pel"),
+    semantic_network: Optional[Path] = typer.Option(None, help="UMLS's SRDEF: types below those count as well"),
     ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
     unknown_as_nil: bool = typer.Option(False, "--unknown-as-nil", help="An id the ontology does not know becomes NIL"),
 ) -> None:
     """Convert gold corpora to docs with linked entities."""
     from ..corpora.convert import convert
+    from ..corpora.semantic_types import preset_types
 
     with coded_errors():
+        types = [*(preset_types(preset) if preset else ()), *type]
         report = convert(
             inputs,
             output,
@@ -30,6 +37,8 @@ def convert_cli(
             documents=documents,
             lang=lang,
             labels=label or None,
+            types=types or None,
+            semantic_network=semantic_network,
             ontology=ontology,
             unknown_as_nil=unknown_as_nil,
             progress=True,

@@ -30,6 +30,7 @@ READERS: Dict[str, Callable[..., Iterator[AnnotatedText]]] = {
 }
 FORMATS = ("auto", *READERS)
 PathLike = Union[str, Path]
+TypeFilter = Callable[..., Iterator[AnnotatedText]]
 
 
 def convert(
@@ -40,6 +41,8 @@ def convert(
     documents: Optional[PathLike] = None,
     lang: str = "en",
     labels: Optional[Iterable[str]] = None,
+    types: Optional[Iterable[str]] = None,
+    semantic_network: Optional[PathLike] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
     unknown_as_nil: bool = False,
@@ -53,7 +56,7 @@ def convert(
     format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), "zeshel" (JSON lines of mentions), or "auto",
         which looks at each file for all of them but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
-    documents, labels, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
+    documents, labels, types, semantic_network, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
     progress: show a progress bar.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -78,6 +81,8 @@ def convert(
         format=format,
         documents=documents,
         labels=labels,
+        types=types,
+        semantic_network=semantic_network,
         ontology=ontology,
         strip_prefixes=strip_prefixes,
         unknown_as_nil=unknown_as_nil,
@@ -95,6 +100,8 @@ def read_docs(
     format: str = "auto",
     documents: Optional[PathLike] = None,
     labels: Optional[Iterable[str]] = None,
+    types: Optional[Iterable[str]] = None,
+    semantic_network: Optional[PathLike] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
     unknown_as_nil: bool = False,
@@ -104,6 +111,10 @@ def read_docs(
 
     documents: for ZESHEL, the folder with a file of documents a world.
     labels: keep only mentions with these labels, e.g. ["Disease"].
+    types: keep only mentions of these semantic types, by id or by name, see `keep_types`. MedMentions' subset ST21pv is
+        `semantic_types.preset_types("st21pv")` with a `semantic_network`, and, since it is also of 18 vocabularies
+        alone, an `ontology` of those with `unknown_as_nil`.
+    semantic_network: UMLS's file SRDEF: what is below one of `types` counts as well.
     ontology: a store or its path. An id that it does not know, but knows without its prefix (`OMIM:145250` where MEDIC
         has `145250`), loses the prefix; ids that it knows in neither form are kept and counted. Ids are not mapped to
         primary ids here, so that the file serves other versions of the ontology too.
@@ -125,15 +136,21 @@ def read_docs(
     if unknown_as_nil and ontology is None:
         expected = "false, or an ontology that says which ids are known"
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
+    if isinstance(ontology, (str, Path)):
+        from ..ontology.store import OntologyStore
+
+        ontology = OntologyStore(ontology)
     rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes), unknown_as_nil)
+    keep = _type_filter(types, semantic_network, ontology)
     read = partial(_read_texts, [Path(path) for path in paths], format, documents)
-    return _read_docs(read, nlp, wanted, rewrite, report)
+    return _read_docs(read, nlp, wanted, keep, rewrite, report)
 
 
 def _read_docs(
     read: Callable[[Set[str], CorpusReport], Iterator[AnnotatedText]],
     nlp: "Language",
     labels: Optional[Set[str]],
+    keep: Optional[TypeFilter],
     rewrite: Optional["IdRewriter"],
     report: Optional[CorpusReport],
 ) -> Iterator["Doc"]:
@@ -145,6 +162,8 @@ def _read_docs(
     texts = drop_duplicates(read(found, report), report)
     if labels is not None:
         texts = keep_labels(texts, labels, report)
+    if keep is not None:
+        texts = keep(texts, report=report)
     for annotated in texts:
         if rewrite is not None:
             annotated = replace(annotated, mentions=[rewrite(m, annotated, report) for m in annotated.mentions])
@@ -189,13 +208,28 @@ def _detect(path: Path) -> str:
     return "bioc" if head.startswith(b"<") else "zeshel" if head.startswith(b"{") else "pubtator"
 
 
-def _id_rewriter(
-    ontology: Union[PathLike, Resolver, None], prefixes: Set[str], unknown_as_nil: bool
-) -> Optional["IdRewriter"]:
-    if isinstance(ontology, (str, Path)):
-        from ..ontology.store import OntologyStore
+def _type_filter(
+    types: Optional[Iterable[str]], semantic_network: Optional[PathLike], ontology: Optional[Resolver]
+) -> Optional[TypeFilter]:
+    if types is None:
+        if semantic_network is not None:
+            found, expected = str(semantic_network), "none without `types` to look up in it"
+            raise KrisselError(Errors.K006.format(setting="semantic_network", found=found, expected=expected))
+        return None
+    from ..ontology.store import OntologyStore
+    from .semantic_network import read_semantic_network, with_descendants
+    from .semantic_types import type_keys
+    from .type_filter import keep_types
 
-        ontology = OntologyStore(ontology)
+    keys = type_keys(types)
+    wanted = set(keys)
+    if semantic_network is not None:
+        wanted = with_descendants(keys.values(), read_semantic_network(semantic_network))
+    # Another resolver than a store knows ids alone.
+    return partial(keep_types, wanted=wanted, store=ontology if isinstance(ontology, OntologyStore) else None)
+
+
+def _id_rewriter(ontology: Optional[Resolver], prefixes: Set[str], unknown_as_nil: bool) -> Optional["IdRewriter"]:
     if ontology is None and not prefixes:
         return None
     return IdRewriter(ontology, prefixes, unknown_as_nil)

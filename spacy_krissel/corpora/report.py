@@ -24,9 +24,9 @@ class CorpusReport:
     """Counts by name, mentions by label, and the first places of blemishes.
 
     The counts that every conversion has: `documents` and `mentions` (written), `ents` (mentions among `doc.ents`),
-    `mentions_read`, `other_labels` (left out by the label filter), `nil`, `composite`, `split_tokens` (tokens cut at
-    the edge of a mention), `misfit_mentions` (mentions for which tokens were cut), `trimmed_mentions` (lost white
-    space at their edges), `rewritten_ids` (mentions whose id lost a prefix),
+    `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`, `composite`, `split_tokens` (tokens
+    cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut), `trimmed_mentions` (lost
+    white space at their edges), `rewritten_ids` (mentions whose id lost a prefix),
     `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations` and `composite_parts`
     (records of other kinds, skipped), and the keys of `BLEMISHES`.
     """

@@ -60,6 +60,10 @@ class CorporaErrors:
         "object a line with context_document_id, start_index, end_index, text, label_document_id and corpus. Check the "
         "file (documents go to the setting 'documents'), or name its format."
     )
+    K225 = (
+        "[K225] '{path}' is not the semantic network's file SRDEF: line {line} is {found!r}. Expected "
+        "`STY|T017|Anatomical Structure|A1.2|…` or `RL|…` a line. Check the file."
+    )
 
 
 class CorporaWarnings:
@@ -103,4 +107,8 @@ class CorporaWarnings:
     KW222 = (
         "[KW222] None of the {n} linked mentions ({splits}) lost its entity, so there is nothing to find out of the "
         "knowledge base. Expected the removed entities to be mentioned; give other types or sub-trees."
+    )
+    KW223 = (
+        "[KW223] All {count} mentions were left out, because none has one of the types ({types}) by its label or its "
+        "entity. Expected a corpus that states types, or an ontology store with them; check the setting 'types'."
     )

@@ -37,6 +37,7 @@ class EvaluationErrors:
         "[K714] The top score of {n} of {total} mentions {what}, so that no threshold can be put to it. Expected a "
         "score for some mentions at least, and a number for each. Check the knowledge base, and `types` and "
         "`types_by_label` of the linker."
+    )
     K721 = (
         "[K721] No entity can be called seen by {source}: it holds {n_docs} document(s) and no mention with a gold id. "
         "Expected the gold documents that were trained on, with `kb_id_`. Check the file and `spans_key`."

@@ -24,6 +24,20 @@ def test_convert(made):
     assert [ent.kb_id_ for doc in docs for ent in doc.ents] == [f"T{i:02}" for i in range(1, 12)]
 
 
+def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
+    output = ("-o", tmp_path / "gold.spacy", "--ontology", made.path / "store")
+    arguments = ("convert", toy_files / "gold.pubtator", *output)
+    said = run(*arguments, "--types", "T184")
+    assert "mentions: 5" in said and "other_types: 6" in said
+    with pytest.warns(KrisselWarning, match="KW223"):
+        assert "other_types: 11" in run(*arguments, "--preset", "st21pv")
+    network = tmp_path / "SRDEF"
+    network.write_text("STY|T038|Biologic Function|B2.2.1|\nSTY|T047|Disease or Syndrome|B2.2.1.2.1|\n")
+    assert "mentions: 6" in run(*arguments, "--type", "T038", "--semantic-network", network)
+    assert "[K006]" in refuse(*arguments, "--preset", "st21pv", "--semantic-network", network)
+    assert "[K006]" in refuse(*arguments, "--preset", "cake")
+
+
 def test_zeshel(run, refuse, tmp_path):
     """Documents are the ontology and the texts; mentions point into them."""
     (tmp_path / "worlds").mkdir()
@@ -261,7 +275,7 @@ def test_link(made):
 
 def test_every_command_has_help(run):
     said = run("--help")
-    commands = "ontology convert mine sample prototypes evaluate calibrate few-shot ablation link"
+    commands = "ontology convert out-of-kb zero-shot mine sample prototypes evaluate calibrate few-shot ablation link"
     for command in commands.split():
         assert command in said
         assert "Usage" in run(command, "--help")
