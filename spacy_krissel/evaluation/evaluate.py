@@ -35,7 +35,7 @@ def evaluate(
     baselines: bool = True,
     compare: Optional[Compared] = None,
     seen: Optional[Collection[str]] = None,
-    train: Sequence[Source] = (),
+    train: Union[str, Path, Sequence[Source]] = (),
     gold_nil: bool = False,
     n_candidates: int = 64,
     batch_size: Optional[int] = None,
@@ -56,7 +56,8 @@ def evaluate(
         abbreviations that a document defines written out.
     compare: other systems for that table by name, as records of the same mentions or the path of a `.links.jsonl`.
     seen: ids of the entities that training showed, for the slices seen and unseen.
-    train: gold corpora that were trained on, in any form of `docs`: the entities that they link to are seen as well.
+    train: a path or several gold corpora that were trained on, each in any form of `docs`: the entities that they link
+        to are seen as well.
     gold_nil: count gold mentions without a concept, with "NIL" as their right answer.
     n_candidates, batch_size, disable, timed_mentions: see `run_pipeline`.
     resamples, seed: of the bootstrap.
@@ -69,8 +70,9 @@ def evaluate(
     """
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     others = {title: _records(other) for title, other in (compare or {}).items()}
-    if train:
-        seen = linked_entities(train, nlp, store, spans_key=spans_key).union(seen or ())
+    trained = [train] if isinstance(train, (str, Path)) else list(train)
+    if trained:
+        seen = linked_entities(trained, nlp, store, spans_key=spans_key).union(seen or ())
     gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
     with without_own_gold(nlp, gold) as n_own_gold:
         run = run_pipeline(

@@ -3,7 +3,7 @@ import json
 
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.corpora.convert import convert, read_docs
@@ -176,3 +176,27 @@ def test_token_offsets_of_any_text(tmp_path_factory, words, spaces, data):
     assert [token.text for token in doc] == words
     assert [(span.start, span.end) for span in doc.spans[SPANS_KEY]] == [(start, end + 1)]
     assert not report.places and not report["split_tokens"]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=200)
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda values: st.dictionaries(
+            st.sampled_from(["corpus", "text", "start_index", "context_document_id"]), values
+        ),
+        max_leaves=8,
+    ).map(lambda value: json.dumps(value).encode()),
+    st.booleans(),
+)
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_wild_mentions_end_in_documents_or_a_coded_error(folder, content, after_sample):
+    start = (line(*MENTIONS[1]) + "\n").encode() * after_sample
+    (folder / "wild.json").write_bytes(start + content)
+    try:
+        texts = list(read_zeshel(folder / "wild.json", documents=folder / "documents"))
+    except KrisselError as error:
+        assert str(error).startswith("[K2")
+    else:
+        assert [text.id for text in texts] == ["0A"]
