@@ -20,6 +20,10 @@ def calibrate_cli(
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
     spans_key: str = typer.Option("", help="Gold mentions are in doc.spans[spans_key]"),
     label: List[str] = typer.Option([], help="Gold mentions of this label only; may be repeated"),
+    held_out: float = typer.Option(
+        0.0, help="Of a corpus that was trained on, the documents that this dev_share kept to develop on (0: all)"
+    ),
+    seed: int = typer.Option(0, help="Of that training"),
     plot: Optional[Path] = typer.Option(None, help="Draw precision and recall at every threshold to this .svg file"),
     metrics: Optional[Path] = typer.Option(None, help="Write the figures and the curve to this .json file"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
@@ -46,7 +50,16 @@ def calibrate_cli(
             expected = "a path ending in .svg"
             raise KrisselError(Errors.K006.format(setting="plot", found=str(plot), expected=expected))
         nlp = load_pipeline(pipeline)
-        found = calibrate(nlp, gold, precision=precision, name=linker, spans_key=spans_key, labels=label or None)
+        found = calibrate(
+            nlp,
+            gold,
+            precision=precision,
+            name=linker,
+            spans_key=spans_key,
+            labels=label or None,
+            held_out=held_out,
+            seed=seed,
+        )
         save_pipeline(nlp, output, name=linker)
         if metrics is not None:
             curve = {name: values.tolist() for name, values in found.curve._asdict().items()}

@@ -10,6 +10,7 @@ import numpy as np
 from spacy.language import Language
 
 from .. import __version__
+from ..corpora.gold_split import GoldSplit
 from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
@@ -50,6 +51,8 @@ def calibrate(
     name: str = "krissel_linker",
     spans_key: str = "",
     labels: Optional[Collection[str]] = None,
+    held_out: float = 0.0,
+    seed: int = 0,
 ) -> Calibration:
     """Set the linker's threshold to what tells NIL best on a gold corpus (PEL, §5.3), and note it in `nlp.meta`.
 
@@ -57,6 +60,8 @@ def calibrate(
         is "NIL", `-1` or `-`; those without any id are left out.
     precision: fit the best recall of NIL at this precision; None: the best F1.
     name: the linker. spans_key, labels: which gold mentions, see `read_gold`.
+    held_out, seed: of a corpus that was trained on, the documents that training with this `dev_share` and `seed` kept
+        to develop on (`GoldSplit`) alone; 0 takes all.
 
     The threshold is put to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is: so it is
     fitted to them, while `before` and `after` are what the re-ranker makes of it. Other components that write links
@@ -70,7 +75,8 @@ def calibrate(
     mentions are NIL by the best threshold.
     """
     linker = find_linker(nlp, name)
-    gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
+    part = GoldSplit.checked("dev" if held_out else "all", held_out, seed)
+    gold = [each for each in read_gold(docs, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
     source = Path(docs) if isinstance(docs, (str, Path)) else None
     rerankers = _rerankers(nlp, linker)
     with without_own_gold(nlp, gold):
@@ -97,6 +103,7 @@ def calibrate(
     data = {
         "version": __version__,
         "gold": None if source is None else source.name,
+        "held_out": held_out,
         "n": len(linked),
         "n_nil": int(is_nil.sum()),
         "fitted": "best F1" if precision is None else "best recall at a precision",

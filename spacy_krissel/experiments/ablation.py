@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Unio
 from spacy.language import Language
 
 from ..errors import Errors, KrisselError
+from ..evaluation.calibrate import calibrate
 from ..evaluation.evaluate import evaluate
 from ..evaluation.few_shot import FewShot, few_shot, save_few_shot
 from ..evaluation.records import read_records
@@ -16,13 +17,14 @@ from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
+from .details import Details, drawn_nil_curve, nil_figures, seen_figures
 from .plots import draw_curves
 from .settings import Ablation
 from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
 from .train import LINKER, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
-PIPELINE, KB, REPORT, FEW_SHOT = "pipeline", "kb", "report", "few-shot"
+PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-shot", "calibration.json"
 
 
 class AblationRun:
@@ -30,9 +32,10 @@ class AblationRun:
 
         <row>/seed-<n>/linker        the trained linker
         <row>/seed-<n>/reranked      linker and re-ranker, where there is one
-        <row>/seed-<n>/sets/<set>    the evaluation's report; the knowledge base too, where it is needed again
+        <row>/seed-<n>/sets/<set>    the evaluation's report; the knowledge base too, where it is needed again, and
+                                     what was fitted, where a threshold was
         few-shot/<set>
-        ablation.json, ablation.md, top-k.svg, few-shot.svg
+        ablation.json, ablation.md, top-k.svg, few-shot.svg, nil.svg
 
     Each folder is whole or absent, and knows the settings and the content of the files that it was made with.
     """
@@ -103,7 +106,14 @@ class AblationRun:
                     find_linker(nlp, LINKER).kb.to_disk(made / KB)
                 if row.examples and data.examples is not None:
                     add_gold_files(nlp, [data.examples], name=LINKER)
-                evaluate(nlp, data.gold, data.ontology, made, name=REPORT, baselines=False, timed_mentions=0)
+                asked: Dict[str, Any] = {"baselines": False, "timed_mentions": 0}
+                if data.seen is not None:
+                    asked["train"] = data.seen
+                if data.calibration is not None:
+                    asked["gold_nil"] = True
+                    fitted = calibrate(nlp, data.calibration, name=LINKER, held_out=data.held_out, seed=seed)
+                    (made / CALIBRATION).write_text(json.dumps(fitted.data, indent=2) + "\n", encoding="utf8")
+                evaluate(nlp, data.gold, data.ontology, made, name=REPORT, **asked)
         return answers(read_records(folder / f"{REPORT}.links.jsonl"))
 
     def few_shot(self, gold: str) -> List[FewShot]:
@@ -171,9 +181,14 @@ class AblationRun:
         mined = data.mined(row.mined_aliases)
         paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
         read = [*paths.values(), data.examples if examples else None]
+        # As they were named before there were these, where they are not asked for.
+        further = {key: value for key, value in (("seen", data.seen), ("calibration", data.calibration)) if value}
+        held_out = {"held_out": data.held_out} if data.held_out else {}
+        paths.update(further)
+        read += further.values()
         return {
             "trained": described(trained, seed),
-            "set": {key: str(path) for key, path in paths.items()},
+            "set": {**{key: str(path) for key, path in paths.items()}, **held_out},
             "pipeline": row.pipeline,
             "prototypes": row.prototypes.model_dump(),
             "examples": str(data.examples) if examples else "",
@@ -208,14 +223,37 @@ class AblationRun:
             for gold in (self.ablation.sets if rows else ())
         }
         found["few_shot"] = {gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()}
+        found.update(self._details(measured))
         self.output.mkdir(parents=True, exist_ok=True)
         text = json.dumps(found, indent=2, ensure_ascii=False)
         (self.output / "ablation.json").write_text(text + "\n", encoding="utf8")
         (self.output / "ablation.md").write_text(ablation_report(found), encoding="utf8")
-        if plots and (found["top_k"] or found["few_shot"]):
+        if plots and (found["top_k"] or found["few_shot"] or found["nil_curves"]):
             draw_curves(found, self.output)
+        return found
+
+    def _details(self, measured: AllRuns) -> Dict[str, Details]:
+        """Figures of seen and unseen entities and of NIL, and the curves of the first seed, of the sets that say so."""
+        found: Dict[str, Details] = {"seen": {}, "nil": {}, "nil_curves": {}}
+        for gold, data in self.ablation.sets.items():
+            for name in measured if data.seen or data.calibration else ():
+                folders = [self._folder(name, seed) / "sets" / gold for seed in measured[name].get(gold, ())]
+                if not folders:
+                    continue
+                reports = [_read_json(folder / f"{REPORT}.json") for folder in folders]
+                if data.seen is not None:
+                    found["seen"].setdefault(gold, {})[name] = seen_figures(reports)
+                if data.calibration is not None:
+                    fitted = [_read_json(folder / CALIBRATION) for folder in folders]
+                    found["nil"].setdefault(gold, {})[name] = nil_figures(reports, fitted)
+                    curve = drawn_nil_curve(read_records(folders[0] / f"{REPORT}.links.jsonl"))
+                    found["nil_curves"].setdefault(gold, {})[name] = curve
         return found
 
 
 def _hashes(paths: Sequence[Optional[Path]]) -> Dict[str, str]:
     return {str(path): content_hash(path) for path in paths if path is not None}
+
+
+def _read_json(path: Path) -> Dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf8"))

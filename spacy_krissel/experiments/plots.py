@@ -1,4 +1,4 @@
-"""Figures, drawn by matplotlib where it is installed: the curves of KRISSBERT's Figure 2."""
+"""Figures, drawn by matplotlib where it is installed: the curves of KRISSBERT's Figure 2 and of PEL's."""
 
 import importlib.util
 import warnings
@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List
 
 from ..errors import KrisselWarning, Warnings
 
-TOP_K, FEW_SHOT = "top-k.svg", "few-shot.svg"
+TOP_K, FEW_SHOT, NIL = "top-k.svg", "few-shot.svg", "nil.svg"
 # Inches, of one panel.
 WIDTH, HEIGHT = 3.6, 3.0
 # The same file for the same figures: no date, no random ids.
@@ -17,18 +17,20 @@ METADATA = {"Date": None}
 
 
 def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
-    """Draw an ablation's `top_k` and `few_shot`, as they stand in ablation.json, to `folder`. RETURNS: the files.
+    """Draw an ablation's `top_k`, `few_shot` and `nil_curves`, as they stand in ablation.json, to `folder`.
 
-    Warns KW901, and draws nothing, without matplotlib.
+    RETURNS: the files. Warns KW901, and draws nothing, without matplotlib.
     """
 
     def figures() -> Dict[Path, Any]:
         made = {}
+        titles = {row["name"]: row["title"] for row in found["rows"]}
         if found["top_k"]:
-            titles = {row["name"]: row["title"] for row in found["rows"]}
             made[folder / TOP_K] = top_k_figure(found["top_k"], titles)
         if found["few_shot"]:
             made[folder / FEW_SHOT] = few_shot_figure(found["few_shot"])
+        if found.get("nil_curves"):
+            made[folder / NIL] = nil_curves_figure(found["nil_curves"], titles)
         return made
 
     return draw(figures)
@@ -83,6 +85,21 @@ def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
     panel.set(xlabel="gold mentions an entity", ylabel="strict accuracy (%)")
     panel.grid(alpha=0.3)
     panel.legend()
+    return figure
+
+
+def nil_curves_figure(curves: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
+    """A panel a set, a line a row: recall against precision of NIL in percent."""
+    figure, axes = panels(len(curves))
+    for panel, (gold, rows) in zip(axes, curves.items()):
+        for name, curve in rows.items():
+            if curve is not None:
+                recall, precision = ([100 * value for value in curve[key]] for key in ("recall", "precision"))
+                panel.plot(recall, precision, label=titles[name])
+        panel.set(title=gold, xlabel="recall of NIL (%)", xlim=(0, 102), ylim=(0, 102))
+        panel.grid(alpha=0.3)
+    axes[0].set_ylabel("precision of NIL (%)")
+    axes[0].legend()
     return figure
 
 

@@ -56,10 +56,20 @@ class RerankerTraining(Section):
 
 
 class GoldSet(Knowledge):
-    """A gold corpus, and what its linker's knowledge base is made of. examples: gold mentions for §3.7."""
+    """A gold corpus, and what its linker's knowledge base is made of.
+
+    examples: gold mentions for §3.7.
+    seen: gold mentions that were trained on; recall is told apart for entities that are linked there and others.
+    calibration: gold mentions, NIL ones among them, that the threshold for NIL is fitted to; in `gold`, mentions that
+        are NIL are then counted too.
+    held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
+    """
 
     gold: Path
     examples: Optional[Path] = None
+    seen: Optional[Path] = None
+    calibration: Optional[Path] = None
+    held_out: float = 0.0
 
 
 class Prototypes(Section):

@@ -10,6 +10,7 @@ from ..evaluation.few_shot import FewShot, few_shot_table
 from ..evaluation.metrics import gold_rank, is_strict
 from ..evaluation.records import LinkRecord, counted, record_keys
 from ..evaluation.tables import bounds, markdown_table, percent
+from .details import detail_parts
 from .settings import Ablation
 
 Key = Tuple[str, int, int, int]
@@ -125,6 +126,7 @@ def ablation_report(found: Dict[str, Any]) -> str:
     titles = {row["name"]: row["title"] for row in found["rows"]}
     if found["top_k"]:
         parts += ["## Oracle accuracy of the first K candidates", _top_k_table(found["top_k"], titles)]
+    parts += detail_parts(found)
     for gold, shots in found["few_shot"].items():
         parts += [f"## Few-shot: {gold}", few_shot_table([FewShot(**shot) for shot in shots])]
     return "\n\n".join(parts) + "\n"

@@ -7,8 +7,8 @@ from typing import Callable, Iterator
 from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
+from ..corpora.gold_split import GoldSplit
 from ..ontology.store import OntologyStore
-from ..sampling.gold_corpus import GoldSplit
 from .gold_prototypes import gold_prototypes
 from .prototypes import Prototype
 from .sources import PrototypeSource

@@ -9,10 +9,11 @@ from typing import Callable, Dict, Iterator, List, Literal
 from spacy.language import Language
 from spacy.training import Example
 
+from ..corpora.gold_split import GoldSplit
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from ..util.hashing import stable_hash
-from .gold_corpus import GoldSplit, read_gold_corpus
+from .gold_corpus import read_gold_corpus
 from .linked import linked_mentions
 from .synonym_pairs import SynonymPair, different_names, pair_examples
 

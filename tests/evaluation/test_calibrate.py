@@ -6,6 +6,7 @@ import spacy
 from spacy.cli.package import package
 from spacy.util import load_model_from_path
 
+from spacy_krissel.corpora.gold_split import GoldSplit
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -63,6 +64,16 @@ def test_the_threshold_is_set_and_noted(nlp, linker, docs):
     assert found.data["after"]["n_predicted"] == said[:9].count("NIL")
     assert found.data["after"]["f1"] >= 0.8 and found.data["before"]["f1"] < 0.8
     assert found.curve.called[-1] == 9
+
+
+def test_documents_that_training_held_out(nlp, docs):
+    part = GoldSplit("dev", 0.6, 2)
+    kept = [doc for doc in docs if part(doc)]
+    assert 0 < len(kept) < len(docs)
+    found = calibrate(nlp, docs, held_out=0.6, seed=2)
+    assert found.data["n"] == sum(bool(doc.ents[0].kb_id_) for doc in kept) and found.data["held_out"] == 0.6
+    with pytest.raises(KrisselError, match="K006.*dev_share"):
+        calibrate(nlp, docs, held_out=1.5)
 
 
 def test_figures_are_those_of_an_evaluation(nlp, linker, docs, toy_store):

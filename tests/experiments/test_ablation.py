@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import spacy
-from spacy.util import load_config
+from spacy.util import load_config, registry
 
+from spacy_krissel.corpora.out_of_kb import out_of_kb
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.records import read_records
@@ -274,3 +275,44 @@ def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_pat
         for name in ablation.rows
     }
     assert len(set(encoders.values())) == 10
+
+
+def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store):
+    """A set that says what was trained on, and what its threshold is fitted to."""
+    examples = str(toy_gold[1])
+    output = out_of_kb(toy_store, {"train": examples, "dev": str(toy_gold[0])}, tmp_path / "okb", types=["T184"])
+    assert output["removed"]["entities"]
+    rest = {"ontology": str(tmp_path / "okb" / "ontology")}
+    gold = {"gold": str(tmp_path / "okb" / "dev.spacy"), "calibration": str(tmp_path / "okb" / "train.spacy"), **rest}
+    content = {**toy_ablation, "sets": {"nil": {**gold, "seen": gold["calibration"]}}, "curves": {}}
+    del content["reranker"]
+    content["rows"] = {"full": toy_ablation["rows"]["full"]}
+    found, _ = run(output=tmp_path / "out", content=content)
+    nil, seen = found["nil"]["nil"]["full"], found["seen"]["nil"]["full"]
+    assert nil["aupr"] is not None and len(nil["thresholds"]) == 1
+    assert (
+        seen["all"]["n"]
+        == seen["seen"]["n"]
+        + seen["unseen"]["n"]
+        + json.loads((tmp_path / "out" / "full" / "seed-0" / "sets" / "nil" / "report.json").read_text())["nil"][
+            "n_gold"
+        ]
+    )
+    curve = found["nil_curves"]["nil"]["full"]
+    assert curve["recall"][-1] == 1.0
+    assert "## NIL: nil" in (tmp_path / "out" / "ablation.md").read_text()
+
+
+@pytest.mark.parametrize("file", ["ablation-pel", "ablation-pel-nil"])
+def test_the_shipped_rows_of_pel(configs, file):
+    """Every row's overrides fit the config, and no two rows train alike."""
+    ablation = read_ablation(configs / f"{file}.yml")
+    trained = []
+    for row in ablation.rows.values():
+        config = load_config(configs / "pel-transformer.cfg", overrides={**ablation.train.overrides, **row.train})
+        config = config["components"]["krissel_linker"]
+        registry.resolve({"loss": config["objective"]["loss"]})
+        trained.append(json.dumps([config["objective"], config["model"]], sort_keys=True))
+        prototypes = row.prototypes
+        assert prototypes.reference_prototypes and not (prototypes.names or prototypes.use_references)
+    assert len(set(trained)) == len(ablation.rows)

@@ -3,7 +3,7 @@ import importlib.util
 import pytest
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.experiments.plots import draw_curves, few_shot_figure, top_k_figure
+from spacy_krissel.experiments.plots import draw_curves, few_shot_figure, nil_curves_figure, top_k_figure
 
 FOUND = {
     "rows": [{"name": "full", "title": "the full one"}, {"name": "lazy", "title": "the lazy one"}],
@@ -50,3 +50,14 @@ def test_what_is_drawn():
     assert list(line.get_xdata()) == [0, 1, 2] and list(line.get_ydata()) == [50.0, 75.0, 87.5]
     assert [[y for _, y in segment] for segment in bars.get_segments()] == [[50, 50], [50, 100], [87.5, 87.5]]
     assert [label.get_text() for label in panel.get_xticklabels()] == ["0", "1", "all"]
+
+
+def test_curves_of_nil(tmp_path):
+    pytest.importorskip("matplotlib")
+    curves = {"ncbi": {"full": {"recall": [0.5, 1.0], "precision": [1.0, 0.8]}, "lazy": None}}
+    (drawn,) = draw_curves({**FOUND, "top_k": {}, "few_shot": {}, "nil_curves": curves}, tmp_path)
+    assert drawn.name == "nil.svg" and "precision of NIL" in drawn.read_text()
+    titles = {row["name"]: row["title"] for row in FOUND["rows"]}
+    (panel,) = nil_curves_figure(curves, titles).axes
+    (line,) = panel.lines
+    assert list(line.get_xdata()) == [50, 100] and list(line.get_ydata()) == [100, 80]

@@ -1,0 +1,94 @@
+"""What an ablation's reports say beyond strict accuracy: entities seen and unseen in training, and NIL (PEL, Tables 2
+and 4)."""
+
+from statistics import mean
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..corpora.ids import NIL
+from ..evaluation.nil import nil_curve, top_scores
+from ..evaluation.records import LinkRecord, counted
+from ..evaluation.tables import markdown_table, percent
+
+RECALL_AT = ("1", "64")
+SEEN = ("all", "seen", "unseen")
+NIL_FIGURES = ("aupr", "precision", "recall", "f1", "strict", "strict_linked")
+# Of a drawn curve.
+MAX_POINTS = 200
+
+Report = Mapping[str, Any]
+# Set → row → figures.
+Details = Dict[str, Dict[str, Any]]
+
+
+def seen_figures(reports: Sequence[Report]) -> Dict[str, Any]:
+    """Number of mentions and recall at 1 and 64, for all, seen and unseen entities; means over the reports of several
+    seeds. A slice without mentions has None."""
+    found = {}
+    for part in SEEN:
+        figures = [report if part == "all" else report["slices"].get(part) for report in reports]
+        recall = {k: _mean([None if each is None else each["recall"][k] for each in figures]) for k in RECALL_AT}
+        found[part] = {"n": figures[0]["n"] if figures[0] else 0, "recall": recall}
+    return found
+
+
+def nil_figures(reports: Sequence[Report], calibrations: Sequence[Report]) -> Dict[str, Any]:
+    """auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with an entity, and precision
+    and recall on the mentions that the threshold was fitted to (`fitted`); means over several seeds.
+
+    calibrations: what `Calibration.data` holds, one a report.
+    """
+    found: Dict[str, Any] = {key: _mean([report["nil"][key] for report in reports]) for key in NIL_FIGURES}
+    after = [calibration["after"] for calibration in calibrations]
+    found["fitted"] = {key: _mean([each[key] for each in after]) for key in ("precision", "recall")}
+    found["thresholds"] = [calibration["threshold"] for calibration in calibrations]
+    return found
+
+
+def drawn_nil_curve(records: Sequence[LinkRecord]) -> Optional[Dict[str, List[float]]]:
+    """Recall and precision of NIL at every threshold, at most 200 of them; None where links have no scores."""
+    gold = counted(records)
+    scores = top_scores(gold)
+    if scores is None:
+        return None
+    curve = nil_curve(scores, [record.gold == (NIL,) for record in gold])
+    places = np.unique(np.linspace(0, len(curve.recall) - 1, MAX_POINTS).astype(int))
+    return {"recall": curve.recall[places].tolist(), "precision": curve.precision[places].tolist()}
+
+
+def detail_parts(found: Mapping[str, Any]) -> List[str]:
+    """The tables in Markdown, each below its heading."""
+    titles = {row["name"]: row["title"] for row in found["rows"]}
+    parts = []
+    for gold, rows in found.get("seen", {}).items():
+        counts = next(iter(rows.values()))
+        numbers = ", ".join(f"{part} {counts[part]['n']:,}" for part in SEEN)
+        parts += [f"## Seen and unseen entities: {gold}", f"Mentions: {numbers}.", _seen_table(rows, titles)]
+    for gold, rows in found.get("nil", {}).items():
+        parts += [f"## NIL: {gold}", _nil_table(rows, titles)]
+    return parts
+
+
+def _seen_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    table = [("system", *(f"{part}, R@{k}" for part in SEEN for k in RECALL_AT))]
+    for name, figures in rows.items():
+        cells = (percent(figures[part]["recall"][k]) for part in SEEN for k in RECALL_AT)
+        table.append((titles[name], *cells))
+    return markdown_table(table)
+
+
+def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
+    table: List[Tuple[str, ...]] = [
+        ("system", "auPR", "precision", "recall", "F1", "strict with NIL", "linked", "fitted: precision", "recall")
+    ]
+    for name, figures in rows.items():
+        cells = [percent(figures[key]) for key in NIL_FIGURES]
+        cells += [percent(figures["fitted"][key]) for key in ("precision", "recall")]
+        table.append((titles[name], *cells))
+    return markdown_table(table)
+
+
+def _mean(values: Sequence[Optional[float]]) -> Optional[float]:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None

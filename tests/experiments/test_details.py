@@ -1,0 +1,57 @@
+"""Figures that can be worked out by hand: of two seeds, and of four mentions."""
+
+import pytest
+
+from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.experiments.details import detail_parts, drawn_nil_curve, nil_figures, seen_figures
+
+
+def report(right, seen, unseen):
+    def part(value, n):
+        return {"n": n, "recall": {"1": value, "5": 0.9, "64": 1.0}}
+
+    nil = {"aupr": right, "precision": 0.5, "recall": 0.25, "f1": None, "strict": 0.7, "strict_linked": 0.6}
+    slices = {"seen": part(seen, 3), **({"unseen": part(unseen, 1)} if unseen is not None else {})}
+    return {**part(right, 4), "slices": slices, "nil": nil}
+
+
+def record(i, score, gold):
+    return LinkRecord("d", i, i + 1, "x", "", (gold,), ranked=["D1"], scores=[score], prediction="D1")
+
+
+def test_seen_and_unseen_are_means_of_the_seeds():
+    found = seen_figures([report(0.5, 0.6, 0.2), report(0.7, 0.8, 0.4)])
+    assert {part: figures["n"] for part, figures in found.items()} == {"all": 4, "seen": 3, "unseen": 1}
+    assert [found[part]["recall"]["1"] for part in ("all", "seen", "unseen")] == pytest.approx([0.6, 0.7, 0.3])
+    assert found["seen"]["recall"]["64"] == 1.0
+    nothing = seen_figures([report(0.5, 0.5, None)])["unseen"]
+    assert nothing == {"n": 0, "recall": {"1": None, "64": None}}
+
+
+def test_nil():
+    fitted = [{"threshold": t, "after": {"precision": t, "recall": 0.5}} for t in (0.2, 0.4)]
+    found = nil_figures([report(0.5, 0, 0), report(0.7, 0, 0)], fitted)
+    assert found["aupr"] == pytest.approx(0.6) and found["f1"] is None and found["thresholds"] == [0.2, 0.4]
+    assert found["fitted"] == {"precision": pytest.approx(0.3), "recall": 0.5}
+
+
+def test_curve():
+    records = [record(0, 0.9, "D1"), record(1, 0.1, "NIL"), record(2, 0.4, "D2"), record(3, 0.5, "NIL")]
+    found = drawn_nil_curve(records)
+    assert found == {"recall": [0.5, 0.5, 1.0, 1.0], "precision": pytest.approx([1, 1 / 2, 2 / 3, 1 / 2])}
+    many = drawn_nil_curve([record(i, i / 1000, "NIL" if i < 400 else "D1") for i in range(1000)])
+    assert len(many["recall"]) == 200 and many["recall"][-1] == 1.0
+    unscored = LinkRecord("d", 9, 10, "x", "", ("NIL",), ranked=["D1"], prediction="D1")
+    assert drawn_nil_curve([unscored]) is None
+
+
+def test_tables():
+    rows = [{"name": "a", "title": "the first"}]
+    seen = {"dev": {"a": seen_figures([report(0.5, 0.6, None)])}}
+    nil = {"dev": {"a": nil_figures([report(0.5, 0, 0)], [{"threshold": 1, "after": {"precision": 1, "recall": 0}}])}}
+    parts = detail_parts({"rows": rows, "seen": seen, "nil": nil})
+    assert parts[0] == "## Seen and unseen entities: dev" and parts[1] == "Mentions: all 4, seen 3, unseen 0."
+    assert parts[2].splitlines()[-1] == "| the first | 50.0 | 100.0 | 60.0 | 100.0 | – | – |"
+    assert parts[3] == "## NIL: dev"
+    assert parts[4].splitlines()[-1] == "| the first | 50.0 | 50.0 | 25.0 | – | 70.0 | 60.0 | 100.0 | 0.0 |"
+    assert detail_parts({"rows": rows}) == []
