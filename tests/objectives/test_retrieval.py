@@ -2,11 +2,15 @@
 
 import copy
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
+import spacy
 from numpy.testing import assert_allclose
+from spacy.training import Example
 
+from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.referenced import ReferencedEncoder
@@ -15,6 +19,10 @@ from spacy_krissel.layers.transformer import TransformerEncoder
 from spacy_krissel.losses.candidate_cross_entropy import CandidateCrossEntropy
 from spacy_krissel.losses.proxy import ProxyLoss
 from spacy_krissel.objectives.retrieval import RetrievalObjective, make_retrieval_objective
+from spacy_krissel.ontology.readers.medic import read_medic
+from spacy_krissel.ontology.store import write_store
+from spacy_krissel.sampling.linked import linked_mentions
+from spacy_krissel.sampling.mention_batches import make_mention_batcher
 from spacy_krissel.views import TitledParts, reference_view
 
 # `title [SEP] types [SEP] definition`, as in the paper.
@@ -113,8 +121,6 @@ def test_update_is_equation_8(make, examples, bert, shared, weight):
     rows = [drawn._row(entity) for entity, *_ in MENTIONS]
     candidates = drawn._entities.negatives.draw(rows)
     references = drawn.views(candidates.entities.tolist(), TitledParts())
-    from spacy_krissel.sampling.linked import linked_mentions
-
     mentions = [view for example in examples for _, view in linked_mentions(example.reference)]
     queries, backprop = bert.begin_update(mentions)
     leaf = torch.tensor(queries, requires_grad=True)
@@ -156,6 +162,27 @@ def test_the_step_raises_the_loss(make, examples, bert, loss, shared):
     gradients(bert)
 
 
+@pytest.mark.data
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_the_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_path):
+    """BC5CDR's diseases on MEDIC, each batch by itself."""
+    store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
+    path = data_dir / "corpora" / "bc5cdr" / "CDR_DevelopmentSet.PubTator.txt"
+    docs = islice(read_docs(path, spacy.blank("en"), labels=["Disease"], ontology=store), 12)
+    examples = [Example(doc.copy(), doc) for doc in docs if all(ent.kb_id_ in store for ent in doc.ents)]
+    for shared in (True, False):
+        objective = RetrievalObjective(LOSS, n_negatives=8, share_negatives=shared, fgsm_weight=1.0)
+        objective.initialize(store)
+        for batch in islice(make_mention_batcher(size=8)(examples), 2):
+            losses = {}
+            for epsilon in (0.0, 0.01):
+                same = copy.deepcopy(objective)
+                same.fgsm_epsilon = epsilon
+                losses[epsilon] = same.update(bert, batch)
+            assert losses[0.01] > losses[0.0]
+    gradients(bert)
+
+
 def test_dropout_is_the_same_in_both_passes(make, examples, tiny_bert):
     """So that a step of no length changes nothing, though the encoder drops out."""
     encoders = [TransformerEncoder(str(tiny_bert), window=32, pooling="mean", normalize=True) for _ in range(2)]
@@ -192,8 +219,6 @@ def test_hard_negatives_are_the_nearest(make, examples, small, toy_store):
     draw = objective._entities.negatives.draw
     objective._entities.negatives.draw = lambda gold, nearest: seen.append(draw(gold, nearest)) or seen[-1]
     objective.update(small, examples)
-    from spacy_krissel.sampling.linked import linked_mentions
-
     mentions = [view for example in examples for _, view in linked_mentions(example.reference)]
     parts = TitledParts()
     scores = small.predict(mentions) @ small.predict([reference_view(entity, parts) for entity in toy_store]).T
