@@ -63,9 +63,10 @@ def calibrate(
     held_out, seed: of a corpus that was trained on, the documents that training with this `dev_share` and `seed` kept
         to develop on (`GoldSplit`) alone; 0 takes all.
 
-    The threshold is put to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is: so it is
-    fitted to them, while `before` and `after` are what the re-ranker makes of it. Other components that write links
-    are switched off. Gold prototypes of these documents are left out meanwhile (`without_own_gold`).
+    The threshold is put to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is (with a
+    `nil_score` it adds to it): so it is fitted to them, while `before` and `after` are what the re-ranker makes of it.
+    Other components that write links are switched off. Gold prototypes of these documents are left out meanwhile
+    (`without_own_gold`).
 
     `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the pipeline, and keeps
     ten decimals of it and of the threshold.

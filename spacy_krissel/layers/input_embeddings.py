@@ -49,13 +49,9 @@ class RecordedInputs:
         self._embeddings.append(embeddings)
         return embeddings
 
-    def gradients(self) -> List[Any]:
-        """The gradient of each pass's embeddings (n, longest, d), in the order of the passes."""
-        return [embeddings.grad for embeddings in self._embeddings]
-
     def signed(self, epsilon: float) -> "SteppedInputs":
         """A step of `epsilon` along the sign of each gradient (FGSM: PEL §4.2, eq. 5), for the same passes again."""
-        return SteppedInputs([epsilon * gradient.sign() for gradient in self.gradients()])
+        return SteppedInputs([epsilon * embeddings.grad.sign() for embeddings in self._embeddings])
 
 
 class SteppedInputs:

@@ -35,7 +35,6 @@ class RerankerSettings:
             self._refuse("temperature", "a number above 0, or null to fit it to the linker")
         if self.top_k < 2:
             self._refuse("top_k", "at least 2 candidates")
-
         if self.nil_score is not None and not abs(self.nil_score) < float("inf"):
             self._refuse("nil_score", "a number, or null for no NIL candidate")
 
