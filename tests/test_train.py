@@ -450,6 +450,39 @@ def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
     assert (view.left, view.mention) == ("", "multiple sclerosis")
 
 
+def test_ranker_of_retrieved(configs, pel_overrides, toy_store, tmp_path):
+    """`pel-ranker.cfg` over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
+    train(configs / "pel-transformer.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
+    prototypes(
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
+        use_references=False, reference_prototypes=True, progress=False,
+    )  # fmt: skip
+    overrides = {key: value for key, value in pel_overrides.items() if not key.startswith("components.")}
+    del overrides["training.logger.path"]
+    overrides.update(
+        {
+            "paths.linker": str(tmp_path / "linker"),
+            "components.krissel_reranker.model.window": 32,
+            "components.krissel_reranker.model.candidate_window": 32,
+            "components.krissel_reranker.objective.p_nil": 0.4,
+        }
+    )
+    train(configs / "pel-ranker.cfg", tmp_path / "ranked", overrides=overrides)
+    linker, nlp = spacy.load(tmp_path / "linker"), spacy.load(tmp_path / "ranked" / "model-last")
+    assert nlp.get_pipe("krissel_linker").to_bytes() == linker.get_pipe("krissel_linker").to_bytes()
+    assert nlp.get_pipe("krissel_reranker").cfg["nil_score"] is not None
+
+    def scores(nlp):
+        doc = nlp.make_doc("relapses point to MS in this woman")
+        doc.ents = [doc.char_span(18, 20, label="Disease")]
+        for _, pipe in nlp.pipeline:
+            doc = pipe(doc)
+        return {each["id"]: each["score"] for each in doc.ents[0]._.krissel_candidates}
+
+    before, after = scores(linker), scores(nlp)
+    assert len(before) > 1 and before.keys() == after.keys() and before != after
+
+
 def test_supervised_only(configs, toy_overrides, toy_files, toy_store, tmp_path):
     """Trained on gold documents of several mentions, which are its only prototypes."""
     nlp = spacy.blank("en")

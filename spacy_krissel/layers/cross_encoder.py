@@ -1,7 +1,7 @@
 """The plain cross encoder: a transformer over mention and candidate together, one pair a row (KRISSBERT §3.6)."""
 
 from functools import partial
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, cast
+from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Tuple, Union, cast, get_args
 
 from spacy.util import SimpleFrozenDict
 from spacy_transformers.data_classes import HFObjects
@@ -15,7 +15,7 @@ from .hf_shim import WholeHFShim
 from .hf_wrapper import hf_wrapper
 from .pair_pieces import pair_pieces
 from .pieces import length_batches, pad_pieces
-from .pooling import pool
+from .pooling import Pooling, pool
 from .ranked import RankedMention, Reranker
 from .settings import keep_in_bytes
 from .transformer import MIN_FILL, MIN_WINDOW
@@ -30,6 +30,17 @@ class CrossSettings(NamedTuple):
     bound: float
 
 
+@keep_in_bytes
+class PooledCrossSettings(NamedTuple):
+    """The same where it is not `[CLS]` that is read. A class of its own, so that the bytes of all others stay as they
+    were."""
+
+    window: int
+    candidate_window: int
+    bound: float
+    pooling: str
+
+
 def CrossEncoder(
     name: str,
     *,
@@ -40,8 +51,10 @@ def CrossEncoder(
     batch_pieces: int = 4096,
     tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    pooling: Literal["cls", "mean", "marker"] = "cls",
 ) -> Reranker:
-    """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on `[CLS]`.
+    """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on `[CLS]`, or on
+    another pooling of the pieces.
 
     n mentions of k candidates to (n·k,) corrections of the linker's log-odds. The head begins at zero, and with it
     every correction: untrained, the linker's order stands. Costs n·k rows of up to window + candidate_window pieces.
@@ -50,6 +63,7 @@ def CrossEncoder(
     window: pieces of a mention in its context. candidate_window: pieces of a candidate's reference.
     bound: the largest correction (`bounded`).
     mixed_precision, batch_pieces, tokenizer_config, transformer_config: as for `TransformerEncoder`.
+    pooling: "cls" (KRISSBERT's), "mean" over the pieces of both (PEL's, appendix B), or "marker".
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
     smallest = {"window": MIN_WINDOW, "candidate_window": 2}
@@ -58,6 +72,12 @@ def CrossEncoder(
             expected = f"at least {smallest[setting]} pieces"
             raise KrisselError(Errors.K006.format(setting=setting, found=value, expected=expected))
     check_bound(bound)
+    if pooling not in get_args(Pooling):
+        expected = f"one of {', '.join(get_args(Pooling))}"
+        raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
+    settings: Union[CrossSettings, PooledCrossSettings] = CrossSettings(window, candidate_window, bound)
+    if pooling != "cls":
+        settings = PooledCrossSettings(window, candidate_window, bound, pooling)
     objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
     head: Model[Floats2d, Floats2d] = Linear(nO=1, init_W=zero_init)
     pairs: Model = Model(
@@ -65,9 +85,9 @@ def CrossEncoder(
         # Bound here and not kept as attributes: corrections do not depend on them.
         partial(forward, batch_pieces=batch_pieces),
         init=partial(init, name=name),
-        layers=[chain(hf_wrapper(objects, mixed_precision=mixed_precision), pool("cls")), head],
+        layers=[chain(hf_wrapper(objects, mixed_precision=mixed_precision), pool(pooling)), head],
         dims={"nI": None},
-        attrs={"settings": CrossSettings(window, candidate_window, bound)},
+        attrs={"settings": settings},
     )
     return chain(pairs, bounded(bound))
 

@@ -44,14 +44,15 @@ def shim_of(model):
     return model.layers[0].layers[0].layers[0].shims[0]
 
 
-def torch_only(model, bound):
+def torch_only(model, bound, pooling="cls"):
     """One pair at a time, by torch alone."""
     shim = shim_of(model)
     head = model.layers[0].layers[1]
     W, b = (torch.tensor(head.get_param(name)) for name in ("W", "b"))
     scores = []
     for row in pair_pieces(shim.tokenizer, MENTIONS, 24, 16):
-        hidden = shim.transformer(torch.tensor(row.ids[None].astype("int64"))).last_hidden_state[0, 0]
+        hidden = shim.transformer(torch.tensor(row.ids[None].astype("int64"))).last_hidden_state[0]
+        hidden = {"cls": hidden[0], "mean": hidden.mean(0), "marker": hidden[[row.start, row.end]].mean(0)}[pooling]
         scores.append(bound * torch.tanh((W @ hidden + b)[0] / bound))
     return torch.stack(scores)
 
@@ -68,11 +69,22 @@ def test_scores_are_those_of_torch(make, batch_pieces):
     assert_allclose(model.predict(MENTIONS), expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "marker"])
+def test_pooling(make, pooling):
+    model = make(pooling=pooling)
+    scores = model.predict(MENTIONS)
+    assert_allclose(scores, torch_only(model, 1.0, pooling).detach().numpy(), atol=1e-5)
+    assert np.abs(scores - torch_only(model, 1.0).detach().numpy()).max() > 5e-4
+    other = CrossEncoder("nothing is read from here", window=24, candidate_window=16, pooling=pooling)
+    assert_allclose(other.from_bytes(model.to_bytes()).predict(MENTIONS), scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize("batch_pieces", [1, 4096])
-def test_gradients_are_those_of_torch(make, batch_pieces):
-    model = make(batch_pieces=batch_pieces)
+def test_gradients_are_those_of_torch(make, batch_pieces, pooling):
+    model = make(batch_pieces=batch_pieces, pooling=pooling)
     weights = torch.tensor([1.0, -2, 0.5, 3, 1])
-    (torch_only(model, 1.0) * weights).sum().backward()
+    (torch_only(model, 1.0, pooling) * weights).sum().backward()
     named = dict(shim_of(model).transformer.named_parameters())
     expected = {name: p.grad.clone() for name, p in named.items() if p.grad is not None}
     shim_of(model).transformer.zero_grad()
@@ -116,6 +128,7 @@ def test_not_initialized(tiny_bert):
         ({"window": 4}, "K006.*'window'"),
         ({"candidate_window": 1}, "K006.*'candidate_window'"),
         ({"bound": 0.0}, "K006.*'bound'"),
+        ({"pooling": "max"}, "K006.*'pooling'.*cls, mean, marker"),
         ({"window": 64, "candidate_window": 16}, "K404.*80"),
     ],
 )
