@@ -99,9 +99,9 @@ class PipelineErrors:
         "ontology to write entities from. {todo}."
     )
     K637 = (
-        "[K637] Adversarial examples need the input embeddings of a transformer, and the encoder of entities has none. "
-        "Use 'spacy-krissel.TransformerEncoder.v1' as `reference` in [components.krissel_linker.model], or set "
-        "`fgsm_weight` to 0."
+        "[K637] Adversarial examples need the input embeddings of a transformer, and the model that reads entities has "
+        "none. Use 'spacy-krissel.TransformerEncoder.v1' (`reference` of a linker's model) or "
+        "'spacy-krissel.CrossEncoder.v1' (a re-ranker's), or set `fgsm_weight` to 0."
     )
 
 

@@ -8,6 +8,7 @@ from thinc.types import Floats1d
 
 from ..errors import Errors, KrisselError
 from ..layers.ranked import RankedMention, Reranker, list_lengths
+from .adversarial import check_fgsm, with_adversary
 
 SMOOTHING = 0.02
 # So far beyond the linker's log-odds those of NIL may lie.
@@ -29,6 +30,10 @@ class RerankObjective:
     p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
         hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
     seed: of hiding and taking out.
+    fgsm_weight, fgsm_epsilon: λ and ε of adversarial examples, for models that read a transformer (`with_adversary`;
+        PEL's Table 6 has them for its ranker too).
+
+    Raises KrisselError K006 for a wrong setting.
     """
 
     def __init__(
@@ -40,6 +45,8 @@ class RerankObjective:
         insert_gold: bool = False,
         p_nil: float = 0.0,
         seed: int = 0,
+        fgsm_weight: float = 0.0,
+        fgsm_epsilon: float = 0.01,
     ) -> None:
         if n_candidates < 2:
             expected = "at least 2 candidates"
@@ -48,11 +55,14 @@ class RerankObjective:
             raise KrisselError(Errors.K006.format(setting="p_hide", found=p_hide, expected="a probability in [0, 1]"))
         if not 0 <= p_nil < 1:
             raise KrisselError(Errors.K006.format(setting="p_nil", found=p_nil, expected="a probability in [0, 1)"))
+        check_fgsm(fgsm_weight, fgsm_epsilon)
         self.loss = loss
         self.n_candidates = n_candidates
         self.p_hide = p_hide
         self.insert_gold = insert_gold
         self.p_nil = p_nil
+        self.fgsm_weight = fgsm_weight
+        self.fgsm_epsilon = fgsm_epsilon
         self._rng = random.Random(seed)
 
     def hide(self) -> bool:
@@ -64,14 +74,21 @@ class RerankObjective:
         return bool(self.p_nil) and self._rng.random() < self.p_nil
 
     def update(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
-        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss."""
+        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss.
+
+        Raises KrisselError K637 when fgsm_weight is above 0 and the model reads no transformer.
+        """
         if not mentions:
             return 0.0
-        corrections, backprop = model.begin_update(mentions)
         logits: Any = model.ops.asarray(cast(Any, np.concatenate([mention.logits for mention in mentions])))
-        gradient, value = self.loss(corrections, cast(Floats1d, logits), list_lengths(mentions), gold)
-        backprop(gradient)
-        return value
+
+        def rank(scale: float) -> float:
+            corrections, backprop = model.begin_update(mentions)
+            gradient, value = self.loss(corrections, cast(Floats1d, logits), list_lengths(mentions), gold)
+            backprop(scale * gradient)
+            return value
+
+        return with_adversary(rank, self.fgsm_weight, self.fgsm_epsilon)
 
 
 def make_rerank_objective(
@@ -81,10 +98,19 @@ def make_rerank_objective(
     insert_gold: bool = False,
     seed: int = 0,
     p_nil: float = 0.0,
+    fgsm_weight: float = 0.0,
+    fgsm_epsilon: float = 0.01,
 ) -> RerankObjective:
     """Registered in misc as `spacy-krissel.RerankObjective.v1`; see `RerankObjective`."""
     return RerankObjective(
-        loss, n_candidates=n_candidates, p_hide=p_hide, insert_gold=insert_gold, p_nil=p_nil, seed=seed
+        loss,
+        n_candidates=n_candidates,
+        p_hide=p_hide,
+        insert_gold=insert_gold,
+        p_nil=p_nil,
+        seed=seed,
+        fgsm_weight=fgsm_weight,
+        fgsm_epsilon=fgsm_epsilon,
     )
 
 

@@ -2,23 +2,21 @@
 small step in the worst direction (§4)."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 from spacy.training import Example
-from thinc.types import Floats2d, Ints1d
 
 from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
-from ..layers.input_embeddings import RecordedInputs, tapped
 from ..layers.referenced import reference_parts
-from ..layers.rng import capture_rng, replay_rng
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
 from ..sampling.nearest import NearestEntities
 from ..sampling.negatives import Candidates, Negatives, check_negatives
 from ..sampling.pairs import homonym_groups
 from ..views import AnyParts, View, reference_view
+from .adversarial import check_fgsm, with_adversary
 from .protocol import CandidateLossFunction, EncoderModel
 
 
@@ -73,9 +71,7 @@ class RetrievalObjective:
         if hard_share and index is None:
             expected = "an index, such as spacy-krissel.ExactIndex.v1, where hard_share is above 0"
             raise KrisselError(Errors.K006.format(setting="index", found=index, expected=expected))
-        for setting, value in {"fgsm_weight": fgsm_weight, "fgsm_epsilon": fgsm_epsilon}.items():
-            if not 0 <= value < float("inf"):
-                raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a number, 0 or more"))
+        check_fgsm(fgsm_weight, fgsm_epsilon)
         self.loss = loss
         self.n_negatives = n_negatives
         self.hard_share = hard_share
@@ -156,33 +152,20 @@ class RetrievalObjective:
         xp: Any = model.ops.xp
         gold, negatives = xp.asarray(candidates.gold), xp.asarray(candidates.negatives)
         queries, backprop_mentions = model.begin_update(mentions)
-        state = capture_rng() if self.fgsm_weight else None
-        inputs = RecordedInputs()
-        if state is None:
+        d_queries = xp.zeros_like(queries)
+
+        def compare(scale: float) -> float:
+            nonlocal d_queries
             vectors, backprop_entities = model.begin_update(entities)
-        else:
-            with tapped(inputs):
-                vectors, backprop_entities = model.begin_update(entities)
-            if not len(inputs):
-                raise KrisselError(Errors.K637)
-        d_queries, d_vectors, loss = self._scored(queries, vectors, gold, negatives)
-        backprop_entities(d_vectors)
-        if state is not None:
-            with replay_rng(state), tapped(inputs.signed(self.fgsm_epsilon)):
-                vectors, backprop_entities = model.begin_update(entities)
-            more_queries, d_vectors, more = self._scored(queries, vectors, gold, negatives)
-            backprop_entities(self.fgsm_weight * d_vectors)
-            d_queries += self.fgsm_weight * more_queries
-            loss += self.fgsm_weight * more
+            d_scores, loss = self.loss(queries @ vectors.T, gold, negatives)
+            d_scores = scale * d_scores
+            d_queries += d_scores @ vectors
+            backprop_entities(d_scores.T @ queries)
+            return loss
+
+        loss = with_adversary(compare, self.fgsm_weight, self.fgsm_epsilon)
         backprop_mentions(d_queries)
         return loss
-
-    def _scored(
-        self, queries: Floats2d, vectors: Floats2d, gold: Ints1d, negatives: Any
-    ) -> Tuple[Floats2d, Floats2d, float]:
-        """The gradients of mentions (q, d) and of entities (n, d), and the loss."""
-        d_scores, loss = self.loss(queries @ vectors.T, gold, negatives)
-        return d_scores @ vectors, d_scores.T @ queries, loss
 
     def _row(self, entity: str) -> int:
         assert self._entities is not None

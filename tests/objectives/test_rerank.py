@@ -5,10 +5,13 @@ from hypothesis import strategies as st
 from thinc.api import Model
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.cross_encoder import CrossEncoder
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.losses.listwise import listwise_cross_entropy
 from spacy_krissel.objectives.rerank import RerankObjective, fit_nil_logit, fit_temperature, make_rerank_objective
 from spacy_krissel.views import CandidateView, name_view
+
+ZERO = np.zeros(2, dtype="float32")
 
 
 def ranked(*logits):
@@ -27,6 +30,47 @@ def test_a_step():
     # Both logits of the first are 1: half and half; the second has no other.
     assert loss == pytest.approx(np.log(2) / 2)
     np.testing.assert_allclose(seen[0], [0.25, -0.25, 0], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny_bert):
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = CrossEncoder(str(tiny_bert), window=16, candidate_window=16, transformer_config=no_dropout, pooling="mean")
+    model.initialize()
+    head = model.layers[0].layers[1]
+    head.set_param("W", np.random.default_rng(0).normal(size=(1, 32), scale=0.1).astype("float32"))
+    return model
+
+
+def test_adversarial_examples(pairs):
+    """A step of no length doubles the loss and every gradient; one along the gradient's sign raises the loss."""
+    mentions = [
+        RankedMention(
+            name_view("ms"), (CandidateView(("cold",), ("cold",)), CandidateView(("ms",), ("ms", "a b"))), ZERO
+        ),
+        RankedMention(
+            name_view("fever"), (CandidateView(("fever",), ("fever", "hot")), CandidateView(("a",), ("a",))), ZERO
+        ),
+    ]
+    transformer = pairs.layers[0].layers[0].layers[0].shims[0].transformer
+
+    def update(weight, epsilon=0.0):
+        transformer.zero_grad()
+        objective = RerankObjective(listwise_cross_entropy, fgsm_weight=weight, fgsm_epsilon=epsilon)
+        loss = objective.update(pairs, mentions, [1, 0])
+        return loss, transformer.embeddings.LayerNorm.weight.grad.numpy().copy()
+
+    (plain, gradient), (double, twice) = update(0.0), update(1.0)
+    assert double == pytest.approx(2 * plain, rel=1e-5)
+    np.testing.assert_allclose(twice, 2 * gradient, rtol=1e-4, atol=1e-7)
+    assert plain < update(1.0, 0.001)[0] - plain < update(1.0, 0.01)[0] - plain
+    assert update(0.5, 0.01)[0] - plain == pytest.approx(0.5 * (update(1.0, 0.01)[0] - plain), rel=1e-4)
+
+
+def test_adversarial_examples_need_a_transformer():
+    with pytest.raises(KrisselError, match="K637"):
+        model = Model("m", lambda model, mentions, is_train: (np.zeros(2, dtype="float32"), lambda gradient: []))
+        RerankObjective(listwise_cross_entropy, fgsm_weight=1.0).update(model, [ranked(1, 0.5)], [1])
 
 
 def test_nothing_to_learn_from():
@@ -72,7 +116,7 @@ def test_temperature_of_nothing(scores, gold):
     assert fit_temperature(scores, gold) == 1.0
 
 
-@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0)])
+@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0), ("fgsm_weight", -1)])
 def test_wrong_settings(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make_rerank_objective(listwise_cross_entropy, **{setting: value})
