@@ -17,11 +17,11 @@ from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
-from .details import Details, drawn_nil_curve, nil_figures, seen_figures
+from .details import Details, drawn_nil_curve, gradient_figures, nil_figures, seen_figures
 from .plots import draw_curves
 from .settings import Ablation
 from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
-from .train import LINKER, train_linker, train_reranker
+from .train import LINKER, STEPS, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
 PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-shot", "calibration.json"
@@ -30,12 +30,13 @@ PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-s
 class AblationRun:
     """Trains and measures, row by row, in `output`; what is there already is not made again.
 
-        <row>/seed-<n>/linker        the trained linker
+        <row>/seed-<n>/linker        the trained linker, and what was logged of its steps
         <row>/seed-<n>/reranked      linker and re-ranker, where there is one
         <row>/seed-<n>/sets/<set>    the evaluation's report; the knowledge base too, where it is needed again, and
                                      what was fitted, where a threshold was
         few-shot/<set>
-        ablation.json, ablation.md, top-k.svg, few-shot.svg, nil.svg
+        ablation.json, ablation.md, top-k.svg, few-shot.svg, nil.svg,
+        gradient-norms.svg
 
     Each folder is whole or absent, and knows the settings and the content of the files that it was made with.
     """
@@ -224,11 +225,12 @@ class AblationRun:
         }
         found["few_shot"] = {gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()}
         found.update(self._details(measured))
+        found["gradient_norms"] = self._gradient_norms(measured)
         self.output.mkdir(parents=True, exist_ok=True)
         text = json.dumps(found, indent=2, ensure_ascii=False)
         (self.output / "ablation.json").write_text(text + "\n", encoding="utf8")
         (self.output / "ablation.md").write_text(ablation_report(found), encoding="utf8")
-        if plots and (found["top_k"] or found["few_shot"] or found["nil_curves"]):
+        if plots and (found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]):
             draw_curves(found, self.output)
         return found
 
@@ -248,6 +250,15 @@ class AblationRun:
                     found["nil"].setdefault(gold, {})[name] = nil_figures(reports, fitted)
                     curve = drawn_nil_curve(read_records(folders[0] / f"{REPORT}.links.jsonl"))
                     found["nil_curves"].setdefault(gold, {})[name] = curve
+        return found
+
+    def _gradient_norms(self, measured: AllRuns) -> Dict[str, Any]:
+        """Those of the first seed, of the rows whose steps were logged."""
+        found = {}
+        for name in measured:
+            path = self._folder(name, self.ablation.seeds_of(name)[0]) / "linker" / STEPS
+            if path.exists():
+                found[name] = gradient_figures(path, LINKER)
         return found
 
 

@@ -1,6 +1,8 @@
 """What an ablation's reports say beyond strict accuracy: entities seen and unseen in training, and NIL (PEL, Tables 2
 and 4)."""
 
+import json
+from pathlib import Path
 from statistics import mean
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -16,6 +18,8 @@ SEEN = ("all", "seen", "unseen")
 NIL_FIGURES = ("aupr", "precision", "recall", "f1", "strict", "strict_linked")
 # Of a drawn curve.
 MAX_POINTS = 200
+# Steps that a drawn gradient norm is the mean of.
+SMOOTHED = 25
 
 Report = Mapping[str, Any]
 # Set → row → figures.
@@ -57,6 +61,18 @@ def drawn_nil_curve(records: Sequence[LinkRecord]) -> Optional[Dict[str, List[fl
     return {"recall": curve.recall[places].tolist(), "precision": curve.precision[places].tolist()}
 
 
+def gradient_figures(path: Path, pipe: str) -> Dict[str, Any]:
+    """Of a file of `StepLogger`: the norm of the gradient, each step's the mean of the 25 up to it (`smoothed`), its
+    `mean`, and its standard deviation as a share of that (`deviation`; PEL, Figure 3)."""
+    with path.open(encoding="utf8") as lines:
+        norms = np.array([json.loads(line)[pipe]["gradient_norm"] for line in lines])
+    sums = np.concatenate(([0.0], np.cumsum(norms)))
+    ends = np.arange(1, len(sums))
+    starts = np.maximum(ends - SMOOTHED, 0)
+    smoothed = (sums[ends] - sums[starts]) / (ends - starts)
+    return {"mean": norms.mean(), "deviation": norms.std() / norms.mean(), "smoothed": smoothed.tolist()}
+
+
 def detail_parts(found: Mapping[str, Any]) -> List[str]:
     """The tables in Markdown, each below its heading."""
     titles = {row["name"]: row["title"] for row in found["rows"]}
@@ -67,6 +83,11 @@ def detail_parts(found: Mapping[str, Any]) -> List[str]:
         parts += [f"## Seen and unseen entities: {gold}", f"Mentions: {numbers}.", _seen_table(rows, titles)]
     for gold, rows in found.get("nil", {}).items():
         parts += [f"## NIL: {gold}", _nil_table(rows, titles)]
+    norms = found.get("gradient_norms", {})
+    if norms:
+        table = [("system", "mean", "deviation / mean")]
+        table += [(titles[name], f"{each['mean']:.2f}", f"{each['deviation']:.2f}") for name, each in norms.items()]
+        parts += ["## Gradient norms", markdown_table(table)]
     return parts
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List
 
 from ..errors import KrisselWarning, Warnings
 
-TOP_K, FEW_SHOT, NIL = "top-k.svg", "few-shot.svg", "nil.svg"
+TOP_K, FEW_SHOT, NIL, GRADIENTS = "top-k.svg", "few-shot.svg", "nil.svg", "gradient-norms.svg"
 # Inches, of one panel.
 WIDTH, HEIGHT = 3.6, 3.0
 # The same file for the same figures: no date, no random ids.
@@ -17,7 +17,8 @@ METADATA = {"Date": None}
 
 
 def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
-    """Draw an ablation's `top_k`, `few_shot` and `nil_curves`, as they stand in ablation.json, to `folder`.
+    """Draw an ablation's `top_k`, `few_shot`, `nil_curves` and `gradient_norms`, as they stand in ablation.json, to
+    `folder`.
 
     RETURNS: the files. Warns KW901, and draws nothing, without matplotlib.
     """
@@ -31,6 +32,8 @@ def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
             made[folder / FEW_SHOT] = few_shot_figure(found["few_shot"])
         if found.get("nil_curves"):
             made[folder / NIL] = nil_curves_figure(found["nil_curves"], titles)
+        if found.get("gradient_norms"):
+            made[folder / GRADIENTS] = gradient_norms_figure(found["gradient_norms"], titles)
         return made
 
     return draw(figures)
@@ -100,6 +103,19 @@ def nil_curves_figure(curves: Dict[str, Dict[str, Any]], titles: Dict[str, str])
         panel.grid(alpha=0.3)
     axes[0].set_ylabel("precision of NIL (%)")
     axes[0].legend()
+    return figure
+
+
+def gradient_norms_figure(norms: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
+    """A line a row: training steps against the smoothed norm of the gradient, in units of its mean over all steps, so
+    that losses of different scale can be compared."""
+    figure, (panel,) = panels(1)
+    for name, each in norms.items():
+        panel.plot([value / each["mean"] for value in each["smoothed"]], label=titles[name])
+    panel.set(xlabel="step", ylabel="gradient norm / its mean")
+    panel.set_yscale("log")
+    panel.grid(alpha=0.3)
+    panel.legend()
     return figure
 
 

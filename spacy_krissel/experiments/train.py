@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Dict, Optional
 
 from spacy.cli.train import train
+from spacy.util import load_config
 
 from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
@@ -12,15 +13,24 @@ from ..pipeline.prototypes import build_prototypes, find_linker, save_pipeline
 from .settings import Ablation
 
 LINKER, RERANKER = "krissel_linker", "krissel_reranker"
+# Beside the pipeline, where the config logs steps.
+STEPS = "steps.jsonl"
+STEP_LOGGER = "spacy-krissel.StepLogger.v1"
 
 
 def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1) -> None:
-    """`spacy train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`."""
+    """`spacy train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`.
+
+    Where the config has `StepLogger` without a path, its lines come to `steps.jsonl` beside it.
+    """
     row, training = ablation.rows[name], ablation.train
     overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
     with TemporaryDirectory(dir=output.parent, prefix=".training-") as folder:
-        train(training.config, folder, use_gpu=gpu_id, overrides=overrides)
+        steps = Path(folder) / STEPS
+        train(training.config, folder, use_gpu=gpu_id, overrides={**_logged_to(steps, training.config), **overrides})
         (Path(folder) / "model-last").rename(output)
+        if steps.exists():
+            steps.rename(output.parent / STEPS)
 
 
 def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, output: Path, *, gpu_id: int = -1) -> None:
@@ -50,6 +60,12 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         settings = find_linker(nlp, LINKER).cfg
         settings["n_candidates"] = max(settings["n_candidates"], reranker.cfg["top_k"])
         nlp.to_disk(output)
+
+
+def _logged_to(path: Path, config: Path) -> Dict[str, Any]:
+    logger = load_config(config)["training"].get("logger", {})
+    has_none = logger.get("@loggers") == STEP_LOGGER and logger.get("path") is None
+    return {"training.logger.path": str(path)} if has_none else {}
 
 
 def _data(ablation: Ablation, name: str, seed: int) -> Dict[str, Any]:

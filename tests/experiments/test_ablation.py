@@ -238,8 +238,12 @@ def test_an_interrupted_training_is_not_taken_for_a_whole_one(run, tmp_path, toy
 
 
 def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
-    """Without a re-ranker; each figure is the mean of the seeds."""
+    """Without a re-ranker; each figure is the mean of the seeds. The config logs its steps."""
     content = {key: value for key, value in toy_ablation.items() if key not in ("reranker", "curves")}
+    config = Path(content["train"]["config"]).read_text()
+    content["train"]["config"] = str(tmp_path / "logged.cfg")
+    logger = '[training.logger]\n@loggers = "spacy-krissel.StepLogger.v1"\npath = null\n\n'
+    (tmp_path / "logged.cfg").write_text(config.replace("[training.batcher]", f"{logger}[training.batcher]"))
     content["rows"] = {"full": {"title": "full"}, "names": {"title": "names", "of": "full", "prototypes": {}}}
     content["rows"]["names"]["prototypes"] = {"mentions_per_entity": 0, "contexts_per_shared_name": 0}
     del content["sets"]["without"]
@@ -248,7 +252,10 @@ def test_linkers_alone_and_several_seeds(run, tmp_path, toy_ablation):
     figures = found["rows"][0]["sets"]["with"]
     assert set(figures["by_seed"]) == {"0", "1"}
     assert figures["strict"] == pytest.approx(sum(figures["by_seed"].values()) / 2)
-    assert found["top_k"] == found["few_shot"] == {} and not list(tmp_path.glob("*.svg"))
+    assert found["top_k"] == found["few_shot"] == {}
+    norms = found["gradient_norms"]
+    assert norms.keys() == {"full"} and len(norms["full"]["smoothed"]) == 5  # four steps, and one before them
+    assert "## Gradient norms" in (tmp_path / "ablation.md").read_text()
     # Its knowledge base is another one, so that none was kept.
     assert not list(tmp_path.rglob("kb"))
 

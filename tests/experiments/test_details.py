@@ -1,9 +1,11 @@
 """Figures that can be worked out by hand: of two seeds, and of four mentions."""
 
+import json
+
 import pytest
 
 from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.experiments.details import detail_parts, drawn_nil_curve, nil_figures, seen_figures
+from spacy_krissel.experiments.details import detail_parts, drawn_nil_curve, gradient_figures, nil_figures, seen_figures
 
 
 def report(right, seen, unseen):
@@ -55,3 +57,18 @@ def test_tables():
     assert parts[3] == "## NIL: dev"
     assert parts[4].splitlines()[-1] == "| the first | 50.0 | 50.0 | 25.0 | – | 70.0 | 60.0 | 100.0 | 0.0 |"
     assert detail_parts({"rows": rows}) == []
+
+
+def test_gradient_norms(tmp_path):
+    lines = [
+        {"step": i, "linker": {"loss": 0.0, "gradient_norm": norm}} for i, norm in enumerate([1.0, 3.0] + [2.0] * 30)
+    ]
+    (tmp_path / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = gradient_figures(tmp_path / "steps.jsonl", "linker")
+    assert found["mean"] == 2.0 and found["deviation"] == pytest.approx((2 / 32) ** 0.5 / 2)
+    # The first 25 together, then the last 25 of each.
+    assert found["smoothed"][:2] == [1.0, 2.0]
+    assert found["smoothed"][25] == pytest.approx((3 + 24 * 2) / 25) and found["smoothed"][26] == pytest.approx(2.0)
+    norms = {"a": {"mean": 2.0, "deviation": 0.125, "smoothed": []}}
+    table = detail_parts({"rows": [{"name": "a", "title": "the first"}], "gradient_norms": norms})
+    assert table[0] == "## Gradient norms" and table[1].splitlines()[-1] == "| the first | 2.00 | 0.12 |"

@@ -3,7 +3,13 @@ import importlib.util
 import pytest
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.experiments.plots import draw_curves, few_shot_figure, nil_curves_figure, top_k_figure
+from spacy_krissel.experiments.plots import (
+    draw_curves,
+    few_shot_figure,
+    gradient_norms_figure,
+    nil_curves_figure,
+    top_k_figure,
+)
 
 FOUND = {
     "rows": [{"name": "full", "title": "the full one"}, {"name": "lazy", "title": "the lazy one"}],
@@ -61,3 +67,12 @@ def test_curves_of_nil(tmp_path):
     (panel,) = nil_curves_figure(curves, titles).axes
     (line,) = panel.lines
     assert list(line.get_xdata()) == [50, 100] and list(line.get_ydata()) == [100, 80]
+
+
+def test_gradient_norms(tmp_path):
+    pytest.importorskip("matplotlib")
+    norms = {"full": {"mean": 2.0, "deviation": 0.5, "smoothed": [4.0, 3.0, 1.0]}}
+    (drawn,) = draw_curves({**FOUND, "top_k": {}, "few_shot": {}, "gradient_norms": norms}, tmp_path)
+    assert drawn.name == "gradient-norms.svg" and "the full one" in drawn.read_text()
+    (panel,) = gradient_norms_figure(norms, {"full": "the full one"}).axes
+    assert list(panel.lines[0].get_ydata()) == [2.0, 1.5, 0.5]
