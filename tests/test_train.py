@@ -450,8 +450,9 @@ def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
     assert (view.left, view.mention) == ("", "multiple sclerosis")
 
 
-def test_ranker_of_retrieved(configs, pel_overrides, toy_store, tmp_path):
-    """`pel-ranker.cfg` over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
+@pytest.mark.parametrize("config", ["pel-ranker", "pel-ranker-transformer"])
+def test_ranker_of_retrieved(config, configs, pel_overrides, toy_store, tmp_path):
+    """Over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
     train(configs / "pel-transformer.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
     prototypes(
         tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
@@ -467,7 +468,7 @@ def test_ranker_of_retrieved(configs, pel_overrides, toy_store, tmp_path):
             "components.krissel_reranker.objective.p_nil": 0.4,
         }
     )
-    train(configs / "pel-ranker.cfg", tmp_path / "ranked", overrides=overrides)
+    train(configs / f"{config}.cfg", tmp_path / "ranked", overrides=overrides)
     linker, nlp = spacy.load(tmp_path / "linker"), spacy.load(tmp_path / "ranked" / "model-last")
     assert nlp.get_pipe("krissel_linker").to_bytes() == linker.get_pipe("krissel_linker").to_bytes()
     assert nlp.get_pipe("krissel_reranker").cfg["nil_score"] is not None

@@ -20,13 +20,13 @@ class GoldSplit(NamedTuple):
     seed: int = 0
 
     @classmethod
-    def checked(cls, split: str, dev_share: float, seed: int) -> "GoldSplit":
-        """Raises KrisselError K006 for another split, or a share outside [0, 1)."""
+    def checked(cls, split: str, dev_share: float, seed: int, setting: str = "dev_share") -> "GoldSplit":
+        """Raises KrisselError K006 for another split, or a share outside [0, 1). setting: what the share is called."""
         if split not in ("train", "dev", "all"):
             raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train', 'dev' or 'all'"))
         if not 0 <= dev_share < 1:
             expected = "a share of the documents in [0, 1)"
-            raise KrisselError(Errors.K006.format(setting="dev_share", found=dev_share, expected=expected))
+            raise KrisselError(Errors.K006.format(setting=setting, found=dev_share, expected=expected))
         return cls(split, dev_share, seed)
 
     def __call__(self, doc: Doc) -> bool:

@@ -76,7 +76,7 @@ def calibrate(
     mentions are NIL by the best threshold.
     """
     linker = find_linker(nlp, name)
-    part = GoldSplit.checked("dev" if held_out else "all", held_out, seed)
+    part = GoldSplit.checked("dev" if held_out else "all", held_out, seed, setting="held_out")
     gold = [each for each in read_gold(docs, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
     source = Path(docs) if isinstance(docs, (str, Path)) else None
     rerankers = _rerankers(nlp, linker)

@@ -72,7 +72,7 @@ def test_documents_that_training_held_out(nlp, docs):
     assert 0 < len(kept) < len(docs)
     found = calibrate(nlp, docs, held_out=0.6, seed=2)
     assert found.data["n"] == sum(bool(doc.ents[0].kb_id_) for doc in kept) and found.data["held_out"] == 0.6
-    with pytest.raises(KrisselError, match="K006.*dev_share"):
+    with pytest.raises(KrisselError, match="K006.*held_out"):
         calibrate(nlp, docs, held_out=1.5)
 
 
