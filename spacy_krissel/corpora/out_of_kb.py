@@ -14,6 +14,7 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.entity import Entity
 from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore, write_store
+from ..ontology.tree_types import MESH_TREES
 from ..ontology.trees import is_in_tree, tree_parts
 from ..util.manifest import new_directory
 from .doc_bins import read_doc_bins, write_doc_bin
@@ -54,7 +55,8 @@ def out_of_kb(
         semantic network is not meant.
     trees: remove the entities with a tree number in one of these sub-trees (`ontology.trees.is_in_tree`). One that
         stands elsewhere in the hierarchy as well is removed, too: a linker must not know what the sub-tree holds. One
-        without tree numbers is in no sub-tree.
+        without tree numbers is in no sub-tree, but for the roots of MeSH, whose numbers its files leave out: the entity
+        that is named as the root of a removed tree (`ontology.tree_types.MESH_TREES`) goes with it.
     spans_key: which mentions are counted, see `gold_spans`; all are rewritten.
 
     A composite mention becomes NIL when all of its ids that the full ontology knows are removed, and otherwise loses
@@ -97,16 +99,18 @@ def out_of_kb(
 
 
 def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: Sequence[str] = ()) -> Set[str]:
-    """The primary ids of the entities with one of `types`, or with any tree number in one of `trees`.
+    """The primary ids of the entities with one of `types`, or with any tree number in one of `trees`, the roots too.
 
     Warns KW221 of types and trees that no entity has. Raises KrisselError K221 when none is found, K222 when all are.
     """
     wanted = type_keys(types)
     unused_types, unused_trees = dict(wanted), {tree: tree_parts(tree) for tree in trees}
+    roots = {fold_name(name): number for number, name in MESH_TREES.items()}
     removed: Set[str] = set()
     for entity in store:
         keys = wanted.keys() & {type_key(type_) for type_ in entity.types}
-        within = [tree for tree in trees if any(is_in_tree(number, tree) for number in entity.tree_numbers)]
+        numbers = entity.tree_numbers or tuple(filter(None, [roots.get(fold_name(entity.name))]))
+        within = [tree for tree in trees if any(is_in_tree(number, tree) for number in numbers)]
         if keys or within:
             removed.add(entity.id)
         for key in keys:
