@@ -4,7 +4,7 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 `piece_window` for those that read word pieces.
 """
 
-from typing import TYPE_CHECKING, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc, Span
@@ -28,6 +28,8 @@ class View(NamedTuple):
     right: text after the mention; of a reference what stands after its names, as on its left.
     masked: the encoder must not see the surface form (KRISSBERT §3.3, mention masking).
     reference: an entity-centric reference (§3.5), made by `reference_view`.
+    mates: where the other mentions of its text unit begin and end in `left + mention + right`, in order, for encoders
+        that mark all mentions of a unit and read it once (BELHD §4.2); made by `unit_views`.
     """
 
     left: str
@@ -35,6 +37,7 @@ class View(NamedTuple):
     right: str
     masked: bool = False
     reference: bool = False
+    mates: Tuple[Tuple[int, int], ...] = ()
 
 
 class Described(Protocol):
@@ -157,6 +160,41 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
 def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
     """The view of a span in its document, across sentence boundaries."""
     return mention_view(span.doc.text, span.start_char, span.end_char, context_chars)
+
+
+def unit_views(texts: Sequence[str]) -> List[View]:
+    """The views of all mentions of a text unit, each with the others as its mates.
+
+    texts: what stands outside of mentions and the mentions by turns: `[before, mention, between, mention, …, after]`.
+    """
+    places = []
+    end = 0
+    for i, text in enumerate(texts):
+        if i % 2:
+            places.append((end, end + len(text)))
+        end += len(text)
+    views = []
+    for i in range(1, len(texts), 2):
+        mates = tuple(place for n, place in enumerate(places) if n != i // 2)
+        views.append(View("".join(texts[:i]), texts[i], "".join(texts[i + 1 :]), mates=mates))
+    return views
+
+
+def unit_texts(view: View) -> Tuple[List[str], int]:
+    """What `unit_views` made the view of, and which of the texts is its own mention."""
+    whole = view.left + view.mention + view.right
+    own = (len(view.left), len(view.left) + len(view.mention))
+    places = sorted((own, *view.mates))
+    edges = [0, *(edge for place in places for edge in place), len(whole)]
+    return [whole[start:end] for start, end in zip(edges, edges[1:])], 1 + 2 * places.index(own)
+
+
+def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:
+    """The view with its mention, and those of its unit, as `rewrite` has them."""
+    if not view.mates:
+        return view._replace(mention=rewrite(view.mention))
+    texts, own = unit_texts(view)
+    return unit_views([rewrite(text) if i % 2 else text for i, text in enumerate(texts)])[own // 2]
 
 
 def doc_text(doc: "Doc") -> str:

@@ -18,6 +18,9 @@ from spacy_krissel.views import (
     reference_view,
     reference_window,
     span_view,
+    unit_texts,
+    unit_views,
+    with_mentions,
 )
 
 CLS, SEP, START, END = -1, -2, -3, -4
@@ -251,3 +254,31 @@ def test_reference_that_begins_with_the_title():
     assert reference_texts(reference_view(entity, TitledParts(types=False, definition=False))) == ["asthma"]
     # The settings of one are never those of the other, so that a knowledge base refuses what was written otherwise.
     assert TitledParts(True, True, True, True)._asdict() != ReferenceParts(True, True, True, True)._asdict()
+
+
+def test_units():
+    views = unit_views(["the ", "cold", " and ", "MS", "."])
+    assert views == [
+        View("the ", "cold", " and MS.", mates=((13, 15),)),
+        View("the cold and ", "MS", ".", mates=((4, 8),)),
+    ]
+    assert unit_views(["no mention"]) == []
+
+
+texts = st.text(alphabet="ab .", max_size=6)
+
+
+@given(st.lists(texts, min_size=1, max_size=4), st.data())
+def test_units_and_back(outside, data):
+    """Each view knows the unit that it was made of, and which of its mentions it is."""
+    mentions = data.draw(st.lists(texts.filter(bool), min_size=len(outside) - 1, max_size=len(outside) - 1))
+    unit = [text for pair in zip(outside, [*mentions, ""]) for text in pair][:-1]
+    views = unit_views(unit)
+    assert [unit_texts(view) for view in views] == [(unit, 2 * i + 1) for i in range(len(mentions))]
+    assert [with_mentions(view, str) for view in views] == views
+    longer = [text + "xx" if i % 2 else text for i, text in enumerate(unit)]
+    assert [with_mentions(view, lambda mention: mention + "xx") for view in views] == unit_views(longer)
+
+
+def test_mentions_of_a_view_without_mates():
+    assert with_mentions(View("a ", "b", " c"), str.upper) == View("a ", "B", " c")

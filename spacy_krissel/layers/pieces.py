@@ -1,19 +1,22 @@
 """Views as word pieces: tokenised in one call, cut to the window, batched by length, padded."""
 
 from itertools import chain, islice
-from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
 from ..errors import Errors, KrisselError
-from ..views import MENTION_END, MENTION_START, View, piece_window, reference_texts, reference_window
+from ..views import MENTION_END, MENTION_START, View, piece_window, reference_texts, reference_window, unit_texts
 
 # Views tokenised at once: enough to keep the tokenizer's threads busy, few enough to forget their offsets soon.
 TOKENIZE_AT_ONCE = 1024
 
 
 class PieceRow(NamedTuple):
-    """One view as piece ids, and where its two markers stand among them (of a row that has none: `[CLS]`)."""
+    """One view as piece ids, and where its two markers stand among them (of a row that has none: `[CLS]`).
+
+    Views that are read together have the very same array of ids.
+    """
 
     ids: numpy.ndarray
     start: int
@@ -21,15 +24,17 @@ class PieceRow(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """A padded batch of views.
+    """A padded batch of n rows, which m views are read from: m = n unless views are read together.
 
     ids: (n, longest) int64, padded on the right.
-    lengths: (n,) int64, real pieces of each view.
-    starts, ends: (n,) int64, positions of `[Ms]` and `[Me]`.
+    lengths: (n,) int64, real pieces of each row.
+    owners: (m,) int64, the row of each view.
+    starts, ends: (m,) int64, positions of its `[Ms]` and `[Me]`.
     """
 
     ids: numpy.ndarray
     lengths: numpy.ndarray
+    owners: numpy.ndarray
     starts: numpy.ndarray
     ends: numpy.ndarray
 
@@ -76,6 +81,53 @@ def _tokenize(
         yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
 
 
+def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: Optional[str] = None) -> List[PieceRow]:
+    """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
+    text unit marked (BELHD §4.2), and one array of ids for the views of a unit where it fits the window.
+
+    Where a unit is longer, each of its views has a window of its own, centred on its mention; a mention that does not
+    fit with its markers is read without its unit's others. So is a masked view, and a name.
+    """
+    rows: List[Optional[PieceRow]] = [None] * len(views)
+    units: Dict[Tuple[str, ...], List[Tuple[int, int]]] = {}
+    for i, view in enumerate(views):
+        if view.mates and not view.masked:
+            texts, own = unit_texts(view)
+            units.setdefault(tuple(texts), []).append((i, own))
+    alone = [i for i, view in enumerate(views) if not view.mates or view.masked]
+    cls, sep = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
+    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
+    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(units))))
+    for texts, members in units.items():
+        body: List[int] = []
+        places: Dict[int, Tuple[int, int]] = {}
+        for n, pieces in enumerate(islice(ids, len(texts))):
+            if n % 2:
+                places[n] = len(body), len(body) + len(pieces) + 1
+            body += (start_id, *pieces, end_id) if n % 2 else pieces
+        room = window - 2
+        whole = numpy.asarray(cls + body + sep, dtype="int32") if len(body) <= room else None
+        for i, own in members:
+            start, end = places[own]
+            if whole is not None:
+                rows[i] = PieceRow(whole, 1 + start, 1 + end)
+                continue
+            spare = room - (end + 1 - start)
+            if spare < 0:
+                alone.append(i)
+                continue
+            first = start - min(start, max(spare // 2, spare - (len(body) - end - 1)))
+            last = first + room
+            # A marker whose partner is beyond the window is of no use.
+            lone = {edge for place in places.values() if not first <= place[0] < place[1] < last for edge in place}
+            kept = [place for place in range(first, min(last, len(body))) if place not in lone]
+            part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
+            rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
+    for i, row in zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window, separator=separator)):
+        rows[i] = row
+    return [row for row in rows if row is not None]
+
+
 def _texts(view: View) -> List[str]:
     """What is tokenised apart."""
     if view.reference:
@@ -114,11 +166,22 @@ def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> 
 
 def pad_pieces(rows: Sequence[PieceRow], pad_id: int, multiple: int = 1) -> Pieces:
     """Stack views into one padded batch, whose length is a multiple of so many."""
-    lengths = numpy.asarray([len(row.ids) for row in rows], dtype="int64")
+    distinct = {id(row.ids): row.ids for row in rows}
+    places = {key: place for place, key in enumerate(distinct)}
+    lengths = numpy.asarray([len(each) for each in distinct.values()], dtype="int64")
     longest = -(-int(lengths.max()) // multiple) * multiple
-    ids = numpy.full((len(rows), longest), pad_id, dtype="int64")
-    for i, row in enumerate(rows):
-        ids[i, : lengths[i]] = row.ids
+    ids = numpy.full((len(distinct), longest), pad_id, dtype="int64")
+    for i, each in enumerate(distinct.values()):
+        ids[i, : lengths[i]] = each
+    owners = numpy.asarray([places[id(row.ids)] for row in rows], dtype="int64")
     starts = numpy.asarray([row.start for row in rows], dtype="int64")
     ends = numpy.asarray([row.end for row in rows], dtype="int64")
-    return Pieces(ids, lengths, starts, ends)
+    return Pieces(ids, lengths, owners, starts, ends)
+
+
+def read_together(rows: Sequence[PieceRow]) -> List[List[int]]:
+    """The views, by number, that share a row of ids."""
+    groups: Dict[int, List[int]] = {}
+    for i, row in enumerate(rows):
+        groups.setdefault(id(row.ids), []).append(i)
+    return list(groups.values())

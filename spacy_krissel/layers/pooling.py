@@ -18,7 +18,8 @@ class PieceVectors(NamedTuple):
 
 
 def pool(how: Pooling) -> Model[PieceVectors, Floats2d]:
-    """Pool (n, longest, d) to (n, d).
+    """Pool (n, longest, d) to (m, d), a row for each view that is read from the n rows of pieces. Several views of a
+    row differ by their markers alone.
 
     how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all real pieces, padding left out; "marker",
         the mean of the two mention markers.
@@ -31,46 +32,48 @@ def pool(how: Pooling) -> Model[PieceVectors, Floats2d]:
 def forward_cls(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+    xp: Any = model.ops.xp
     shape = X.vectors.shape
+    owners = xp.asarray(X.pieces.owners)
 
     def backprop(dY: Floats2d) -> Floats3d:
         dX = model.ops.alloc3f(*shape)
-        dX[:, 0] = dY
+        xp.add.at(dX, (owners, 0), dY)
         return dX
 
-    return X.vectors[:, 0], backprop
+    return X.vectors[owners, 0], backprop
 
 
 def forward_mean(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     xp: Any = model.ops.xp
-    lengths = xp.asarray(X.pieces.lengths)
+    owners, lengths = xp.asarray(X.pieces.owners), xp.asarray(X.pieces.lengths)
     real = xp.arange(X.vectors.shape[1])[None] < lengths[:, None]  # (n, longest)
     weights = (real / lengths[:, None]).astype("float32")
 
     def backprop(dY: Floats2d) -> Floats3d:
-        return weights[:, :, None] * xp.expand_dims(dY, 1)
+        d_rows = model.ops.alloc2f(len(lengths), dY.shape[1])
+        xp.add.at(d_rows, owners, dY)
+        return weights[:, :, None] * xp.expand_dims(d_rows, 1)
 
-    return xp.matmul(weights[:, None], X.vectors)[:, 0], backprop
+    return xp.matmul(weights[:, None], X.vectors)[owners, 0], backprop
 
 
 def forward_marker(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
 ) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
-    shape = X.vectors.shape
     xp: Any = model.ops.xp
-    rows = xp.arange(shape[0])
-    starts = xp.asarray(X.pieces.starts)
-    ends = xp.asarray(X.pieces.ends)
+    shape = X.vectors.shape
+    owners, starts, ends = (xp.asarray(each) for each in (X.pieces.owners, X.pieces.starts, X.pieces.ends))
 
     def backprop(dY: Floats2d) -> Floats3d:
         dX = model.ops.alloc3f(*shape)
-        dX[rows, starts] = dY / 2
-        dX[rows, ends] = dY / 2
+        xp.add.at(dX, (owners, starts), dY / 2)
+        xp.add.at(dX, (owners, ends), dY / 2)
         return dX
 
-    return (X.vectors[rows, starts] + X.vectors[rows, ends]) / 2, backprop
+    return (X.vectors[owners, starts] + X.vectors[owners, ends]) / 2, backprop
 
 
 FORWARDS: Dict[str, Callable] = {"cls": forward_cls, "mean": forward_mean, "marker": forward_marker}

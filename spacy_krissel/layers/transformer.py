@@ -15,7 +15,7 @@ from .hf_shim import WholeHFShim
 from .hf_wrapper import hf_wrapper
 from .name_view import add_name_view
 from .normalize import normalize_rows
-from .pieces import length_batches, pad_pieces, view_pieces
+from .pieces import length_batches, pad_pieces, read_together, unit_pieces, view_pieces
 from .pooling import Pooling, pool
 from .settings import keep_in_bytes
 
@@ -58,6 +58,18 @@ class SeparatedSettings(NamedTuple):
     separator: str
 
 
+@keep_in_bytes
+class UnitSettings(NamedTuple):
+    """The same of an encoder that reads text units."""
+
+    window: int
+    pooling: str
+    normalize: bool
+    markers: bool
+    separator: Optional[str]
+    units: bool = True
+
+
 def TransformerEncoder(
     name: str,
     *,
@@ -72,6 +84,7 @@ def TransformerEncoder(
     markers: bool = True,
     adapter_rank: int = 0,
     separator: Optional[str] = None,
+    units: bool = False,
 ) -> Model[List[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
 
@@ -97,6 +110,8 @@ def TransformerEncoder(
         encoder as any other.
     separator: a special token, added where it is new, between the parts of a reference, as `[ENT]` in PEL's
         `[CLS] title [ENT] description [SEP]`; None: the tokenizer's own.
+    units: mark all mentions of a text unit and read it once for all of them (BELHD §4.2; `context = "sentence"` of the
+        linker makes units). Needs pooling "marker": nothing else tells its mentions apart.
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404, K412.
     """
     if adapter_rank < 0:
@@ -117,6 +132,11 @@ def TransformerEncoder(
             expected = "a token, such as [ENT], or null"
             raise KrisselError(Errors.K006.format(setting="separator", found=repr(separator), expected=expected))
         settings = SeparatedSettings(window, pooling, normalize, markers, separator)
+    if units:
+        if pooling != "marker":
+            expected = "'marker' where `units` is true"
+            raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
+        settings = UnitSettings(window, pooling, normalize, markers, separator)
     objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
     layers = (
         hf_wrapper(objects, mixed_precision=mixed_precision),
@@ -170,13 +190,18 @@ def forward(
     shim.guard_fork()
     settings = model.attrs["settings"]
     markers, separator = getattr(settings, "markers", True), getattr(settings, "separator", None)
-    rows = view_pieces(shim.tokenizer, views, settings.window, markers, separator)
+    if getattr(settings, "units", False):
+        rows = unit_pieces(shim.tokenizer, views, settings.window, separator)
+    else:
+        rows = view_pieces(shim.tokenizer, views, settings.window, markers, separator)
+    together = read_together(rows)
     min_fill = MIN_FILL.get(shim.device.type, 0.0)
     multiple = _training_multiple(settings.window, shim.max_window) if is_train else 1
     vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
     backprops = []
     with shim.autocast():
-        for batch in length_batches([len(row.ids) for row in rows], batch_pieces, min_fill):
+        for chosen in length_batches([len(rows[group[0]].ids) for group in together], batch_pieces, min_fill):
+            batch = [i for each in chosen for i in together[each]]
             pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, multiple)
             vectors[batch], backprop_batch = model.layers[0](pieces, is_train)
             if is_train:

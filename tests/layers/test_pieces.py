@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf_load import load_pretrained
-from spacy_krissel.layers.pieces import length_batches, pad_pieces, view_pieces
-from spacy_krissel.views import View, name_view
+from spacy_krissel.layers.pieces import length_batches, pad_pieces, read_together, unit_pieces, view_pieces
+from spacy_krissel.views import View, name_view, unit_views
 
 
 @pytest.fixture(scope="module")
@@ -161,3 +161,69 @@ def test_any_mixture_of_views_fits(tokenizer, views, window):
         assert 2 <= len(row.ids) <= window
         assert row.ids[0] == tokenizer.cls_token_id and row.ids[-1] == tokenizer.sep_token_id
         assert (row.start == 0) == view.reference
+
+
+UNIT = ["the ", "cold", " and ", "multiple sclerosis", " with ", "fever", ""]
+
+
+def test_a_unit_is_one_row(tokenizer):
+    rows = unit_pieces(tokenizer, unit_views(UNIT)[::-1], 64)
+    expected = "[CLS] the [Ms] cold [Me] and [Ms] multiple sclerosis [Me] with [Ms] fever [Me] [SEP]".split()
+    assert all(row.ids is rows[0].ids for row in rows) and tokens(tokenizer, rows[0]) == expected
+    assert [expected[row.start + 1 : row.end] for row in rows] == [["fever"], ["multiple", "sclerosis"], ["cold"]]
+    assert all((expected[row.start], expected[row.end]) == ("[Ms]", "[Me]") for row in rows)
+    pieces = pad_pieces([*rows, *view_pieces(tokenizer, [name_view("cold")], 64)], 0)
+    assert pieces.ids.shape == (2, len(expected)) and pieces.owners.tolist() == [0, 0, 0, 1]
+    assert pieces.lengths.tolist() == [len(expected), 5] and pieces.starts.tolist() == [11, 6, 2, 1]
+
+
+def test_views_of_no_unit_are_read_as_ever(tokenizer):
+    views = [name_view("cold"), View("the ", "fever", ""), View("a ", "cold", " with ms", masked=True)]
+    mixed = [views[0], *unit_views(UNIT), *views[1:]]
+    rows = unit_pieces(tokenizer, mixed, 64)
+    assert read_together(rows) == [[0], [1, 2, 3], [4], [5]]
+    for row, expected in zip([rows[0], *rows[4:]], view_pieces(tokenizer, views, 64)):
+        assert row.ids.tolist() == expected.ids.tolist() and (row.start, row.end) == (expected.start, expected.end)
+
+
+def test_units_of_one_text_and_other_mentions(tokenizer):
+    one, other = unit_views(["the ", "cold", " and fever"]), unit_views(["the ", "cold", " and ", "fever", ""])
+    rows = unit_pieces(tokenizer, [*one, *other, *one], 64)
+    assert read_together(rows)[1] == [1, 2]
+    assert tokens(tokenizer, rows[0]) == "[CLS] the [Ms] cold [Me] and fever [SEP]".split()
+
+
+def test_a_long_unit_has_a_window_for_each_mention(tokenizer):
+    unit = ["fever " * 9, "cold", " and " * 3, "ms", " a" * 9]
+    first, second = unit_pieces(tokenizer, unit_views(unit), 16)
+    assert (
+        tokens(tokenizer, first)[1:-1]
+        == "fever fever fever fever fever [Ms] cold [Me] and and and [Ms] ms [Me]".split()
+    )
+    # The other's `[Ms]` is beyond the window, so that its `[Me]` is left out.
+    assert tokens(tokenizer, second)[1:-1] == "cold and and and [Ms] ms [Me] a a a a a a".split()
+    assert (second.start, second.end) == (5, 7)
+    # What one side does not need goes to the other.
+    first, _ = unit_pieces(tokenizer, unit_views(["", "cold", " and " * 20, "ms", ""]), 16)
+    assert tokens(tokenizer, first)[1:-1] == ["[Ms]", "cold", "[Me]"] + ["and"] * 11
+
+
+def test_a_mention_too_long_for_the_window(tokenizer):
+    unit = ["the ", "lung " * 30, " and ", "ms", ""]
+    long, other = unit_pieces(tokenizer, unit_views(unit), 16)
+    assert tokens(tokenizer, long)[:3] == ["[CLS]", "[Ms]", "lung"] and len(long.ids) == 16
+    assert "[Me]" in tokens(tokenizer, other) and len(other.ids) <= 16
+
+
+@settings(deadline=None)
+@given(data=st.data(), window=st.integers(8, 40))
+def test_own_markers_are_never_cut(tokenizer, data, window):
+    unit = data.draw(st.lists(text.filter(bool), min_size=3, max_size=9).filter(lambda texts: len(texts) % 2))
+    start_id, end_id = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
+    rows = unit_pieces(tokenizer, unit_views(unit), window)
+    assert len(rows) == len(unit) // 2
+    for row in rows:
+        ids = row.ids.tolist()
+        assert len(ids) <= window and ids[0] == tokenizer.cls_token_id and ids[-1] == tokenizer.sep_token_id
+        assert ids[row.start] == start_id and ids[row.end] == end_id and end_id not in ids[row.start : row.end]
+        assert ids.count(start_id) == ids.count(end_id)

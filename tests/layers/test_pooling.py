@@ -13,6 +13,7 @@ def hidden():
     pieces = Pieces(
         ids=numpy.zeros((2, 4), dtype="int64"),
         lengths=numpy.asarray([4, 3]),
+        owners=numpy.asarray([0, 1]),
         starts=numpy.asarray([1, 0]),
         ends=numpy.asarray([3, 2]),
     )
@@ -33,9 +34,30 @@ def test_pools_by_hand(hidden, how, expected):
     assert_allclose(Y, expected)
 
 
+@pytest.fixture
+def together(hidden):
+    """Three views of two rows; the last two have a marker in common."""
+    pieces = hidden.pieces._replace(owners=[1, 0, 0], starts=[0, 0, 1], ends=[2, 1, 2])
+    return hidden._replace(pieces=pieces)
+
+
+@pytest.mark.parametrize(
+    "how, expected",
+    [
+        ("cls", [[8, 9], [0, 1], [0, 1]]),
+        ("mean", [[10, 11], [3, 4], [3, 4]]),
+        ("marker", [[10, 11], [1, 2], [3, 4]]),
+    ],
+)
+def test_views_that_are_read_together(together, how, expected):
+    assert_allclose(pool(how).predict(together), expected)
+
+
+@pytest.mark.parametrize("which", ["hidden", "together"])
 @pytest.mark.parametrize("how", ["cls", "mean", "marker"])
-def test_gradient_is_the_transpose(hidden, how):
+def test_gradient_is_the_transpose(request, which, how):
     """Pooling is linear, so <Y(X), dY> == <X, backprop(dY)> for any dY."""
+    hidden = request.getfixturevalue(which)
     rng = numpy.random.default_rng(0)
     Y, backprop = pool(how).begin_update(hidden)
     dY = rng.normal(size=Y.shape).astype("f")

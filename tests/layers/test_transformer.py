@@ -16,7 +16,7 @@ from spacy_krissel.layers.fingerprint import fingerprint
 from spacy_krissel.layers.pieces import view_pieces
 from spacy_krissel.layers.start import start_from
 from spacy_krissel.layers.transformer import TransformerEncoder
-from spacy_krissel.views import View, name_view
+from spacy_krissel.views import View, name_view, unit_views
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 VIEWS = [
@@ -460,3 +460,40 @@ def test_a_separator_is_added_to_what_it_starts_from(make):
 def test_marker_pooling_needs_markers():
     with pytest.raises(KrisselError, match="K006.*'markers'"):
         TransformerEncoder("any", pooling="marker", markers=False)
+
+
+def test_units_are_read_once(make):
+    """Vectors and gradients of all mentions of a unit are those of one pass over its text, whatever else is there."""
+    model = make(pooling="marker", units=True, batch_pieces=60, transformer_config=NO_DROPOUT)
+    unit = unit_views(["the ", "cold", " with ", "fever", " and ", "ms", ""])
+    views = [unit[2], *VIEWS, unit[0], unit[1]]
+    together = [0, len(views) - 2, len(views) - 1]
+    Y, backprop = model.begin_update(views)
+    dY = numpy.random.default_rng(0).normal(size=Y.shape).astype("f")
+    backprop(dY)
+    ours = gradients(model)
+    shim = shim_of(model)
+    shim.transformer.zero_grad()
+    ids = shim.tokenizer.convert_tokens_to_ids(
+        "[CLS] the [Ms] cold [Me] with [Ms] fever [Me] and [Ms] ms [Me] [SEP]".split()
+    )
+    hidden = shim.transformer(torch.tensor([ids])).last_hidden_state[0]
+    places = {0: (10, 12), len(views) - 2: (2, 4), len(views) - 1: (6, 8)}
+    rest = torch_only(model, VIEWS, "marker", False)
+    expected = torch.stack(
+        [(hidden[places[i][0]] + hidden[places[i][1]]) / 2 if i in places else rest[i - 1] for i in range(len(views))]
+    )
+    assert_allclose(Y, expected.detach().numpy(), atol=2e-6)
+    (expected * torch.tensor(dY)).sum().backward()
+    for name, gradient in gradients(model).items():
+        assert_allclose(ours[name], gradient, atol=2e-5, err_msg=name)
+    assert_allclose(model.predict([views[i] for i in together[:1]]), Y[:1], atol=2e-6)
+    # An encoder without units does not see the others.
+    plain = make(pooling="marker", transformer_config=NO_DROPOUT)
+    assert_allclose(plain.predict(unit), plain.predict([view._replace(mates=()) for view in unit]), atol=2e-6)
+    assert fingerprint(plain) != fingerprint(model)
+
+
+def test_units_need_markers(tiny_bert):
+    with pytest.raises(KrisselError, match="K006.*'pooling'.*units"):
+        TransformerEncoder(str(tiny_bert), units=True)

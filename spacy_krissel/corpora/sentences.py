@@ -1,0 +1,68 @@
+"""Text units: the sentences of a doc, each with all of its mentions (BELHD §4.2)."""
+
+from typing import List, Optional, Sequence, Tuple
+
+from spacy.pipeline import Sentencizer
+from spacy.tokens import Doc, Span
+
+from ..views import View, doc_text, unit_views
+
+
+def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
+    """The view of each span in its sentence, with the sentence's other spans as its mates.
+
+    Sentences are the doc's own where it has any, else spaCy's `Sentencizer` tells them by their punctuation; those that
+    a span reaches across are one. Spans that overlap are never in one unit: the second begins another of the same text.
+    """
+    text = doc_text(doc)
+    starts = _sentence_starts(doc)
+    views: List[Optional[View]] = [None] * len(spans)
+    for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):
+        edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
+        found = unit_views([text[first:last] for first, last in zip(edges, edges[1:])])
+        for i, view in zip(unit, found):
+            views[i] = view
+    return [view for view in views if view is not None]
+
+
+def _sentence_starts(doc: Doc) -> List[int]:
+    """The offsets at which sentences begin, the first 0."""
+    if doc.has_annotation("SENT_START"):
+        found = [sentence.start_char for sentence in doc.sents]
+    else:
+        (guesses,) = Sentencizer().predict([doc])
+        found = [token.idx for token, is_start in zip(doc, guesses) if is_start]
+    return sorted({0, *found})
+
+
+def _units(starts: List[int], end: int, places: List[Tuple[int, int]]) -> List[Tuple[int, int, List[int]]]:
+    """Where each unit begins and ends, and its places by number, in order.
+
+    starts: of the sentences. end: of the text. places: where each mention begins and ends.
+    """
+    order = sorted(range(len(places)), key=places.__getitem__)
+    units: List[Tuple[int, int, List[int]]] = []
+    edges = [*starts[1:], end]
+    sentence = 0
+    i = 0
+    while i < len(order):
+        while edges[sentence] <= places[order[i]][0]:
+            sentence += 1
+        first = starts[sentence]
+        # As many sentences as its mentions reach into.
+        members: List[int] = []
+        while i < len(order) and places[order[i]][0] < edges[sentence]:
+            members.append(order[i])
+            while edges[sentence] < places[order[i]][1]:
+                sentence += 1
+            i += 1
+        layers: List[List[int]] = []
+        for member in members:
+            for layer in layers:
+                if places[layer[-1]][1] <= places[member][0]:
+                    layer.append(member)
+                    break
+            else:
+                layers.append([member])
+        units.extend((first, edges[sentence], layer) for layer in layers)
+    return units
