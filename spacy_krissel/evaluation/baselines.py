@@ -28,7 +28,7 @@ def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[st
     documents: texts by the documents' ids.
     """
     forms = {doc: find_definitions(documents[doc]) for doc in {record.doc for record in records}}
-    return [write_out([record.text], forms[record.doc])[0] for record in records]
+    return [write_out(record.text, forms[record.doc]) for record in records]
 
 
 def exact_match(

@@ -1,7 +1,7 @@
 """Abbreviations of a doc, and mentions with them written out."""
 
 import re
-from typing import Dict, Iterable, List
+from typing import Dict
 
 from spacy.tokens import Doc
 
@@ -27,16 +27,12 @@ def long_forms(doc: Doc) -> Dict[str, str]:
     return forms
 
 
-def write_out(mentions: Iterable[str], forms: Dict[str, str]) -> List[str]:
-    """The mentions, with each short form that stands in one as a word replaced by its long form.
+def write_out(mention: str, forms: Dict[str, str]) -> str:
+    """The mention, with each short form that stands in it as a word replaced by its long form.
 
     Behind its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)" becomes
     "ataxia-telangiectasia", not the same twice.
     """
-    return [_write_out(mention, forms) for mention in mentions] if forms else list(mentions)
-
-
-def _write_out(mention: str, forms: Dict[str, str]) -> str:
     if mention in forms:
         return forms[mention]
     shorts = [short for short in forms if short in mention]

@@ -4,7 +4,7 @@ spaCy imports every `spacy_factories` entry point in `Language.__init__`, so thi
 `spacy.blank()` on a machine that has the package: the components themselves are imported when they are made.
 """
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Literal, Optional
 
 from spacy.language import Language
 from thinc.api import Model
@@ -27,6 +27,7 @@ DEFAULT_CONFIG: Dict[str, Any] = {
     "n_candidates": 5,
     "threshold": None,
     "use_context": True,
+    "context": "window",
     "use_abbreviations": True,
     "american_spelling": True,
     "lexical_weight": 0.0,
@@ -67,6 +68,7 @@ def make_krissel_linker(
     n_candidates: int,
     threshold: Optional[float],
     use_context: bool,
+    context: Literal["window", "sentence"],
     use_abbreviations: bool,
     american_spelling: bool,
     lexical_weight: float,
@@ -87,6 +89,7 @@ def make_krissel_linker(
         n_candidates=n_candidates,
         threshold=threshold,
         use_context=use_context,
+        context=context,
         use_abbreviations=use_abbreviations,
         american_spelling=american_spelling,
         lexical_weight=lexical_weight,

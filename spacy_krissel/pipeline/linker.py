@@ -27,7 +27,7 @@ from ..ontology.names import fold_name
 from ..ontology.spelling import american
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..views import AnyParts, View, name_view, reference_view
+from ..views import AnyParts, View, name_view, reference_view, with_mentions
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from .decide import decide
 from .mention_views import mention_views
@@ -124,7 +124,7 @@ class KrisselLinker(KrisselPipe):
         if not views:
             return np.zeros((0, self._width()), dtype=np.float32)
         if self.cfg["american_spelling"]:
-            views = [view._replace(mention=american(view.mention)) for view in views]
+            views = [with_mentions(view, american) for view in views]
         return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
 
     # Linking -------------------------------------------------------------------------------------------------------
@@ -152,9 +152,8 @@ class KrisselLinker(KrisselPipe):
 
     def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
         """What the encoder sees of each span: its context, and the span with its abbreviations written out."""
-        return mention_views(
-            doc, spans, use_context=self.cfg["use_context"], use_abbreviations=self.cfg["use_abbreviations"]
-        )
+        context = self.cfg["context"] if self.cfg["use_context"] else None
+        return mention_views(doc, spans, context=context, use_abbreviations=self.cfg["use_abbreviations"])
 
     def _link(self, views: List[View], labels: List[str], counts: List[int]) -> List[SpanLink]:
         """The links of mentions with these views and labels, of docs with so many mentions each."""

@@ -137,7 +137,7 @@ class KrisselReranker(KrisselPipe):
             if len(span._.krissel_candidates[: self.cfg["top_k"]]) >= fewest and span.kb_id_ != NIL
         ]
         views = mention_views(
-            doc, [span for _, span in spans], use_context=True, use_abbreviations=self.cfg["use_abbreviations"]
+            doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg["use_abbreviations"]
         )
         for (j, span), view in zip(spans, views):
             candidates = span._.krissel_candidates[: self.cfg["top_k"]]

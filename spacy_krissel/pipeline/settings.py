@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..errors import Errors, KrisselError
+from .mention_views import CONTEXTS
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,8 @@ class LinkerSettings:
     n_candidates: candidates kept on `span._.krissel_candidates`; 0 keeps none.
     threshold: a best score below this is written as "NIL"; None links every mention. `krissel calibrate` fits it.
     use_context: encode the mention in its context; False encodes the name alone.
+    context: what that is: "window", the text about the mention, or "sentence", its sentence with all of its mentions,
+        which encoders with `units` read in one pass.
     use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
         component set it, else in its text (`find_definitions`).
     american_spelling: read British spellings as American ones ("haemorrhage") wherever a mention or name is encoded: a
@@ -34,6 +37,7 @@ class LinkerSettings:
     n_candidates: int = 5
     threshold: Optional[float] = None
     use_context: bool = True
+    context: str = "window"
     use_abbreviations: bool = True
     american_spelling: bool = True
     lexical_weight: float = 0.0
@@ -49,6 +53,8 @@ class LinkerSettings:
             self._refuse("n_candidates", "0 or more")
         if self.threshold is not None and self.threshold != self.threshold:
             self._refuse("threshold", "a number, or null to link every mention")
+        if self.context not in CONTEXTS:
+            self._refuse("context", f"one of {', '.join(CONTEXTS)}")
         if not 0 <= self.gold_name_weight <= 1:
             self._refuse("gold_name_weight", "a number from 0 to 1")
         for setting in ("lexical_weight", "gold_prior", "consistency"):

@@ -319,6 +319,21 @@ def test_use_context(link, linker):
     assert link(apart).ents[0]._.krissel_candidates != bare
 
 
+def test_sentence_as_context(link, linker):
+    """All mentions of a sentence know each other, abbreviations written out in all of them."""
+    linker.cfg["context"] = "sentence"
+    doc = link("Multiple sclerosis (MS) is old. In [MS|Disease] and [flu|Disease] it was seen. No [flu|Disease] here.")
+    first, second, third = linker.views(doc, doc.ents)
+    assert first == View("In ", "Multiple sclerosis", " and flu it was seen. ", mates=((26, 29),))
+    assert second == View("In Multiple sclerosis and ", "flu", " it was seen. ", mates=((3, 21),))
+    assert third == View("No ", "flu", " here.")
+    assert all(doc_link.candidates for doc_link in linker.predict([doc])[0])
+    linker.cfg["use_context"] = False
+    assert linker.views(doc, doc.ents) == [name_view("Multiple sclerosis"), name_view("flu"), name_view("flu")]
+    with pytest.raises(KrisselError, match="K006.*'context'.*window, sentence"):
+        linker.cfg["context"] = "document"
+
+
 def test_mention_at_the_edges(link, linker):
     doc = link("[Lung cancer|Disease] and [flu|Disease]")
     assert ids(doc.ents) == ["T03", "T10"]
