@@ -103,6 +103,14 @@ class PipelineErrors:
         "none. Use 'spacy-krissel.TransformerEncoder.v1' (`reference` of a linker's model) or "
         "'spacy-krissel.CrossEncoder.v1' (a re-ranker's), or set `fgsm_weight` to 0."
     )
+    K638 = (
+        "[K638] A loss over candidate names got scores of shape {scores}, candidates of {candidates} and right ones of "
+        "{right}. Expected all three to be (mentions, names)."
+    )
+    K639 = (
+        "[K639] Mentions have no names to be compared with: {problem}. Expected an ontology that holds the entity of "
+        "each linked mention. {todo}."
+    )
 
 
 class PipelineWarnings:

@@ -15,12 +15,14 @@ BLOCK = 4096
 
 
 class NearestEntities:
-    """An index of entity vectors that is made anew every so many steps (PEL §5.3.1, hard negative mining).
+    """An index of the vectors of all entities, or of other rows, that is made anew every so many steps (PEL §5.3.1,
+    hard negative mining).
 
     make_index: makes the vector index, such as that of `spacy-krissel.ExactIndex.v1`.
     refresh_every: steps between two refreshes, the first at the first step; 0 refreshes then alone.
     cache: a folder in which the vectors are kept while they are made, so that a refresh that was cut off goes on where
         it stopped when the same training is started again. Holds those of one refresh. None keeps nothing.
+    what: what the rows are, for the progress bar.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -32,6 +34,7 @@ class NearestEntities:
         *,
         refresh_every: int = 500,
         cache: Optional[Union[str, Path]] = None,
+        what: str = "entities",
     ) -> None:
         if refresh_every < 0:
             expected = "a number of steps, or 0 for the first alone"
@@ -40,6 +43,7 @@ class NearestEntities:
         self.n_entities = n_entities
         self.refresh_every = refresh_every
         self.cache = None if cache is None else Path(cache)
+        self.what = what
         self.steps = 0
         self._index: Any = None
 
@@ -69,7 +73,7 @@ class NearestEntities:
                 if other != folder and other.is_dir():
                     shutil.rmtree(other)
         starts = range(0, self.n_entities, BLOCK)
-        for start in progress_bar(starts, show=True, desc="Entities for hard negatives", unit=" blocks", leave=False):
+        for start in progress_bar(starts, show=True, desc=f"Vectors of all {self.what}", unit=" blocks", leave=False):
             rows = range(start, min(start + BLOCK, self.n_entities))
             path = None if folder is None else folder / f"{start}.npy"
             if path is not None and path.is_file():

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from thinc.api import fix_random_seed
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.fingerprint import fingerprint
+from spacy_krissel.layers.projected import ProjectedEncoder
+from spacy_krissel.layers.small import SmallEncoder
+from spacy_krissel.views import View, name_view
+
+VIEWS = [View("a case of ", "MS", " in spring"), name_view("MS"), name_view("cold")]
+
+
+def small(width=8):
+    return SmallEncoder(width=width, rows=64, context_rows=64, hidden=8, seed=1)
+
+
+@pytest.fixture
+def make():
+    def make(**settings):
+        fix_random_seed(0)
+        model = ProjectedEncoder(small(), **{"width": 3, **settings})
+        model.initialize(X=VIEWS)
+        return model
+
+    return make
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_is_a_matrix_product(make, normalize):
+    model = make(normalize=normalize)
+    expected = model.layers[0].predict(VIEWS) @ model.get_param("W")
+    if normalize:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert_allclose(model.predict(VIEWS), expected, atol=1e-6)
+    assert model.get_dim("nO") == 3 and model.get_dim("nI") == 8
+
+
+def test_begins_near_what_inner_products_were():
+    """Columns are orthogonal, and as long as leaves the expected inner product."""
+    model = ProjectedEncoder(small(width=64), width=16)
+    model.initialize(X=VIEWS)
+    W = model.get_param("W")
+    assert_allclose(W.T @ W, 4 * np.eye(16), atol=1e-5)
+    assert W.dtype == np.float32
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_gradients_equal_central_differences(make, normalize):
+    model = make(normalize=normalize)
+    d_vectors = np.random.default_rng(0).normal(size=(3, 3)).astype("float32")
+    _, backprop = model.begin_update(VIEWS)
+    backprop(d_vectors)
+    gradient = model.get_grad("W")
+    W = model.get_param("W").copy()
+    for place in np.ndindex(*W.shape):
+        values = []
+        for step in (1e-2, -1e-2):
+            moved = W.copy()
+            moved[place] += step
+            model.set_param("W", moved)
+            values.append(float((model.predict(VIEWS) * d_vectors).sum()))
+        assert gradient[place] == pytest.approx((values[0] - values[1]) / 2e-2, rel=2e-2, abs=2e-3)
+
+
+def test_encoder_gets_its_gradient(make):
+    model = make()
+    seen = []
+    model.layers[0]._func = lambda layer, X, is_train: (np.ones((3, 8), dtype="float32"), lambda dY: seen.append(dY))
+    d_vectors = np.arange(9, dtype="float32").reshape(3, 3)
+    model.begin_update(VIEWS)[1](d_vectors)
+    assert_allclose(seen[0], d_vectors @ model.get_param("W").T)
+
+
+def test_saved_and_loaded(make):
+    model, other = make(), ProjectedEncoder(small(), width=3)
+    other.from_bytes(model.to_bytes())
+    assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)
+    assert fingerprint(other) == fingerprint(model) != fingerprint(make(normalize=True))
+
+
+def test_widths_are_checked(make):
+    with pytest.raises(KrisselError, match="K006.*'width'.*at least 1"):
+        make(width=0)
+    with pytest.raises(KrisselError, match="K006.*'width'.*encoder's 8"):
+        make(width=9)
