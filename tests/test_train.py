@@ -484,6 +484,35 @@ def test_ranker_of_retrieved(config, configs, pel_overrides, toy_store, tmp_path
     assert len(before) > 1 and before.keys() == after.keys() and before != after
 
 
+@pytest.mark.parametrize("config", ["belhd", "belhd-transformer"])
+def test_names_of_sentences(config, configs, pel_overrides, toy_store, tmp_path, capsys):
+    """Trained on documents; the knowledge base has names alone, at the projection's width."""
+    kept = {key: value for key, value in pel_overrides.items() if not key.startswith("components.")}
+    del kept["training.optimizer.learn_rate"]
+    overrides = {
+        **kept,
+        "components.krissel_linker.model.width": 16,
+        "components.krissel_linker.model.encoder.window": 32,
+        "components.krissel_linker.objective.n_candidates": 4,
+        "components.krissel_linker.objective.refresh_every": 2,
+        "training.accumulate_gradient": 2,
+    }
+    train(configs / f"{config}.cfg", tmp_path / "out", overrides=overrides)
+    rows = rows_of(capsys.readouterr().out)
+    assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
+    described = prototypes(
+        tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, mentions_per_entity=0, class_names=False,
+        progress=False,
+    )  # fmt: skip
+    assert described["prototype_kinds"].keys() == {"name"}
+    nlp = spacy.load(tmp_path / "linker")
+    linker = find_linker(nlp)
+    assert linker.kb.entity_vector_length == 16 and linker.cfg["context"] == "sentence"
+    doc = nlp.make_doc("relapses point to MS and a cold")
+    doc.ents = [doc.char_span(18, 20, label="Disease"), doc.char_span(27, 31, label="Disease")]
+    assert all(ent.kb_id_ in toy_store for ent in linker(doc).ents)
+
+
 def test_supervised_only(configs, toy_overrides, toy_files, toy_store, tmp_path):
     """Trained on gold documents of several mentions, which are its only prototypes."""
     nlp = spacy.blank("en")
