@@ -424,7 +424,7 @@ def pel_overrides(tiny_bert, toy_store, toy_files, tmp_path):
     }
 
 
-@pytest.mark.parametrize("config", ["pel", "pel-transformer"])
+@pytest.mark.parametrize("config", ["pel", "pel-transformer", "belhd-entities"])
 def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained with hard negatives and adversarial examples; the knowledge base has references alone."""
     train(configs / f"{config}.cfg", tmp_path / "out", overrides=pel_overrides)
@@ -447,7 +447,7 @@ def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
     linker = find_linker(spacy.load(tmp_path / "linker"))
     assert linker(doc).ents[0].kb_id_ in toy_store
     view = reference_view(toy_store.get("T01"), linker.reference_parts())
-    assert (view.left, view.mention) == ("", "multiple sclerosis")
+    assert view.left == "" and view.mention.split(";")[0] == "multiple sclerosis"
 
 
 @pytest.mark.parametrize("config", ["pel-ranker", "pel-ranker-transformer"])
