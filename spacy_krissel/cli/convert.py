@@ -23,6 +23,11 @@ def convert_cli(
     semantic_network: Optional[Path] = typer.Option(None, help="UMLS's SRDEF: types below those count as well"),
     ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
     unknown_as_nil: bool = typer.Option(False, "--unknown-as-nil", help="An id the ontology does not know becomes NIL"),
+    split: str = typer.Option(
+        "all", help="Documents to write: all, dev (a `dev-share` of them, by hash) or train (the rest)"
+    ),
+    dev_share: float = typer.Option(0.1, help="Share of the documents in dev"),
+    seed: int = typer.Option(0, help="Of the split"),
 ) -> None:
     """Convert gold corpora to docs with linked entities."""
     from ..corpora.convert import convert
@@ -41,6 +46,9 @@ def convert_cli(
             semantic_network=semantic_network,
             ontology=ontology,
             unknown_as_nil=unknown_as_nil,
+            split=split,
+            dev_share=dev_share,
+            seed=seed,
             progress=True,
         )
     for name, count in report.to_dict()["counts"].items():

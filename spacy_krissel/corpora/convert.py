@@ -12,6 +12,7 @@ from .annotation import AnnotatedText, Mention
 from .bioc import read_bioc
 from .doc_bins import write_doc_bin
 from .files import DAMAGED, open_binary
+from .gold_split import GoldSplit
 from .ids import NIL, Resolver, map_ids, split_ids, strip_prefix, to_kb_id
 from .phrases import read_phrases
 from .pubtator import read_pubtator
@@ -46,6 +47,9 @@ def convert(
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
     unknown_as_nil: bool = False,
+    split: str = "all",
+    dev_share: float = 0.1,
+    seed: int = 0,
     progress: bool = False,
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
@@ -57,6 +61,8 @@ def convert(
         which looks at each file for all of them but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
     documents, labels, types, semantic_network, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
+    split, dev_share, seed: write the documents of "train" or "dev" alone, told by hash (`GoldSplit`); counts are of
+        all of them.
     progress: show a progress bar.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -66,6 +72,7 @@ def convert(
     output = Path(output)
     if output.suffix != ".spacy":
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
+    part = GoldSplit.checked(split, dev_share, seed)
     report = CorpusReport()
     try:
         nlp = spacy.blank(lang)
@@ -88,7 +95,8 @@ def convert(
         unknown_as_nil=unknown_as_nil,
         report=report,
     )
-    write_doc_bin(progress_bar(docs, show=progress, desc="Documents", unit="doc"), output)
+    shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
+    write_doc_bin((doc for doc in shown if part(doc)), output)
     report.warn()
     return report
 

@@ -19,7 +19,7 @@ from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
 from .details import Details, drawn_nil_curve, gradient_figures, nil_figures, seen_figures
 from .plots import draw_curves
-from .settings import Ablation
+from .settings import Ablation, Row
 from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
 from .train import LINKER, STEPS, train_linker, train_reranker
 
@@ -144,7 +144,7 @@ class AblationRun:
             return load_pipeline(path, {**row.pipeline, f"components.{LINKER}.kb_path": str(kept)})
         nlp = load_pipeline(path, row.pipeline)
         settings = {**row.prototypes.model_dump(), "held_out": 0.0, "seed": seed}
-        source = open_prototype_source(data.ontology, data.mined(row.mined_aliases), **settings)
+        source = open_prototype_source(row.ontology or data.ontology, data.mined(row.mined_aliases), **settings)
         build_prototypes(nlp, source, name=LINKER, progress=True)
         return nlp
 
@@ -164,7 +164,8 @@ class AblationRun:
             del described["mentions_without_aliases"]
         else:
             read.append(training.mentions_without_aliases)
-        settings = {"data": described, "config": sha256_file(training.config), "row": row.train}
+        settings = {"data": described, "config": sha256_file(training.config), "row": row.train, **_other_ontology(row)}
+        read.append(row.ontology)
         return {**settings, "mined_aliases": row.mined_aliases, "seed": seed, "files": _hashes(read)}
 
     def _reranker_settings(self, name: str, seed: int) -> Dict[str, Any]:
@@ -181,7 +182,7 @@ class AblationRun:
         described = self._reranker_settings if self.ablation.has_reranker(name) else self._linker_settings
         mined = data.mined(row.mined_aliases)
         paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
-        read = [*paths.values(), data.examples if examples else None]
+        read = [*paths.values(), data.examples if examples else None, row.ontology]
         # As they were named before there were these, where they are not asked for.
         further = {key: value for key, value in (("seen", data.seen), ("calibration", data.calibration)) if value}
         held_out = {"held_out": data.held_out} if data.held_out else {}
@@ -192,6 +193,7 @@ class AblationRun:
             "set": {**{key: str(path) for key, path in paths.items()}, **held_out},
             "pipeline": row.pipeline,
             "prototypes": row.prototypes.model_dump(),
+            **_other_ontology(row),
             "examples": str(data.examples) if examples else "",
             "files": _hashes(read),
         }
@@ -260,6 +262,10 @@ class AblationRun:
             if path.exists():
                 found[name] = gradient_figures(path, LINKER)
         return found
+
+
+def _other_ontology(row: Row) -> Dict[str, str]:
+    return {} if row.ontology is None else {"ontology": str(row.ontology)}
 
 
 def _hashes(paths: Sequence[Optional[Path]]) -> Dict[str, str]:

@@ -92,6 +92,8 @@ class Row(Section):
     of: the row whose trained pipeline it uses, with other switches; None trains one of its own.
     seeds: instead of the file's; each is `system.seed` of the training configs.
     train, reranker: overrides of the training configs, by dotted key; those of the row that trained the linker.
+    ontology: in the place of the file's and the sets' for training and the knowledge base; one with the same ids, such
+        as one whose homonyms are told apart.
     mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
     pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
     prototypes: of the knowledge bases.
@@ -103,6 +105,7 @@ class Row(Section):
     seeds: Optional[List[int]] = None
     train: Dict[str, Any] = {}
     reranker: Dict[str, Any] = {}
+    ontology: Optional[Path] = None
     mined_aliases: bool = True
     pipeline: Dict[str, Any] = {}
     prototypes: Prototypes = Prototypes()
@@ -147,7 +150,7 @@ class Ablation(Section):
     def has_kb_of(self, name: str, other: str) -> bool:
         """Have two rows with one encoder one knowledge base?"""
         ours, theirs = self.rows[name], self.rows[other]
-        return (ours.prototypes, ours.mined_aliases) == (theirs.prototypes, theirs.mined_aliases)
+        return _kb_of(ours) == _kb_of(theirs)
 
     def users(self, name: str) -> List[str]:
         """The rows that use the trained pipeline of row `name`, itself among them."""
@@ -167,6 +170,10 @@ class Ablation(Section):
                 raise KrisselError(Errors.K902.format(name=name, known=", ".join(self.rows)))
         needed = {self.first, *names, *map(self.trained, names)} if names else set(self.rows)
         return [name for name in self.rows if name in needed]
+
+
+def _kb_of(row: Row) -> Any:
+    return row.prototypes, row.ontology, row.mined_aliases
 
 
 def read_ablation(path: Union[str, Path], overrides: Optional[Dict[str, Any]] = None) -> Ablation:

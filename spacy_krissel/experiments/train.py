@@ -41,11 +41,12 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
     row, training = ablation.rows[name], ablation.reranker
     assert training is not None, "called where there is a re-ranker to train"
     knowledge = ablation.train
+    ontology = row.ontology or knowledge.ontology
     with TemporaryDirectory(dir=output.parent, prefix=".training-") as folder:
         nlp = load_pipeline(linker)
         settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
         mined = knowledge.mined(row.mined_aliases)
-        build_prototypes(nlp, open_prototype_source(knowledge.ontology, mined, **settings), name=LINKER, progress=True)
+        build_prototypes(nlp, open_prototype_source(ontology, mined, **settings), name=LINKER, progress=True)
         save_pipeline(nlp, Path(folder) / "linker", name=LINKER)
         overrides = {
             "paths.linker": str(Path(folder) / "linker"),
@@ -75,7 +76,7 @@ def _data(ablation: Ablation, name: str, seed: int) -> Dict[str, Any]:
     """
     knowledge = ablation.train
     overrides: Dict[str, Any] = {
-        "paths.ontology": str(knowledge.ontology),
+        "paths.ontology": str(ablation.rows[name].ontology or knowledge.ontology),
         "system.seed": seed,
     }
     if knowledge.mentions is not None:

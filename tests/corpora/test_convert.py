@@ -7,6 +7,7 @@ from spacy.tokens import DocBin
 
 from spacy_krissel.corpora.convert import convert, read_docs
 from spacy_krissel.corpora.docs import SPANS_KEY
+from spacy_krissel.corpora.gold_split import GoldSplit
 from spacy_krissel.corpora.ids import is_composite, split_ids
 from spacy_krissel.corpora.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
@@ -50,6 +51,20 @@ def test_files_of_several_formats_become_one(files, tmp_path):
     assert report.to_dict()["labels"] == {"Disease": 3, "Chemical": 1}
     assert (report["documents"], report["mentions"], report["duplicate_documents"]) == (3, 4, 1)
     assert [path.name for path in output.parent.iterdir()] == ["gold.spacy"]
+
+
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_parts_of_a_corpus(files, tmp_path):
+    """Both parts together are the whole, and are those that training tells apart."""
+    parts = {}
+    for split in ("train", "dev", "all"):
+        convert(files, tmp_path / f"{split}.spacy", split=split, dev_share=0.5, seed=3)
+        parts[split] = load(tmp_path / f"{split}.spacy")
+    assert {**ids(parts["train"]), **ids(parts["dev"])} == ids(parts["all"])
+    assert not ids(parts["train"]).keys() & ids(parts["dev"]).keys() and parts["dev"] and parts["train"]
+    assert all(GoldSplit("dev", 0.5, 3)(doc) for doc in parts["dev"])
+    with pytest.raises(KrisselError, match="K006.*'split'"):
+        convert(files, tmp_path / "test.spacy", split="test")
 
 
 def test_spacy_trains_from_the_file(files, tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -18,6 +19,7 @@ from spacy_krissel.experiments import ablation as module
 from spacy_krissel.experiments import train as training
 from spacy_krissel.experiments.ablation import AblationRun
 from spacy_krissel.experiments.settings import read_ablation
+from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.prototypes import find_linker
 
 
@@ -157,6 +159,29 @@ def test_kb_without_aliases(done, folder, toy_ablation, write_ablation, toy_name
     )
     assert without["prototype_kinds"]["name"] == len(toy_names) < full["prototype_kinds"]["name"]
     assert without["prototype_kinds"]["mention"] < full["prototype_kinds"]["mention"]
+
+
+def test_a_row_with_another_ontology(run, write_ablation, tmp_path, toy_ablation, toy_store):
+    """Its training and its knowledge base are of that one; links are measured as everywhere."""
+    plainer = (replace(entity, aliases=()) for entity in toy_store)
+    other = write_store(plainer, tmp_path / "plainer")
+    content = {key: value for key, value in toy_ablation.items() if key not in ("reranker", "curves")}
+    content["rows"] = {"full": {"title": "full"}, "plainer": {"title": "plainer", "ontology": str(other.path)}}
+    content["rows"]["same"] = {"title": "same", "of": "full", "ontology": str(other.path)}
+    del content["sets"]["without"]
+    run(output=tmp_path / "out", content=content)
+    ablation = AblationRun(read_ablation(write_ablation(content)), tmp_path / "out")
+    names = {}
+    for row in content["rows"]:
+        nlp = ablation._with_kb(ablation.pipeline(row, 0), row, 0, "with")
+        names[row] = find_linker(nlp).kb.description()["prototype_kinds"]["name"]
+    assert names["plainer"] == names["same"] < names["full"]
+    configs = {
+        row: load_config(tmp_path / "out" / row / "seed-0" / "linker" / module.PIPELINE / "config.cfg")
+        for row in ("full", "plainer")
+    }
+    assert configs["plainer"]["paths"]["ontology"] == str(other.path) != configs["full"]["paths"]["ontology"]
+    assert not (tmp_path / "out" / "same" / "seed-0" / "linker").exists()
 
 
 def test_nothing_is_made_twice(done, run, no_training, no_evaluation):
