@@ -15,7 +15,7 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
     a span reaches across are one. Spans that overlap are never in one unit: the second begins another of the same text.
     """
     text = doc_text(doc)
-    starts = _sentence_starts(doc)
+    starts = sentence_starts(doc)
     views: List[Optional[View]] = [None] * len(spans)
     for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):
         edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
@@ -25,7 +25,7 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
     return [view for view in views if view is not None]
 
 
-def _sentence_starts(doc: Doc) -> List[int]:
+def sentence_starts(doc: Doc) -> List[int]:
     """The offsets at which sentences begin, the first 0."""
     if doc.has_annotation("SENT_START"):
         found = [sentence.start_char for sentence in doc.sents]

@@ -157,6 +157,10 @@ class Contents(KnowledgeBase):
         """The row of each id, -1 for those unknown: (len(entities),)."""
         return self._entities.rows(entities)
 
+    def entity_species(self) -> List[str]:
+        """The species of all entities, each once, sorted; without that of entities that have none."""
+        return self._entities.species()
+
     def entity_types(self, row: int) -> Tuple[str, ...]:
         return self._entities.types_at(row)
 
@@ -188,8 +192,8 @@ class Contents(KnowledgeBase):
     # What is put in.
 
     def set_entities(self, entities: Iterable[EntityLike]) -> None:
-        """Take `id`, `name`, `types` and `alt_ids` of each entity, in place of the present ones; prototypes and
-        references stay.
+        """Take `id`, `name`, `types`, `alt_ids` and `species` of each entity, in place of the present ones; prototypes
+        and references stay.
 
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """

@@ -14,13 +14,18 @@ from .arrow_file import read_table, write_table
 
 FILE = "entities.arrow"
 LIST = pa.list_(pa.string())
-SCHEMA = pa.schema([("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST)])
+SCHEMA = pa.schema(
+    [("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST), ("species", pa.string())]
+)
+# What older knowledge bases lack.
+DEFAULTS = {"alt_ids": [], "species": ""}
 # From so many ids on, one hash table over all entities beats a search for each.
 MANY_IDS = 1000
 
 
 class EntityLike(Protocol):
-    """What is taken from an entity, its `alt_ids` too where it has any; `ontology.entity.Entity` has all of it."""
+    """What is taken from an entity, its `alt_ids` and `species` too where it has any; `ontology.entity.Entity` has all
+    of it."""
 
     @property
     def id(self) -> str: ...
@@ -77,6 +82,7 @@ class EntityTable:
         names: List[str] = []
         types: List[List[str]] = []
         alt_ids: List[List[str]] = []
+        species: List[str] = []
         for number, entity in enumerate(entities):
             if not entity.id:
                 raise KrisselError(Errors.K514.format(first=number, name=entity.name))
@@ -84,6 +90,7 @@ class EntityTable:
             names.append(entity.name)
             types.append(list(entity.types))
             alt_ids.append(list(getattr(entity, "alt_ids", ())))
+            species.append(getattr(entity, "species", ""))
         order = sorted(range(len(ids)), key=ids.__getitem__)
         repeated = [ids[b] for a, b in zip(order, order[1:]) if ids[a] == ids[b]]
         if repeated:
@@ -93,12 +100,13 @@ class EntityTable:
             "name": [names[i] for i in order],
             "types": [types[i] for i in order],
             "alt_ids": [alt_ids[i] for i in order],
+            "species": [species[i] for i in order],
         }
         return cls(pa.table(columns, schema=SCHEMA))
 
     @classmethod
     def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
-        return cls(read_table(directory / FILE, SCHEMA, rows, {"alt_ids": []}))
+        return cls(read_table(directory / FILE, SCHEMA, rows, DEFAULTS))
 
     def to_disk(self, directory: Path) -> None:
         write_table(self._table, directory / FILE)
@@ -108,6 +116,10 @@ class EntityTable:
 
     def types_at(self, row: int) -> Tuple[str, ...]:
         return tuple(self._table.column("types")[int(row)].as_py())
+
+    def species(self) -> List[str]:
+        """The species of the entities, each once, sorted; without that of entities that have none."""
+        return sorted(each for each in pc.unique(self._table.column("species")).to_pylist() if each)
 
     def row(self, entity: str) -> Optional[int]:
         found = bisect.bisect_left(self.ids, entity)
@@ -133,14 +145,22 @@ class EntityTable:
         indices = pc.index_in(pa.array(entities, pa.string()), value_set=self._table.column("id").combine_chunks())
         return pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
 
-    def mask(self, types: Optional[Iterable[str]] = None, ids: Optional[Iterable[str]] = None) -> Mask:
-        """Entities that have one of the `types` and are among the `ids`, where given: (len(self),).
+    def mask(
+        self,
+        types: Optional[Iterable[str]] = None,
+        ids: Optional[Iterable[str]] = None,
+        species: Optional[Iterable[str]] = None,
+    ) -> Mask:
+        """Entities that have one of the `types`, are among the `ids` and are of one of the `species`, where given:
+        (len(self),). One without a species may be of any.
 
-        Raises KrisselError K525 for a type or id that no entity has.
+        Raises KrisselError K525 for a type, id or species that no entity has.
         """
         mask = np.ones(len(self), dtype=bool)
         if types is not None:
             mask &= self._of_types(sorted(set(types)))
+        if species is not None:
+            mask &= self._of_species(sorted(set(species)))
         if ids is not None:
             wanted = list(ids)
             rows = self.rows(wanted)
@@ -163,6 +183,14 @@ class EntityTable:
         mask = np.zeros(len(self), dtype=bool)
         mask[owner[pc.is_in(values, value_set=pa.array(types, pa.string())).to_numpy(zero_copy_only=False)]] = True
         return mask
+
+    def _of_species(self, species: Sequence[str]) -> Mask:
+        known = self.species()
+        unknown = [each for each in species if each not in known]
+        if unknown:
+            raise _unknown("species", unknown, known)
+        found = pc.is_in(self._table.column("species"), value_set=pa.array([*species, ""], pa.string()))
+        return found.to_numpy().copy()
 
 
 def _unknown(what: str, unknown: Sequence[str], known: Sequence[str]) -> KrisselError:

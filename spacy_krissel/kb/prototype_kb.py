@@ -126,12 +126,19 @@ class PrototypeKB(Contents):
 
     # What is asked of it.
 
-    def entity_mask(self, *, types: Optional[Iterable[str]] = None, ids: Optional[Iterable[str]] = None) -> Mask:
-        """The entities that have one of the `types` and are among the `ids`, where given, for `search(allowed=)`.
+    def entity_mask(
+        self,
+        *,
+        types: Optional[Iterable[str]] = None,
+        ids: Optional[Iterable[str]] = None,
+        species: Optional[Iterable[str]] = None,
+    ) -> Mask:
+        """The entities that have one of the `types`, are among the `ids` and are of one of the `species`, where given,
+        for `search(allowed=)`. One without a species may be of any.
 
-        Raises KrisselError K525 for a type or id that the knowledge base does not have.
+        Raises KrisselError K525 for a type, id or species that the knowledge base does not have.
         """
-        return self._entities.mask(types, ids)
+        return self._entities.mask(types, ids, species)
 
     def search(
         self,

@@ -37,6 +37,7 @@ DEFAULT_CONFIG: Dict[str, Any] = {
     "overwrite": True,
     "types": [],
     "types_by_label": {},
+    "species_label": "",
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
 }
 
@@ -78,6 +79,7 @@ def make_krissel_linker(
     overwrite: bool,
     types: List[str],
     types_by_label: Dict[str, List[str]],
+    species_label: str,
     scorer: Optional[Callable],
 ):
     """Make a `KrisselLinker`; the settings are explained at `LinkerSettings`."""
@@ -99,6 +101,7 @@ def make_krissel_linker(
         overwrite=overwrite,
         types=types,
         types_by_label=types_by_label,
+        species_label=species_label,
     )
     return KrisselLinker(
         nlp.vocab,

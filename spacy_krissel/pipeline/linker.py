@@ -33,6 +33,7 @@ from .decide import decide
 from .mention_views import mention_views
 from .pipe import KrisselPipe
 from .settings import LinkerSettings, LiveSettings
+from .species import NOTHING, Keys, assigned_species, species_key
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
@@ -133,14 +134,14 @@ class KrisselLinker(KrisselPipe):
         """The link of every span of every doc, without writing any."""
         docs = list(docs)
         views: List[View] = []
-        labels: List[str] = []
+        kinds: List[Tuple[str, Keys]] = []
         counts: List[int] = []
         for doc in docs:
             spans = spans_of(doc, self.cfg["spans_key"])
             views.extend(self.views(doc, spans))
-            labels.extend(span.label_ for span in spans)
+            kinds.extend(zip((span.label_ for span in spans), self._species(doc, spans)))
             counts.append(len(spans))
-        links = iter(self._link(views, labels, counts) if views else ())
+        links = iter(self._link(views, kinds, counts) if views else ())
         return [list(islice(links, count)) for count in counts]
 
     def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
@@ -155,8 +156,16 @@ class KrisselLinker(KrisselPipe):
         context = self.cfg["context"] if self.cfg["use_context"] else None
         return mention_views(doc, spans, context=context, use_abbreviations=self.cfg["use_abbreviations"])
 
-    def _link(self, views: List[View], labels: List[str], counts: List[int]) -> List[SpanLink]:
-        """The links of mentions with these views and labels, of docs with so many mentions each."""
+    def _species(self, doc: Doc, spans: Sequence[Span]) -> List[Keys]:
+        """The species that each span may be of; nothing where that is not asked, and for mentions of species."""
+        label = self.cfg["species_label"]
+        if not label:
+            return [NOTHING] * len(spans)
+        found = assigned_species(doc, spans, [ent for ent in {*doc.ents, *spans} if ent.label_ == label])
+        return [NOTHING if span.label_ == label else keys for span, keys in zip(spans, found)]
+
+    def _link(self, views: List[View], kinds: List[Tuple[str, Keys]], counts: List[int]) -> List[SpanLink]:
+        """The links of mentions with these views, labels and species, of docs with so many mentions each."""
         kb = self._searched_kb()
         if kb is None:
             raise KrisselError(Errors.K603.format(name=self.name))
@@ -166,7 +175,7 @@ class KrisselLinker(KrisselPipe):
         docs = np.repeat(np.arange(len(counts)), counts).tolist()
         forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts)] if self.cfg["consistency"] else docs
         links: List[Optional[SpanLink]] = [None] * len(views)
-        for rows, mask in self._masks(kb, labels):
+        for rows, mask in self._masks(kb, kinds):
             part = [texts[row] for row in rows], [forms[row] for row in rows]
             asked = None if names is None else names[rows]
             for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask, asked)):
@@ -181,17 +190,25 @@ class KrisselLinker(KrisselPipe):
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
         return self.encode(list(distinct))[[distinct[name] for name in names]]
 
-    def _masks(self, kb: PrototypeKB, labels: List[str]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
-        """(rows of the batch, entities they may link to), by the type filter of each label."""
+    def _masks(self, kb: PrototypeKB, kinds: List[Tuple[str, Keys]]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
+        """(rows of the batch, entities they may link to), by the type filter of each label, and by species."""
         everywhere: Optional[List[str]] = self.cfg["types"]
         by_label: Dict[str, List[str]] = self.cfg["types_by_label"]
-        if not everywhere and not by_label:
-            return [(list(range(len(labels))), None)]
-        groups: Dict[Optional[Tuple[str, ...]], List[int]] = {}
-        for row, label in enumerate(labels):
+        groups: Dict[Tuple[Optional[Tuple[str, ...]], Keys], List[int]] = {}
+        for row, (label, species) in enumerate(kinds):
             types = by_label.get(label, everywhere)
-            groups.setdefault(tuple(types) if types else None, []).append(row)
-        return [(rows, kb.entity_mask(types=types) if types else None) for types, rows in groups.items()]
+            groups.setdefault((tuple(types) if types else None, species), []).append(row)
+        known = kb.entity_species() if any(species for _, species in groups) else []
+        masks = []
+        for (types, species), rows in groups.items():
+            mask = kb.entity_mask(types=types) if types else None
+            theirs = [each for each in known if species_key(each) in species]
+            if theirs:
+                narrower = kb.entity_mask(types=types, species=theirs)
+                # A species of none of these types says nothing about them.
+                mask = narrower if narrower.any() else mask
+            masks.append((rows, mask))
+        return masks
 
     def _searched_kb(self) -> Optional[PrototypeKB]:
         if self._kb is not None and not self._kb.is_empty():

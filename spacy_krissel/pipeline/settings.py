@@ -31,6 +31,9 @@ class LinkerSettings:
     overwrite: replace a `kb_id_` that a span already has.
     types: link to entities of one of these semantic types alone; empty for all.
     types_by_label: the same for spans of one label; a label that is not named here falls back on `types`.
+    species_label: spans of this label are mentions of species, by their text, or by `kb_id_` where they are linked;
+        other mentions link to entities of the species that their document speaks of (`assigned_species`) where the
+        knowledge base has any of it. "" is off.
     """
 
     spans_key: str = ""
@@ -47,6 +50,7 @@ class LinkerSettings:
     overwrite: bool = True
     types: List[str] = field(default_factory=list)
     types_by_label: Dict[str, List[str]] = field(default_factory=dict)
+    species_label: str = ""
 
     def __post_init__(self) -> None:
         if self.n_candidates < 0:

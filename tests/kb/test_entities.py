@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import entities as entities_module
-from spacy_krissel.kb.entities import EntityTable
+from spacy_krissel.kb.arrow_file import write_table
+from spacy_krissel.kb.entities import FILE, EntityTable
 from spacy_krissel.ontology.entity import Entity
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -41,6 +42,23 @@ def test_masks_by_type_and_id(entities):
     assert table.mask(ids=["D003", "D002"]).tolist() == [False, True, True, False]
     assert table.mask(types=["T047"], ids=["D003", "D002"]).tolist() == [False, False, True, False]
     assert table.mask(types=[]).tolist() == [False] * 4
+
+
+def test_masks_by_species():
+    entities = [Entity("B", "b", species="9606"), Entity("A", "a", types=("T1",), species="10090"), Entity("C", "c")]
+    table = EntityTable.from_entities(entities)
+    assert table.species() == ["10090", "9606"]
+    assert table.mask(species=["9606"]).tolist() == [False, True, True]
+    assert table.mask(species=["9606", "10090"], types=["T1"]).tolist() == [True, False, False]
+    with pytest.raises(KrisselError, match="K525.*1 of the species.*'7'"):
+        table.mask(species=["7"])
+
+
+def test_older_tables_have_no_species(entities, tmp_path):
+    table = EntityTable.from_entities(entities)
+    write_table(table._table.drop(["species"]), tmp_path / FILE)
+    old = EntityTable.from_disk(tmp_path, len(table))
+    assert old.species() == [] and old.ids[0] == table.ids[0]
 
 
 def test_refuses_unknown_types_and_ids(entities):

@@ -334,6 +334,29 @@ def test_sentence_as_context(link, linker):
         linker.cfg["context"] = "document"
 
 
+def test_species_of_the_document(nlp, linker):
+    """Of two bearers of a name the one of the species that is spoken of wins; an unknown species changes nothing."""
+    entities = [Entity("H", "gene", species="9606"), Entity("M", "gene", species="10090"), Entity("N", "cold")]
+    kb = linker.new_kb()
+    kb.set_entities(entities)
+    names = [Prototype(entity.id, "name", name_view(entity.name)) for entity in entities]
+    kb.add_prototypes(names, linker.encode([each.view for each in names]))
+    linker.set_kb(kb)
+    linker.cfg["species_label"] = "Species"
+
+    def linked(word, species):
+        doc = nlp.make_doc(f"A {word} gene and cold .")
+        spans = [Span(doc, 1, 2, label="Species", kb_id=species), Span(doc, 2, 3, label="Gene")]
+        doc.ents = [*spans, Span(doc, 4, 5, label="Gene")]
+        links = linker.predict([doc])[0]
+        return [link.kb_id for link in links[1:]]
+
+    assert linked("mouse", "10090") == ["M", "N"] and linked("man", "NCBITaxon:9606") == ["H", "N"]
+    assert linked("dog", "9615") == ["H", "N"]
+    linker.cfg["species_label"] = ""
+    assert linked("mouse", "10090") == ["H", "N"]
+
+
 def test_mention_at_the_edges(link, linker):
     doc = link("[Lung cancer|Disease] and [flu|Disease]")
     assert ids(doc.ents) == ["T03", "T10"]
