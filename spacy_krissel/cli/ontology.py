@@ -1,7 +1,7 @@
 """`krissel ontology`: ontology files to an ontology store."""
 
 from pathlib import Path
-from typing import List
+from typing import Any, Dict, List
 
 import typer
 
@@ -10,9 +10,16 @@ from .app import coded_errors, krissel
 
 @krissel.command("ontology")
 def ontology_cli(
-    sources: List[Path] = typer.Argument(..., help="Ontology files: MEDIC, OBO, JSONL, MeSH terms, ZESHEL; .gz too"),
+    sources: List[Path] = typer.Argument(..., help="Ontology files (formats: see --format) or stores; .gz too"),
     output: Path = typer.Option(..., "--output", "-o", help="Directory of the store"),
-    format: str = typer.Option("auto", help="Format of the sources: auto, medic, obo, jsonl, mesh, phrases, zeshel"),
+    format: str = typer.Option(
+        "auto",
+        help="Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy, "
+        "cellosaurus, cellosaurus-tsv, ctd",
+    ),
+    species: List[str] = typer.Option(
+        [], help="NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene; may be repeated"
+    ),
     enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
     enrich_names: bool = typer.Option(False, "--enrich-names", help="Take names too, where an id is shared"),
     tree: List[str] = typer.Option([], help="Keep entities with a tree number that begins so (D); may be repeated"),
@@ -26,6 +33,7 @@ def ontology_cli(
     from ..ontology.enrich import DEFAULT_FIELDS
 
     fields = (*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS
+    options: Dict[str, Any] = {"species": species} if species else {}
     with coded_errors():
         store = build_ontology(
             sources,
@@ -36,6 +44,7 @@ def ontology_cli(
             trees=tree,
             tree_types=tree_types,
             progress=True,
+            **options,
         )
     manifest = store.manifest
     typer.echo(

@@ -26,6 +26,10 @@ class OntologyErrors:
     )
     K110 = "[K110] The {format} format has no option {found!r}. Expected one of {expected}."
     K111 = "[K111] Cannot enrich the field {found!r}. Expected one of {expected}."
+    K130 = (
+        "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the "
+        "first column of the file."
+    )
 
 
 class OntologyWarnings:
@@ -41,4 +45,8 @@ class OntologyWarnings:
     KW104 = (
         "[KW104] Ignored {count} values of '{path}' under unknown keys: {keys}. Known keys: {known}. Rename them if "
         "they were meant to be read."
+    )
+    KW130 = (
+        "[KW130] '{path}' has no gene of the species {species}; others were read. Correct the setting 'species' if "
+        "they are misspelt."
     )

@@ -15,7 +15,7 @@ class Entity:
     tree_numbers: places in a hierarchy, e.g. MeSH's `C04.588.322`.
     definition: one text, or "".
     xrefs: ids of the same or a close concept elsewhere, e.g. `UMLS:C0018923`.
-    species: the organism it belongs to, or "".
+    species: the organism it belongs to, or "": a name where the source has one, else an id of NCBI Taxonomy.
     source: the ontology it was read from.
     alt_ids: other ids that stand for this very concept.
     """

@@ -19,19 +19,27 @@ PREFIXES = {
     "ncbitaxon": "NCBITaxon",
     "taxid": "NCBITaxon",
     "taxonomy": "NCBITaxon",
+    "ncbigene": "NCBIGene",
+    "geneid": "NCBIGene",
+    "entrez": "NCBIGene",
 }
 # Ids whose form alone says whose they are: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
 _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")
+# Cellosaurus's own prefix is part of its ids.
+_CELLOSAURUS = re.compile(r"(?:cellosaurus:)?cvcl[_:]([a-z0-9]{4})", re.IGNORECASE | re.ASCII)
 
 
 def canonical_id(text: str) -> str:
     """One spelling for an id with or without its prefix.
 
     `MSH:D009103`, `MeSH:D009103` and `D009103` are `MESH:D009103`; `UMLS_CUI:C0018923` is `UMLS:C0018923`; dated
-    SNOMED CT prefixes lose their date. What is not known stays as it is.
+    SNOMED CT prefixes lose their date, and `CVCL:0030` is `CVCL_0030`. What is not known stays as it is.
     """
     text = text.strip()
+    cell_line = _CELLOSAURUS.fullmatch(text)
+    if cell_line:
+        return f"CVCL_{cell_line[1].upper()}"
     prefix, colon, local = text.partition(":")
     if not colon:
         if _BARE_MESH.fullmatch(text):

@@ -17,6 +17,11 @@ from spacy_krissel.ontology.ids import canonical_id, spellings
         ("MIM:145250", "OMIM:145250"),
         ("Orphanet:98784", "ORPHA:98784"),
         ("SNOMEDCT_US_2016_03_01:33176006", "SNOMEDCT:33176006"),
+        ("taxid:9606", "NCBITaxon:9606"),
+        ("GeneID:1956", "NCBIGene:1956"),
+        ("cvcl:b375", "CVCL_B375"),
+        ("Cellosaurus:CVCL_0030", "CVCL_0030"),
+        ("CVCL_00300", "CVCL_00300"),
         # A number says nothing about whose it is, and unknown prefixes are left alone.
         ("145250", "145250"),
         ("DOID:13628", "DOID:13628"),
@@ -35,5 +40,6 @@ def test_canonical_form_is_final(text):
 
 def test_a_prefix_is_dropped_only_where_the_rest_tells_it():
     assert spellings("MSH:D009103") == ["MSH:D009103", "MESH:D009103", "D009103"]
+    assert spellings("CVCL:0030") == ["CVCL:0030", "CVCL_0030"]
     # 145250 may as well be a gene or a species.
     assert spellings("OMIM:145250") == ["OMIM:145250"]

@@ -8,17 +8,25 @@ from typing import Any, Callable, Dict, Iterator, Union
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
+from .cellosaurus import FIRST_ACCESSION, is_cellosaurus_row, read_cellosaurus, read_cellosaurus_table
+from .ctd import ctd_header, read_ctd
+from .gene_info import GENE_COLUMNS, read_gene_info
 from .jsonl import read_jsonl
 from .medic import read_medic
 from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
 from .obo import read_obo
 from .phrases import read_phrases
 from .records import FORMATS, open_bytes
+from .taxonomy import is_taxonomy_row, read_taxonomy
 from .zeshel import read_zeshel
 
 __all__ = [
     "READERS",
     "detect_format",
+    "read_cellosaurus",
+    "read_cellosaurus_table",
+    "read_ctd",
+    "read_gene_info",
     "read_jsonl",
     "read_medic",
     "read_mesh",
@@ -26,11 +34,28 @@ __all__ = [
     "read_obo",
     "read_ontology",
     "read_phrases",
+    "read_taxonomy",
     "read_zeshel",
 ]
 
 READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
-    zip(FORMATS, (read_medic, read_obo, read_jsonl, read_mesh, read_mesh_tree, read_phrases, read_zeshel))
+    zip(
+        FORMATS,
+        (
+            read_medic,
+            read_obo,
+            read_jsonl,
+            read_mesh,
+            read_mesh_tree,
+            read_phrases,
+            read_zeshel,
+            read_gene_info,
+            read_taxonomy,
+            read_cellosaurus,
+            read_cellosaurus_table,
+            read_ctd,
+        ),
+    )
 )
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
@@ -39,11 +64,15 @@ PEEK_BYTES = 1 << 16
 def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
     """Read the entities of an ontology file, one at a time; a gzipped file is unpacked on the way.
 
-    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents), or "auto"
-        to tell by the content (not phrases).
-    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `types` for "medic").
+    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents),
+        "gene-info" (NCBI Gene), "taxonomy" (NCBI Taxonomy's names.dmp), "cellosaurus" (its text file),
+        "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), or "auto" to tell by the content (not
+        phrases).
+    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `species` for
+        "gene-info").
 
-    Raises KrisselError K101 to K105, K110, before the first entity where they can be known by then.
+    Raises KrisselError K101 to K105, K110 and what the reader raises, before the first entity where it can be known by
+    then.
     """
     if format == "auto":
         format = detect_format(path)
@@ -77,8 +106,19 @@ def detect_format(path: Union[str, Path]) -> str:
         return "mesh"
     if set(TREE_COLUMNS) <= set(cells):
         return "mesh-tree"
+    if set(GENE_COLUMNS) <= set(cells):
+        return "gene-info"
+    if is_taxonomy_row(first):
+        return "taxonomy"
     if "||" in first:
         return "medic"
     if first == "[Term]" or first.startswith(("format-version:", "ontology:", "data-version:")):
         return "obo"
+    if is_cellosaurus_row(cells):
+        return "cellosaurus-tsv"
+    # These two begin with explanations; CTD's name the columns.
+    if any(map(ctd_header, lines)):
+        return "ctd"
+    if any(line.startswith(FIRST_ACCESSION) for line in lines):
+        return "cellosaurus"
     raise KrisselError(Errors.K104.format(path=path, found=first[:60], formats=", ".join(FORMATS)))

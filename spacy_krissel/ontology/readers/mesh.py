@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import RecordFile, table_rows, unique
 
 TERM_COLUMNS = ("DescriptorUI", "TermName", "RecordPreferredTermYN")
 TREE_COLUMNS = ("DescriptorUI", "DescriptorName", "tree_location")
@@ -41,7 +41,7 @@ def read_mesh(path: Union[str, Path], tree_path: Optional[Union[str, Path]] = No
     if tree_path is not None:
         trees = {entity.id: entity.tree_numbers for entity in read_mesh_tree(tree_path)}
     records = RecordFile(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}")
-    for id_, rows in groupby(_read_rows(records, TERM_COLUMNS), key=lambda row: row[0]):
+    for id_, rows in groupby(table_rows(records, TERM_COLUMNS), key=lambda row: row[0]):
         terms: List[str] = []
         name = ""
         for _, term, preferred in rows:
@@ -67,38 +67,12 @@ def read_mesh_tree(path: Union[str, Path]) -> Iterator[Entity]:
     Enough to enrich another ontology from. Raises and warns as `read_mesh`.
     """
     records = RecordFile(path, "mesh-tree", f"a tab-separated table with the columns {', '.join(TREE_COLUMNS)}")
-    for id_, rows in groupby(_read_rows(records, TREE_COLUMNS), key=lambda row: row[0]):
+    for id_, rows in groupby(table_rows(records, TREE_COLUMNS), key=lambda row: row[0]):
         group = list(rows)
         tree_numbers = unique(tree_number for _, _, tree_number in group)
         types = _categories(tree_numbers)
         yield Entity(id=id_, name=group[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
     records.finish()
-
-
-def _read_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[Tuple[str, ...]]:
-    """The values of `columns`, none of them blank."""
-    places: List[int] = []
-    width = 0
-    for line in records.lines():
-        cells = line.split("\t")
-        if not places:
-            missing = [column for column in columns if column not in cells]
-            if missing:
-                raise records.wrong_format(f"has no column {missing[0]!r}")
-            places = [cells.index(column) for column in columns]
-            width = len(cells)
-            continue
-        if not line.strip():
-            continue
-        if len(cells) != width:
-            records.reject(f"has {len(cells)} columns instead of {width}")
-            continue
-        values = tuple(cells[place].strip() for place in places)
-        if not all(values):
-            records.reject(f"has nothing in column {columns[values.index('')]!r}")
-            continue
-        records.accept()
-        yield values
 
 
 def _categories(tree_numbers: Sequence[str]) -> Tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..entity import Entity
 from .records import RecordFile, unique
+from .species import TAXON_XREF, species_name
 
 SCOPES = ("EXACT", "RELATED")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
@@ -25,6 +26,7 @@ def read_obo(
     scopes: which synonyms become aliases. BROAD and NARROW ones are names of other concepts by their own account.
     types: given to every term. Without it, a term's type is its namespace, or the file's default one. The hierarchy
         (`is_a`) is not kept: to draw types from it, the whole graph would have to be held before the first term.
+    An xref to NCBI Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref.
 
     Raises KrisselError K101, K102, K103; a line or term that cannot be used is counted (KW101).
     """
@@ -87,13 +89,15 @@ def _to_entity(
         types = [*tags.get("namespace", []), *header.get("default-namespace", [])][:1]
     definitions = [text for text, _ in map(_split_quoted, tags.get("def", []))]
     synonyms = map(_split_quoted, tags.get("synonym", []))
+    xrefs = tags.get("xref", [])
     return Entity(
         id=id_,
         name=name,
         aliases=unique((text for text, rest in synonyms if _scope(rest) in scopes), without=name),
         types=unique(types),
         definition=definitions[0] if definitions else "",
-        xrefs=unique(map(_first_word, tags.get("xref", []))),
+        xrefs=unique(_first_word(xref) for xref in xrefs if not xref.startswith(TAXON_XREF)),
+        species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=header.get("ontology", [""])[0],
         alt_ids=unique(map(_first_word, tags.get("alt_id", [])), without=id_),
     )

@@ -4,11 +4,24 @@ import gzip
 import warnings
 import zlib
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, Optional, Tuple, Union, cast
+from typing import BinaryIO, Iterable, Iterator, List, Optional, Sequence, Tuple, Union, cast
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 
-FORMATS = ("medic", "obo", "jsonl", "mesh", "mesh-tree", "phrases", "zeshel")
+FORMATS = (
+    "medic",
+    "obo",
+    "jsonl",
+    "mesh",
+    "mesh-tree",
+    "phrases",
+    "zeshel",
+    "gene-info",
+    "taxonomy",
+    "cellosaurus",
+    "cellosaurus-tsv",
+    "ctd",
+)
 GZIP_MAGIC = b"\x1f\x8b"
 PLACES_SHOWN = 3
 # Above this many bad records, a file with more bad than good ones is taken for one of another format.
@@ -120,3 +133,29 @@ class RecordFile:
 def unique(values: Iterable[str], *, without: str = "") -> Tuple[str, ...]:
     """The stripped, non-blank values, each once, in order."""
     return tuple(dict.fromkeys(value for value in map(str.strip, values) if value and value != without))
+
+
+def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[Tuple[str, ...]]:
+    """The values of `columns` in a tab-separated table whose first line names them, none of them blank."""
+    places: List[int] = []
+    width = 0
+    for line in records.lines():
+        cells = line.split("\t")
+        if not places:
+            missing = [column for column in columns if column not in cells]
+            if missing:
+                raise records.wrong_format(f"has no column {missing[0]!r}")
+            places = [cells.index(column) for column in columns]
+            width = len(cells)
+            continue
+        if not line.strip():
+            continue
+        if len(cells) != width:
+            records.reject(f"has {len(cells)} columns instead of {width}")
+            continue
+        values = tuple(cells[place].strip() for place in places)
+        if not all(values):
+            records.reject(f"has nothing in column {columns[values.index('')]!r}")
+            continue
+        records.accept()
+        yield values

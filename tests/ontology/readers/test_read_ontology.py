@@ -15,6 +15,14 @@ SAMPLES = {
     "mesh-tree": "DescriptorUI\tDescriptorName\ttree_location\nD1\tone\tC01\n",
     "phrases": "1\tone\tan example\n",
     "zeshel": '{"title": "one", "text": "One is a number .", "document_id": "00A"}\n',
+    "gene-info": (
+        "#tax_id\tGeneID\tSymbol\tSynonyms\tdbXrefs\tdescription\tSymbol_from_nomenclature_authority\t"
+        "Full_name_from_nomenclature_authority\tOther_designations\n9606\t1\tone\t-\t-\t-\t-\t-\t-\n"
+    ),
+    "taxonomy": "1\t|\tone\t|\t\t|\tscientific name\t|\n",
+    "cellosaurus": "-----\n  Cellosaurus\n\nID   one\nAC   CVCL_0001\nOX   NCBI_TaxID=9606; ! Homo sapiens\n//\n",
+    "cellosaurus-tsv": "one\tCVCL_0001\tHomo sapiens\n",
+    "ctd": "# CTD\n# Fields:\n# DiseaseName,DiseaseID,TreeNumbers,Synonyms\n#\none,MESH:D1,C01,\n",
 }
 # Any table of three columns looks like one of phrases, so that this format is to be named.
 TOLD = [format for format in READERS if format != "phrases"]
@@ -60,10 +68,24 @@ def test_errors_come_before_the_first_entity(tmp_path):
 @pytest.mark.parametrize("format", READERS)
 def test_truncated_and_damaged_gzip(tmp_path, format):
     head, _, record = SAMPLES[format].rstrip("\n").rpartition("\n")
-    block = {"obo": "[Term]\nid: X:{0}\nname: name {0}", "mesh": "D{0}\tname {0}\tY", "mesh-tree": "D{0}\tn {0}\tC{0}"}
+    block = {
+        "obo": "[Term]\nid: X:{0}\nname: name {0}",
+        "mesh": "D{0}\tname {0}\tY",
+        "mesh-tree": "D{0}\tn {0}\tC{0}",
+        "taxonomy": "{0}\t|\tname {0}\t|\t\t|\tscientific name\t|",
+        "cellosaurus": "ID   name {0}\nAC   CVCL_{0}\n//",
+        "cellosaurus-tsv": "name {0}\tCVCL_0001\tHomo sapiens",
+        "ctd": "name {0},MESH:D{0},C{0},",
+    }
     one = block.get(format, record.replace("009103", "{0}").replace('"1"', '"{0}"').replace("1\t", "{0}\t"))
     body = "\n".join(one.replace("{0}", str(i * 7919 % 100_003)) for i in range(12_000))
-    header = head if format in ("mesh", "mesh-tree") else "format-version: 1.2" if format == "obo" else ""
+    header = (
+        head
+        if format in ("mesh", "mesh-tree", "gene-info", "ctd")
+        else "format-version: 1.2"
+        if format == "obo"
+        else ""
+    )
     packed = gzip.compress(f"{header}\n{body}\n".lstrip().encode("utf8"))
     path = tmp_path / "ontology.gz"
     middle = len(packed) * 3 // 4

@@ -1,0 +1,113 @@
+"""Cellosaurus: its text file of entries, and a table of its names."""
+
+import re
+from pathlib import Path
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from ...errors import Errors, KrisselError
+from ..entity import Entity
+from .records import RecordFile, unique
+from .species import species_name
+
+SOURCE = "Cellosaurus"
+ACCESSION = re.compile(r"CVCL_[A-Z0-9]{4}")
+# Between the two letters that say what a line holds, and what it holds.
+GAP = "   "
+END = "//"
+# What a file of entries is told by.
+FIRST_ACCESSION = f"AC{GAP}CVCL_"
+_USED = ("AC", "AS", "SY", "DR", "OX")
+
+
+def read_cellosaurus(path: Union[str, Path], *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
+    """Read the entries of cellosaurus.txt: lines `XX   value` from `ID` to `//`.
+
+    The name is that of the line ID, aliases are those of SY, alternative ids those of AS; DR lines are kept as xrefs.
+    The species is the scientific name of the line OX, of a hybrid several (`Homo sapiens x Mus musculus`).
+
+    types: given to every cell line.
+    Raises KrisselError K101, K102 (also for a last entry that does not end), K103; a line or entry that cannot be used
+    is counted (KW101).
+    """
+    records = RecordFile(path, "cellosaurus", "entries of lines `XX   value`, from `ID` to `//`")
+    entry: Dict[str, List[str]] = {}
+    start = 0
+    for line in records.lines():
+        code, value = line[:2], line[5:].strip()
+        is_coded = line[2:5] == GAP
+        if code == "ID" and is_coded:
+            if start:
+                records.reject(f"begins an entry that '{END}' does not end", start)
+            entry, start = {code: [value]}, records.line
+        elif not start or not line.strip():
+            # Above the first entry stand explanations.
+            continue
+        elif line.strip() == END:
+            entity = _to_entity(records, entry, tuple(types), start)
+            start = 0
+            if entity:
+                yield entity
+        elif not is_coded or not value:
+            records.reject("is no line `XX   value`")
+        elif code in _USED:
+            entry.setdefault(code, []).append(value)
+    if start:
+        problem = f"the entry that begins at line {start} has no '{END}'"
+        raise KrisselError(Errors.K102.format(path=path, line=records.line, problem=problem))
+    records.finish()
+
+
+def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
+    """Read a table `name TAB id TAB species` without header, sorted by name: all cell lines are held in memory.
+
+    The first name of an id is its preferred one; cell lines come in the order of these.
+
+    types: given to every cell line.
+    Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
+    """
+    records = RecordFile(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species")
+    names: Dict[str, List[str]] = {}
+    species: Dict[str, str] = {}
+    for line in records.lines():
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.split("\t")]
+        if not is_cellosaurus_row(cells):
+            records.reject("is no row of name, CVCL id and species")
+            continue
+        records.accept()
+        name, id_, organism = cells
+        names.setdefault(id_, []).append(name)
+        species.setdefault(id_, organism)
+    records.finish()
+    for id_, found in names.items():
+        aliases = unique(found, without=found[0])
+        yield Entity(id=id_, name=found[0], aliases=aliases, types=tuple(types), species=species[id_], source=SOURCE)
+
+
+def is_cellosaurus_row(cells: Sequence[str]) -> bool:
+    return len(cells) == 3 and bool(cells[0]) and ACCESSION.fullmatch(cells[1]) is not None
+
+
+def _to_entity(
+    records: RecordFile, entry: Dict[str, List[str]], types: Tuple[str, ...], start: int
+) -> Optional[Entity]:
+    name, id_ = entry["ID"][0], entry.get("AC", [""])[0]
+    if not name or not id_:
+        records.reject(f"begins an entry without {'AC' if name else 'a name'}", start)
+        return None
+    records.accept()
+    return Entity(
+        id=id_,
+        name=name,
+        aliases=unique(_parts(entry, "SY"), without=name),
+        types=types,
+        xrefs=unique(":".join(unique(line.split(";")[:2])) for line in entry.get("DR", [])),
+        species=species_name(entry.get("OX", [])),
+        source=SOURCE,
+        alt_ids=unique(_parts(entry, "AS"), without=id_),
+    )
+
+
+def _parts(entry: Dict[str, List[str]], code: str) -> List[str]:
+    return [part for line in entry.get(code, []) for part in line.split(";")]

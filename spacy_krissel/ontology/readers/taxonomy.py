@@ -1,0 +1,77 @@
+"""NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs."""
+
+from itertools import groupby
+from pathlib import Path
+from typing import Iterator, Sequence, Tuple, Union
+
+from ..entity import Entity
+from .records import RecordFile, unique
+
+PREFERRED = "scientific name"
+# The classes of names that a text may use. "authority" adds who named the taxon and when; "type material" names
+# specimens and strains in collections; "includes" and "in-part" name other taxa, narrower and wider ones.
+NAME_CLASSES = (
+    PREFERRED,
+    "genbank common name",
+    "common name",
+    "equivalent name",
+    "genbank synonym",
+    "synonym",
+    "genbank acronym",
+    "acronym",
+    "blast name",
+    "genbank anamorph",
+    "anamorph",
+    "teleomorph",
+    "misspelling",
+)
+JOINT = "\t|\t"
+END = "\t|"
+COLUMNS = 4
+
+
+def read_taxonomy(
+    path: Union[str, Path], *, classes: Sequence[str] = NAME_CLASSES, types: Sequence[str] = ("Species",)
+) -> Iterator[Entity]:
+    """Read the taxa of a names.dmp file, the names of one taxon next to each other.
+
+    Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one.
+
+    classes: the classes of names that become aliases.
+    types: given to every taxon.
+    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
+    """
+    records = RecordFile(path, "taxonomy", "lines `tax_id | name | unique name | name class |`, with tabs around bars")
+    for tax_id, rows in groupby(_read_rows(records), key=lambda row: row[0]):
+        names = [(name, name_class) for _, name, name_class in rows]
+        preferred = next((name for name, name_class in names if name_class == PREFERRED), names[0][0])
+        yield Entity(
+            id=tax_id,
+            name=preferred,
+            aliases=unique((name for name, name_class in names if name_class in classes), without=preferred),
+            types=tuple(types),
+            source="NCBI Taxonomy",
+        )
+    records.finish()
+
+
+def is_taxonomy_row(line: str) -> bool:
+    cells = line.removesuffix(END).split(JOINT)
+    return line.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
+
+
+def _read_rows(records: RecordFile) -> Iterator[Tuple[str, str, str]]:
+    """The id, name and name class of each line."""
+    for line in records.lines():
+        if not line.strip():
+            continue
+        cells = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
+        if not line.endswith(END) or len(cells) != COLUMNS:
+            records.reject(f"has {len(cells)} columns instead of {COLUMNS}, or no bar at its end")
+        elif not cells[0].isdecimal():
+            records.reject(f"has no number as tax id, but {cells[0][:20]!r}")
+        elif not cells[1]:
+            records.reject("has no name")
+        else:
+            records.accept()
+            yield cells[0], cells[1], cells[3]

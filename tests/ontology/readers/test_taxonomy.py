@@ -1,0 +1,65 @@
+import pytest
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.readers import read_taxonomy
+
+NAMES = (
+    ("2", "bacteria", "", "blast name"),
+    ("2", "Bacteria", "Bacteria <bacteria>", "scientific name"),
+    ("2", "Monera", "Monera <bacteria>", "in-part"),
+    ("2", "Bacteria (ex Cavalier-Smith 1987)", "", "authority"),
+    ("9606", "Homo sapiens", "", "scientific name"),
+    ("9606", "Homo sapiens Linnaeus, 1758", "", "authority"),
+    ("9606", "human", "", "genbank common name"),
+    ("9606", "NHM 1", "NHM 1 <holotype>", "type material"),
+    ("7", "", "", "scientific name"),
+)
+
+
+def line(*cells):
+    return "\t|\t".join(cells) + "\t|\n"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "names.dmp"
+        path.write_text(text, encoding="utf8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def names(write):
+    return write("".join(line(*cells) for cells in NAMES[:-1]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_taxa(names):
+    bacteria, human = read_taxonomy(names)
+    assert bacteria == Entity("2", "Bacteria", ("bacteria",), ("Species",), source="NCBI Taxonomy")
+    assert (human.id, human.name, human.aliases) == ("9606", "Homo sapiens", ("human",))
+
+
+def test_classes_can_be_chosen(names):
+    bacteria, human = read_taxonomy(names, classes=["in-part", "type material"], types=["Taxon"])
+    assert (bacteria.name, bacteria.aliases, bacteria.types) == ("Bacteria", ("Monera",), ("Taxon",))
+    assert human.aliases == ("NHM 1",)
+
+
+def test_bad_lines_are_counted(write):
+    rows = [line(*cells) for cells in NAMES]
+    path = write(
+        "".join(rows) + line("x", "y", "", "synonym") + line("1", "root") + "8\t|\tno bar\t|\t\t|\tsynonym\n" + rows[5]
+    )
+    expected = "KW101.*4 of 13.*line 9 has no name; line 10 has no number as tax id, but 'x'; line 11 has 2 columns"
+    with pytest.warns(KrisselWarning, match=expected):
+        # Without a scientific name, the first of a taxon.
+        assert [taxon.name for taxon in read_taxonomy(path)][:2] == ["Bacteria", "Homo sapiens"]
+
+
+def test_another_file_of_the_dump(write):
+    with pytest.raises(KrisselError, match="K103.*taxonomy.*line 1 has 5 columns instead of 4"):
+        list(read_taxonomy(write(line("1", "1", "no rank", "", "8"))))
