@@ -22,6 +22,7 @@ def convert_cli(
     preset: Optional[str] = typer.Option(None, help="Keep mentions of a named set of types: st21pv or pel"),
     semantic_network: Optional[Path] = typer.Option(None, help="UMLS's SRDEF: types below those count as well"),
     ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
+    prefix: str = typer.Option("", help="Put this before ids that have none, as the ontology does: NCBITaxon"),
     unknown_as_nil: bool = typer.Option(False, "--unknown-as-nil", help="An id the ontology does not know becomes NIL"),
     split: str = typer.Option(
         "all", help="Documents to write: all, dev (a `dev-share` of them, by hash) or train (the rest)"
@@ -45,6 +46,7 @@ def convert_cli(
             types=types or None,
             semantic_network=semantic_network,
             ontology=ontology,
+            prefix=prefix,
             unknown_as_nil=unknown_as_nil,
             split=split,
             dev_share=dev_share,

@@ -8,12 +8,25 @@ from xml.sax.handler import ContentHandler, feature_external_ges
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention, parse_offset
 from .files import DAMAGED, open_binary
+from .ids import read_ids
 from .report import CorpusReport
 
 EXPECTED = "a BioC XML file"
 CHUNK = 1 << 16
 # The infons that hold the concept, by descending trust; names are compared without regard to case.
-ID_INFONS = ("identifier", "concept_id", "mesh", "omim", "ncbi gene", "ncbi taxonomy", "chebi", "cvcl", "umls", "cui")
+ID_INFONS = (
+    "identifier",
+    "concept_id",
+    "mesh",
+    "omim",
+    "ncbi gene",
+    "ncbi gene identifier",
+    "ncbi taxonomy",
+    "chebi",
+    "cvcl",
+    "umls",
+    "cui",
+)
 # Passages further apart than this are joined by one space instead: their source left out what stood between them.
 MAX_GAP = 100
 
@@ -29,11 +42,13 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
     """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
 
     The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
-    a mention is its infon `type`; its id is the first of `ID_INFONS` that it has. Annotations that repeat a part of a
-    composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations.
+    a mention is its infon `type`; its id is the first of `ID_INFONS` that it has, else the infon named as its type
+    (GNormPlus: `Gene`). Several ids are joined as `read_ids` says. Annotations that repeat a part of a
+    composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations, and
+    annotations of a whole document, which have neither place nor text (NLM-Chem's MeSH headings).
 
-    report: counts `composite_parts`, `relations`, `discontinuous_mentions` and `bad_records`. Without one, the reader
-        warns itself at the end.
+    report: counts `composite_parts`, `relations`, `document_annotations`, `discontinuous_mentions` and `bad_records`.
+        Without one, the reader warns itself at the end.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K206 (truncated or malformed XML),
     K207 (other XML), K208 (entity declarations).
@@ -158,6 +173,8 @@ class _Handler(ContentHandler):
         line, infons, locations = annotation["line"], annotation["infons"], annotation["locations"]
         if infons.get("compositerole") == "IndividualMention":
             self.report.count("composite_parts")
+        elif not locations and not annotation["text"].strip():
+            self.report.count("document_annotations")
         elif not locations or any(parse_offset(number) is None for location in locations for number in location):
             self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
         elif len(locations) > 1:
@@ -165,9 +182,9 @@ class _Handler(ContentHandler):
             self.report.blemish("discontinuous_mentions", self.path, line, annotation["text"][:60])
         else:
             start, length = map(int, locations[0])
-            kb_id = next((infons[key] for key in ID_INFONS if infons.get(key)), "")
             label = infons.get("type", "")
-            document.mentions.append(Mention(start, start + length, annotation["text"], label, kb_id, line))
+            kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
+            document.mentions.append(Mention(start, start + length, annotation["text"], label, read_ids(kb_id), line))
 
     def _end_document(self, document: AnnotatedText) -> None:
         document.id = document.id or f"{Path(self.path).name}:{document.line}"

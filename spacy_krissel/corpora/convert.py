@@ -1,5 +1,6 @@
 """Gold corpora to `.spacy` files."""
 
+import re
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from .bioc import read_bioc
 from .doc_bins import write_doc_bin
 from .files import DAMAGED, open_binary
 from .gold_split import GoldSplit
-from .ids import NIL, Resolver, map_ids, split_ids, strip_prefix, to_kb_id
+from .ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
 from .phrases import read_phrases
 from .pubtator import read_pubtator
 from .report import CorpusReport
@@ -30,6 +31,7 @@ READERS: Dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "zeshel": read_zeshel,
 }
 FORMATS = ("auto", *READERS)
+_PREFIX = re.compile(r"\w[\w.-]*:?")
 PathLike = Union[str, Path]
 TypeFilter = Callable[..., Iterator[AnnotatedText]]
 
@@ -46,6 +48,7 @@ def convert(
     semantic_network: Optional[PathLike] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
+    prefix: str = "",
     unknown_as_nil: bool = False,
     split: str = "all",
     dev_share: float = 0.1,
@@ -60,7 +63,7 @@ def convert(
     format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), "zeshel" (JSON lines of mentions), or "auto",
         which looks at each file for all of them but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
-    documents, labels, types, semantic_network, ontology, strip_prefixes, unknown_as_nil: see `read_docs`.
+    documents, labels, types, semantic_network, ontology, strip_prefixes, prefix, unknown_as_nil: see `read_docs`.
     split, dev_share, seed: write the documents of "train" or "dev" alone, told by hash (`GoldSplit`); counts are of
         all of them.
     progress: show a progress bar.
@@ -92,6 +95,7 @@ def convert(
         semantic_network=semantic_network,
         ontology=ontology,
         strip_prefixes=strip_prefixes,
+        prefix=prefix,
         unknown_as_nil=unknown_as_nil,
         report=report,
     )
@@ -112,6 +116,7 @@ def read_docs(
     semantic_network: Optional[PathLike] = None,
     ontology: Union[PathLike, Resolver, None] = None,
     strip_prefixes: Iterable[str] = (),
+    prefix: str = "",
     unknown_as_nil: bool = False,
     report: Optional[CorpusReport] = None,
 ) -> Iterator["Doc"]:
@@ -127,6 +132,8 @@ def read_docs(
         has `145250`), loses the prefix; ids that it knows in neither form are kept and counted. Ids are not mapped to
         primary ids here, so that the file serves other versions of the ontology too.
     strip_prefixes: take these prefixes off all ids, e.g. ["OMIM", "MESH"].
+    prefix: put this before ids that have none, as the ontology spells them: "NCBITaxon", where a corpus of species
+        has bare numbers. All mentions get it; choose those of one vocabulary by `labels`.
     unknown_as_nil: a mention none of whose ids the ontology holds has no concept there: it becomes "NIL", and so is not
         counted by the evaluation unless that is asked for.
     report: counts, see `CorpusReport`. Without one, warns of blemishes at the end.
@@ -144,11 +151,13 @@ def read_docs(
     if unknown_as_nil and ontology is None:
         expected = "false, or an ontology that says which ids are known"
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
     if isinstance(ontology, (str, Path)):
         from ..ontology.store import OntologyStore
 
         ontology = OntologyStore(ontology)
-    rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes), unknown_as_nil)
+    rewrite = _id_rewriter(ontology, _as_set("strip_prefixes", strip_prefixes), prefix, unknown_as_nil)
     keep = _type_filter(types, semantic_network, ontology)
     read = partial(_read_texts, [Path(path) for path in paths], format, documents)
     return _read_docs(read, nlp, wanted, keep, rewrite, report)
@@ -237,18 +246,21 @@ def _type_filter(
     return partial(keep_types, wanted=wanted, store=ontology if isinstance(ontology, OntologyStore) else None)
 
 
-def _id_rewriter(ontology: Optional[Resolver], prefixes: Set[str], unknown_as_nil: bool) -> Optional["IdRewriter"]:
-    if ontology is None and not prefixes:
+def _id_rewriter(
+    ontology: Optional[Resolver], prefixes: Set[str], prefix: str, unknown_as_nil: bool
+) -> Optional["IdRewriter"]:
+    if ontology is None and not prefixes and not prefix:
         return None
-    return IdRewriter(ontology, prefixes, unknown_as_nil)
+    return IdRewriter(ontology, prefixes, prefix, unknown_as_nil)
 
 
 class IdRewriter:
     """Gives the ids of mentions the form that an ontology uses, and counts the ids that it does not hold."""
 
-    def __init__(self, ontology: Optional[Resolver], prefixes: Set[str], unknown_as_nil: bool = False) -> None:
+    def __init__(self, ontology: Optional[Resolver], prefixes: Set[str], prefix: str, unknown_as_nil: bool) -> None:
         self.ontology = ontology
         self.prefixes = prefixes
+        self.prefix = prefix
         self.unknown_as_nil = unknown_as_nil
 
     def __call__(self, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Mention:
@@ -266,7 +278,7 @@ class IdRewriter:
         return replace(mention, kb_id=kb_id)
 
     def _rewrite(self, concept: str) -> str:
-        concept = strip_prefix(concept, self.prefixes)
+        concept = add_prefix(strip_prefix(concept, self.prefixes), self.prefix)
         if self.ontology is None or self.ontology.resolve(concept) is not None:
             return concept
         bare = concept.partition(":")[2]

@@ -7,12 +7,23 @@ NIL = "NIL"
 # What sources write for "this mention has no concept", beside our own mark.
 NIL_MARKS = frozenset({"-1", "-", NIL})
 _JOINT = re.compile(r"\s*([|+])\s*")
+# How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
+_OTHER_JOINT = re.compile(r"\s*[,;]\s*")
+_TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
 
 
 class Resolver(Protocol):
     """What is asked of an ontology where ids are concerned; an `OntologyStore` is one, a `PrototypeKB` too."""
 
     def resolve(self, id: str) -> Optional[str]: ...
+
+
+def read_ids(raw: str) -> str:
+    """The ids of a PubTator or BioC file, joined as everywhere here and without the species of genes.
+
+    `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`.
+    """
+    return _OTHER_JOINT.sub("|", _TAX_ID.sub("", raw))
 
 
 def split_ids(kb_id: str) -> List[str]:
@@ -57,6 +68,12 @@ def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
         elif piece in NIL_MARKS or not dropped(piece):
             kept += f"{joint}{piece}" if kept else piece
     return kept
+
+
+def add_prefix(concept: str, prefix: str) -> str:
+    """`9606` → `NCBITaxon:9606` for the prefix `NCBITaxon`; an id with a prefix of its own keeps it."""
+    prefix = prefix.rstrip(":")
+    return f"{prefix}:{concept}" if prefix and ":" not in concept else concept
 
 
 def strip_prefix(concept: str, prefixes: Iterable[str]) -> str:

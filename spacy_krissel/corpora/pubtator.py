@@ -7,6 +7,7 @@ from typing import Iterator, List, Optional, Union
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention, parse_offset
 from .files import read_lines
+from .ids import read_ids
 from .report import CorpusReport
 
 _PASSAGE = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
@@ -17,9 +18,9 @@ def read_pubtator(path: Union[str, Path], *, report: Optional[CorpusReport] = No
     """The documents of a PubTator file, one at a time; `.gz` is decompressed.
 
     A mention is `ID start end text label kb_id`, tab-separated; the id may be missing, and a seventh column (the
-    parts of a composite mention, spelt out) is not read. Offsets count characters of `title + " " + abstract`.
-    Relations (`ID type argument argument`) are counted and skipped. Documents come as they stand, repeated ids and
-    wrong offsets included: `to_docs` deals with those.
+    parts of a composite mention, spelt out) is not read. Several ids are joined as `read_ids` says. Offsets count
+    characters of `title + " " + abstract`. Relations (`ID type argument argument`) are counted and skipped. Documents
+    come as they stand, repeated ids and wrong offsets included: `to_docs` deals with those.
 
     report: counts `relations` and `bad_records`. Without one, the reader warns of bad records itself at the end.
 
@@ -71,5 +72,5 @@ def _read_row(columns: List[str], number: int, current: AnnotatedText, report: C
     elif len(columns) == 4 or start is None or end is None:
         report.blemish("bad_records", current.source, number, "no mention and no relation")
     else:
-        kb_id = columns[5] if len(columns) > 5 else ""
+        kb_id = read_ids(columns[5]) if len(columns) > 5 else ""
         current.mentions.append(Mention(start, end, columns[3], columns[4].strip(), kb_id, number))

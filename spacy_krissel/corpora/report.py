@@ -26,9 +26,9 @@ class CorpusReport:
     The counts that every conversion has: `documents` and `mentions` (written), `ents` (mentions among `doc.ents`),
     `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`, `composite`, `split_tokens` (tokens
     cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut), `trimmed_mentions` (lost
-    white space at their edges), `rewritten_ids` (mentions whose id lost a prefix),
-    `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations` and `composite_parts`
-    (records of other kinds, skipped), and the keys of `BLEMISHES`.
+    white space at their edges), `rewritten_ids` (mentions whose id lost or got a prefix),
+    `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and
+    `document_annotations` (records of other kinds, skipped), and the keys of `BLEMISHES`.
     """
 
     def __init__(self) -> None:

@@ -53,6 +53,24 @@ def test_zeshel(run, refuse, tmp_path):
     assert "mentions: 1" in said and "unknown" not in said
 
 
+def test_genes_of_some_species(run, refuse, tmp_path):
+    """The store's ids are those of a corpus of genes."""
+    columns = ("#tax_id", "GeneID", "Symbol", "Synonyms", "dbXrefs", "description", "Other_designations")
+    authority = ("Symbol_from_nomenclature_authority", "Full_name_from_nomenclature_authority")
+    genes = (("9606", "2", "A2M"), ("9913", "513856", "A2M"))
+    rows = [(*columns, *authority), *((*gene, *"------") for gene in genes)]
+    (tmp_path / "gene_info").write_text("".join("\t".join(row) + "\n" for row in rows))
+    (tmp_path / "gold.txt").write_text("1|t|A2M\n1|a|\n1\t0\t3\tA2M\tGene\t2(Tax:9606),513856\n")
+    arguments = ("ontology", tmp_path / "gene_info", "-o", tmp_path / "store")
+    assert "[K006]" in refuse(*arguments, "--species", "human")
+    assert "1 entities" in run(*arguments, "--species", "9913")
+    assert "2 entities, 2 names (1 shared)" in run(*arguments, "--species", "9913", "--species", "9606")
+    said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--ontology", tmp_path / "store")
+    assert "composite: 1" in said and "unknown" not in said
+    said = run("convert", tmp_path / "gold.txt", "-o", tmp_path / "gold.spacy", "--prefix", "NCBIGene")
+    assert "rewritten_ids: 1" in said
+
+
 def test_mine(made):
     shards = MentionShards(made.path / "shards")
     assert f"{len(shards)} mentions of 11 entities" in made.printed["mine"] and "MB/s" in made.printed["mine"]

@@ -80,6 +80,40 @@ def test_other_records_are_counted(tmp_path):
     assert report["discontinuous_mentions"] == 1 and report["bad_records"] == 2
 
 
+@pytest.mark.parametrize(
+    "infons, label, kb_id",
+    [
+        # NLM-Gene: members of a family, an enumeration, no gene.
+        ({"code": "222", "NCBI Gene identifier": "12458,12772", "type": "Gene"}, "Gene", "12458|12772"),
+        ({"NCBI Gene identifier": "15900;15977", "type": "GENERIF"}, "GENERIF", "15900|15977"),
+        ({"NCBI Gene identifier": "-", "type": "Gene"}, "Gene", "-"),
+        ({"type": "Domain"}, "Domain", ""),
+        # GNormPlus, whose tagger writes `NCBI Gene`.
+        ({"type": "Gene", "Gene": "4535(Tax:9606)"}, "Gene", "4535"),
+        ({"type": "FamilyName", "FamilyName": "51592,8805"}, "FamilyName", "51592|8805"),
+        ({"type": "Gene", "NCBI Gene": "51592"}, "Gene", "51592"),
+        ({"type": "Species", "NCBI Taxonomy": "9606"}, "Species", "9606"),
+        # NLM-Chem
+        ({"type": "Chemical", "identifier": "MESH:D014364,MESH:D000596"}, "Chemical", "MESH:D014364|MESH:D000596"),
+        ({"type": "Chemical", "identifier": "-"}, "Chemical", "-"),
+    ],
+)
+def test_ids_as_corpora_write_them(tmp_path, infons, label, kb_id):
+    written = "".join(f"<infon key='{key}'>{value}</infon>" for key, value in infons.items())
+    mention = f"<annotation id='1'>{written}<location offset='0' length='5'/><text>Title</text></annotation>"
+    (text,) = read(tmp_path, collection(passage(0, "Title", mention)))
+    assert [(mention.label, mention.kb_id) for mention in text.mentions] == [(label, kb_id)]
+
+
+@pytest.mark.filterwarnings("error")
+def test_annotations_of_a_whole_document_are_counted(tmp_path):
+    infons = "<infon key='type'>MeSH_Indexing_Chemical</infon><infon key='identifier'>MESH:D007210</infon>"
+    heading = f"<annotation id='MIC2'>{infons}<infon key='entry_term'>Indoleacetic Acids</infon><text/></annotation>"
+    report = CorpusReport()
+    (text,) = read(tmp_path, collection(passage(0, "Title", heading, annotation(0, 5, "Title"))), report)
+    assert len(text.mentions) == 1 and report.to_dict()["counts"] == {"document_annotations": 1}
+
+
 def test_warns_of_what_it_left_out(tmp_path):
     path = tmp_path / "a.xml"
     path.write_text(collection(passage("here", "Title", annotation("x", 5, "Title"))))

@@ -1,6 +1,15 @@
 import pytest
 
-from spacy_krissel.corpora.ids import is_composite, is_nil, map_ids, split_ids, strip_prefix, to_kb_id
+from spacy_krissel.corpora.ids import (
+    add_prefix,
+    is_composite,
+    is_nil,
+    map_ids,
+    read_ids,
+    split_ids,
+    strip_prefix,
+    to_kb_id,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +51,24 @@ def test_only_the_named_prefixes_go():
     assert strip_prefix("Mesh:D1", ["MESH:"]) == "D1"
     assert strip_prefix("MESH:", ["MESH"]) == "MESH:"
     assert strip_prefix("D1", ["D1"]) == "D1"
+
+
+def test_a_prefix_is_given_to_ids_without_one():
+    assert add_prefix("9606", "NCBITaxon") == add_prefix("9606", "NCBITaxon:") == "NCBITaxon:9606"
+    assert add_prefix("MESH:D1", "NCBITaxon") == "MESH:D1" and add_prefix("9606", "") == "9606"
+
+
+@pytest.mark.parametrize(
+    "raw, kb_id",
+    [
+        ("4363,9429", "4363|9429"),
+        ("4363 ; 9429,7", "4363|9429|7"),
+        ("4535(Tax:9606),4363(tax:10090)", "4535|4363"),
+        ("MESH:D001,MESH:D002", "MESH:D001|MESH:D002"),
+        ("D1+D2 | D3", "D1+D2 | D3"),
+        ("-", "-"),
+        ("", ""),
+    ],
+)
+def test_joints_of_publishers(raw, kb_id):
+    assert read_ids(raw) == kb_id

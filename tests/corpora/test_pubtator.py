@@ -113,3 +113,14 @@ def test_wild_lines_give_documents_or_a_coded_error(tmp_path_factory, lines):
         warnings.simplefilter("error")
         texts = list(read_pubtator(path, report=report))
     assert texts[0].id == "1"
+
+
+def test_genes_as_gnormplus_writes_them(tmp_path):
+    rows = (
+        (0, 3, "Abc", "Gene", "4363,9429"),
+        (4, 7, "def", "Gene", "4535(Tax:9606)"),
+        (8, 11, "ghi", "FamilyName", ""),
+    )
+    lines = [f"1\t{start}\t{end}\t{text}\t{label}\t{kb_id}\n" for start, end, text, label, kb_id in rows]
+    (text,) = read_pubtator(write(tmp_path / "BC2GNtrain.PubTator.txt", "1|t|Abc def ghi\n1|a|\n" + "".join(lines)))
+    assert [mention.kb_id for mention in text.mentions] == ["4363|9429", "4535", ""]
