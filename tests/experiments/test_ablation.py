@@ -348,3 +348,23 @@ def test_the_shipped_rows_of_pel(configs, file):
         prototypes = row.prototypes
         assert prototypes.reference_prototypes and not (prototypes.names or prototypes.use_references)
     assert len(set(trained)) == len(ablation.rows)
+
+
+def test_the_shipped_rows_of_belhd(configs):
+    """Every row's overrides fit the config, and no two rows are alike."""
+    ablation = read_ablation(configs / "ablation-belhd.yml")
+    made = []
+    for row in ablation.rows.values():
+        overrides = {**ablation.train.overrides, **row.train, "paths.encoder": "none"}
+        config = load_config(configs / "belhd-transformer.cfg", overrides=overrides).interpolate()
+        nlp = spacy.blank("en")
+        linker = nlp.add_pipe("krissel_linker", config=without_factory(config["components"]["krissel_linker"]))
+        made.append(
+            (str(row.ontology), linker.cfg["use_context"], vars(linker.objective)["n_shared"], linker.model.name)
+        )
+        assert linker.objective.context == (linker.cfg["context"] if linker.cfg["use_context"] else None)
+    assert len(set(made)) == len(ablation.rows) == 5
+
+
+def without_factory(config):
+    return {key: value for key, value in config.items() if key != "factory"}
