@@ -46,6 +46,10 @@ class OntologyWarnings:
         "[KW104] Ignored {count} values of '{path}' under unknown keys: {keys}. Known keys: {known}. Rename them if "
         "they were meant to be read."
     )
+    KW121 = (
+        "[KW121] Found no name for {count} species of entities in '{path}'; in names they are written as they are. The "
+        "first: {ids}. Give a taxonomy that has them."
+    )
     KW130 = (
         "[KW130] '{path}' has no gene of the species {species}; others were read. Correct the setting 'species' if "
         "they are misspelt."

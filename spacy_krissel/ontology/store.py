@@ -132,6 +132,42 @@ class OntologyStore:
             rows = set(self._name_rows[entries].tolist())
             yield folded, sorted(self._table.value(row, "id") for row in rows)
 
+    def homonym_entries(self) -> Dict[str, np.ndarray]:
+        """The names that several entities bear, in the order of `names`, as columns of one length.
+
+        `row`; `position`: 0 for the preferred name, i for alias i - 1; `homonym`: a number for each folded name, from 0
+        and in no telling order.
+        """
+        homonyms = np.full(len(self._name_hashes), -1, dtype=np.int32)
+        groups = shared_groups(self._table, self._name_hashes, self._name_rows, self._name_positions)
+        for number, (_, entries) in enumerate(groups):
+            homonyms[entries] = number
+        shared = np.flatnonzero(homonyms >= 0)
+        shared = shared[np.lexsort((self._name_positions[shared], self._name_rows[shared]))]
+        columns = {"row": self._name_rows, "position": self._name_positions, "homonym": homonyms}
+        return {name: column[shared] for name, column in columns.items()}
+
+    def may_be_borne(self, hashes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Whether an entity in another row may bear a name with the hash, for pairs of a hash and a row: (n,), (n,).
+
+        RETURNS: a mask (n,). Where it is False there surely is none; where it is True, `find` tells.
+        """
+        order = np.argsort(hashes)  # in their order, the search goes through the index once
+        starts = np.empty(len(hashes), dtype=np.int64)
+        starts[order] = self._name_hashes.searchsorted(hashes[order])
+        # Another's is the first entry of the hash, or there is a second one.
+        found = np.zeros(len(hashes), dtype=bool)
+        for place in (starts, starts + 1):
+            inside = np.flatnonzero(place < len(self._name_hashes))
+            equal = self._name_hashes[place[inside]] == hashes[inside]
+            found[inside] |= equal & ((self._name_rows[place[inside]] != rows[inside]) | (place is not starts))
+        return found
+
+    def each_species(self) -> Iterator[str]:
+        """`Entity.species` by row."""
+        for batch in self._table.batches():
+            yield from batch.column("species").to_pylist()
+
     def _entries(self, folded: str) -> Iterator[int]:
         """The places in the name index of the names that fold to this one."""
         for entry in find_hash(self._name_hashes, folded):
