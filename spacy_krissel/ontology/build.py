@@ -5,9 +5,10 @@ from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Dict, Iterable, Iterator, List, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
 from ..util.manifest import MANIFEST
+from .disambiguate import Disambiguation, check_order
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
 from .readers import read_ontology
@@ -26,6 +27,9 @@ def build_ontology(
     fields: Sequence[str] = DEFAULT_FIELDS,
     trees: Sequence[str] = (),
     tree_types: bool = False,
+    disambiguate: Optional[str] = None,
+    taxonomy: Optional[OntologyStore] = None,
+    inspect: Optional[Callable[[OntologyStore], Any]] = None,
     progress: bool = False,
     **options: Any,
 ) -> OntologyStore:
@@ -38,15 +42,21 @@ def build_ontology(
     trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
         drugs; the numbers may come from `enrich_from`.
     tree_types: the names of the tops of an entity's trees become its types (`with_tree_types`).
-    The manifest's "info" names the sources and counts what was enriched.
+    disambiguate: expand homonyms, with the "shortest" or the "longest" of an entity's other names where the preferred
+        name is the homonym (`disambiguate.disambiguate`); the species come from `taxonomy`, where they are ids.
+    inspect: called with the store before its homonyms are expanded, which may be a temporary one.
+    The manifest's "info" names the sources and counts what was enriched and what disambiguated.
 
-    Raises KrisselError as `read_ontology`, `enrich` and `write_store` do; an earlier store at `output` then stays.
+    Raises KrisselError K006 (disambiguate), and as `read_ontology`, `enrich` and `write_store` do; an earlier store at
+    `output` then stays.
     """
+    if disambiguate is not None:
+        check_order(disambiguate)
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
     streams: List[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
     info: Dict[str, Any] = {"sources": [Path(path).name for path in paths]}
-    entities: Iterator[Entity] = chain.from_iterable(streams)
+    entities: Iterable[Entity] = chain.from_iterable(streams)
     with ExitStack() as stack:
         if enrich_from:
             stores = [_as_store(path, stack) for path in enrich_from]
@@ -62,6 +72,17 @@ def build_ontology(
             # The tops must be known before the first entity is written.
             folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
             entities = with_tree_types(write_store(entities, Path(folder) / "store"))
+        if disambiguate is not None:
+            # Who bears which name must be known before the first entity is written; of a store as it is, it is.
+            if len(paths) == 1 and _is_store(paths[0]) and not (enrich_from or trees or tree_types):
+                plain = OntologyStore(paths[0])
+            else:
+                folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
+                plain = write_store(entities, Path(folder) / "store", progress=progress)
+            if inspect is not None:
+                inspect(plain)
+            entities = told_apart = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
+            info["disambiguated"] = told_apart.figures
         return write_store(entities, output, info=info, progress=progress)
 
 
