@@ -1,11 +1,15 @@
 """`krissel ontology`: ontology files to an ontology store."""
 
+import json
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, Tuple
 
 import typer
 
 from .app import coded_errors, krissel
+
+Row = Tuple[str, ...]
+CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
 
 @krissel.command("ontology")
@@ -26,15 +30,35 @@ def ontology_cli(
     tree_types: bool = typer.Option(
         False, "--tree-types", help="The names of the tops of its trees are an entity's types"
     ),
-    homonyms: bool = typer.Option(False, "--homonyms", help="Print the names that several entities share"),
+    disambiguate: Optional[str] = typer.Option(
+        None,
+        help="Expand names that several entities share, by the preferred name, or by the shortest or longest other one",
+    ),
+    taxonomy: Optional[Path] = typer.Option(None, help="Store of a taxonomy that names the entities' species"),
+    homonyms: Optional[Path] = typer.Option(None, help="Report the names that several entities share (JSON)"),
+    gold: List[Path] = typer.Option(
+        [], exists=True, help="Report too how many mentions of a .spacy file they affect; may be repeated"
+    ),
 ) -> None:
     """Read ontology files into a columnar store that is opened without being read."""
     from ..ontology.build import build_ontology
     from ..ontology.enrich import DEFAULT_FIELDS
+    from ..ontology.store import OntologyStore
 
+    if gold and homonyms is None:
+        raise typer.BadParameter("expected the path of a report with --homonyms as well", param_hint="--gold")
+    if taxonomy and homonyms is None and disambiguate is None:
+        raise typer.BadParameter("expected --disambiguate or --homonyms as well", param_hint="--taxonomy")
     fields = (*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS
     options: Dict[str, Any] = {"species": species} if species else {}
+    report: Dict[str, Any] = {}
     with coded_errors():
+        taxa = OntologyStore(taxonomy) if taxonomy else None
+
+        def inspect(store: OntologyStore, key: str = "read") -> None:
+            if homonyms is not None:
+                report[key] = _homonyms(store, taxa, gold)
+
         store = build_ontology(
             sources,
             output,
@@ -43,13 +67,58 @@ def ontology_cli(
             fields=fields,
             trees=tree,
             tree_types=tree_types,
+            disambiguate=disambiguate,
+            taxonomy=taxa,
+            inspect=inspect,
             progress=True,
             **options,
         )
+        inspect(store, "read" if disambiguate is None else "result")
     manifest = store.manifest
     typer.echo(
         f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"
     )
-    if homonyms:
-        for name, ids in store.shared_names():
-            typer.echo(f"{name}\t{' '.join(ids)}")
+    if disambiguate is not None:
+        report["disambiguated"] = manifest["info"]["disambiguated"]
+        typer.echo(_summary(report["disambiguated"]))
+    if homonyms is not None:
+        homonyms.parent.mkdir(parents=True, exist_ok=True)
+        homonyms.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf8")
+        typer.echo(_table(report) + f"\n\nReport: {homonyms}")
+
+
+def _homonyms(store: Any, taxonomy: Any, gold: List[Path]) -> Dict[str, Any]:
+    from ..corpora.homonyms import affected_mentions
+    from ..ontology.homonyms import homonym_report
+
+    affected = {str(path): affected_mentions(path, store)._asdict() for path in gold}
+    return {**homonym_report(store, taxonomy), "gold": affected}
+
+
+def _summary(figures: Dict[str, Any]) -> str:
+    rate = figures["success_rate"]
+    if rate is None:
+        return "No homonyms to disambiguate"
+    return (
+        f"{rate:.2%} of {figures['before']['homonyms']:,} homonyms disambiguated, {figures['failures']:,} names still "
+        f"shared; {figures['second_choices']:,} second choices, {figures['unchanged']:,} names unchanged"
+    )
+
+
+def _table(report: Dict[str, Any]) -> str:
+    """BELHD's Table 2, of the store as it was read and as it is, and Table 1's affected mentions."""
+    from ..evaluation.tables import markdown_table
+
+    columns = [report[key] for key in ("read", "result") if key in report]
+    rows: List[Row] = [("homonyms", *(key for key in ("read", "result") if key in report))]
+    rows += [(key, *(f"{column[key]:,}" for column in columns)) for key in ("entities", "names", "homonyms")]
+    rows.append(("names that are homonyms", *(_of(column["pairs"], column["names"]) for column in columns)))
+    rows += [(f"– {title}", *(f"{column[key]:,}" for column in columns)) for key, title in CASES.items()]
+    for path in report["read"]["gold"]:
+        found = [column["gold"][path] for column in columns]
+        rows.append((f"mentions of {path}", *(_of(each["affected"], each["mentions"]) for each in found)))
+    return markdown_table(rows)
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({part / max(whole, 1):.2%})"

@@ -49,7 +49,9 @@ def made(run, toy_files, configs, toy_overrides, tmp_path_factory):
 
     path = tmp_path_factory.mktemp("commands")
     said = {}
-    said["ontology"] = run("ontology", toy_files / "ontology.jsonl", "-o", path / "store", "--homonyms")
+    said["ontology"] = run(
+        "ontology", toy_files / "ontology.jsonl", "-o", path / "store", "--homonyms", path / "homonyms.json"
+    )
     said["convert"] = run(
         "convert", toy_files / "gold.pubtator", "-o", path / "gold.spacy", "--ontology", path / "store"
     )

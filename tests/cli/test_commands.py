@@ -14,8 +14,51 @@ from spacy_krissel.ontology.store import OntologyStore
 def test_ontology(made):
     said = made.printed["ontology"]
     assert "12 entities" in said and "(2 shared)" in said
-    assert "ms\tT01 T02" in said and "cold\tT04 T05" in said
+    assert "| names that are homonyms | 4 of 52 (7.69%) |" in said and "disambiguated" not in said
+    report = json.loads((made.path / "homonyms.json").read_text())
+    assert list(report) == ["read"] and report["read"]["homonyms"] == 2 and report["read"]["gold"] == {}
+    assert [(item["name"], item["ids"]) for item in report["read"]["listed"]] == [
+        ("cold", ["T04", "T05"]),
+        ("ms", ["T01", "T02"]),
+    ]
     assert OntologyStore(made.path / "store").find("MS") == ["T01", "T02"]
+
+
+def test_disambiguated_ontology(made, run, tmp_path):
+    gold, report = made.path / "gold.spacy", tmp_path / "reports" / "homonyms.json"
+    said = run(
+        "ontology", made.path / "store", "-o", tmp_path / "apart", "--disambiguate", "shortest", "--homonyms", report,
+        "--gold", gold,
+    )  # fmt: skip
+    assert "100.00% of 2 homonyms disambiguated, 0 names still shared; 0 second choices, 0 names unchanged" in said
+    assert "| names that are homonyms | 4 of 52 (7.69%) | 0 of 52 (0.00%) |" in said
+    # "MS" twice and "cold", both of them second names.
+    assert f"| mentions of {gold} | 4 of 11 (36.36%) | 0 of 11 (0.00%) |" in said
+    found = json.loads(report.read_text())
+    assert list(found) == ["read", "result", "disambiguated"]
+    assert found["read"]["gold"] == {str(gold): {"mentions": 11, "affected": 4, "unknown": 0}}
+    assert found["disambiguated"]["success_rate"] == 1.0 and found["result"]["listed"] == []
+    store = OntologyStore(tmp_path / "apart")
+    assert store.find("MS") == [] and store.find("MS (mitral stenosis)") == ["T02"]
+    assert store.manifest["info"]["disambiguated"] == found["disambiguated"]
+    said = run("ontology", tmp_path / "apart", "-o", tmp_path / "again", "--disambiguate", "longest")
+    assert "No homonyms to disambiguate" in said and "Report" not in said
+
+
+def test_species_of_homonyms(run, tmp_path):
+    genes = [
+        {"concept_id": id_, "canonical_name": "A2M", "species": taxon} for id_, taxon in (("2", "9606"), ("3", "9913"))
+    ]
+    taxa = [{"concept_id": "9606", "canonical_name": "human"}, {"concept_id": "9913", "canonical_name": "cattle"}]
+    for name, records in (("genes", genes), ("taxa", taxa)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    run("ontology", tmp_path / "taxa.jsonl", "-o", tmp_path / "taxa")
+    said = run(
+        "ontology", tmp_path / "genes.jsonl", "-o", tmp_path / "genes", "--disambiguate", "longest", "--taxonomy",
+        tmp_path / "taxa", "--homonyms", tmp_path / "homonyms.json",
+    )  # fmt: skip
+    assert "| – cross-species | 2 | 0 |" in said
+    assert [entity.name for entity in OntologyStore(tmp_path / "genes")] == ["A2M (human)", "A2M (cattle)"]
 
 
 def test_convert(made):
@@ -317,6 +360,20 @@ def test_missing_ontology(refuse, missing, tmp_path, toy_files):
     assert "[K101]" in refuse("ontology", missing, "-o", tmp_path / "store")
     assert not (tmp_path / "store").exists()
     assert "[K001]" in refuse("mine", missing, toy_files / "texts.jsonl", "-o", tmp_path / "shards")
+
+
+def test_wrong_disambiguation(made, run, refuse, missing, tmp_path):
+    arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
+    assert "[K006]" in refuse(*arguments, "--disambiguate", "cake")
+    assert "[K001]" in refuse(*arguments, "--disambiguate", "longest", "--taxonomy", missing)
+    assert "--homonyms" in run(*arguments, "--gold", made.path / "gold.spacy", code=2)
+    assert "missing" in run(*arguments, "--gold", missing, "--homonyms", tmp_path / "report.json", code=2)
+    assert "--disambiguate" in run(*arguments, "--taxonomy", made.path / "store", code=2)
+    said = refuse(
+        *arguments, "--gold", made.path / "homonyms.json", "--homonyms", tmp_path / "r", "--disambiguate", "longest"
+    )
+    assert "[K212]" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ontology_over_something_else(refuse, toy_files, tmp_path):
