@@ -66,7 +66,7 @@ class Disambiguation:
     Each bearer of a homonym gets its first expansion. Where two would get the same, or one that is a name of another
     entity already, as in the paper's two "Hydroxocobalamin (Aquacobalamin)" (§5.2), their homonyms are solved together:
     a largest assignment of expansions to bearers, in their order of preference, and of the name as it is to one of
-    those that are left (case c). What is left then is a failure: no choice of expansions tells more bearers apart.
+    those that are left (case c). What is left then is a failure: no other assignment tells more bearers apart.
     The result depends neither on the order of the entities nor on that of their aliases.
 
     figures: `HomonymFigures` under "before"; the "order"; "second_choices", the bearers with another expansion than
@@ -103,7 +103,7 @@ class Disambiguation:
             for number, spellings, bearer in bearers:
                 parts = self._settled.get(number)
                 if parts is None:
-                    parts, _ = self._first_choice(bearer)
+                    parts = self._first_choice(bearer)
                 new.update((spelling, expand(spelling, parts)) for spelling in spellings)
             if new:
                 aliases = tuple(new.get(alias, alias) for alias in entity.aliases)
@@ -144,10 +144,9 @@ class Disambiguation:
             for number, own in spellings.items()
         ]
 
-    def _first_choice(self, bearer: Bearer) -> Tuple[Parts, str]:
-        """With its folded name. It is the homonym as it is only where there is nothing to expand it with."""
-        parts = next(chain(bearer.expansions(self._order), bearer.defaults()))
-        return parts, fold_name(expand(bearer.homonym, parts))
+    def _first_choice(self, bearer: Bearer) -> Parts:
+        """Nothing, which leaves the name as it is, only where there is nothing to expand it with."""
+        return next(chain(bearer.expansions(self._order), bearer.defaults()))
 
     def _first_choices(self, progress: bool) -> Tuple[np.ndarray, np.ndarray]:
         """Of each bearer, the hash of its first choice (n,), and whether that is the name as it is (n,)."""
@@ -156,8 +155,8 @@ class Disambiguation:
         entities = progress_bar(self._entities(), show=progress, desc="homonyms", unit=" entities", unit_scale=True)
         for _, bearers in entities:
             for number, _, bearer in bearers:
-                parts, name = self._first_choice(bearer)
-                keys[number] = hash_text(name)
+                parts = self._first_choice(bearer)
+                keys[number] = hash_text(fold_name(expand(bearer.homonym, parts)))
                 plain[number] = not parts
         return np.array(keys, dtype=np.uint64), plain
 
@@ -217,7 +216,7 @@ class Disambiguation:
                     self._failed[number] = name
             self._keys[number] = hash_text(name)
             self._plain[number] = not choices[name]
-            if choices[name] != self._first_choice(bearer)[0]:
+            if choices[name] != self._first_choice(bearer):
                 self._settled[number] = choices[name]
 
     def _bearer(self, number: int) -> Bearer:

@@ -210,6 +210,15 @@ def test_homonyms_that_collide_with_each_other(names_of):
     assert names["1"] == ("a b", "x (a b)") and names["3"] == ("b", "x a") and names["4"][1] == "x a (d)"
 
 
+def test_homonyms_of_one_entity_may_become_the_same(names_of):
+    """ "x (y, S)" and "x y (S)", where nothing else is left for the second."""
+    names, figures = names_of(
+        Entity("1", "x", ("x y", "y"), species="S"), Entity("2", "x", ("x y", "y"), species="S"),
+        Entity("3", "y", ("x", "x y"), species="S"), Entity("4", "x", ("x y", "y"), species="T"),
+    )  # fmt: skip
+    assert names["3"][1:] == ("x (y, S)", "x y (S)") and figures["failures"] == 0
+
+
 def test_disambiguator_that_folds_to_the_homonym(names_of):
     names, _ = names_of(Entity("1", "M.S.", ("M-S", "m s", "Multiple")), Entity("2", "Mitral", ("M S", "±")))
     assert names["1"] == ("M.S. (Multiple)", "M-S (Multiple)", "m s (Multiple)", "Multiple")
