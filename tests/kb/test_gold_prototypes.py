@@ -312,7 +312,7 @@ def test_origins_survive_saving(kb, tmp_path):
 
 def test_folders_from_before_origins_load(kb, tmp_path):
     kb.to_disk(tmp_path / "kb")
-    for name, new in (("prototypes", NO_ORIGIN._fields), ("entities", ("alt_ids",))):
+    for name, new in (("prototypes", NO_ORIGIN._fields), ("entities", ("alt_ids", "species"))):
         path = tmp_path / "kb" / f"{name}.arrow"
         table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all().drop_columns(list(new))
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
