@@ -1,11 +1,29 @@
-"""Text units: the sentences of a doc, each with all of its mentions (BELHD §4.2)."""
+"""The contexts that mentions are read in: a window, or a sentence with all of its mentions (BELHD §4.2)."""
 
 from typing import List, Optional, Sequence, Tuple
 
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
 
-from ..views import View, doc_text, unit_views
+from ..views import View, doc_text, mention_view, name_view, unit_views
+
+CONTEXTS = ("window", "sentence")
+
+
+def context_views(doc: Doc, spans: Sequence[Span], context: Optional[str]) -> List[View]:
+    """The view of each span.
+
+    context: "window", the text about each span; "sentence", its sentence, with the other spans there as mates; None,
+        the span alone.
+    """
+    if not spans:
+        return []
+    if context == "sentence":
+        return sentence_views(doc, spans)
+    if context == "window":
+        text = doc_text(doc)
+        return [mention_view(text, span.start_char, span.end_char) for span in spans]
+    return [name_view(span.text) for span in spans]
 
 
 def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:

@@ -74,6 +74,7 @@ class EntityTable:
         self.ids = StringColumn(self._table.column("id"))
         self.names = StringColumn(self._table.column("name"))
         self._alternatives: Optional[Dict[str, int]] = None
+        self._species: Optional[List[str]] = None
 
     @classmethod
     def from_entities(cls, entities: Iterable[EntityLike]) -> "EntityTable":
@@ -119,7 +120,9 @@ class EntityTable:
 
     def species(self) -> List[str]:
         """The species of the entities, each once, sorted; without that of entities that have none."""
-        return sorted(each for each in pc.unique(self._table.column("species")).to_pylist() if each)
+        if self._species is None:
+            self._species = sorted(each for each in pc.unique(self._table.column("species")).to_pylist() if each)
+        return self._species
 
     def row(self, entity: str) -> Optional[int]:
         found = bisect.bisect_left(self.ids, entity)

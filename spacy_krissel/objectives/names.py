@@ -8,6 +8,7 @@ import pyarrow as pa
 from spacy.training import Example
 from thinc.types import Floats2d
 
+from ..corpora.sentences import CONTEXTS
 from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
 from ..ontology.store import OntologyStore
@@ -21,10 +22,10 @@ NameLossFunction = Callable[[Floats2d, Any, Any], Tuple[Floats2d, float]]
 
 
 class Names(NamedTuple):
-    """All names of an ontology: `texts` and the row of the entity of each, `rows` (n,)."""
+    """All names of an ontology: `texts` (n,) and the row of the entity of each, `rows` (n,)."""
 
     store: OntologyStore
-    texts: pa.ChunkedArray
+    texts: pa.Array
     rows: np.ndarray
     nearest: NearestEntities
 
@@ -68,8 +69,8 @@ class NameObjective:
             raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected="at least 1"))
         if n_shared < 0:
             raise KrisselError(Errors.K006.format(setting="n_shared", found=n_shared, expected="0 or more"))
-        if context not in ("sentence", "window", None):
-            expected = "'sentence', 'window' or null"
+        if context not in (*CONTEXTS, None):
+            expected = f"one of {', '.join(CONTEXTS)}, or null"
             raise KrisselError(Errors.K006.format(setting="context", found=context, expected=expected))
         self.loss = loss
         self.index = index
@@ -96,7 +97,7 @@ class NameObjective:
         settings: Any = {"refresh_every": self.refresh_every, "cache": self.cache, "what": "names"}
         all_rows = np.concatenate(rows)
         nearest = NearestEntities(self.index, len(all_rows), **settings)
-        self._names = Names(ontology, pa.chunked_array(texts, type=pa.string()), all_rows, nearest)
+        self._names = Names(ontology, pa.concat_arrays(texts), all_rows, nearest)
 
     def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
         """Accumulate the gradient over the linked mentions of `examples`, documents. RETURNS: the loss; 0 where no
@@ -168,7 +169,7 @@ class NameObjective:
 
 def _append(block: List[Tuple[int, str]], texts: List[pa.Array], rows: List[np.ndarray]) -> None:
     rows.append(np.array([row for row, _ in block], dtype=np.int64))
-    texts.append(pa.array([text for _, text in block], type=pa.string()))
+    texts.append(pa.array([text for _, text in block], type=pa.large_string()))
     block.clear()
 
 

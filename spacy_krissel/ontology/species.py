@@ -13,6 +13,12 @@ IDS_SHOWN = 5
 _TAXON = re.compile(r"(?:(?:ncbi[_ ]?)?(?:tax|taxon|taxid|taxonomy):\s*)?(\d+)", re.IGNORECASE)
 
 
+def taxon_number(species: str) -> Optional[str]:
+    """The number in an id of NCBI Taxonomy, however it is written; None for anything else, such as a name."""
+    taxon = _TAXON.fullmatch(species.strip())
+    return taxon[1] if taxon else None
+
+
 class SpeciesNames:
     """From what an entity has as its species to the name of that species.
 
@@ -45,8 +51,8 @@ class SpeciesNames:
             return ""
         if self._taxonomy is None:
             return species
-        taxon = _TAXON.fullmatch(species)
-        ids = [f"NCBITaxon:{taxon[1]}", f"NCBITaxID:{taxon[1]}", taxon[1]] if taxon else []
+        taxon = taxon_number(species)
+        ids = [f"NCBITaxon:{taxon}", f"NCBITaxID:{taxon}", taxon] if taxon else []
         for id_ in (species, *ids):
             if id_ in self._taxonomy:
                 return self._taxonomy.get(id_).name

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..corpora.sentences import CONTEXTS
 from ..errors import Errors, KrisselError
-from .mention_views import CONTEXTS
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Whose gene or cell line a mention is: the species that its document speaks of. The alternative to telling homonyms
 apart in the knowledge base that BELHD's Table 5 compares with."""
 
-import re
 from bisect import bisect_right
 from collections import Counter
 from typing import FrozenSet, List, Sequence
@@ -10,18 +9,16 @@ from spacy.tokens import Doc, Span
 
 from ..corpora.sentences import sentence_starts
 from ..ontology.names import fold_name
+from ..ontology.species import taxon_number
 from .annotations import NIL
 
 Keys = FrozenSet[str]
 NOTHING: Keys = frozenset()
-# `9606`, `NCBITaxon:9606`, `NCBITaxID:9606`.
-_TAXON = re.compile(r"(?:[A-Za-z_]+:)?(\d+)")
 
 
 def species_key(text: str) -> str:
     """What ids and names of a species are compared by: the number of an id of NCBI Taxonomy, the name folded."""
-    taxon = _TAXON.fullmatch(text.strip())
-    return taxon[1] if taxon else fold_name(text)
+    return taxon_number(text) or fold_name(text)
 
 
 def assigned_species(doc: Doc, spans: Sequence[Span], species: Sequence[Span]) -> List[Keys]:

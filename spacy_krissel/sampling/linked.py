@@ -6,8 +6,8 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..corpora.ids import NIL
-from ..corpora.sentences import sentence_views
-from ..views import View, name_view, span_view
+from ..corpora.sentences import context_views
+from ..views import View, span_view
 
 
 def linked_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Tuple[str, View]]:
@@ -19,17 +19,12 @@ def linked_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Tuple[str
 
 
 def mentions_in_context(doc: Doc, context: Optional[str], spans_key: str = "") -> List[Tuple[str, View]]:
-    """(entity id, view) of every linked span, in the context that the linker's setting of this name gives it.
-
-    context: "window", "sentence" (where spans without a link are mates too), or None for the span alone.
+    """(entity id, view) of every linked span, in a context as `context_views` takes it; spans without a link are mates
+    in their sentences too.
     """
-    if context == "sentence":
-        spans = list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
-        found = zip(spans, sentence_views(doc, spans))
-        return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
-    if context is None:
-        return [(span.kb_id_, name_view(span.text)) for span in _linked_spans(doc, spans_key)]
-    return linked_mentions(doc, spans_key)
+    spans = list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
+    found = zip(spans, context_views(doc, spans, context))
+    return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
 
 
 def single_mentions(example: Example, spans_key: str = "") -> Iterator[Tuple[str, Example]]:
