@@ -64,8 +64,8 @@ def convert(
         which looks at each file for all of them but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
     documents, labels, types, semantic_network, ontology, strip_prefixes, prefix, unknown_as_nil: see `read_docs`.
-    split, dev_share, seed: write the documents of "train" or "dev" alone, told by hash (`GoldSplit`); counts are of
-        all of them.
+    split, dev_share, seed: write the documents of "train" or "dev" alone, told by hash (`GoldSplit`), independently of
+        what training and calibration hold out; the counts are of all of them, but for `documents_written`.
     progress: show a progress bar.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -75,7 +75,7 @@ def convert(
     output = Path(output)
     if output.suffix != ".spacy":
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
-    part = GoldSplit.checked(split, dev_share, seed)
+    part = GoldSplit.checked(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
     try:
         nlp = spacy.blank(lang)
@@ -100,9 +100,16 @@ def convert(
         report=report,
     )
     shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
-    write_doc_bin((doc for doc in shown if part(doc)), output)
+    write_doc_bin(_chosen(shown, part, report), output)
     report.warn()
     return report
+
+
+def _chosen(docs: Iterable["Doc"], part: GoldSplit, report: CorpusReport) -> Iterator["Doc"]:
+    for doc in docs:
+        if part(doc):
+            report.count("documents_written")
+            yield doc
 
 
 def read_docs(

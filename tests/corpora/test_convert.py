@@ -56,16 +56,26 @@ def test_files_of_several_formats_become_one(files, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_parts_of_a_corpus(files, tmp_path):
-    """Both parts together are the whole, and are those that training tells apart."""
+    """Both parts together are the whole."""
     parts = {}
     for split in ("train", "dev", "all"):
         convert(files, tmp_path / f"{split}.spacy", split=split, dev_share=0.5, seed=3)
         parts[split] = load(tmp_path / f"{split}.spacy")
     assert {**ids(parts["train"]), **ids(parts["dev"])} == ids(parts["all"])
     assert not ids(parts["train"]).keys() & ids(parts["dev"]).keys() and parts["dev"] and parts["train"]
-    assert all(GoldSplit("dev", 0.5, 3)(doc) for doc in parts["dev"])
     with pytest.raises(KrisselError, match="K006.*'split'"):
         convert(files, tmp_path / "test.spacy", split="test")
+
+
+def test_a_part_can_be_split_again_by_the_same_seed(tmp_path):
+    """Training holds documents out of the part that was written for it."""
+    lines = [f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n" for number in range(100)]
+    (tmp_path / "gold.txt").write_text("\n".join(lines))
+    report = convert(tmp_path / "gold.txt", tmp_path / "train.spacy", split="train", dev_share=0.3)
+    train = load(tmp_path / "train.spacy")
+    assert report["documents"] == 100 and report["documents_written"] == len(train) and 55 <= len(train) <= 85
+    held_out = [doc for doc in train if GoldSplit("dev", 0.3)(doc)]
+    assert 0.15 * len(train) <= len(held_out) <= 0.45 * len(train)
 
 
 def test_spacy_trains_from_the_file(files, tmp_path):
