@@ -1,8 +1,10 @@
-"""NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs."""
+"""NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs; and
+`merged.dmp` beside it, `old tax_id | new tax_id |`."""
 
+from collections import defaultdict
 from itertools import groupby
 from pathlib import Path
-from typing import Iterator, Sequence, Tuple, Union
+from typing import Dict, Iterator, List, Sequence, Tuple, Union
 
 from ..entity import Entity
 from .records import RecordFile, unique
@@ -28,6 +30,7 @@ NAME_CLASSES = (
 JOINT = "\t|\t"
 END = "\t|"
 COLUMNS = 4
+MERGED = "merged.dmp"
 
 
 def read_taxonomy(
@@ -35,12 +38,15 @@ def read_taxonomy(
 ) -> Iterator[Entity]:
     """Read the taxa of a names.dmp file, the names of one taxon next to each other.
 
-    Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one.
+    Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one. Where
+    `merged.dmp` lies beside the file, as in NCBI's archive, ids that were merged into a taxon are its alternative ids:
+    corpora are older than taxonomies.
 
     classes: the classes of names that become aliases.
     types: given to every taxon.
     Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
+    merged = _read_merged(Path(path).with_name(MERGED))
     records = RecordFile(path, "taxonomy", "lines `tax_id | name | unique name | name class |`, with tabs around bars")
     for tax_id, rows in groupby(_read_rows(records), key=lambda row: row[0]):
         names = [(name, name_class) for _, name, name_class in rows]
@@ -51,6 +57,7 @@ def read_taxonomy(
             aliases=unique((name for name, name_class in names if name_class in classes), without=preferred),
             types=tuple(types),
             source="NCBI Taxonomy",
+            alt_ids=tuple(merged.get(tax_id, ())),
         )
     records.finish()
 
@@ -58,6 +65,25 @@ def read_taxonomy(
 def is_taxonomy_row(line: str) -> bool:
     cells = line.removesuffix(END).split(JOINT)
     return line.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
+
+
+def _read_merged(path: Path) -> Dict[str, List[str]]:
+    """The former ids of each taxon; nothing where there is no such file."""
+    merged: Dict[str, List[str]] = defaultdict(list)
+    if not path.is_file():
+        return merged
+    records = RecordFile(path, "taxonomy", "lines `old tax_id | new tax_id |`, with tabs around bars")
+    for line in records.lines():
+        ids = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
+        if not line.strip():
+            continue
+        if len(ids) != 2 or not all(id_.isdecimal() for id_ in ids):
+            records.reject("is not two tax ids")
+            continue
+        records.accept()
+        merged[ids[1]].append(ids[0])
+    records.finish()
+    return merged
 
 
 def _read_rows(records: RecordFile) -> Iterator[Tuple[str, str, str]]:

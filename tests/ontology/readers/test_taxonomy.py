@@ -43,6 +43,14 @@ def test_taxa(names):
     assert (human.id, human.name, human.aliases) == ("9606", "Homo sapiens", ("human",))
 
 
+def test_merged_ids_stand_for_their_taxon(names):
+    merged = names.with_name("merged.dmp")
+    merged.write_text("12\t|\t9606\t|\n30\t|\t9606\t|\n46\t|\t39\t|\nx\t|\t2\t|\n", encoding="utf8")
+    with pytest.warns(KrisselWarning, match="KW101.*1 of 4.*line 4 is not two tax ids"):
+        bacteria, human = read_taxonomy(names)
+    assert (bacteria.alt_ids, human.alt_ids) == ((), ("12", "30"))
+
+
 def test_classes_can_be_chosen(names):
     bacteria, human = read_taxonomy(names, classes=["in-part", "type material"], types=["Taxon"])
     assert (bacteria.name, bacteria.aliases, bacteria.types) == ("Bacteria", ("Monera",), ("Taxon",))
