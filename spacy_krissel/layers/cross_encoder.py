@@ -51,7 +51,7 @@ def CrossEncoder(
     batch_pieces: int = 4096,
     tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    pooling: Literal["cls", "mean", "marker"] = "cls",
+    pooling: Literal["cls", "mean", "marker", "mention"] = "cls",
 ) -> Reranker:
     """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on `[CLS]`, or on
     another pooling of the pieces.
@@ -63,7 +63,7 @@ def CrossEncoder(
     window: pieces of a mention in its context. candidate_window: pieces of a candidate's reference.
     bound: the largest correction (`bounded`).
     mixed_precision, batch_pieces, tokenizer_config, transformer_config: as for `TransformerEncoder`.
-    pooling: "cls" (KRISSBERT's), "mean" over the pieces of both (PEL's, appendix B), or "marker".
+    pooling: "cls" (KRISSBERT's), "mean" over the pieces of both (PEL's, appendix B), "marker" or "mention".
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
     smallest = {"window": MIN_WINDOW, "candidate_window": 2}

@@ -7,7 +7,9 @@ from thinc.types import Floats2d, Floats3d
 
 from .pieces import Pieces
 
-Pooling = Literal["cls", "mean", "marker"]
+Pooling = Literal["cls", "mean", "marker", "mention"]
+# Those that tell the mentions of one row apart.
+BY_MARKERS = ("marker", "mention")
 
 
 class PieceVectors(NamedTuple):
@@ -22,7 +24,8 @@ def pool(how: Pooling) -> Model[PieceVectors, Floats2d]:
     row differ by their markers alone.
 
     how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all real pieces, padding left out; "marker",
-        the mean of the two mention markers.
+        the mean of the two mention markers (BELHD §4.2); "mention", the mean of what stands between these, or of the
+        markers where that is nothing.
 
     The backprop gives the gradient of the vectors, (n, longest, d).
     """
@@ -76,4 +79,29 @@ def forward_marker(
     return (X.vectors[owners, starts] + X.vectors[owners, ends]) / 2, backprop
 
 
-FORWARDS: Dict[str, Callable] = {"cls": forward_cls, "mean": forward_mean, "marker": forward_marker}
+def forward_mention(
+    model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
+) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+    xp: Any = model.ops.xp
+    shape = X.vectors.shape
+    owners, starts, ends = (xp.asarray(each) for each in (X.pieces.owners, X.pieces.starts, X.pieces.ends))
+    empty = ends <= starts + 1
+    first, last = xp.where(empty, starts, starts + 1)[:, None], xp.where(empty, ends, ends - 1)[:, None]
+    places = xp.arange(shape[1])[None]
+    inside = (first <= places) & (places <= last)  # (m, longest)
+    weights = (inside / inside.sum(axis=1, keepdims=True)).astype("float32")
+
+    def backprop(dY: Floats2d) -> Floats3d:
+        dX = model.ops.alloc3f(*shape)
+        xp.add.at(dX, owners, weights[:, :, None] * xp.expand_dims(dY, 1))
+        return dX
+
+    return xp.matmul(weights[:, None], X.vectors[owners])[:, 0], backprop
+
+
+FORWARDS: Dict[str, Callable] = {
+    "cls": forward_cls,
+    "mean": forward_mean,
+    "marker": forward_marker,
+    "mention": forward_mention,
+}

@@ -16,7 +16,7 @@ from .hf_wrapper import hf_wrapper
 from .name_view import add_name_view
 from .normalize import normalize_rows
 from .pieces import length_batches, pad_pieces, read_together, unit_pieces, view_pieces
-from .pooling import Pooling, pool
+from .pooling import BY_MARKERS, Pooling, pool
 from .settings import keep_in_bytes
 
 # `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
@@ -74,7 +74,7 @@ def TransformerEncoder(
     name: str,
     *,
     window: int = 64,
-    pooling: Literal["cls", "mean", "marker"] = "cls",
+    pooling: Literal["cls", "mean", "marker", "mention"] = "cls",
     normalize: bool = False,
     name_weight: float = 0.0,
     mixed_precision: bool = False,
@@ -92,7 +92,9 @@ def TransformerEncoder(
 
     name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer and weights.
     window: pieces of a view, markers and special tokens included, centred on the mention.
-    pooling: "cls" (the paper's), "mean" over all real pieces, or "marker", the mean of the two markers' vectors.
+    pooling: "cls" (KRISSBERT's), "mean" over all real pieces, "marker" (BELHD's), the mean of the two markers' vectors,
+        or "mention", the mean over the pieces between them: of a mention in its sentence, that of an encoder of texts
+        has the mention's meaning before any training, where the markers', new to it, have that of the sentence.
     normalize: scale vectors to unit length.
     name_weight: add so many times the vector of the name alone to that of the mention in context (`add_name_view`); 0,
         the paper's, reads the mention in its context only.
@@ -111,7 +113,7 @@ def TransformerEncoder(
     separator: a special token, added where it is new, between the parts of a reference, as `[ENT]` in PEL's
         `[CLS] title [ENT] description [SEP]`; None: the tokenizer's own.
     units: mark all mentions of a text unit and read it once for all of them (BELHD §4.2; `context = "sentence"` of the
-        linker makes units). Needs pooling "marker": nothing else tells its mentions apart.
+        linker makes units). Needs pooling "marker" or "mention": nothing else tells its mentions apart.
     RAISES: KrisselError K006 for a wrong setting; on initialize K401 to K404, K412.
     """
     if adapter_rank < 0:
@@ -121,8 +123,8 @@ def TransformerEncoder(
     if pooling not in get_args(Pooling):
         expected = f"one of {', '.join(get_args(Pooling))}"
         raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
-    if pooling == "marker" and not markers:
-        expected = "true with pooling 'marker', which reads them"
+    if pooling in BY_MARKERS and not markers:
+        expected = f"true with pooling '{pooling}', which finds the mention by them"
         raise KrisselError(Errors.K006.format(setting="markers", found=markers, expected=expected))
     if batch_pieces < 1:
         raise KrisselError(Errors.K006.format(setting="batch_pieces", found=batch_pieces, expected="at least 1"))
@@ -133,8 +135,8 @@ def TransformerEncoder(
             raise KrisselError(Errors.K006.format(setting="separator", found=repr(separator), expected=expected))
         settings = SeparatedSettings(window, pooling, normalize, markers, separator)
     if units:
-        if pooling != "marker":
-            expected = "'marker' where `units` is true"
+        if pooling not in BY_MARKERS:
+            expected = f"one of {', '.join(BY_MARKERS)} where `units` is true"
             raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
         settings = UnitSettings(window, pooling, normalize, markers, separator)
     objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))

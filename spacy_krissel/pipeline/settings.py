@@ -12,7 +12,9 @@ class LinkerSettings:
     """
     spans_key: link `doc.spans[spans_key]`; "" links `doc.ents`.
     n_candidates: candidates kept on `span._.krissel_candidates`; 0 keeps none.
-    threshold: a best score below this is written as "NIL"; None links every mention. `krissel calibrate` fits it.
+    threshold: a best score below this is written as "NIL"; None links every mention. `krissel calibrate` fits it;
+        to load what it fitted without it, give a number below every score, such as -1000: to the pipeline's config the
+        fitted one is a change made later, as on a loaded pipe, and null no other value than it had.
     use_context: encode the mention in its context; False encodes the name alone.
     context: what that is: "window", the text about the mention, or "sentence", its sentence with all of its mentions,
         which encoders with `units` read in one pass.

@@ -26,6 +26,7 @@ def hidden():
         ("cls", [[0, 1], [8, 9]]),
         ("mean", [[3, 4], [10, 11]]),
         ("marker", [[4, 5], [10, 11]]),
+        ("mention", [[4, 5], [10, 11]]),
     ],
 )
 def test_pools_by_hand(hidden, how, expected):
@@ -47,14 +48,21 @@ def together(hidden):
         ("cls", [[8, 9], [0, 1], [0, 1]]),
         ("mean", [[10, 11], [3, 4], [3, 4]]),
         ("marker", [[10, 11], [1, 2], [3, 4]]),
+        # Nothing stands between the markers of the last two.
+        ("mention", [[10, 11], [1, 2], [3, 4]]),
     ],
 )
 def test_views_that_are_read_together(together, how, expected):
     assert_allclose(pool(how).predict(together), expected)
 
 
+def test_what_stands_between_the_markers(hidden):
+    pieces = hidden.pieces._replace(starts=numpy.asarray([0, 0]), ends=numpy.asarray([3, 2]))
+    assert_allclose(pool("mention").predict(hidden._replace(pieces=pieces)), [[3, 4], [10, 11]])
+
+
 @pytest.mark.parametrize("which", ["hidden", "together"])
-@pytest.mark.parametrize("how", ["cls", "mean", "marker"])
+@pytest.mark.parametrize("how", ["cls", "mean", "marker", "mention"])
 def test_gradient_is_the_transpose(request, which, how):
     """Pooling is linear, so <Y(X), dY> == <X, backprop(dY)> for any dY."""
     hidden = request.getfixturevalue(which)
