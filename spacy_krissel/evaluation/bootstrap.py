@@ -31,6 +31,14 @@ class Bootstrap:
         """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
         return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
 
+    def counts(self) -> np.ndarray:
+        """How often each resample has each mention (resamples, n)."""
+        return self._draws[:, self._doc_of]
+
+    def percentiles(self, values: Sequence[float]) -> Interval:
+        """The interval of a figure that was computed on each resample; None without any."""
+        return self._percentiles(np.asarray(values))
+
     def _ratios(self, numerators: Sequence[float], denominators: Sequence[float]) -> np.ndarray:
         top = self._draws @ self._by_doc(numerators)
         bottom = self._draws @ self._by_doc(denominators)

@@ -61,6 +61,25 @@ def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
     return NilCurve(_above(distinct[:n]), called, right / called, right / n_nil, 2 * right / (called + n_nil))
 
 
+def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: ArrayLike) -> np.ndarray:
+    """The auPR (r,) of each of r resamples, nan where none of its mentions is NIL.
+
+    scores, is_nil: (n,), see `nil_curve`. counts: (r, n) how often each resample has each mention.
+    """
+    values, weights = np.asarray(scores, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    distinct, place = np.unique(values, return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    weights, right = weights[:, order], (weights * np.asarray(is_nil, dtype=bool))[:, order]
+    # The last mention of each score: those of one score are called NIL together.
+    ends = np.cumsum(np.bincount(place, minlength=len(distinct))) - 1
+    n = len(distinct) - bool(len(distinct) and np.isposinf(distinct[-1]))
+    called, found = (np.cumsum(each, axis=1)[:, ends[:n]] for each in (weights, right))
+    with np.errstate(invalid="ignore"):
+        precision = np.where(called > 0, found / called, 0.0)
+        steps = np.diff(found, axis=1, prepend=0.0) / right.sum(axis=1, keepdims=True)
+    return np.sum(precision * steps, axis=1)
+
+
 def fit_threshold(scores: ArrayLike, is_nil: ArrayLike, precision: Optional[float] = None) -> float:
     """The threshold of the best F1 of NIL or, with `precision`, of the best recall at that precision or a higher one.
 

@@ -1,6 +1,6 @@
 """A report's figures as rows of text, for Markdown, the terminal and the page."""
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .metrics import RECALL_AT
 
@@ -85,6 +85,14 @@ def bounds(interval: Optional[Sequence[float]]) -> str:
     return "–" if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
 
 
+def lead(difference: Optional[Mapping[str, Any]], figure: str = "strict") -> str:
+    """One system's figure minus another's, in points, with its paired interval; nothing where there is none."""
+    if difference is None or difference[figure] is None:
+        return ""
+    low, high = difference["interval"]
+    return f"{100 * difference[figure]:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
 def precision_recall_line(scores: Dict[str, Any]) -> str:
     precision, recall, f1 = (percent(scores[key]) for key in ("precision", "recall", "f1"))
     return f"precision {precision}, recall {recall}, F1 {f1}"
@@ -117,13 +125,5 @@ def _system_row(name: str, figures: Dict[str, Any], difference: Optional[Dict[st
         percent(figures["lenient"]),
         *(percent(figures["recall"][str(k)]) for k in RECALL_AT),
         *(percent(value) for value in slices),
-        _lead(difference),
+        lead(difference),
     )
-
-
-def _lead(difference: Optional[Dict[str, Any]]) -> str:
-    """The pipeline's strict accuracy minus a baseline's, in points, with its paired interval."""
-    if difference is None or difference["strict"] is None:
-        return ""
-    low, high = difference["interval"]
-    return f"{100 * difference['strict']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"

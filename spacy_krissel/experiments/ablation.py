@@ -17,7 +17,16 @@ from ..kb.sources import open_prototype_source
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
-from .details import Details, drawn_nil_curve, gradient_figures, nil_figures, seen_figures
+from .details import (
+    Details,
+    TopScores,
+    aupr_lead,
+    drawn_nil_curve,
+    gradient_figures,
+    nil_figures,
+    run_scores,
+    seen_figures,
+)
 from .plots import draw_curves
 from .settings import Ablation, Row
 from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
@@ -240,6 +249,7 @@ class AblationRun:
         """Figures of seen and unseen entities and of NIL, and the curves of the first seed, of the sets that say so."""
         found: Dict[str, Details] = {"seen": {}, "nil": {}, "nil_curves": {}}
         for gold, data in self.ablation.sets.items():
+            scores: Dict[str, List[Optional[TopScores]]] = {}
             for name in measured if data.seen or data.calibration else ():
                 folders = [self._folder(name, seed) / "sets" / gold for seed in measured[name].get(gold, ())]
                 if not folders:
@@ -249,9 +259,12 @@ class AblationRun:
                     found["seen"].setdefault(gold, {})[name] = seen_figures(reports)
                 if data.calibration is not None:
                     fitted = [_read_json(folder / CALIBRATION) for folder in folders]
-                    found["nil"].setdefault(gold, {})[name] = nil_figures(reports, fitted)
-                    curve = drawn_nil_curve(read_records(folders[0] / f"{REPORT}.links.jsonl"))
-                    found["nil_curves"].setdefault(gold, {})[name] = curve
+                    figures = nil_figures(reports, fitted)
+                    scores[name] = [run_scores(read_records(folder / f"{REPORT}.links.jsonl")) for folder in folders]
+                    if name != self.ablation.first:
+                        figures["lead"] = aupr_lead(scores[name], scores[self.ablation.first])
+                    found["nil"].setdefault(gold, {})[name] = figures
+                    found["nil_curves"].setdefault(gold, {})[name] = drawn_nil_curve(scores[name][0])
         return found
 
     def _gradient_norms(self, measured: AllRuns) -> Dict[str, Any]:

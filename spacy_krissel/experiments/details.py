@@ -4,17 +4,19 @@ and 4)."""
 import json
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..corpora.ids import NIL
-from ..evaluation.nil import nil_curve, top_scores
-from ..evaluation.records import LinkRecord, counted
-from ..evaluation.tables import markdown_table, percent
+from ..evaluation.bootstrap import Bootstrap
+from ..evaluation.nil import nil_curve, resampled_average_precision, top_scores
+from ..evaluation.records import LinkRecord, counted, record_keys
+from ..evaluation.tables import lead, markdown_table, percent
 
 RECALL_AT = ("1", "64")
 SEEN = ("all", "seen", "unseen")
+FITTED = ("fitted: precision", "recall")
 NIL_FIGURES = ("aupr", "precision", "recall", "f1", "strict", "strict_linked")
 # Of a drawn curve.
 MAX_POINTS = 200
@@ -24,6 +26,16 @@ SMOOTHED = 25
 Report = Mapping[str, Any]
 # Set → row → figures.
 Details = Dict[str, Dict[str, Any]]
+
+
+class TopScores(NamedTuple):
+    """What NIL is told by: the mentions of one run in the order of their keys, and the document, the top score and
+    whether the gold is NIL of each (n,)."""
+
+    keys: List[Tuple[str, int, int, int]]
+    docs: List[str]
+    scores: np.ndarray
+    is_nil: np.ndarray
 
 
 def seen_figures(reports: Sequence[Report]) -> Dict[str, Any]:
@@ -50,13 +62,39 @@ def nil_figures(reports: Sequence[Report], calibrations: Sequence[Report]) -> Di
     return found
 
 
-def drawn_nil_curve(records: Sequence[LinkRecord]) -> Optional[Dict[str, List[float]]]:
-    """Recall and precision of NIL at every threshold, at most 200 of them; None where links have no scores."""
+def run_scores(records: Sequence[LinkRecord]) -> Optional[TopScores]:
+    """Of the counted records; None where links have no scores."""
     gold = counted(records)
     scores = top_scores(gold)
     if scores is None:
         return None
-    curve = nil_curve(scores, [record.gold == (NIL,) for record in gold])
+    keys = list(record_keys(gold))
+    order = sorted(range(len(gold)), key=keys.__getitem__)
+    is_nil = np.array([gold[i].gold == (NIL,) for i in order], dtype=bool)
+    return TopScores([keys[i] for i in order], [gold[i].doc for i in order], scores[order], is_nil)
+
+
+def aupr_lead(ours: Sequence[Optional[TopScores]], theirs: Sequence[Optional[TopScores]]) -> Optional[Dict[str, Any]]:
+    """auPR of `ours` minus that of `theirs`, means over their runs (seeds), on the same mentions.
+
+    RETURNS: {"aupr": difference, "interval": its paired 95 % interval over documents}; None where a run has no scores.
+    """
+    runs = [run for run in (*ours, *theirs) if run is not None]
+    if len(runs) < len(ours) + len(theirs) or any(run.keys != runs[0].keys for run in runs):
+        return None
+    bootstrap = Bootstrap(runs[0].docs)
+    # All mentions once, and every resample.
+    counts = np.concatenate((np.ones((1, len(runs[0].docs))), bootstrap.counts()))
+    figures = [resampled_average_precision(run.scores, run.is_nil, counts) for run in runs]
+    leads = np.mean(figures[: len(ours)], axis=0) - np.mean(figures[len(ours) :], axis=0)
+    return {"aupr": float(leads[0]), "interval": bootstrap.percentiles(leads[1:][np.isfinite(leads[1:])])}
+
+
+def drawn_nil_curve(run: Optional[TopScores]) -> Optional[Dict[str, List[float]]]:
+    """Recall and precision of NIL at every threshold, at most 200 of them; None where links have no scores."""
+    if run is None:
+        return None
+    curve = nil_curve(run.scores, run.is_nil)
     places = np.unique(np.linspace(0, len(curve.recall) - 1, MAX_POINTS).astype(int))
     return {"recall": curve.recall[places].tolist(), "precision": curve.precision[places].tolist()}
 
@@ -101,10 +139,22 @@ def _seen_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     table: List[Tuple[str, ...]] = [
-        ("system", "auPR", "precision", "recall", "F1", "strict with NIL", "linked", "fitted: precision", "recall")
+        (
+            "system",
+            "auPR",
+            "lead",
+            "precision",
+            "recall",
+            "F1",
+            "strict with NIL",
+            "linked",
+            "fitted: precision",
+            "recall",
+        )
     ]
     for name, figures in rows.items():
         cells = [percent(figures[key]) for key in NIL_FIGURES]
+        cells.insert(1, lead(figures.get("lead"), "aupr"))
         cells += [percent(figures["fitted"][key]) for key in ("precision", "recall")]
         table.append((titles[name], *cells))
     return markdown_table(table)

@@ -9,7 +9,7 @@ from ..evaluation.bootstrap import Bootstrap
 from ..evaluation.few_shot import FewShot, few_shot_table
 from ..evaluation.metrics import gold_rank, is_strict
 from ..evaluation.records import LinkRecord, counted, record_keys
-from ..evaluation.tables import bounds, markdown_table, percent
+from ..evaluation.tables import bounds, lead, markdown_table, percent
 from .details import detail_parts
 from .settings import Ablation
 
@@ -113,7 +113,7 @@ def ablation_table(found: Dict[str, Any]) -> str:
             if figures is None:
                 cells += ["–", ""]
             elif "difference" in figures:
-                cells += [percent(figures["strict"]), _signed(figures["difference"])]
+                cells += [percent(figures["strict"]), lead(figures["difference"])]
             else:
                 cells += [f"{percent(figures['strict'])} ({bounds(figures['interval'])})", ""]
         table.append((*cells, percent(row["mean"])))
@@ -156,8 +156,3 @@ def _top_k_table(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, st
 
 def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
-
-
-def _signed(found: Dict[str, Any]) -> str:
-    low, high = found["interval"]
-    return f"{100 * found['strict']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"

@@ -5,7 +5,15 @@ import json
 import pytest
 
 from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.experiments.details import detail_parts, drawn_nil_curve, gradient_figures, nil_figures, seen_figures
+from spacy_krissel.experiments.details import (
+    aupr_lead,
+    detail_parts,
+    drawn_nil_curve,
+    gradient_figures,
+    nil_figures,
+    run_scores,
+    seen_figures,
+)
 
 
 def report(right, seen, unseen):
@@ -39,12 +47,24 @@ def test_nil():
 
 def test_curve():
     records = [record(0, 0.9, "D1"), record(1, 0.1, "NIL"), record(2, 0.4, "D2"), record(3, 0.5, "NIL")]
-    found = drawn_nil_curve(records)
+    found = drawn_nil_curve(run_scores(records))
     assert found == {"recall": [0.5, 0.5, 1.0, 1.0], "precision": pytest.approx([1, 1 / 2, 2 / 3, 1 / 2])}
-    many = drawn_nil_curve([record(i, i / 1000, "NIL" if i < 400 else "D1") for i in range(1000)])
+    many = [record(i, i / 1000, "NIL" if i < 400 else "D1") for i in range(1000)]
+    many = drawn_nil_curve(run_scores(many))
     assert len(many["recall"]) == 200 and many["recall"][-1] == 1.0
     unscored = LinkRecord("d", 9, 10, "x", "", ("NIL",), ranked=["D1"], prediction="D1")
-    assert drawn_nil_curve([unscored]) is None
+    assert run_scores([unscored]) is None and drawn_nil_curve(None) is None
+
+
+def test_lead():
+    """By hand: NIL first is an area of 1, NIL second of one half; whatever order the mentions come in."""
+    good = run_scores([record(0, 0.1, "NIL"), record(1, 0.9, "D1")])
+    bad = run_scores([record(1, 0.2, "D1"), record(0, 0.8, "NIL")])
+    found = aupr_lead([good], [bad])
+    assert found == {"aupr": 0.5, "interval": (0.5, 0.5)}, "one document: all resamples are the same"
+    assert aupr_lead([good, bad], [bad])["aupr"] == 0.25
+    assert aupr_lead([good], [None]) is None
+    assert aupr_lead([good], [run_scores([record(0, 0.1, "NIL")])]) is None, "other mentions"
 
 
 def test_tables():
@@ -55,7 +75,10 @@ def test_tables():
     assert parts[0] == "## Seen and unseen entities: dev" and parts[1] == "Mentions: all 4, seen 3, unseen 0."
     assert parts[2].splitlines()[-1] == "| the first | 50.0 | 100.0 | 60.0 | 100.0 | – | – |"
     assert parts[3] == "## NIL: dev"
-    assert parts[4].splitlines()[-1] == "| the first | 50.0 | 50.0 | 25.0 | – | 70.0 | 60.0 | 100.0 | 0.0 |"
+    assert parts[4].splitlines()[-1] == "| the first | 50.0 |  | 50.0 | 25.0 | – | 70.0 | 60.0 | 100.0 | 0.0 |"
+    nil["dev"]["a"]["lead"] = {"aupr": 0.012, "interval": (-0.001, 0.025)}
+    row = detail_parts({"rows": rows, "nil": nil})[1].splitlines()[-1]
+    assert row.startswith("| the first | 50.0 | +1.2 (-0.1 to +2.5) | 50.0 |")
     assert detail_parts({"rows": rows}) == []
 
 
