@@ -74,10 +74,11 @@ def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: Ar
     ends = np.cumsum(np.bincount(place, minlength=len(distinct))) - 1
     n = len(distinct) - bool(len(distinct) and np.isposinf(distinct[-1]))
     called, found = (np.cumsum(each, axis=1)[:, ends[:n]] for each in (weights, right))
+    n_nil = right.sum(axis=1)
     with np.errstate(invalid="ignore"):
         precision = np.where(called > 0, found / called, 0.0)
-        steps = np.diff(found, axis=1, prepend=0.0) / right.sum(axis=1, keepdims=True)
-    return np.sum(precision * steps, axis=1)
+        areas = np.sum(precision * np.diff(found, axis=1, prepend=0.0), axis=1) / n_nil
+    return np.where(n_nil > 0, areas, np.nan)
 
 
 def fit_threshold(scores: ArrayLike, is_nil: ArrayLike, precision: Optional[float] = None) -> float:

@@ -153,6 +153,8 @@ def test_scores_of_records(make_record):
 
 
 @given(MENTIONS, st.lists(st.integers(0, 3), min_size=12, max_size=12))
+@example([(INF, False)], [1] * 12)
+@example([(INF, True), (INF, False)], [1] * 12)
 def test_area_of_a_resample_is_that_of_its_mentions(mentions, drawn):
     """As many copies of each mention as were drawn."""
     scores, is_nil = zip(*mentions)
