@@ -25,7 +25,7 @@ class Bootstrap:
 
     def interval(self, numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
         """The interval of sum(numerators) / sum(denominators), or None when no resample has a denominator."""
-        return self._percentiles(self._ratios(numerators, denominators))
+        return self.percentiles(self._ratios(numerators, denominators))
 
     def difference(self, ours: Sequence[float], theirs: Sequence[float], denominators: Sequence[float]) -> Interval:
         """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
@@ -34,10 +34,6 @@ class Bootstrap:
     def counts(self) -> np.ndarray:
         """How often each resample has each mention (resamples, n)."""
         return self._draws[:, self._doc_of]
-
-    def percentiles(self, values: Sequence[float]) -> Interval:
-        """The interval of a figure that was computed on each resample; None without any."""
-        return self._percentiles(np.asarray(values))
 
     def _ratios(self, numerators: Sequence[float], denominators: Sequence[float]) -> np.ndarray:
         top = self._draws @ self._by_doc(numerators)
@@ -48,8 +44,9 @@ class Bootstrap:
         weights = np.asarray(values, dtype=float)
         return np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)
 
-    def _percentiles(self, ratios: np.ndarray) -> Interval:
-        if not len(ratios):
+    def percentiles(self, values: np.ndarray) -> Interval:
+        """The interval of a figure that was computed on each resample (r,); None without any."""
+        if not len(values):
             return None
-        low, high = np.percentile(ratios, [self._tail, 100 - self._tail])
+        low, high = np.percentile(values, [self._tail, 100 - self._tail])
         return float(low), float(high)

@@ -22,7 +22,7 @@ NameLossFunction = Callable[[Floats2d, Any, Any], Tuple[Floats2d, float]]
 
 
 class Names(NamedTuple):
-    """All names of an ontology: `texts` (n,) and the row of the entity of each, `rows` (n,), ascending."""
+    """All names of an ontology: `texts` (n,) and the row of the entity of each, `rows` (n,)."""
 
     store: OntologyStore
     texts: pa.Array
@@ -49,10 +49,6 @@ class NameObjective:
     context: "sentence", all mentions of a sentence together; "window", each in the text about it; None, the mention
         alone. As the linker has it.
     spans_key: the mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
-    gold_candidate: where none of a mention's nearest names is right, one of its entity's, drawn at random, takes the
-        place of the last. Not in the paper, where such a mention teaches nothing: an encoder whose mentions in their
-        sentences are far from names alone would never begin to learn.
-    seed: of drawing.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -68,8 +64,6 @@ class NameObjective:
         cache: Optional[Path] = None,
         context: Optional[str] = "sentence",
         spans_key: str = "",
-        gold_candidate: bool = False,
-        seed: int = 0,
     ) -> None:
         if n_candidates < 1:
             raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected="at least 1"))
@@ -86,8 +80,6 @@ class NameObjective:
         self.cache = cache
         self.context = context
         self.spans_key = spans_key
-        self.gold_candidate = gold_candidate
-        self._rng = np.random.default_rng(seed)
         self._names: Optional[Names] = None
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
@@ -127,8 +119,6 @@ class NameObjective:
             return 0.0
         queries, backprop_queries = model.begin_update(views)
         found = self._search(model, queries)
-        if self.gold_candidate:
-            self._add_gold(found, gold)
         numbers, own = np.unique(found[found >= 0], return_inverse=True)
         is_own = np.zeros((len(views), len(numbers)), dtype=bool)
         is_own[np.nonzero(found >= 0)[0], own] = True
@@ -152,14 +142,6 @@ class NameObjective:
 
         names.nearest.step(encode, lambda: fingerprint(model))
         return names.nearest.search(model.ops.to_numpy(queries), min(self.n_candidates, len(names.rows)))
-
-    def _add_gold(self, found: np.ndarray, gold: Sequence[int]) -> None:
-        """Put a name of row `gold[i]` last among `found[i]`, which has none."""
-        assert self._names is not None
-        rows = self._names.rows
-        for numbers, row in zip(found, gold):
-            if not (rows[numbers[numbers >= 0]] == row).any():
-                numbers[-1] = self._rng.integers(*np.searchsorted(rows, (row, row + 1)))
 
     def _shared(self, scores: np.ndarray, is_own: np.ndarray, documents: np.ndarray) -> np.ndarray:
         """Of the names of a mention's document that are not its own, the `n_shared` most similar ones (q, n) bool."""
@@ -205,8 +187,6 @@ def make_name_objective(
     cache: Optional[Path] = None,
     context: Optional[str] = "sentence",
     spans_key: str = "",
-    gold_candidate: bool = False,
-    seed: int = 0,
 ) -> NameObjective:
     """Registered in misc as `spacy-krissel.NameObjective.v1`; see `NameObjective`."""
     return NameObjective(
@@ -218,6 +198,4 @@ def make_name_objective(
         cache=cache,
         context=context,
         spans_key=spans_key,
-        gold_candidate=gold_candidate,
-        seed=seed,
     )
