@@ -1,0 +1,130 @@
+"""Other ways to cope with homonyms beside telling them apart (BELHD's Table 5): abbreviations written out, and links to
+entities of the species alone that a text speaks of. Strict accuracy of each, with the knowledge base as it is and told
+apart, and the lead over the first with its paired interval, documents resampled.
+
+Species are found by their names in a taxonomy (`--taxonomy`), whatever their case; without one that column is left out.
+The paper trains again with abbreviations written out; here only the linking differs.
+
+    python benchmarks/homonym_helpers.py --plain metrics/ablation-names-bioid/plain/seed-0/linker/pipeline
+        --ontology corpus/cellosaurus --apart metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
+        --ontology-apart corpus/told-apart/cellosaurus --taxonomy corpus/taxslim --gold corpus/bioid-dev.spacy
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+
+import spacy
+import typer
+from spacy.language import Language
+from spacy.matcher import PhraseMatcher
+from spacy.tokens import Doc, DocBin, Span
+from spacy.util import filter_spans
+from wasabi import msg
+
+from spacy_krissel.corpora.gold_mentions import gold_spans, split_gold
+from spacy_krissel.evaluation.bootstrap import Bootstrap
+from spacy_krissel.kb.sources import open_prototype_source
+from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.pipeline.load import load_pipeline
+from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker
+
+RESULTS = Path(__file__).parent / "results"
+MENTIONS, SPECIES = "krissel_gold", "Species"
+HELPERS: Dict[str, Dict[str, Any]] = {
+    "neither": {"use_abbreviations": False, "species_label": ""},
+    "abbreviations": {"use_abbreviations": True, "species_label": ""},
+    "species": {"use_abbreviations": False, "species_label": SPECIES},
+}
+
+
+def species_matcher(nlp: Language, store: OntologyStore, taxonomy: OntologyStore) -> PhraseMatcher:
+    """Finds the names of the species that entities of `store` are of; a match is called by their scientific name."""
+    wanted = {entity.species for entity in store if entity.species}
+    matcher = PhraseMatcher(nlp.vocab, attr="LOWER")
+    for taxon in taxonomy:
+        if taxon.name in wanted:
+            matcher.add(taxon.name, [nlp.make_doc(name) for name in (taxon.name, *taxon.aliases)])
+    return matcher
+
+
+def prepared(docs: Iterable[Doc], matcher: Optional[PhraseMatcher]) -> Iterator[Tuple[Doc, List[str]]]:
+    """(a copy of the doc whose mentions have no id, and whose entities are its species; the gold ids)."""
+    for doc in docs:
+        gold = gold_spans(doc, "")
+        copy = Doc(doc.vocab, [token.text for token in doc], [bool(token.whitespace_) for token in doc])
+        copy.spans[MENTIONS] = [Span(copy, span.start, span.end, label=span.label_) for span in gold]
+        if matcher is not None:
+            found = [Span(copy, *place, label=SPECIES, kb_id=name) for name, *place in matcher(copy)]
+            copy.set_ents(filter_spans(found))
+        yield copy, [span.kb_id_ for span in gold]
+
+
+def linked(
+    path: Path, ontology: Path, docs: List[Doc], matcher: Optional[PhraseMatcher]
+) -> Tuple[List[str], Dict[str, List[int]]]:
+    """(the document of each mention, is it linked right with each helper)"""
+    nlp = load_pipeline(path)
+    linker = find_linker(nlp)
+    source = open_prototype_source(ontology, mentions_per_entity=0, class_names=False)
+    build_prototypes(nlp, source, progress=True)
+    linker.cfg["spans_key"] = MENTIONS
+    store = OntologyStore(ontology)
+    places: List[str] = []
+    right: Dict[str, List[int]] = {}
+    for helper, settings in HELPERS.items():
+        if helper == "species" and matcher is None:
+            continue
+        linker.cfg.update(settings)
+        places, right[helper] = [], []
+        copies, ids = zip(*prepared(docs, matcher))
+        for number, (doc, gold) in enumerate(zip(linker.pipe(copies), ids)):
+            for span, kb_id in zip(doc.spans[MENTIONS], gold):
+                wanted = split_gold(kb_id, store)
+                if wanted:
+                    places.append(str(number))
+                    right[helper].append(int(span.kb_id_ in wanted and len(span._.krissel_ties or ()) < 2))
+    return places, right
+
+
+def main(
+    plain: Annotated[Path, typer.Option(help="Pipeline trained on the ontology as it is")],
+    ontology: Annotated[Path, typer.Option(help="The ontology's store")],
+    apart: Annotated[Path, typer.Option(help="Pipeline trained on the ontology told apart")],
+    ontology_apart: Annotated[Path, typer.Option(help="The store told apart")],
+    gold: Annotated[List[Path], typer.Option(help=".spacy file with gold mentions; several times for several")],
+    taxonomy: Annotated[Optional[Path], typer.Option(help="Store of NCBI Taxonomy")] = None,
+    name: Annotated[str, typer.Option(help="Of the result, benchmarks/results/homonym-helpers-NAME.json")] = "bioid",
+) -> None:
+    """Print strict accuracy with each helper, the knowledge base as it is and told apart."""
+    nlp = spacy.blank("en")
+    docs = [doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)]
+    store = OntologyStore(ontology)
+    matcher = species_matcher(nlp, store, OntologyStore(taxonomy)) if taxonomy else None
+    places, answers = linked(plain, ontology, docs, matcher)
+    answers = {f"as it is, {helper}": right for helper, right in answers.items()}
+    answers.update(
+        {f"told apart, {helper}": right for helper, right in linked(apart, ontology_apart, docs, matcher)[1].items()}
+    )
+    bootstrap = Bootstrap(places)
+    first = next(iter(answers.values()))
+    ones = [1] * len(first)
+    rows: Dict[str, Dict[str, Any]] = {}
+    for title, right in answers.items():
+        lead = (sum(right) - sum(first)) / len(first)
+        rows[title] = {
+            "strict": sum(right) / len(right),
+            "lead": lead,
+            "interval": bootstrap.difference(right, first, ones),
+        }
+    found = {"mentions": len(first), "gold": [path.name for path in gold], "rows": rows}
+    (RESULTS / f"homonym-helpers-{name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf8")
+    print("| knowledge base, helper | strict | lead over the first |\n| --- | ---: | ---: |")
+    for title, row in rows.items():
+        low, high = (100 * value for value in row["interval"])
+        print(f"| {title} | {100 * row['strict']:.1f} | {100 * row['lead']:+.1f} ({low:+.1f} to {high:+.1f}) |")
+    msg.info(f"{len(first):,} mentions of {len(docs):,} documents")
+
+
+if __name__ == "__main__":
+    typer.run(main)
