@@ -66,7 +66,7 @@ def linked(
     """(the document of each mention, is it linked right with each helper)"""
     nlp = load_pipeline(path)
     linker = find_linker(nlp)
-    source = open_prototype_source(ontology, mentions_per_entity=0, class_names=False)
+    source = open_prototype_source(ontology, None, mentions_per_entity=0, class_names=False, held_out=0.0, seed=0)
     build_prototypes(nlp, source, progress=True)
     linker.cfg["spans_key"] = MENTIONS
     store = OntologyStore(ontology)
