@@ -111,6 +111,10 @@ class PipelineErrors:
         "[K639] Mentions have no names to be compared with: {problem}. Expected an ontology that holds the entity of "
         "each linked mention. {todo}."
     )
+    K640 = (
+        "[K640] A loss over the contexts of a text got {found} synonyms among {rows} rows. Expected that of the entity "
+        "first, at least one synonym's after it, and then those of other entities."
+    )
 
 
 class PipelineWarnings:

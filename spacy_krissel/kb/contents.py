@@ -183,6 +183,11 @@ class Contents(KnowledgeBase):
         row = self.entity_row(entity)
         return np.zeros(0, dtype=np.int64) if row is None else self._prototypes.rows_of(row)
 
+    @property
+    def prototype_entities(self) -> Rows:
+        """The entity row of each prototype: (n_prototypes,). Not to be written to."""
+        return self._prototypes.entity_rows
+
     def entities_with(self, *kinds: str) -> Mask:
         """The entities that have a prototype of one of these kinds: (n_entities,)."""
         mask = np.zeros(self.n_entities, dtype=bool)

@@ -9,6 +9,8 @@ from thinc.api import Model
 from ..errors import Errors, KrisselError
 from .hashed_bags import NAME as BAGS
 from .hf_load import add_tokens, load_pretrained
+from .piece_states import NAME as PIECE_STATES
+from .token_states import NAME as WORD_STATES
 
 TRANSFORMER = "transformer_encoder"
 SMALL = "small_encoder"
@@ -71,10 +73,16 @@ def average_with(model: Model, name: str, share: float) -> None:
 def start_from(source: Model, target: Model) -> bool:
     """Give every encoder of `target` the weights of the encoder of its kind in `source`. RETURNS: whether any was.
 
-    Of a small encoder, what reads contexts stays as it is: an encoder of names has learned nothing there, and may have
-    a table of another size.
+    An encoder of texts by their tokens gets all of another one's weights, and a classifier over it none; the
+    transformer of a linker serves one that reads word pieces. Of a small encoder, what reads contexts stays as it is:
+    an encoder of names has learned nothing there, and may have a table of another size.
     Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is no transformer.
     """
+    states = next(
+        (find_encoder(target, kind) for kind in (PIECE_STATES, WORD_STATES) if find_encoder(target, kind)), None
+    )
+    if states is not None:
+        return _start_states(source, states)
     started = False
     for node in target.walk():
         found = find_encoder(source, node.name) if node.name in (TRANSFORMER, SMALL) else None
@@ -87,6 +95,19 @@ def start_from(source: Model, target: Model) -> bool:
             _start_small(found, node)
         started = True
     return started
+
+
+def _start_states(source: Model, target: Model) -> bool:
+    found = find_encoder(source, target.name)
+    if found is not None:
+        target.from_bytes(found.to_bytes())
+        return True
+    encoder = find_encoder(source, TRANSFORMER)
+    if target.name != PIECE_STATES or encoder is None:
+        return target.name == WORD_STATES and start_from(source, target.layers[0])
+    shims = [next(shim for node in each.walk() for shim in node.shims) for each in (encoder, target)]
+    shims[1].from_bytes(shims[0].to_bytes())
+    return True
 
 
 def _add_separator(node: Model) -> None:

@@ -198,7 +198,7 @@ def forward(
         rows = view_pieces(shim.tokenizer, views, settings.window, markers, separator)
     together = read_together(rows)
     min_fill = MIN_FILL.get(shim.device.type, 0.0)
-    multiple = _training_multiple(settings.window, shim.max_window) if is_train else 1
+    multiple = training_multiple(settings.window, shim.max_window) if is_train else 1
     vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
     backprops = []
     with shim.autocast():
@@ -218,7 +218,8 @@ def forward(
     return vectors, backprop
 
 
-def _training_multiple(window: int, limit: int) -> int:
+def training_multiple(window: int, limit: int) -> int:
+    """What lengths are rounded up to in training, where that stays within the encoder's `limit`."""
     multiple = max(1, window // TRAINING_LENGTHS)
     return multiple if -(-window // multiple) * multiple <= limit else 1
 

@@ -1,6 +1,6 @@
 """SapBERT's training step: the names of a batch, each to its entity's others and away from all the rest (§2)."""
 
-from typing import Dict, List, Optional, Sequence, Tuple, cast
+from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
 
 import numpy as np
 from spacy.training import Example
@@ -23,33 +23,68 @@ class SelfAlignmentObjective:
     loss: vectors (n, d) and labels (n,) → (gradient, loss), such as `spacy-krissel.MultiSimilarity.v1`.
     chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
     spans_key: the names are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    n_negatives: names of so many other entities of the ontology beside, an entity drawn first and a name of it then,
+        so that entities of few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
+    seed: of these.
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(self, loss: PairLossFunction, *, chunk_size: int = 0, spans_key: str = "") -> None:
+    def __init__(
+        self,
+        loss: PairLossFunction,
+        *,
+        chunk_size: int = 0,
+        spans_key: str = "",
+        n_negatives: int = 0,
+        seed: int = 0,
+    ) -> None:
         if chunk_size < 0:
             raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
+        if n_negatives < 0:
+            raise KrisselError(Errors.K006.format(setting="n_negatives", found=n_negatives, expected="0 or more names"))
         self.loss = loss
         self.chunk_size = chunk_size
         self.spans_key = spans_key
+        self.n_negatives = n_negatives
+        self._store: Optional[OntologyStore] = None
+        self._random = np.random.default_rng(seed)
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
-        """The names are in the examples: nothing is needed."""
+        """Take the ontology that negatives are drawn from; the other names are in the examples."""
+        self._store = ontology
 
     def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
         """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss.
 
-        Raises KrisselError K602 when no entity has two names.
+        Raises KrisselError K602 when no entity has two names, K639 where there is no ontology to draw negatives from.
         """
         views, labels = self.labelled_names(examples)
         if len(set(labels)) == len(labels):
             raise KrisselError(Errors.K602.format(found=len(examples)))
+        for entity, name in self._negatives({view.mention for view in views}, set(labels)):
+            views.append(name_view(name))
+            labels.append(entity)
         numbers = cast(Ints1d, np.unique(labels, return_inverse=True)[1])
 
         def loss(vectors: Floats2d) -> Tuple[Floats2d, float]:
             return self.loss(vectors, numbers)
 
         return update_in_chunks(model, views, loss, self.chunk_size)
+
+    def _negatives(self, names: Set[str], entities: Set[str]) -> Iterator[Tuple[str, str]]:
+        """A name each of other entities than these, none of these names among them."""
+        if not self.n_negatives:
+            return
+        if self._store is None:
+            todo = "Set `ontology` in [initialize.components], or `n_negatives` to 0"
+            raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=todo))
+        n = min(self.n_negatives, len(self._store))
+        for row in self._random.choice(len(self._store), n, replace=False).tolist():
+            entity = self._store.entity_at(row)
+            name = entity.names[self._random.integers(len(entity.names))]
+            if entity.id not in entities and name not in names:
+                names.add(name)
+                yield entity.id, name
 
     def labelled_names(self, examples: Sequence[Example]) -> Tuple[List[View], List[str]]:
         """The different names of a batch, and the entity of each."""
@@ -61,7 +96,7 @@ class SelfAlignmentObjective:
 
 
 def make_self_alignment_objective(
-    loss: PairLossFunction, chunk_size: int = 0, spans_key: str = ""
+    loss: PairLossFunction, chunk_size: int = 0, spans_key: str = "", n_negatives: int = 0, seed: int = 0
 ) -> SelfAlignmentObjective:
     """Registered in misc as `spacy-krissel.SelfAlignmentObjective.v1`; see `SelfAlignmentObjective`."""
-    return SelfAlignmentObjective(loss, chunk_size=chunk_size, spans_key=spans_key)
+    return SelfAlignmentObjective(loss, chunk_size=chunk_size, spans_key=spans_key, n_negatives=n_negatives, seed=seed)

@@ -9,7 +9,7 @@ from thinc.api import Model
 from ..errors import Errors, KrisselError
 from ..layers.start import average_with, start_from, write_transformer
 from .load import load_pipeline
-from .prototypes import find_linker
+from .prototypes import find_kb_pipe, find_linker
 
 
 def export_encoder(
@@ -53,7 +53,7 @@ def make_encoder_from_pipeline(path: Path, name: str = "krissel_linker") -> Call
 
 def start_encoder(model: Model, *, path: Path, name: str) -> None:
     """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another kind)."""
-    linker = find_linker(load_pipeline(path), name)
-    linker.require_weights()
-    if not start_from(linker.model, model):
+    pipe = find_kb_pipe(load_pipeline(path), name)
+    pipe.require_weights()
+    if not start_from(pipe.model, model):
         raise KrisselError(Errors.K633.format(name=path))

@@ -184,3 +184,92 @@ def make_krissel_reranker(
         max_names=max_names,
         scorer=scorer,
     )
+
+
+EXTRACTOR_CONFIG: Dict[str, Any] = {
+    "model": {
+        "@architectures": "spacy-krissel.LabelAttention.v1",
+        # Unit vectors, whose products need a scale; words alone, of which a mean can be taken for a name.
+        "scale": 20.0,
+        "classifier": "pair",
+        "tokens": {
+            "@architectures": "spacy-krissel.WordStates.v1",
+            "encoder": {"@architectures": "spacy-krissel.SmallEncoder.v1", "context_weight": 0.1},
+        },
+    },
+    "objective": {
+        "@misc": "spacy-krissel.LabelAttentionObjective.v1",
+        "loss": {"@losses": "spacy-krissel.LabelSynonymNCE.v1"},
+        "presence_loss": {"@losses": "spacy-krissel.FocalLoss.v1"},
+    },
+    "generate_empty_kb": {"@misc": "spacy-krissel.EmptyKB.v1", "index": None},
+    "kb_path": None,
+    "spans_key": "krissel_entities",
+    "candidates": "auto",
+    "max_all": 20_000,
+    "n_retrieved": 8,
+    "longest_run": 4,
+    "threshold": 0.5,
+    "attention_threshold": 0.05,
+    "max_entities": 0,
+    "label": "ENTITY",
+    "scorer": {"@scorers": "spacy-krissel.EntityScorer.v1"},
+}
+
+
+@Language.factory(
+    "krissel_span_extractor",
+    assigns=["doc.spans", "doc._.krissel_entities"],
+    default_config=EXTRACTOR_CONFIG,
+    default_score_weights={
+        "krissel_entity_f": 1.0,
+        "krissel_entity_p": None,
+        "krissel_entity_r": None,
+        "krissel_token_f": None,
+        "krissel_token_p": None,
+        "krissel_token_r": None,
+    },
+)
+def make_krissel_span_extractor(
+    nlp: Language,
+    name: str,
+    model: Model,
+    objective: Optional[Any],
+    generate_empty_kb: Callable,
+    kb_path: Optional[str],
+    spans_key: str,
+    candidates: Literal["auto", "doc", "all", "retrieved"],
+    max_all: int,
+    n_retrieved: int,
+    longest_run: int,
+    threshold: Optional[float],
+    attention_threshold: float,
+    max_entities: int,
+    label: str,
+    scorer: Optional[Callable],
+):
+    """Make a `KrisselSpanExtractor`; the settings are explained at `ExtractorSettings`."""
+    from .extractor import KrisselSpanExtractor
+    from .extractor_settings import ExtractorSettings
+
+    settings = ExtractorSettings(
+        spans_key=spans_key,
+        candidates=candidates,
+        max_all=max_all,
+        n_retrieved=n_retrieved,
+        longest_run=longest_run,
+        threshold=threshold,
+        attention_threshold=attention_threshold,
+        max_entities=max_entities,
+        label=label,
+    )
+    return KrisselSpanExtractor(
+        nlp.vocab,
+        model,
+        name,
+        objective=objective,
+        generate_empty_kb=generate_empty_kb,
+        settings=settings,
+        kb_path=kb_path,
+        scorer=scorer,
+    )

@@ -11,6 +11,7 @@ from ..kb.build import fill_kb
 from ..kb.gold_prototypes import GoldCounts
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
+from .kb_pipe import KBPipe
 from .linker import KrisselLinker
 from .load import load_pipeline
 
@@ -19,6 +20,15 @@ def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
     """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
     pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KrisselLinker):
+        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.pipe_names) or "nothing"))
+    return pipe
+
+
+def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
+    """A pipe with a knowledge base, linker or span extractor, be it disabled. Raises KrisselError K610 when there is
+    none called `name`."""
+    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
+    if not isinstance(pipe, KBPipe):
         raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.pipe_names) or "nothing"))
     return pipe
 
@@ -35,21 +45,21 @@ def build_prototypes(
 
     index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
     """
-    linker = find_linker(nlp, name)
-    linker.require_weights()
-    kb = linker.new_kb(index=index)
-    parts = linker.reference_parts()
-    fill_kb(kb, source, linker.encode, encoder=linker.fingerprint(), references=parts, progress=progress)
-    linker.set_kb(kb)
+    pipe = find_kb_pipe(nlp, name)
+    pipe.require_weights()
+    kb = pipe.new_kb(index=index)
+    parts = pipe.reference_parts()
+    fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=parts, progress=progress)
+    pipe.set_kb(kb)
     return kb
 
 
 def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None, name: str = "krissel_linker") -> None:
     """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel."""
-    linker = find_linker(nlp, name)
+    pipe = find_kb_pipe(nlp, name)
     if kb_path is not None:
-        linker.kb.to_disk(kb_path)
-        linker.kb_path = str(kb_path)
+        pipe.kb.to_disk(kb_path)
+        pipe.kb_path = str(kb_path)
         # Not in `nlp.config`, which is made anew from these at every access.
         nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
     # spaCy makes the last folder of the path alone, and what was encoded is minutes of work.
@@ -67,7 +77,7 @@ def add_gold_files(
     knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
     """
     sources = _gold_sources(gold)
-    kb = find_linker(nlp, name).kb
+    kb = find_kb_pipe(nlp, name).kb
     if not kb.n_entities:
         kb.check_filled()
     present = kb.description()["prototype_sources"]
@@ -140,11 +150,11 @@ def prototypes(
         source = open_prototype_source(ontology, mentions, **settings)
         build_prototypes(nlp, source, name=name, index=index, progress=progress)
     add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
-    linker = find_linker(nlp, name)
-    if linker.kb_path and kb_path is None:
+    pipe = find_kb_pipe(nlp, name)
+    if pipe.kb_path and kb_path is None:
         # What was made here is not in the folder that the pipeline pointed to.
-        linker.kb_path = None
+        pipe.kb_path = None
         nlp.get_pipe_config(name)["kb_path"] = None
-    linker.kb.check_filled()
+    pipe.kb.check_filled()
     save_pipeline(nlp, output, kb_path=kb_path, name=name)
-    return linker.kb.description()
+    return pipe.kb.description()

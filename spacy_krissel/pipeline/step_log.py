@@ -8,7 +8,7 @@ from typing import IO, Any, Callable, Dict, List, Optional, Tuple
 from spacy.language import Language
 from spacy.training.loggers import console_logger_v3
 
-from .linker import KrisselLinker
+from .kb_pipe import KBPipe
 
 LogStep = Callable[[Optional[Dict[str, Any]]], None]
 
@@ -29,9 +29,9 @@ def make_step_logger(path: Optional[Path] = None, progress_bar: Optional[str] = 
 
     def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> Tuple[LogStep, Callable[[], None]]:
         log_row, finish = make_table(nlp, stdout, stderr)
-        linkers: List[Tuple[str, KrisselLinker]] = []
+        linkers: List[Tuple[str, KBPipe]] = []
         for name, pipe in nlp.pipeline:
-            if isinstance(pipe, KrisselLinker):
+            if isinstance(pipe, KBPipe):
                 pipe.log_gradients = True
                 linkers.append((name, pipe))
         file_path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,175 @@
+"""Label attention: what of a text speaks of an entity (OSLAT §3.2, eq. 2 and 3)."""
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from thinc.api import Model, get_array_module, glorot_uniform_init
+from thinc.types import Floats1d, Floats2d
+
+from ..errors import Errors, KrisselError
+from .settings import keep_in_bytes
+from .token_states import StatesModel, TokenStates
+
+CLASSIFIERS = ("context", "pair")
+
+
+class Attention(NamedTuple):
+    """weights: (m, n), of each of m queries over the n tokens of a text, a row sums to 1 (eq. 2).
+    contexts: (m, d), the tokens so weighted (eq. 3)."""
+
+    weights: Floats2d
+    contexts: Floats2d
+
+
+def attend(
+    queries: Floats2d, states: Floats2d, scale: float = 1.0
+) -> Tuple[Attention, Callable[[Floats2d], Tuple[Floats2d, Floats2d]]]:
+    """`α = softmax(scale · q · hᵀ)`, `c = α · h`, for queries (m, d) and the states of one text (n, d), n ≥ 1.
+
+    RETURNS: the attention, and its backprop, from the gradient of the contexts to those of queries and states.
+    """
+    xp: Any = get_array_module(states)
+    scores = scale * (queries @ states.T)  # (m, n)
+    scores -= scores.max(axis=1, keepdims=True)
+    weights = xp.exp(scores)
+    weights /= weights.sum(axis=1, keepdims=True)
+
+    def backprop(d_contexts: Floats2d) -> Tuple[Floats2d, Floats2d]:
+        d_weights = d_contexts @ states.T
+        d_scores = scale * weights * (d_weights - (weights * d_weights).sum(axis=1, keepdims=True))
+        return d_scores @ states, weights.T @ d_contexts + d_scores.T @ queries
+
+    return Attention(weights, weights @ states), backprop
+
+
+def mean_states(states: TokenStates) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """The mean of each text's tokens (n, d), which is a name's query; zeros for a text without any. The backprop gives
+    the gradient of the tokens' vectors."""
+    xp: Any = get_array_module(states.vectors)
+    means = xp.zeros((len(states.lengths), states.vectors.shape[1]), dtype="float32")
+    where = states.texts()
+    for row, place in enumerate(where):
+        if place.stop > place.start:
+            means[row] = states.vectors[place].mean(axis=0)
+
+    def backprop(d_means: Floats2d) -> Floats2d:
+        d_vectors = xp.zeros_like(states.vectors)
+        for row, place in enumerate(where):
+            d_vectors[place] = d_means[row] / max(1, place.stop - place.start)
+        return d_vectors
+
+    return means, backprop
+
+
+@keep_in_bytes
+class AttentionSettings(NamedTuple):
+    """What the answers depend on beside the weights."""
+
+    scale: float
+    classifier: str
+
+
+def LabelAttention(
+    tokens: StatesModel, *, scale: float = 1.0, classifier: str = "context", hidden: int = 0
+) -> StatesModel:
+    """An encoder of texts and names by their tokens, and a classifier that tells from an entity's view of a text how
+    likely the text speaks of it: `s(x, e) = Classifier(c^(x, e))` (OSLAT §3.3, eq. 5).
+
+    Input: n texts. Output: their `TokenStates`. The classifier is the second layer, `presence_layer`.
+
+    tokens: `spacy-krissel.PieceStates.v1` or `spacy-krissel.WordStates.v1`.
+    scale: of the products in the softmax; 1 in the paper. Unit vectors need more, about 20.
+    classifier: "context", the paper's, sees c alone; "pair" sees the name's query q as well: `[c; q; c∘q; cos(c, q)]`.
+    hidden: width of a layer with ReLU in the classifier; 0: a linear one.
+
+    Raises KrisselError K006 for a wrong setting.
+    """
+    if not scale > 0:
+        raise KrisselError(Errors.K006.format(setting="scale", found=scale, expected="a number above 0"))
+    if classifier not in CLASSIFIERS:
+        expected = f"one of {', '.join(CLASSIFIERS)}"
+        raise KrisselError(Errors.K006.format(setting="classifier", found=classifier, expected=expected))
+    if hidden < 0:
+        raise KrisselError(Errors.K006.format(setting="hidden", found=hidden, expected="0 or more"))
+    return Model(
+        "label_attention",
+        _forward,
+        init=_init,
+        layers=[tokens, _presence(classifier, hidden)],
+        dims={"nO": None},
+        attrs={"settings": AttentionSettings(scale, classifier)},
+    )
+
+
+class Seen(NamedTuple):
+    """What the classifier sees of m names in a text: their contexts (m, d) and queries (m, d)."""
+
+    contexts: Floats2d
+    queries: Floats2d
+
+
+PresenceModel = Model[Seen, Floats1d]
+
+
+def presence_layer(model: Model) -> PresenceModel:
+    """The classifier: the contexts and queries of m names to m logits; its backprop gives no gradient, as the encoder
+    below it is frozen (§3.3)."""
+    return model.layers[1]
+
+
+def _presence(classifier: str, hidden: int) -> PresenceModel:
+    params: Dict[str, Any] = {"W": None, "b": None, **({"V": None, "c": None} if hidden else {})}
+    return Model(
+        "presence", _forward_presence, dims={"nI": None, "nH": hidden}, params=params, attrs={"sees": classifier}
+    )
+
+
+def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None) -> None:
+    tokens, presence = model.layers
+    tokens.initialize(X=X)
+    width = tokens.get_dim("nO")
+    model.set_dim("nO", width)
+    n_in = width if presence.attrs["sees"] == "context" else 3 * width + 1
+    hidden = presence.get_dim("nH")
+    presence.set_dim("nI", n_in)
+    ops = model.ops
+    if hidden and presence.has_param("V") is None:
+        presence.set_param("V", glorot_uniform_init(ops, (n_in, hidden)))
+        presence.set_param("c", ops.alloc1f(hidden))
+    if presence.has_param("W") is None:
+        W: Any = glorot_uniform_init(ops, (hidden, 1)) if hidden else ops.alloc2f(n_in, 1)
+        presence.set_param("W", W[:, 0])
+        presence.set_param("b", ops.alloc1f(1))
+
+
+def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenStates, Callable]:
+    return model.layers[0](X, is_train)
+
+
+def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> Tuple[Floats1d, Callable[[Floats1d], None]]:
+    seen = X.contexts if model.attrs["sees"] == "context" else _pairs(X)
+    W: Any = model.get_param("W")
+    b: Any = model.get_param("b")
+    inner = active = seen
+    if model.get_dim("nH"):
+        V: Any = model.get_param("V")
+        c: Any = model.get_param("c")
+        inner = seen @ V + c
+        active = inner * (inner > 0)
+
+    def backprop(dY: Any) -> None:
+        model.inc_grad("W", active.T @ dY)
+        model.inc_grad("b", dY.sum(keepdims=True))
+        if model.get_dim("nH"):
+            d_inner = dY[:, None] * W[None] * (inner > 0)
+            model.inc_grad("V", seen.T @ d_inner)
+            model.inc_grad("c", d_inner.sum(axis=0))
+
+    return active @ W + b[0], backprop
+
+
+def _pairs(X: Seen) -> Floats2d:
+    xp: Any = get_array_module(X.contexts)
+    products = X.contexts * X.queries
+    lengths = xp.linalg.norm(X.contexts, axis=1) * xp.linalg.norm(X.queries, axis=1)
+    cosines = products.sum(axis=1) / xp.maximum(lengths, 1e-12)
+    return xp.hstack((X.contexts, X.queries, products, cosines[:, None])).astype("float32")

@@ -1,0 +1,81 @@
+"""Vectors of all tokens of a text: what label attention reads (OSLAT §3.2)."""
+
+import re
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ..views import View, mention_view
+
+NAME = "word_states"
+WORD = re.compile(r"\w+")
+# Each word is a view of its own: what is farther away than this says little of it, and long texts stay cheap.
+WORD_CONTEXT_CHARS = 64
+
+
+class TokenStates(NamedTuple):
+    """The tokens of n texts, one after another.
+
+    vectors: (total, d).
+    lengths: (n,) tokens of each text; 0 for a text without any.
+    places: (total, 2) int64, where each begins and ends in its text, in characters.
+    """
+
+    vectors: Floats2d
+    lengths: np.ndarray
+    places: np.ndarray
+
+    def texts(self) -> List[slice]:
+        """Where each text's tokens stand."""
+        ends = np.cumsum(self.lengths)
+        return [slice(int(end - length), int(end)) for end, length in zip(ends, self.lengths)]
+
+
+StatesModel = Model[List[str], TokenStates]
+
+
+def WordStates(encoder: Model[List[View], Floats2d]) -> StatesModel:
+    """The words of a text, each encoded as a mention in its context: for encoders of views that cost little, such as
+    `spacy-krissel.SmallEncoder.v1`.
+
+    Input: n texts. Output: their `TokenStates`, of runs of letters and digits alone. The backprop takes the gradient of
+    the vectors.
+    """
+    return Model(NAME, _forward, init=_init, layers=[encoder], dims={"nO": None})
+
+
+def words_of(text: str) -> List[Tuple[int, int]]:
+    """Where the words of a text begin and end."""
+    return [match.span() for match in WORD.finditer(text)]
+
+
+def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None) -> None:
+    encoder = model.layers[0]
+    encoder.initialize(X=None if X is None else _views(X, [words_of(text) for text in X]))
+    model.set_dim("nO", encoder.get_dim("nO"))
+
+
+def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenStates, Callable[[Floats2d], List[str]]]:
+    words = [words_of(text) for text in X]
+    views = _views(X, words)
+    lengths = np.asarray([len(each) for each in words], dtype=np.int64)
+    places = np.asarray([place for each in words for place in each], dtype=np.int64).reshape(-1, 2)
+    if not views:
+        return TokenStates(model.ops.alloc2f(0, model.get_dim("nO")), lengths, places), lambda d_vectors: X
+    vectors, backprop_encoder = model.layers[0](views, is_train)
+
+    def backprop(d_vectors: Floats2d) -> List[str]:
+        backprop_encoder(d_vectors)
+        return X
+
+    return TokenStates(vectors, lengths, places), backprop
+
+
+def _views(texts: Sequence[str], words: Sequence[List[Tuple[int, int]]]) -> List[View]:
+    return [
+        mention_view(text, start, end, WORD_CONTEXT_CHARS)
+        for text, places in zip(texts, words)
+        for start, end in places
+    ]

@@ -1,0 +1,76 @@
+"""What label attention says of a text, in tokens of spaCy's."""
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+from spacy.tokens import Doc
+
+from ..corpora.pieces import PiecedMention, join_pieces, write_pieces
+
+# The list of what a text speaks of, on the doc and, for what displays a group, in the group's attributes.
+ENTITIES = "krissel_entities"
+CANDIDATE_IDS = "krissel_entity_candidates"
+GROUP_ATTR = "entities"
+
+
+class FoundEntity(NamedTuple):
+    """An entity that a text speaks of.
+
+    score: the probability that it does.
+    pieces: (start, end) in tokens, none where no token has enough of the attention.
+    attention: (n,) the share of each token of the doc, the mean over the entity's names (§6.1).
+    """
+
+    id: str
+    name: str
+    score: float
+    pieces: Tuple[Tuple[int, int], ...]
+    attention: np.ndarray
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Python's own types alone: anything else would not survive `Doc.to_bytes`."""
+        attention = {int(i): round(float(self.attention[i]), 4) for i in np.flatnonzero(self.attention >= 0.00005)}
+        pieces = [list(piece) for piece in self.pieces]
+        return {"id": self.id, "name": self.name, "score": self.score, "pieces": pieces, "attention": attention}
+
+
+def register_extensions() -> None:
+    """`doc._.krissel_entities` and `doc._.krissel_entity_candidates`; a second call changes nothing."""
+    for name in (ENTITIES, CANDIDATE_IDS):
+        if not Doc.has_extension(name):
+            Doc.set_extension(name, default=[])
+
+
+def token_matrix(doc: Doc, places: np.ndarray) -> np.ndarray:
+    """(m, n), 1 where the i-th of m places, in characters (m, 2), begins in the j-th of the doc's n tokens: what a
+    token's pieces have of the attention is the token's."""
+    starts = np.asarray([token.idx for token in doc], dtype=np.int64)
+    matrix = np.zeros((len(places), len(doc)), dtype=np.float32)
+    if len(places):
+        matrix[np.arange(len(places)), np.searchsorted(starts, places[:, 0], side="right") - 1] = 1
+    return matrix
+
+
+def content_tokens(doc: Doc) -> np.ndarray:
+    """(n,) which tokens can be part of an entity: no stop words, no punctuation, no white space (§6.1)."""
+    return np.asarray([not (token.is_stop or token.is_punct or token.is_space) for token in doc], dtype=bool)
+
+
+def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> Tuple[Tuple[int, int], ...]:
+    """The runs of tokens with at least `threshold` of the attention (n,), among those that are `content` (n,)."""
+    return join_pieces((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
+
+
+def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
+    """Write entities to `doc.spans[spans_key]`, the pieces of each with its id, and all of them to
+    `doc._.krissel_entities`; what an earlier run left there is gone."""
+    write_pieces(doc, [PiecedMention(each.id, label, each.pieces) for each in found], spans_key)
+    listed = [each.to_dict() for each in found]
+    doc.spans[spans_key].attrs[GROUP_ATTR] = listed
+    doc._.set(ENTITIES, listed)
+
+
+def runs(content: np.ndarray, longest: int) -> List[Tuple[int, int]]:
+    """The runs of one to `longest` tokens that begin and end with one that is `content` (n,), as (start, end)."""
+    places = np.flatnonzero(content).tolist()
+    return [(i, j + 1) for n, i in enumerate(places) for j in places[n:] if j < i + longest]
