@@ -7,7 +7,7 @@ from spacy.tokens import Doc
 
 from ..corpora.pieces import PiecedMention, join_pieces, write_pieces
 
-# The list of what a text speaks of, on the doc and, for what displays a group, in the group's attributes.
+# What a text speaks of, on the doc and, for what displays a group, in the group's attributes.
 ENTITIES = "krissel_entities"
 CANDIDATE_IDS = "krissel_entity_candidates"
 GROUP_ATTR = "entities"
@@ -29,8 +29,8 @@ class FoundEntity(NamedTuple):
 
     def to_dict(self) -> Dict[str, Any]:
         """Python's own types alone: anything else would not survive `Doc.to_bytes`."""
-        attention = {int(i): round(float(self.attention[i]), 4) for i in np.flatnonzero(self.attention >= 0.00005)}
         pieces = [list(piece) for piece in self.pieces]
+        attention = [round(share, 4) for share in self.attention.tolist()]
         return {"id": self.id, "name": self.name, "score": self.score, "pieces": pieces, "attention": attention}
 
 
@@ -38,7 +38,8 @@ def register_extensions() -> None:
     """`doc._.krissel_entities` and `doc._.krissel_entity_candidates`; a second call changes nothing."""
     for name in (ENTITIES, CANDIDATE_IDS):
         if not Doc.has_extension(name):
-            Doc.set_extension(name, default=[])
+            # Not a list: one would be stored with each doc that is asked for it.
+            Doc.set_extension(name, default=())
 
 
 def token_matrix(doc: Doc, places: np.ndarray) -> np.ndarray:
@@ -63,11 +64,13 @@ def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> T
 
 def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
     """Write entities to `doc.spans[spans_key]`, the pieces of each with its id, and all of them to
-    `doc._.krissel_entities`; what an earlier run left there is gone."""
+    `doc._.krissel_entities`, as `FoundEntity.to_dict` has them. What an earlier run left there is gone; a doc in which
+    nothing was or is found stays as it was."""
+    if not found and spans_key not in doc.spans and not doc._.get(ENTITIES):
+        return
     write_pieces(doc, [PiecedMention(each.id, label, each.pieces) for each in found], spans_key)
-    listed = [each.to_dict() for each in found]
-    doc.spans[spans_key].attrs[GROUP_ATTR] = listed
-    doc._.set(ENTITIES, listed)
+    doc.spans[spans_key].attrs[GROUP_ATTR] = [{"id": each.id, "name": each.name, "score": each.score} for each in found]
+    doc._.set(ENTITIES, [each.to_dict() for each in found])
 
 
 def runs(content: np.ndarray, longest: int) -> List[Tuple[int, int]]:

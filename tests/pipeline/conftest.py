@@ -209,6 +209,108 @@ def save_reranker(make_reranker, make_examples, tmp_path_factory):
     return save
 
 
+@pytest.fixture(scope="session")
+def make_text_examples(make_examples):
+    """Makes the examples of `make_examples` as texts that speak of an entity, without saying where."""
+
+    def make(nlp):
+        examples = make_examples(nlp)
+        for example in examples:
+            example.reference.cats = {ent.kb_id_: 1.0 for ent in example.reference.ents}
+            example.reference.ents = []
+            example.predicted.ents = []
+        return examples
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def token_encoders(tiny_bert, encoders):
+    """The config of each kind of encoder of texts by their tokens, as small as it gets."""
+    bert = {key: encoders["transformer"][key] for key in ("name", "window", "transformer_config")}
+    return {
+        "words": {"@architectures": "spacy-krissel.WordStates.v1", "encoder": {**SMALL, "context_weight": 0.1}},
+        "pieces": {"@architectures": "spacy-krissel.PieceStates.v1", **bert},
+    }
+
+
+@pytest.fixture(scope="session")
+def make_extractor(token_encoders, toy_store, make_text_examples):
+    """Makes a pipeline with an initialized span extractor: `make_extractor(kind, **settings)`."""
+
+    def make(kind="words", **settings):
+        nlp = spacy.blank("en")
+        model = {
+            "@architectures": "spacy-krissel.LabelAttention.v1",
+            "tokens": token_encoders[kind],
+            "scale": 20.0 if kind == "words" else 0.5,
+            "classifier": "pair",
+        }
+        objective = {
+            "@misc": "spacy-krissel.LabelAttentionObjective.v1",
+            "loss": {"@losses": "spacy-krissel.LabelSynonymNCE.v1", "temperature": 0.5},
+            "presence_loss": {"@losses": "spacy-krissel.FocalLoss.v1", "alpha": 0.5, "gamma": 0.0},
+            "n_negatives": 12,
+        }
+        nlp.add_pipe("krissel_span_extractor", config={"model": model, "objective": objective, **settings})
+        store = str(toy_store.path)
+        nlp.config["initialize"]["components"]["krissel_span_extractor"] = {
+            "ontology": {"@misc": "spacy-krissel.OntologyFromDisk.v1", "path": store},
+            "dev_kb": {"@misc": "spacy-krissel.PrototypeSource.v1", "ontology": store, "mentions_per_entity": 0},
+        }
+        nlp.initialize(lambda: make_text_examples(nlp))
+        for node in nlp.get_pipe("krissel_span_extractor").model.walk():
+            for shim in node.shims if node.name == "hf-pytorch" else ():
+                # As they begin in earnest: those of the tiny transformer make all tokens alike.
+                for module in shim.transformer.modules():
+                    if type(module).__name__ == "LayerNorm":
+                        module.reset_parameters()
+        return nlp
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def save_extractor(make_extractor, make_text_examples, names_source, tmp_path_factory):
+    """The folder of a pipeline whose extractor was trained for a few steps and has a knowledge base; made once each."""
+    made = {}
+
+    def save(kind="words"):
+        if kind not in made:
+            fix_random_seed(0)
+            nlp = make_extractor(kind, max_entities=2)
+            optimizer = Adam(0.01 if kind == "words" else 0.002, use_averages=False)
+            for _ in range(20):
+                nlp.update(make_text_examples(nlp), sgd=optimizer)
+            build_prototypes(nlp, names_source, name="krissel_span_extractor")
+            made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"
+            nlp.to_disk(made[kind])
+        return made[kind]
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def names_source(toy_store):
+    """The names of the toy ontology alone."""
+    return PrototypeSource(toy_store, None, mentions_per_entity=0, class_names=False)
+
+
+@pytest.fixture(scope="session")
+def entities_of():
+    """What a span extractor wrote to a doc, in a form that compares scores with a tolerance."""
+
+    def read(doc, spans_key="krissel_entities"):
+        spans = [(span.start, span.end, span.kb_id_, span.id_) for span in doc.spans.get(spans_key, ())]
+        entities = [
+            (each["id"], each["name"], [pytest.approx(n, abs=2e-4) for n in (each["score"], *each["attention"])])
+            for each in doc._.krissel_entities
+        ]
+        return [(spans, entities)]
+
+    return read
+
+
 @pytest.fixture
 def nlp(save_linker):
     """The pipeline with the small encoder, loaded afresh."""

@@ -1,5 +1,6 @@
 """What every component of the package promises, whatever it does: one contract over all of them."""
 
+import inspect
 import json
 import multiprocessing
 import os
@@ -9,7 +10,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 import pytest
 import spacy
@@ -28,7 +29,8 @@ class Component(NamedTuple):
     """One component with one kind of model.
 
     name: in the pipeline. save: gives the folder of a small, trained pipeline. make: a pipeline, initialized and
-    untrained. docs: unannotated docs. links: what the component wrote to a doc.
+    untrained. docs: unannotated docs. links: what the component wrote to a doc. examples: to train it with. source: of
+    its knowledge base.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Component(NamedTuple):
     make: Callable
     docs: Callable
     links: Callable
+    examples: Callable
+    source: Any
     learn_rate: float
     steps: int
 
@@ -46,21 +50,52 @@ class Component(NamedTuple):
         return [self.links(nlp(doc)) for doc in self.docs(nlp)]
 
 
-LEARN_RATES = {"small": 0.01, "transformer": 0.002, "referenced": 0.01, "list": 0.03, "pairs": 0.0005}
+LEARN_RATES = {
+    "small": 0.01,
+    "transformer": 0.002,
+    "referenced": 0.01,
+    "list": 0.03,
+    "pairs": 0.0005,
+    "words": 0.02,
+    "pieces": 0.002,
+}
 # Enough to learn the toy examples by heart; a head that begins at zero over a transformer from nothing takes its time.
-STEPS = {"pairs": 100}
+STEPS = {"pairs": 100, "pieces": 60}
 LINKERS = ["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"]
 RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
-# For what only a component with a knowledge base promises.
+EXTRACTORS = ["krissel_span_extractor-words", "krissel_span_extractor-pieces"]
+# For what only a component with a knowledge base promises, and only one that links mentions.
+with_kb = pytest.mark.parametrize("component", LINKERS + EXTRACTORS, indirect=True)
 linkers = pytest.mark.parametrize("component", LINKERS, indirect=True)
+with_mentions = pytest.mark.parametrize("component", LINKERS + RERANKERS, indirect=True)
 
 
-@pytest.fixture(params=LINKERS + RERANKERS)
-def component(request, save_linker, make_linker, save_reranker, make_reranker, make_docs, links_of):
+@pytest.fixture
+def makers(save_linker, make_linker, save_reranker, make_reranker, save_extractor, make_extractor):
+    return {
+        "krissel_linker": (save_linker, make_linker),
+        "krissel_reranker": (save_reranker, make_reranker),
+        "krissel_span_extractor": (save_extractor, make_extractor),
+    }
+
+
+@pytest.fixture(params=LINKERS + RERANKERS + EXTRACTORS)
+def component(
+    request, makers, make_docs, links_of, entities_of, make_examples, make_text_examples, source, names_source
+):
     name, kind = request.param.split("-")
-    saver, maker = (save_linker, make_linker) if request.param in LINKERS else (save_reranker, make_reranker)
+    saver, maker = makers[name]
+    finds = name == "krissel_span_extractor"
     return Component(
-        name, partial(saver, kind), partial(maker, kind), make_docs, links_of, LEARN_RATES[kind], STEPS.get(kind, 20)
+        name,
+        partial(saver, kind),
+        partial(maker, kind),
+        make_docs,
+        entities_of if finds else links_of,
+        make_text_examples if finds else make_examples,
+        names_source if finds else source,
+        LEARN_RATES[kind],
+        STEPS.get(kind, 20),
     )
 
 
@@ -68,7 +103,7 @@ def component(request, save_linker, make_linker, save_reranker, make_reranker, m
 def nlp(component, toy_store):
     nlp = component.load()
     # What training needs beside the pipeline, and no pipeline carries.
-    if component.name == "krissel_linker":
+    if component.name != "krissel_reranker":
         nlp.get_pipe(component.name).objective.initialize(toy_store)
     return nlp
 
@@ -93,20 +128,30 @@ def test_no_docs(nlp, pipe):
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\n\t", "No mention stands here."])
-def test_docs_without_mentions(nlp, text):
+def test_docs_without_mentions(nlp, pipe, text):
     """They go through whole, alone and among others."""
+    if "max_entities" in pipe.cfg and text.strip():
+        pipe.cfg["threshold"] = 1.0
     before = nlp.make_doc(text).to_bytes()
     assert nlp(text).to_bytes() == before
     alone, twice = list(nlp.pipe([text])), list(nlp.pipe([text, text]))
     assert [doc.to_bytes() for doc in alone + twice] == [before] * 3
 
 
+@with_mentions
 def test_something_is_linked(component, nlp):
     """Without which the rest of this file says nothing."""
     links = [link for doc in component.run(nlp) for link in doc]
     assert len(links) == 10
     assert len({kb_id for _, _, _, kb_id, _, _ in links}) > 3
     assert all(kb_id and len(candidates) == 5 for _, _, _, kb_id, candidates, _ in links)
+
+
+@pytest.mark.parametrize("component", EXTRACTORS, indirect=True)
+def test_something_is_found(component, nlp):
+    found = [entity for doc in component.run(nlp) for _, entities in doc for entity in entities]
+    assert len({id_ for id_, *_ in found}) > 2
+    assert any(spans for doc in component.run(nlp) for spans, _ in doc)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 128])
@@ -158,7 +203,7 @@ def test_memory_zone(component, nlp):
     assert component.run(nlp) == expected
 
 
-@linkers
+@with_kb
 def test_loaded_in_a_memory_zone(component, nlp, pipe):
     """The ids of the knowledge base are not forgotten with the zone in which they came."""
     expected = component.run(nlp)
@@ -177,8 +222,7 @@ import json, multiprocessing, sys
 import spacy
 from spacy.tokens import DocBin
 
-def read(docs):
-    return [[[e.kb_id_, [c["id"] for c in e._.krissel_candidates], e._.krissel_ties] for e in d.ents] for d in docs]
+{read}
 
 def main(pipeline, docs, method):
     multiprocessing.set_start_method(method)
@@ -192,6 +236,17 @@ def main(pipeline, docs, method):
 if __name__ == "__main__":
     main(*sys.argv[1:])
 """
+
+
+def read(docs):
+    """What any of the components writes, in JSON's types."""
+    found = []
+    for doc in docs:
+        links = [[e.kb_id_, [c["id"] for c in e._.krissel_candidates], list(e._.krissel_ties)] for e in doc.ents]
+        spans = [[s.start, s.end, s.kb_id_, s.id_] for group in doc.spans.values() for s in group]
+        listed = doc._.krissel_entities if doc.has_extension("krissel_entities") else []
+        found.append([links, spans, [each["id"] for each in listed]])
+    return found
 
 
 def run_with_children(command, env, timeout=300):
@@ -214,14 +269,14 @@ def test_n_process(component, nlp, method, tmp_path):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"this system has no {method}")
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
+    script.write_text(SCRIPT.replace("{read}", inspect.getsource(read)))
     DocBin(docs=component.docs(nlp)).to_disk(tmp_path / "docs.spacy")
     # Two threads, without which there would be no pool that a fork could lose.
     env = {**os.environ, "OMP_NUM_THREADS": "2"}
     command = [sys.executable, script, component.save(), tmp_path / "docs.spacy", method]
     here, there = json.loads(run_with_children(list(map(str, command)), env))
     assert there == here
-    assert here == [[[kb_id, [c["id"] for c in cs], ties] for *_, kb_id, cs, ties in doc] for doc in component.run(nlp)]
+    assert here == read(nlp.pipe(component.docs(nlp)))
 
 
 @linkers
@@ -261,7 +316,7 @@ def test_bytes(component, nlp):
     assert other.get_pipe(component.name).to_bytes() == nlp.get_pipe(component.name).to_bytes()
 
 
-@linkers
+@with_kb
 def test_bytes_without_kb(component, nlp, pipe):
     """`exclude=["kb"]` leaves the knowledge base out, and a pipe that has one for these weights keeps it."""
     expected = component.run(nlp)
@@ -285,7 +340,7 @@ def other_kb(pipe, encoder):
     return kb
 
 
-@linkers
+@with_kb
 def test_disk_without_kb(component, nlp, pipe, tmp_path):
     pipe.to_disk(tmp_path / "pipe", exclude=["kb"])
     assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "model"]
@@ -340,7 +395,7 @@ def test_config_wins(component, nlp, pipe, tmp_path):
     assert (cfg["threshold"], cfg["n_candidates"]) == (0.25, 2)
 
 
-@linkers
+@with_kb
 def test_sourced_into_another_pipeline(component, nlp, tmp_path):
     other = spacy.blank("en")
     other.vocab.strings.add("a string that the source has not")
@@ -367,7 +422,7 @@ def test_damaged_files(component, name, tmp_path):
     assert str(path / component.name) in str(error.value) and name in str(error.value)
 
 
-@linkers
+@with_kb
 def test_damaged_kb(component, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
@@ -386,7 +441,7 @@ def test_damaged_bytes(component, pipe):
             fresh.from_bytes(damaged)
 
 
-@linkers
+@with_kb
 def test_kb_of_another_encoder(component, pipe, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
@@ -408,12 +463,12 @@ def swap_kb(pipe, kb):
     return srsly.msgpack_dumps(message)
 
 
-@linkers
-def test_kb_of_another_width(component, nlp, pipe, source, tmp_path):
+@with_kb
+def test_kb_of_another_width(component, nlp, pipe, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     kb = PrototypeKB(nlp.vocab, 7)
-    kb.set_entities(source.entities())
+    kb.set_entities(component.source.entities())
     kb.to_disk(path / component.name / "kb")
     with pytest.raises(KrisselError, match="K523"):
         spacy.load(path)
@@ -424,32 +479,33 @@ def test_kb_of_another_width(component, nlp, pipe, source, tmp_path):
 # Training ------------------------------------------------------------------------------------------------------------
 
 
-@linkers
-def test_frozen(component, nlp, pipe, make_examples):
+@with_kb
+def test_frozen(component, nlp, pipe):
     before, kb = pipe.model.to_bytes(), pipe.kb
     losses = {}
-    nlp.update(make_examples(nlp), sgd=Adam(0.1, use_averages=False), losses=losses, exclude=[component.name])
+    nlp.update(component.examples(nlp), sgd=Adam(0.1, use_averages=False), losses=losses, exclude=[component.name])
     assert pipe.model.to_bytes() == before and pipe.kb is kb and losses == {}
 
 
-@linkers
-def test_update_without_optimizer(component, nlp, pipe, make_examples):
+@with_kb
+def test_update_without_optimizer(component, nlp, pipe):
     """The gradient is kept for the update that the caller makes; the weights do not move before."""
     before = pipe.model.to_bytes()
-    losses = pipe.update(make_examples(nlp))
+    losses = pipe.update(component.examples(nlp))
     assert losses[component.name] > 0 and pipe.model.to_bytes() == before
     with pytest.warns(KrisselWarning, match="KW601"):
         pipe.finish_update(Adam(0.01, use_averages=False))
     assert pipe.model.to_bytes() != before
 
 
-def test_overfit(component, make_examples):
+def test_overfit(component):
     fix_random_seed(0)
     nlp = component.make()
     optimizer = Adam(component.learn_rate, use_averages=False)
     others = [name for name in nlp.pipe_names if name != component.name]
     losses = [
-        nlp.update(make_examples(nlp), sgd=optimizer, exclude=others)[component.name] for _ in range(component.steps)
+        nlp.update(component.examples(nlp), sgd=optimizer, exclude=others)[component.name]
+        for _ in range(component.steps)
     ]
     assert losses[-1] < 0.7 * losses[0]
     half = component.steps // 2
@@ -460,16 +516,16 @@ def test_no_examples(component, nlp, pipe):
     assert pipe.update([]) == {component.name: 0.0}
 
 
-@linkers
-def test_training_outdates_the_kb(component, nlp, pipe, make_examples, source, tmp_path):
+@with_kb
+def test_training_outdates_the_kb(component, nlp, pipe, tmp_path):
     """New weights do not search old vectors: the knowledge base goes, and what is saved can be loaded."""
     with pytest.warns(KrisselWarning, match="KW601"):
-        nlp.update(make_examples(nlp), sgd=Adam(0.01, use_averages=False))
+        nlp.update(component.examples(nlp), sgd=Adam(0.01, use_averages=False))
     assert pipe.kb.is_empty()
     nlp.to_disk(tmp_path / "trained")
     again = spacy.load(tmp_path / "trained")
-    build_prototypes(again, source)
-    build_prototypes(nlp, source)
+    build_prototypes(again, component.source, name=component.name)
+    build_prototypes(nlp, component.source, name=component.name)
     assert component.run(again) == component.run(nlp)
 
 
@@ -555,6 +611,7 @@ def test_no_scorer(component):
     assert nlp.evaluate(examples)["speed"] > 0
 
 
+@with_mentions
 def test_scorer(component, nlp, make_examples):
     scores = nlp.evaluate(make_examples(nlp))
     assert 0 < scores["krissel_acc"] <= 1 and 0 < scores["krissel_span_f"] <= 1
