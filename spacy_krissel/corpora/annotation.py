@@ -1,7 +1,7 @@
 """What a gold corpus says, before spaCy sees it: a text and the mentions annotated in it."""
 
 from dataclasses import dataclass, field
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -9,10 +9,12 @@ class Mention:
     """An annotated stretch of text, as its source states it; nothing is checked yet.
 
     start, end: character offsets in the text of the document, end exclusive.
-    text: the surface form that the source states.
+    text: the surface form that the source states; of several pieces, theirs, joined in any way.
     label: the type, e.g. "Disease"; "" where the source has none.
     kb_id: as in the source: composites are joined by `|` or `+`, `-1` and `-` mean no concept, "" means not annotated.
     line: where it stands in the source file, 1-based; 0 when unknown.
+    more: the (start, end) of its further pieces: "pain ... knee" of "pain and swelling in knee" is 0 to 4 and 21 to 25.
+    source: its file, where that is another than the document's.
     """
 
     start: int
@@ -21,6 +23,13 @@ class Mention:
     label: str
     kb_id: str
     line: int = 0
+    more: Tuple[Tuple[int, int], ...] = ()
+    source: str = ""
+
+    @property
+    def pieces(self) -> Tuple[Tuple[int, int], ...]:
+        """All of its pieces, as the source orders them."""
+        return ((self.start, self.end), *self.more)
 
 
 @dataclass
@@ -36,6 +45,10 @@ class AnnotatedText:
     source: str = ""
     line: int = 0
     words: Optional[List[str]] = None
+
+    def file_of(self, mention: Mention) -> str:
+        """Where `mention` was read, for messages."""
+        return mention.source or self.source
 
 
 def parse_offset(text: str) -> Optional[int]:

@@ -1,5 +1,6 @@
 """BioC XML: collections of documents, whose passages hold text and annotations."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 from xml.sax import SAXParseException
@@ -47,8 +48,8 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
     composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations, and
     annotations of a whole document, which have neither place nor text (NLM-Chem's MeSH headings).
 
-    report: counts `composite_parts`, `relations`, `document_annotations`, `discontinuous_mentions` and `bad_records`.
-        Without one, the reader warns itself at the end.
+    report: counts `composite_parts`, `relations`, `document_annotations` and `bad_records`. Without one, the reader
+        warns itself at the end.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K206 (truncated or malformed XML),
     K207 (other XML), K208 (entity declarations).
@@ -177,14 +178,12 @@ class _Handler(ContentHandler):
             self.report.count("document_annotations")
         elif not locations or any(parse_offset(number) is None for location in locations for number in location):
             self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
-        elif len(locations) > 1:
-            self.report.count("mentions_read")
-            self.report.blemish("discontinuous_mentions", self.path, line, annotation["text"][:60])
         else:
-            start, length = map(int, locations[0])
+            (start, end), *more = ((int(offset), int(offset) + int(length)) for offset, length in locations)
             label = infons.get("type", "")
             kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
-            document.mentions.append(Mention(start, start + length, annotation["text"], label, read_ids(kb_id), line))
+            mention = Mention(start, end, annotation["text"], label, read_ids(kb_id), line, tuple(more))
+            document.mentions.append(mention)
 
     def _end_document(self, document: AnnotatedText) -> None:
         document.id = document.id or f"{Path(self.path).name}:{document.line}"
@@ -200,8 +199,11 @@ class _Handler(ContentHandler):
             stretches.append((unit.offset, unit.offset + len(unit.text), len(document.text) - unit.offset))
             document.text += unit.text
         for i, mention in enumerate(document.mentions):
-            shift = next((shift for start, end, shift in stretches if start <= mention.start < end), 0)
-            start, end = mention.start + shift, mention.end + shift
-            text = mention.text or document.text[start:end]
-            document.mentions[i] = Mention(start, end, text, mention.label, mention.kb_id, mention.line)
+            places: List[Tuple[int, int]] = []
+            for start, end in mention.pieces:
+                shift = next((shift for first, last, shift in stretches if first <= start < last), 0)
+                places.append((start + shift, end + shift))
+            text = mention.text or " ".join(document.text[start:end] for start, end in places)
+            (start, end), *more = places
+            document.mentions[i] = replace(mention, start=start, end=end, text=text, more=tuple(more))
         self.documents.append(document)

@@ -281,7 +281,7 @@ class IdRewriter:
                 report.count("unknown_as_nil")
                 kb_id = NIL
             elif unknown:
-                report.blemish("unknown_ids", annotated.source, mention.line, ", ".join(unknown))
+                report.blemish("unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown))
         return replace(mention, kb_id=kb_id)
 
     def _rewrite(self, concept: str) -> str:

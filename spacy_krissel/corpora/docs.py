@@ -1,20 +1,32 @@
 """Annotated texts as spaCy documents: ents, spans and ids, with every doubt counted."""
 
+import re
 from bisect import bisect_right
 from dataclasses import replace
-from typing import Container, Dict, Iterable, Iterator, List, Optional, Set, Tuple
+from typing import Container, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from .annotation import AnnotatedText, Mention
+from .gold_mentions import ID_KEY, SPANS_KEY
 from .ids import NIL, is_composite, to_kb_id
+from .pieces import DISJOINT_KEY, PiecedMention, write_pieces
 from .report import CorpusReport
 
-SPANS_KEY = "krissel"
-ID_KEY = "krissel_id"
 DEFAULT_LABEL = "ENTITY"
+# What sources put between the pieces of a mention.
+_BETWEEN = re.compile(r"\s+|\.{3}|…")
+Places = Tuple[Tuple[int, int], ...]
+
+
+class _Found(NamedTuple):
+    """A mention that is kept. pieces: in characters, in order; something stands between them."""
+
+    pieces: Places
+    label: str
+    kb_id: str
 
 
 def drop_duplicates(texts: Iterable[AnnotatedText], report: CorpusReport) -> Iterator[AnnotatedText]:
@@ -46,15 +58,17 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusRe
     `doc.spans["krissel"]` holds every mention in order of its offsets, nested and overlapping ones included;
     `doc.ents` holds the longest that do not overlap (the first of two as long). Both carry label and id: composites
     as in the source, "NIL" for `-1` and `-`, "" where the source has no id. `doc.user_data["krissel_id"]` is the id of
-    the document.
+    the document. Mentions in several pieces are in neither, but in `doc.spans["krissel_disjoint"]`, see `pieces`, where
+    there are any; pieces with nothing or only white space between them are one.
 
     A mention whose edge falls inside a token cuts that token in two. White space at the edges of a mention is given
     up. A mention is kept when the text at its offsets and the text it states have the same letters and digits, in any
-    case (a file that lost its quote marks), and left out otherwise: which of the two is wrong cannot be told.
+    case (a file that lost its quote marks), and left out otherwise: which of the two is wrong cannot be told. The
+    pieces of a mention may be stated in the source's order or the text's.
 
-    report: counts `documents`, `mentions_read`, `mentions`, `ents`, `nil`, `composite`, `split_tokens`,
-        `misfit_mentions`, `trimmed_mentions`, `text_mismatches`, `text_differences`, `outside_text` and
-        `duplicate_mentions`. Without one, warns of blemishes.
+    report: counts `documents`, `mentions_read`, `mentions`, `ents`, `disjoint`, `disjoint_pieces`, `joined_pieces`,
+        `nil`, `composite`, `split_tokens`, `misfit_mentions`, `trimmed_mentions`, `text_mismatches`,
+        `text_differences`, `outside_text` and `duplicate_mentions`. Without one, warns of blemishes.
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
@@ -65,67 +79,107 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusRe
         n_words = len(annotated.words)
         doc = Doc(nlp.vocab, words=annotated.words, spaces=[i < n_words - 1 for i in range(n_words)])
     doc.user_data[ID_KEY] = annotated.id
-    found: List[Tuple[int, int, str, str]] = []
+    # In order, and looked up: a long article has thousands.
+    found: Dict[_Found, None] = {}
     for mention in annotated.mentions:
-        offsets = _locate(mention, annotated, report)
-        if offsets is None:
+        pieces = _locate(mention, annotated, report)
+        if pieces is None:
             continue
-        key = (*offsets, mention.label or DEFAULT_LABEL, to_kb_id(mention.kb_id))
+        key = _Found(pieces, mention.label or DEFAULT_LABEL, to_kb_id(mention.kb_id))
         if key in found:
-            report.blemish("duplicate_mentions", annotated.source, mention.line, repr(mention.text[:60]))
+            report.blemish("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
         else:
-            found.append(key)
-    found.sort(key=lambda key: (key[0], -key[1]))
-    _cut_tokens(doc, found, report)
-    spans = [_span(doc, *key) for key in found]
+            found[key] = None
+    kept = sorted(found, key=lambda key: (key.pieces[0][0], -key.pieces[-1][1]))
+    _cut_tokens(doc, kept, report)
+    spans = [_span(doc, *key.pieces[0], key.label, key.kb_id) for key in kept if len(key.pieces) == 1]
     doc.ents = filter_spans(spans)
     doc.spans[SPANS_KEY] = spans
+    disjoint = [_pieced(doc, key) for key in kept if len(key.pieces) > 1]
+    if disjoint:
+        write_pieces(doc, disjoint, DISJOINT_KEY)
     report.count("documents")
     report.count("mentions_read", len(annotated.mentions))
-    report.count("mentions", len(spans))
+    report.count("mentions", len(kept))
     report.count("ents", len(doc.ents))
-    report.count("nil", sum(span.kb_id_ == NIL for span in spans))
-    report.count("composite", sum(is_composite(span.kb_id_) for span in spans))
-    report.labels.update(span.label_ for span in spans)
+    report.count("disjoint", len(disjoint))
+    report.count("disjoint_pieces", sum(len(mention.pieces) for mention in disjoint))
+    report.count("nil", sum(key.kb_id == NIL for key in kept))
+    report.count("composite", sum(is_composite(key.kb_id) for key in kept))
+    report.labels.update(key.label for key in kept)
     if own_report:
         report.warn()
     return doc
 
 
-def _span(doc: Doc, start: int, end: int, label: str, kb_id: str) -> Span:
+def _pieced(doc: Doc, found: _Found) -> PiecedMention:
+    spans = [_span(doc, start, end) for start, end in found.pieces]
+    return PiecedMention(found.kb_id, found.label, tuple((span.start, span.end) for span in spans))
+
+
+def _span(doc: Doc, start: int, end: int, label: str = "", kb_id: str = "") -> Span:
     span = doc.char_span(start, end, label=label, kb_id=kb_id)
     assert span is not None, "the tokens were cut at the edges of every mention"
     return span
 
 
-def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Optional[Tuple[int, int]]:
-    """The offsets of a mention without white space at its edges, or None when it cannot be kept."""
-    start, end = mention.start, mention.end
-    covered = annotated.text[max(0, start) : max(0, end)]
-    if not 0 <= start < end <= len(annotated.text) or not covered.strip():
-        detail = f"{mention.text[:60]!r} at {start}-{end}"
-        report.blemish("outside_text", annotated.source, mention.line, detail)
+def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Optional[Places]:
+    """The pieces of a mention without white space at their edges, or None when it cannot be kept."""
+    text = annotated.text
+    covered = [text[max(0, start) : max(0, end)] for start, end in mention.pieces]
+    place = ", ".join(f"{start}-{end}" for start, end in mention.pieces)
+    is_inside = all(0 <= start < end <= len(text) for start, end in mention.pieces)
+    pieces = _join(text, mention.pieces) if is_inside else ()
+    if not pieces:
+        detail = f"{mention.text[:60]!r} at {place}"
+        report.blemish("outside_text", annotated.file_of(mention), mention.line, detail)
         return None
-    if covered != mention.text:
-        detail = f"{mention.text[:60]!r} at {start}-{end} is {covered[:60]!r}"
-        if _letters(covered) != _letters(mention.text) or not _letters(covered):
-            report.blemish("text_mismatches", annotated.source, mention.line, detail)
+    if not _is_stated(mention, covered):
+        detail = f"{mention.text[:60]!r} at {place} is {' ... '.join(covered)[:60]!r}"
+        stated = _letters(mention.text)
+        if not stated or stated not in (_letters("".join(covered)), _letters("".join(text[s:e] for s, e in pieces))):
+            report.blemish("text_mismatches", annotated.file_of(mention), mention.line, detail)
             return None
-        report.blemish("text_differences", annotated.source, mention.line, detail)
-    if covered != covered.strip():
+        report.blemish("text_differences", annotated.file_of(mention), mention.line, detail)
+    if any(piece != piece.strip() for piece in covered):
         report.count("trimmed_mentions")
-    return start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
+    if mention.more and len(pieces) == 1:
+        report.count("joined_pieces")
+    return pieces
+
+
+def _join(text: str, pieces: Places) -> Places:
+    """`pieces` in order, those that hold only white space given up, and those that nothing else parts joined."""
+    joined: List[Tuple[int, int]] = []
+    for start, end in sorted(pieces):
+        covered = text[start:end]
+        if not covered.strip():
+            continue
+        start, end = start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
+        if joined and not text[joined[-1][1] : start].strip():
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return tuple(joined)
+
+
+def _is_stated(mention: Mention, covered: List[str]) -> bool:
+    """Does a mention state the text that it covers, letter for letter?"""
+    if not mention.more:
+        return covered[0] == mention.text
+    in_order = [piece for _, piece in sorted(zip(mention.pieces, covered))]
+    return _BETWEEN.sub("", mention.text) in (_BETWEEN.sub("", "".join(each)) for each in (covered, in_order))
 
 
 def _letters(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def _cut_tokens(doc: Doc, found: List[Tuple[int, int, str, str]], report: CorpusReport) -> None:
+def _cut_tokens(doc: Doc, found: List[_Found], report: CorpusReport) -> None:
     """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
     starts = [token.idx for token in doc] if found else []
     cuts: Dict[int, List[int]] = {}
-    for edge in sorted({offset for start, end, _, _ in found for offset in (start, end)}):
+    for edge in sorted({offset for key in found for piece in key.pieces for offset in piece}):
         i = bisect_right(starts, edge) - 1
         if 0 < edge - starts[i] < len(doc[i]):
             cuts.setdefault(i, []).append(edge)
@@ -133,7 +187,8 @@ def _cut_tokens(doc: Doc, found: List[Tuple[int, int, str, str]], report: Corpus
         return
     cut_offsets = {edge for edges in cuts.values() for edge in edges}
     report.count("split_tokens", len(cuts))
-    report.count("misfit_mentions", sum(start in cut_offsets or end in cut_offsets for start, end, _, _ in found))
+    n_misfit = sum(any(offset in cut_offsets for piece in key.pieces for offset in piece) for key in found)
+    report.count("misfit_mentions", n_misfit)
     with doc.retokenize() as retokenizer:
         for i, edges in cuts.items():
             token = doc[i]

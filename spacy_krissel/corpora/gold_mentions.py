@@ -5,8 +5,10 @@ from typing import Sequence, Tuple
 
 from spacy.tokens import Doc, Span
 
-from .docs import ID_KEY, SPANS_KEY
 from .ids import NIL, Resolver, is_nil, split_ids
+
+SPANS_KEY = "krissel"
+ID_KEY = "krissel_id"
 
 
 def gold_spans(doc: Doc, spans_key: str = "") -> Sequence[Span]:

@@ -14,7 +14,6 @@ BLEMISHES = {
     "text_differences": Warnings.KW204,
     "outside_text": Warnings.KW205,
     "duplicate_mentions": Warnings.KW206,
-    "discontinuous_mentions": Warnings.KW207,
     "unknown_ids": Warnings.KW208,
 }
 FIRST_PLACES = 3
@@ -24,9 +23,10 @@ class CorpusReport:
     """Counts by name, mentions by label, and the first places of blemishes.
 
     The counts that every conversion has: `documents` and `mentions` (written), `ents` (mentions among `doc.ents`),
-    `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`, `composite`, `split_tokens` (tokens
-    cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut), `trimmed_mentions` (lost
-    white space at their edges), `rewritten_ids` (mentions whose id lost or got a prefix),
+    `disjoint` (mentions in several pieces) and `disjoint_pieces` (theirs), `joined_pieces` (mentions whose pieces
+    turned out to be one), `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`, `composite`,
+    `split_tokens` (tokens cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut),
+    `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a prefix),
     `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and
     `document_annotations` (records of other kinds, skipped), and the keys of `BLEMISHES`.
     """

@@ -88,10 +88,6 @@ class CorporaWarnings:
         "{places}. Correct the offsets to keep them."
     )
     KW206 = "[KW206] {count} mention(s) were left out because they repeat a mention (offsets, label and id): {places}."
-    KW207 = (
-        "[KW207] {count} mention(s) were left out because they are made of several pieces, which a span cannot hold: "
-        "{places}."
-    )
     KW208 = (
         "[KW208] {count} mention(s) have an id that the ontology does not hold, and were kept with it: {places}. Check "
         "that the corpus and the ontology belong together."

@@ -9,8 +9,7 @@ from spacy.tokens import Doc, Span
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.docs import ID_KEY
-from ..corpora.gold_mentions import gold_spans, split_gold
+from ..corpora.gold_mentions import ID_KEY, gold_spans, split_gold
 from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError
 

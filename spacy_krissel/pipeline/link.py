@@ -9,7 +9,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.docs import ID_KEY
+from ..corpora.gold_mentions import ID_KEY
 from ..corpora.texts import read_texts
 from ..errors import Errors, KrisselError
 from ..util.progress import progress_bar

@@ -70,14 +70,26 @@ def test_a_far_or_overlapping_passage_follows_after_one_space(tmp_path, offset):
 
 def test_other_records_are_counted(tmp_path):
     part = annotation(0, 5, "Title", extra="<infon key='CompositeRole'>IndividualMention</infon>")
-    pieces = annotation(0, 2, "Ti e", more="<location offset='4' length='1'/>")
     bad = annotation("zero", 5, "Title") + "<annotation id='3'><text>Title</text></annotation>"
     relation = "<relation id='R0'><infon key='relation'>CID</infon></relation>"
     report = CorpusReport()
-    (text,) = read(tmp_path, collection(passage(0, "Title", part, pieces, bad) + relation), report)
+    (text,) = read(tmp_path, collection(passage(0, "Title", part, bad) + relation), report)
     assert text.mentions == []
     assert report["composite_parts"] == 1 and report["relations"] == 1
-    assert report["discontinuous_mentions"] == 1 and report["bad_records"] == 2
+    assert report["bad_records"] == 2
+
+
+def test_a_mention_in_pieces(tmp_path):
+    """Each piece is moved with the passage that it stands in."""
+    apart = annotation(1, 4, "pain knee", more="<location offset='1022' length='4'/>")
+    unstated = annotation(1022, 4, "", more="<location offset='1' length='4'/>")
+    passages = passage(1, "pain and swelling", apart) + passage(1019, "in knee", unstated)
+    (text,) = read(tmp_path, collection(passages))
+    assert text.text == " pain and swelling in knee"
+    assert [(mention.pieces, mention.text) for mention in text.mentions] == [
+        (((1, 5), (22, 26)), "pain knee"),
+        (((22, 26), (1, 5)), "knee pain"),
+    ]
 
 
 @pytest.mark.parametrize(

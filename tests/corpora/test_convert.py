@@ -7,7 +7,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.docs import SPANS_KEY
+from spacy_krissel.corpora.gold_mentions import SPANS_KEY
 from spacy_krissel.corpora.gold_split import GoldSplit
 from spacy_krissel.corpora.ids import is_composite, split_ids
 from spacy_krissel.corpora.pubtator import read_pubtator
