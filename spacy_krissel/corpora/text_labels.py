@@ -1,0 +1,17 @@
+"""Text-level labels: which entities a text speaks of, and not where."""
+
+from typing import Dict
+
+from spacy.tokens import Doc
+
+from .ids import split_ids
+from .pieces import gold_pieces
+
+
+def text_labels(doc: Doc) -> Dict[str, float]:
+    """1.0 for each entity that `doc` mentions, in one piece or several, in the form of `doc.cats`.
+
+    Each concept of a composite is one. Mentions without an id, or with one that says "no concept", add nothing. Those
+    of mentions in one piece come first, in order.
+    """
+    return {concept: 1.0 for mention in gold_pieces(doc) for concept in split_ids(mention.kb_id)}

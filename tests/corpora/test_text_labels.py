@@ -1,0 +1,41 @@
+"""Which entities a text speaks of."""
+
+import spacy
+from spacy.tokens import DocBin, Span
+
+from spacy_krissel.corpora.pieces import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
+from spacy_krissel.corpora.relink import relink
+from spacy_krissel.corpora.text_labels import text_labels
+
+NLP = spacy.blank("en")
+
+
+def make_doc():
+    doc = NLP("pain and swelling in knee or knee")
+    ids = ((2, 5, "C2"), (4, 5, "NIL"), (6, 7, "C3|C2+C4"), (3, 4, ""))
+    doc.spans["krissel"] = [Span(doc, start, end, label="Finding", kb_id=kb_id) for start, end, kb_id in ids]
+    write_pieces(doc, [PiecedMention("C1|-1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
+    return doc
+
+
+def test_labels_are_the_concepts_of_all_mentions():
+    assert text_labels(make_doc()) == {"C2": 1.0, "C3": 1.0, "C4": 1.0, "C1": 1.0}
+    assert text_labels(NLP("pain")) == {}
+
+
+def test_labels_come_back_from_a_file():
+    doc = make_doc()
+    doc.cats = text_labels(doc)
+    (again,) = DocBin(docs=[doc]).get_docs(NLP.vocab)
+    assert again.cats == text_labels(doc)
+
+
+def test_other_ids_for_mentions_are_other_labels():
+    """As a benchmark out of the knowledge base takes entities away."""
+    doc = make_doc()
+    doc.cats = text_labels(doc)
+    rewritten = {"C1|-1": "D1", "C1": "D1", "C2": "NIL", "C3|C2+C4": "C3|C4"}
+    relink(doc, lambda id_: rewritten.get(id_, id_))
+    assert doc.cats == {"C3": 1.0, "C4": 1.0, "D1": 1.0} and doc.cats == text_labels(doc)
+    assert gold_pieces(doc)[-1] == PiecedMention("D1", "Finding", ((0, 1), (4, 5)))
+    assert len({span.id_ for span in doc.spans[DISJOINT_KEY]}) == 1
