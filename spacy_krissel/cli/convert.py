@@ -10,10 +10,14 @@ from .app import coded_errors, krissel
 
 @krissel.command("convert")
 def convert_cli(
-    inputs: List[Path] = typer.Argument(..., help="PubTator or BioC XML, phrases, ZESHEL's mentions; .gz too"),
+    inputs: List[Path] = typer.Argument(
+        ..., help="Files of a format below, .gz too; knowtator and BRAT: folders and .tar.gz too"
+    ),
     output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
-    format: str = typer.Option("auto", help="auto, pubtator, bioc, phrases or zeshel"),
-    documents: Optional[Path] = typer.Option(None, help="ZESHEL: folder with a file of documents a world"),
+    format: str = typer.Option("auto", help="auto, pubtator, bioc, knowtator, brat, phrases or zeshel"),
+    documents: Optional[Path] = typer.Option(
+        None, help="ZESHEL: folder with a file of documents a world; knowtator, BRAT: folder of texts, if elsewhere"
+    ),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     label: List[str] = typer.Option([], help="Keep mentions of this label only; may be repeated"),
     type: List[str] = typer.Option(
@@ -24,6 +28,10 @@ def convert_cli(
     ontology: Optional[Path] = typer.Option(None, help="Ontology store: count ids that it does not know"),
     prefix: str = typer.Option("", help="Put this before ids that have none, as the ontology does: NCBITaxon"),
     unknown_as_nil: bool = typer.Option(False, "--unknown-as-nil", help="An id the ontology does not know becomes NIL"),
+    sentences: bool = typer.Option(False, "--sentences", help="Write each sentence as a doc"),
+    text_labels: bool = typer.Option(
+        False, "--text-labels", help="Set doc.cats to the entities that a doc mentions, for training without spans"
+    ),
     split: str = typer.Option(
         "all", help="Documents to write: all, dev (a `dev-share` of them, by hash) or train (the rest)"
     ),
@@ -48,6 +56,8 @@ def convert_cli(
             ontology=ontology,
             prefix=prefix,
             unknown_as_nil=unknown_as_nil,
+            sentences=sentences,
+            with_text_labels=text_labels,
             split=split,
             dev_share=dev_share,
             seed=seed,

@@ -3,17 +3,15 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
-from xml.sax import SAXParseException
-from xml.sax.handler import ContentHandler, feature_external_ges
 
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention, parse_offset
-from .files import DAMAGED, open_binary
+from .files import open_binary
 from .ids import read_ids
 from .report import CorpusReport
+from .xml_files import XmlHandler, feed
 
 EXPECTED = "a BioC XML file"
-CHUNK = 1 << 16
 # The infons that hold the concept, by descending trust; names are compared without regard to case.
 ID_INFONS = (
     "identifier",
@@ -54,58 +52,31 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K206 (truncated or malformed XML),
     K207 (other XML), K208 (entity declarations).
     """
-    import defusedxml
-    from defusedxml.sax import make_parser
-
     own_report = report is None
     report = CorpusReport() if report is None else report
     handler = _Handler(str(path), report)
-    parser = make_parser()
-    # BioC files name a DTD beside them. It is never read: references to other files are skipped rather than refused,
-    # while declared entities stay forbidden.
-    parser.setFeature(feature_external_ges, False)
-    parser.forbid_external = False
-    parser.setContentHandler(handler)
-    # When it is fed, a parser does not introduce itself as the locator.
-    handler.setDocumentLocator(parser)
     n_documents = 0
     with open_binary(path, EXPECTED) as file_:
-        try:
-            more = True
-            while more:
-                chunk = file_.read(CHUNK)
-                more = bool(chunk)
-                if more:
-                    parser.feed(chunk)
-                else:
-                    parser.close()
-                documents, handler.documents = handler.documents, []
-                n_documents += len(documents)
-                yield from documents
-        except SAXParseException as error:
-            line = error.getLineNumber()
-            raise KrisselError(Errors.K206.format(path=path, line=line, problem=error.getMessage())) from error
-        except defusedxml.DefusedXmlException as error:
-            raise KrisselError(Errors.K208.format(path=path, line=handler.line, problem=error)) from error
-        except DAMAGED as error:
-            raise KrisselError(Errors.K202.format(path=path, line=handler.line, problem=error)) from error
+        for _ in feed(file_, path, handler):
+            documents, handler.documents = handler.documents, []
+            n_documents += len(documents)
+            yield from documents
     if not n_documents:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
     if own_report:
         report.warn()
 
 
-class _Handler(ContentHandler):
+class _Handler(XmlHandler):
     """Collects finished documents in `documents`, which the reader empties."""
 
+    kind = "BioC XML"
+    root = "collection"
+
     def __init__(self, path: str, report: CorpusReport) -> None:
-        super().__init__()
-        self.path = path
+        super().__init__(path)
         self.report = report
         self.documents: List[AnnotatedText] = []
-        self._locator: Any = None  # what knows the line
-        self._stack: List[str] = []
-        self._characters: List[str] = []
         self._document: Optional[AnnotatedText] = None
         self._units: List[_Unit] = []
         # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
@@ -113,18 +84,7 @@ class _Handler(ContentHandler):
         self._annotation: Optional[Dict[str, Any]] = None
         self._infon = ""
 
-    @property
-    def line(self) -> int:
-        return (self._locator.getLineNumber() or 0) if self._locator else 0
-
-    def setDocumentLocator(self, locator: Any) -> None:
-        self._locator = locator
-
-    def startElement(self, name: str, attrs: Any) -> None:
-        if not self._stack and name != "collection":
-            raise KrisselError(Errors.K207.format(path=self.path, line=self.line, found=name))
-        self._stack.append(name)
-        self._characters = []
+    def start(self, name: str, attrs: Any) -> None:
         if name == "document":
             self._document = AnnotatedText("", "", source=self.path, line=self.line)
             self._units = []
@@ -139,13 +99,7 @@ class _Handler(ContentHandler):
         elif name == "relation":
             self.report.count("relations")
 
-    def characters(self, content: str) -> None:
-        self._characters.append(content)
-
-    def endElement(self, name: str) -> None:
-        self._stack.pop()
-        text, self._characters = "".join(self._characters), []
-        parent = self._stack[-1] if self._stack else ""
+    def end(self, name: str, parent: str, text: str) -> None:
         if self._document is None:
             return
         if name == "id" and parent == "document":

@@ -9,28 +9,18 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optio
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.progress import progress_bar
-from .annotation import AnnotatedText, Mention
-from .bioc import read_bioc
+from .annotation import AnnotatedText
 from .doc_bins import write_doc_bin
-from .files import DAMAGED, open_binary
+from .formats import FORMATS, READERS, check_documents, detect_format
 from .gold_split import GoldSplit
-from .ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
-from .phrases import read_phrases
-from .pubtator import read_pubtator
+from .id_rewriter import IdRewriter
+from .ids import Resolver
 from .report import CorpusReport
-from .zeshel import read_zeshel
 
 if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-READERS: Dict[str, Callable[..., Iterator[AnnotatedText]]] = {
-    "pubtator": read_pubtator,
-    "bioc": read_bioc,
-    "phrases": read_phrases,
-    "zeshel": read_zeshel,
-}
-FORMATS = ("auto", *READERS)
 _PREFIX = re.compile(r"\w[\w.-]*:?")
 PathLike = Union[str, Path]
 TypeFilter = Callable[..., Iterator[AnnotatedText]]
@@ -50,6 +40,8 @@ def convert(
     strip_prefixes: Iterable[str] = (),
     prefix: str = "",
     unknown_as_nil: bool = False,
+    sentences: bool = False,
+    with_text_labels: bool = False,
     split: str = "all",
     dev_share: float = 0.1,
     seed: int = 0,
@@ -57,13 +49,15 @@ def convert(
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
 
-    inputs: PubTator or BioC XML files, tables of phrases, or files of ZESHEL's mentions, in order; a document whose id
-        was read before is left out.
+    inputs: in order, files of the formats below; knowtator's and BRAT's are files of annotations with the texts beside
+        them, or folders or `.tar.gz` of both. A document whose id was read before is left out.
     output: a path ending in `.spacy`, written aside and renamed when whole.
-    format: "pubtator", "bioc", "phrases" (`id TAB concept TAB phrase`), "zeshel" (JSON lines of mentions), or "auto",
-        which looks at each file for all of them but phrases.
+    format: "pubtator", "bioc", "knowtator" (XML), "brat" (`.ann`), "phrases" (`id TAB concept TAB phrase`), "zeshel"
+        (JSON lines of mentions), or "auto", which looks at each file for all of them but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
     documents, labels, types, semantic_network, ontology, strip_prefixes, prefix, unknown_as_nil: see `read_docs`.
+    sentences: write each sentence as a document, see `sentence_docs`. The split is of whole documents.
+    with_text_labels: set `doc.cats` to the `text_labels` of what is written, a document or a sentence.
     split, dev_share, seed: write the documents of "train" or "dev" alone, told by hash (`GoldSplit`), independently of
         what training and calibration hold out; the counts are of all of them, but for `documents_written`.
     progress: show a progress bar.
@@ -100,7 +94,8 @@ def convert(
         report=report,
     )
     shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
-    write_doc_bin(_chosen(shown, part, report), output)
+    chosen = _chosen(shown, part, report)
+    write_doc_bin(_as_texts(chosen, sentences, with_text_labels, report), output)
     report.warn()
     return report
 
@@ -110,6 +105,19 @@ def _chosen(docs: Iterable["Doc"], part: GoldSplit, report: CorpusReport) -> Ite
         if part(doc):
             report.count("documents_written")
             yield doc
+
+
+def _as_texts(docs: Iterable["Doc"], sentences: bool, with_text_labels: bool, report: CorpusReport) -> Iterator["Doc"]:
+    """What is written of `docs`: their sentences, or they themselves."""
+    from .sentence_docs import sentence_docs
+    from .text_labels import text_labels
+
+    for doc in docs:
+        for text in sentence_docs(doc, report=report) if sentences else (doc,):
+            if with_text_labels:
+                text.cats = text_labels(text)
+                report.count("text_labels", len(text.cats))
+            yield text
 
 
 def read_docs(
@@ -129,7 +137,8 @@ def read_docs(
 ) -> Iterator["Doc"]:
     """The documents of gold corpora, tokenised by `nlp`, one at a time; see `to_doc` for what they hold.
 
-    documents: for ZESHEL, the folder with a file of documents a world.
+    documents: for ZESHEL, the folder with a file of documents a world; for knowtator and BRAT, the folder of the texts,
+        where it is not one that their readers look at.
     labels: keep only mentions with these labels, e.g. ["Disease"].
     types: keep only mentions of these semantic types, by id or by name, see `keep_types`. MedMentions' subset ST21pv is
         `semantic_types.preset_types("st21pv")` with a `semantic_network`, and, since it is also of 18 vocabularies
@@ -153,7 +162,7 @@ def read_docs(
     if format not in FORMATS:
         raise KrisselError(Errors.K006.format(setting="format", found=format, expected=f"one of {', '.join(FORMATS)}"))
     if format != "auto":
-        _check_documents(format, documents)
+        check_documents(format, documents)
     wanted = None if labels is None else _as_set("labels", labels)
     if unknown_as_nil and ontology is None:
         expected = "false, or an ontology that says which ids are known"
@@ -205,31 +214,12 @@ def _read_texts(
 ) -> Iterator[AnnotatedText]:
     """The documents of all files; adds every label that occurs to `found`."""
     for path in paths:
-        actual = _detect(path) if format == "auto" else format
-        _check_documents(actual, documents)
+        actual = detect_format(path) if format == "auto" else format
+        check_documents(actual, documents)
         settings: Dict[str, Any] = {} if documents is None else {"documents": documents}
         for annotated in READERS[actual](path, report=report, **settings):
             found.update(mention.label for mention in annotated.mentions)
             yield annotated
-
-
-def _check_documents(format: str, documents: Optional[PathLike]) -> None:
-    """Raises KrisselError K006 when only one of the two is of ZESHEL: its mentions are in other files than its text."""
-    if (format == "zeshel") != (documents is not None):
-        expected = "a folder of documents for ZESHEL's mentions, and none for other formats"
-        raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
-
-
-def _detect(path: Path) -> str:
-    """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes."""
-    with open_binary(path, "a PubTator, BioC XML or ZESHEL file") as file_:
-        try:
-            head = file_.read(4096)
-        except DAMAGED as error:
-            raise KrisselError(Errors.K202.format(path=path, line=0, problem=error)) from error
-    # A byte order mark may stand before the first sign.
-    head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
-    return "bioc" if head.startswith(b"<") else "zeshel" if head.startswith(b"{") else "pubtator"
 
 
 def _type_filter(
@@ -259,37 +249,6 @@ def _id_rewriter(
     if ontology is None and not prefixes and not prefix:
         return None
     return IdRewriter(ontology, prefixes, prefix, unknown_as_nil)
-
-
-class IdRewriter:
-    """Gives the ids of mentions the form that an ontology uses, and counts the ids that it does not hold."""
-
-    def __init__(self, ontology: Optional[Resolver], prefixes: Set[str], prefix: str, unknown_as_nil: bool) -> None:
-        self.ontology = ontology
-        self.prefixes = prefixes
-        self.prefix = prefix
-        self.unknown_as_nil = unknown_as_nil
-
-    def __call__(self, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Mention:
-        kb_id = map_ids(mention.kb_id, self._rewrite)
-        if kb_id != to_kb_id(mention.kb_id):
-            report.count("rewritten_ids")
-        if self.ontology is not None:
-            concepts = split_ids(kb_id)
-            unknown = [concept for concept in concepts if self.ontology.resolve(concept) is None]
-            if unknown and self.unknown_as_nil and len(unknown) == len(concepts):
-                report.count("unknown_as_nil")
-                kb_id = NIL
-            elif unknown:
-                report.blemish("unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown))
-        return replace(mention, kb_id=kb_id)
-
-    def _rewrite(self, concept: str) -> str:
-        concept = add_prefix(strip_prefix(concept, self.prefixes), self.prefix)
-        if self.ontology is None or self.ontology.resolve(concept) is not None:
-            return concept
-        bare = concept.partition(":")[2]
-        return bare if bare and self.ontology.resolve(bare) is not None else concept
 
 
 def _as_set(setting: str, values: Iterable[str]) -> Set[str]:

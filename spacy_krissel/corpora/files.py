@@ -67,6 +67,18 @@ def read_lines(
             raise KrisselError(Errors.K202.format(path=path, line=number, problem=error)) from error
 
 
+def decode_text(raw: bytes, path: Union[str, Path]) -> str:
+    """A whole file as text, character for character, since offsets count them: a byte order mark, too.
+
+    Raises KrisselError K203 when it is not UTF-8.
+    """
+    try:
+        return raw.decode("utf8")
+    except UnicodeDecodeError as error:
+        line, found = raw.count(b"\n", 0, error.start) + 1, f"0x{raw[error.start]:02x}"
+        raise KrisselError(Errors.K203.format(path=path, line=line, found=found)) from error
+
+
 def decode_line(raw: bytes, path: Union[str, Path], number: int) -> str:
     """One line as text, without its line end and, in the first line, without a byte order mark."""
     try:

@@ -1,7 +1,7 @@
 """The ids of gold mentions: composites, prefixes and the marks for "no concept"."""
 
 import re
-from typing import Callable, Iterable, List, Optional, Protocol
+from typing import Callable, Iterable, List, Optional, Protocol, Tuple
 
 NIL = "NIL"
 # What sources write for "this mention has no concept", beside our own mark.
@@ -24,6 +24,13 @@ def read_ids(raw: str) -> str:
     `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`.
     """
     return _OTHER_JOINT.sub("|", _TAX_ID.sub("", raw))
+
+
+def read_class(name: str) -> Tuple[str, str]:
+    """The label and the id of a class of annotations: one named `CL:0000540` is of the label `CL`, and one named
+    `Disease`, which has no colon, is a label without an id."""
+    prefix, colon, local = name.partition(":")
+    return (prefix, name) if colon and prefix and local else (name, "")
 
 
 def split_ids(kb_id: str) -> List[str]:

@@ -28,7 +28,8 @@ class CorpusReport:
     `split_tokens` (tokens cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut),
     `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a prefix),
     `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and
-    `document_annotations` (records of other kinds, skipped), and the keys of `BLEMISHES`.
+    `document_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`, and
+    the keys of `BLEMISHES`.
     """
 
     def __init__(self) -> None:

@@ -17,11 +17,11 @@ class CorporaErrors:
         "the file, or name its format."
     )
     K206 = (
-        "[K206] '{path}' is not whole, well-formed XML: line {line}: {problem}. Expected BioC XML up to "
-        "`</collection>`; download or copy it again."
+        "[K206] '{path}' is not whole, well-formed XML: line {line}: {problem}. Expected {kind} up to "
+        "`</{root}>`; download or copy it again."
     )
     K207 = (
-        "[K207] '{path}' is not BioC XML: its outermost element, at line {line}, is <{found}>. Expected <collection>. "
+        "[K207] '{path}' is not {kind}: its outermost element, at line {line}, is <{found}>. Expected <{root}>. "
         "Check the file, or name its format."
     )
     K208 = (
@@ -63,6 +63,18 @@ class CorporaErrors:
     K225 = (
         "[K225] '{path}' is not the semantic network's file SRDEF: line {line} is {found!r}. Expected "
         "`STY|T017|Anatomical Structure|A1.2|…` or `RL|…` a line. Check the file."
+    )
+    K226 = (
+        "[K226] There is no text for the annotations '{path}': they are of '{name}', which is not in any of: {places}. "
+        "Put the text there, or name its folder (setting 'documents')."
+    )
+    K227 = (
+        "[K227] '{path}' is not a file of BRAT's annotations: line {line} is {found!r}. Expected "
+        "`T1 TAB Label 0 4;10 14 TAB text`, or another record with an id. Check the file, or name its format."
+    )
+    K228 = (
+        "[K228] The format of '{path}' cannot be told: it holds {found}. Expected a folder or an archive with files "
+        "ending in {expected}, of one kind. Name the format, or the folder with the files of one."
     )
 
 

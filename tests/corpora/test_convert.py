@@ -7,9 +7,11 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_krissel.corpora.convert import convert, read_docs
+from spacy_krissel.corpora.formats import detect_format
 from spacy_krissel.corpora.gold_mentions import SPANS_KEY
 from spacy_krissel.corpora.gold_split import GoldSplit
 from spacy_krissel.corpora.ids import is_composite, split_ids
+from spacy_krissel.corpora.pieces import gold_pieces
 from spacy_krissel.corpora.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -282,3 +284,84 @@ def test_cell_lines_and_species_in_their_ontologies(data_dir, build, ontology, n
     golds = [split_ids(ent.kb_id_) for doc in docs for ent in doc.ents]
     assert sum(map(bool, golds)) == n_linked and report["unknown_ids"] == n_linked - n_held
     assert sum(any(store.resolve(concept) for concept in gold) for gold in golds) == n_held
+
+
+KNEE = "Gout. Pain and swelling in knee"
+KNEE_ANN = (
+    "T1\tFinding 0 4\tGout\nN1\tReference T1 OMIM:7\tx\nT2\tFinding 6 10;27 31\tPain knee\nN2\tReference T2 X:1\tx\n"
+)
+KNEE_XML = (
+    '<?xml version="1.0"?><annotations textSource="7.txt"><annotation><mention id="m"/><span start="6" end="10"/>'
+    '<span start="27" end="31"/><spannedText>Pain ... knee</spannedText></annotation>'
+    '<classMention id="m"><mentionClass id="CL:1"/></classMention></annotations>'
+)
+
+
+@pytest.fixture
+def knee(tmp_path):
+    folder = tmp_path / "knee"
+    folder.mkdir()
+    (folder / "7.txt").write_text(KNEE)
+    (folder / "7.ann").write_text(KNEE_ANN)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_ids_of_mentions_in_pieces_are_rewritten_like_others(knee, tmp_path):
+    output = tmp_path / "gold.spacy"
+    settings = {"ontology": KnownIds(), "unknown_as_nil": True, "with_text_labels": True}
+    report = convert(knee, output, **settings)
+    (doc,) = load(output)
+    assert [mention.kb_id for mention in gold_pieces(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
+    assert (report["unknown_as_nil"], report["disjoint"], report["text_labels"]) == (1, 1, 1)
+    convert(knee, output, strip_prefixes=["X"], labels=["Finding"])
+    (doc,) = load(output)
+    assert [mention.kb_id for mention in gold_pieces(doc)] == ["OMIM:7", "1"] and doc.cats == {}
+    report = convert(knee, output, types=["T017"])
+    assert (report["other_types"], report["disjoint"]) == (2, 0)
+
+
+def test_sentences_and_their_labels(knee, tmp_path):
+    output = tmp_path / "gold.spacy"
+    report = convert(knee, output, sentences=True, with_text_labels=True)
+    docs = load(output)
+    assert [(doc.user_data["krissel_id"], doc.text, doc.cats) for doc in docs] == [
+        ("7:1", "Gout.", {"OMIM:7": 1.0}),
+        ("7:2", "Pain and swelling in knee", {"X:1": 1.0}),
+    ]
+    assert [mention.pieces for mention in gold_pieces(docs[1])] == [((0, 1), (4, 5))]
+    assert (report["documents"], report["sentences"], report["text_labels"]) == (1, 2, 2)
+
+
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+def test_a_split_is_of_documents_and_not_of_sentences(tmp_path):
+    path = tmp_path / "gold.txt"
+    path.write_text("\n".join(f"{i}|t|Gout. Gout.\n{i}\t0\t4\tGout\tDisease\tD1\n" for i in range(30)))
+    parts = []
+    for split in ("train", "dev"):
+        convert(path, tmp_path / "gold.spacy", sentences=True, split=split, dev_share=0.5)
+        parts.append({doc.user_data["krissel_id"].partition(":")[0] for doc in load(tmp_path / "gold.spacy")})
+    assert all(parts) and not parts[0] & parts[1] and len(parts[0] | parts[1]) == 30
+
+
+def test_formats_of_annotations_beside_texts_are_told(knee, tmp_path):
+    for path in (knee, knee / "7.ann"):
+        assert detect_format(path) == "brat"
+    (knee / "7.txt.knowtator.xml").write_text(KNEE_XML)
+    assert detect_format(knee / "7.txt.knowtator.xml") == "knowtator"
+    for folder, found in ((knee, r"\.knowtator\.xml and \.ann"), (tmp_path, "")):
+        if folder == tmp_path:
+            (knee / "7.ann").unlink()
+            assert detect_format(folder) == "knowtator"
+            (knee / "7.txt.knowtator.xml").unlink()
+            found = "none"
+        with pytest.raises(KrisselError, match=f"K228.*{found}"):
+            detect_format(folder)
+
+
+def test_texts_elsewhere(knee, tmp_path):
+    (tmp_path / "texts").mkdir()
+    (knee / "7.txt").rename(tmp_path / "texts" / "7.txt")
+    assert convert(knee, tmp_path / "gold.spacy", documents=tmp_path / "texts")["disjoint"] == 1
+    with pytest.raises(KrisselError, match="K226"):
+        convert(knee, tmp_path / "gold.spacy")

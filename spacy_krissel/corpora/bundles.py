@@ -1,0 +1,121 @@
+"""Corpora of many files, annotations beside texts: a folder, an archive, or one file of annotations."""
+
+import tarfile
+from pathlib import Path, PurePath, PurePosixPath
+from typing import IO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+
+from ..errors import Errors, KrisselError
+from .files import DAMAGED, decode_text, open_binary
+
+ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
+TEXT_SUFFIX = ".txt"
+PathLike = Union[str, Path]
+
+
+class Bundle(NamedTuple):
+    """path: as it was given. files: those of annotations, in order. members: what an archive holds; None on disk."""
+
+    path: Path
+    files: List[PurePath]
+    members: Optional[Dict[PurePath, bytes]]
+
+    def name(self, file_: PurePath) -> str:
+        """For messages: `archive!member`, or the path."""
+        return str(file_) if self.members is None else f"{self.path}!{file_}"
+
+    def read(self, file_: PurePath) -> bytes:
+        """Raises KrisselError K202 for a damaged gzip file."""
+        if self.members is not None:
+            return self.members[file_]
+        with open_binary(Path(file_)) as stream:
+            try:
+                return stream.read()
+            except DAMAGED as error:
+                raise KrisselError(Errors.K202.format(path=file_, line=0, problem=error)) from error
+
+    def find_text(
+        self, annotations: PurePath, name: str, layouts: Sequence[str], documents: Optional[PathLike]
+    ) -> PurePath:
+        """The text that `annotations` are of: beside them, or in one of `layouts` in a folder above them.
+
+        documents: a folder that is asked first; of an archive, one in it.
+        Raises KrisselError K226 when it is in none of them.
+        """
+        start = Path(annotations).absolute() if self.members is None else annotations
+        folders: List[PurePath] = (
+            [] if documents is None else [Path(documents) if self.members is None else PurePosixPath(documents)]
+        )
+        folders.append(annotations.parent)
+        folders.extend(above / layout for above in start.parents for layout in layouts)
+        for folder in folders:
+            if self._has(folder / name):
+                return folder / name
+        places = ", ".join(f"'{folder}'" for folder in folders[: 1 + (documents is not None)])
+        places += "".join(f", '{layout}' of a folder above" for layout in layouts)
+        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=places))
+
+    def read_text(self, file_: PurePath) -> str:
+        """Raises KrisselError K203 when it is not UTF-8."""
+        return decode_text(self.read(file_), self.name(file_))
+
+    def _has(self, file_: PurePath) -> bool:
+        return Path(file_).is_file() if self.members is None else file_ in self.members
+
+
+def is_bundle(path: Path) -> bool:
+    """Is it a folder or, by its name, an archive?"""
+    return path.is_dir() or path.name.lower().endswith(ARCHIVE_SUFFIXES)
+
+
+def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
+    """A folder or an archive with all files of annotations below it, which end in `suffix`, or one such file.
+
+    An archive is held in memory as far as its files end in `suffix` or are texts. Raises KrisselError K201 (no file, or
+    none of annotations), K211 (damaged archive).
+    """
+    path = Path(path)
+    if not is_bundle(path):
+        if not path.is_file():
+            raise KrisselError(Errors.K201.format(path=path, expected=expected))
+        return Bundle(path, [path], None)
+    members: Optional[Dict[PurePath, bytes]] = None
+    if path.is_dir():
+        names: List[PurePath] = list(_below(path))
+    else:
+        wanted = (suffix, TEXT_SUFFIX)
+        members = {name: content.read() for name, content in _members(path) if name.name.endswith(wanted)}
+        names = list(members)
+    files = sorted(name for name in names if name.name.endswith(suffix))
+    if not files:
+        raise KrisselError(Errors.K201.format(path=f"{path}/**/*{suffix}", expected=expected))
+    return Bundle(path, files, members)
+
+
+def holds_suffixes(path: Path, suffixes: Sequence[str]) -> List[str]:
+    """Those of `suffixes` that files of a folder or an archive end in.
+
+    Raises KrisselError K201 (no such archive), K211 (damaged).
+    """
+    names = _below(path) if path.is_dir() else (name for name, _ in _members(path))
+    found = {suffix for name in names for suffix in suffixes if name.name.endswith(suffix)}
+    return [suffix for suffix in suffixes if suffix in found]
+
+
+def _below(path: Path) -> Iterator[Path]:
+    return (name for name in path.rglob("*") if name.is_file() and not name.name.startswith("."))
+
+
+def _members(path: Path) -> Iterator[Tuple[PurePosixPath, IO[bytes]]]:
+    member_name = ""
+    # gzip is opened apart from tar, because tarfile takes a truncated gzip stream for the end of the archive.
+    with open_binary(path, "an archive") as file_:
+        try:
+            with tarfile.open(fileobj=cast(IO[bytes], file_), mode="r|") as archive:
+                for member in archive:
+                    member_name = member.name
+                    content = archive.extractfile(member) if member.isfile() else None
+                    name = PurePosixPath(member_name)
+                    if content is not None and not name.name.startswith("."):
+                        yield name, content
+        except (*DAMAGED, tarfile.TarError) as error:
+            raise KrisselError(Errors.K211.format(path=path, problem=error, member=member_name)) from error

@@ -1,0 +1,95 @@
+"""XML files of corpora, read as streams."""
+
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar, Iterator, List, Union
+from xml.sax import SAXParseException
+from xml.sax.handler import ContentHandler, feature_external_ges
+
+from ..errors import Errors, KrisselError
+from .files import DAMAGED
+
+CHUNK = 1 << 16
+
+
+class XmlHandler(ContentHandler):
+    """Knows where it reads, for messages, and that a file is of its kind.
+
+    kind: what the files are called. root: their outermost element.
+    """
+
+    kind: ClassVar[str]
+    root: ClassVar[str]
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self._locator: Any = None  # what knows the line
+        self._stack: List[str] = []
+        self._characters: List[str] = []
+
+    @property
+    def line(self) -> int:
+        return (self._locator.getLineNumber() or 0) if self._locator else 0
+
+    def setDocumentLocator(self, locator: Any) -> None:
+        self._locator = locator
+
+    def startElement(self, name: str, attrs: Any) -> None:
+        if not self._stack and name != self.root:
+            expected = {"kind": self.kind, "root": self.root}
+            raise KrisselError(Errors.K207.format(path=self.path, line=self.line, found=name, **expected))
+        self._stack.append(name)
+        self._characters = []
+        self.start(name, attrs)
+
+    def characters(self, content: str) -> None:
+        self._characters.append(content)
+
+    def endElement(self, name: str) -> None:
+        self._stack.pop()
+        text, self._characters = "".join(self._characters), []
+        self.end(name, self._stack[-1] if self._stack else "", text)
+
+    def start(self, name: str, attrs: Any) -> None:
+        """An element begins."""
+
+    def end(self, name: str, parent: str, text: str) -> None:
+        """An element ends. text: what stands in it, behind its last child."""
+
+
+def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterator[None]:
+    """Feed a file to `handler`, stopping after each stretch, so that what was found can be taken away.
+
+    Raises KrisselError K202 (truncated gzip), K206 (truncated or malformed XML), K207 (other XML), K208 (entity
+    declarations).
+    """
+    import defusedxml
+    from defusedxml.sax import make_parser
+
+    parser = make_parser()
+    # Corpora name a DTD beside them. It is never read: references to other files are skipped rather than refused,
+    # while declared entities stay forbidden.
+    parser.setFeature(feature_external_ges, False)
+    parser.forbid_external = False
+    parser.setContentHandler(handler)
+    # When it is fed, a parser does not introduce itself as the locator.
+    handler.setDocumentLocator(parser)
+    try:
+        more = True
+        while more:
+            chunk = file_.read(CHUNK)
+            more = bool(chunk)
+            if more:
+                parser.feed(chunk)
+            else:
+                parser.close()
+            yield
+    except SAXParseException as error:
+        line = error.getLineNumber()
+        raise KrisselError(
+            Errors.K206.format(path=path, line=line, problem=error.getMessage(), kind=handler.kind, root=handler.root)
+        ) from error
+    except defusedxml.DefusedXmlException as error:
+        raise KrisselError(Errors.K208.format(path=path, line=handler.line, problem=error)) from error
+    except DAMAGED as error:
+        raise KrisselError(Errors.K202.format(path=path, line=handler.line, problem=error)) from error

@@ -1,0 +1,263 @@
+"""knowtator XML beside its texts, in folders and archives."""
+
+import io
+import os
+import tarfile
+import zipfile
+from xml.etree import ElementTree
+
+import pytest
+import spacy
+from spacy.tokens import DocBin
+
+from spacy_krissel.corpora.annotation import Mention
+from spacy_krissel.corpora.convert import convert
+from spacy_krissel.corpora.knowtator import read_knowtator
+from spacy_krissel.corpora.pieces import gold_pieces
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.errors import KrisselError
+
+TEXT = "Pain and swelling in knee."
+PAIN = ("m1", ((0, 4), (21, 25)), "Pain ... knee", "CL:1")
+SWELLING = ("m2", ((9, 25),), "swelling in knee", "UBERON:2")
+
+
+def annotation(mention, spans, text):
+    places = "".join(f'<span start="{start}" end="{end}" />\n' for start, end in spans)
+    stated = f"<spannedText>{text}</spannedText>" if text else ""
+    return (
+        f'<annotation>\n<mention id="{mention}" />\n<annotator id="a">A. B.</annotator>{places}{stated}</annotation>\n'
+    )
+
+
+def knowtator(*annotations, text="7.txt", more=""):
+    body = "".join(annotation(*each[:3]) for each in annotations)
+    classes = "".join(
+        f'<classMention id="{mention}"><mentionClass id="{name}">x</mentionClass></classMention>\n'
+        for mention, _, _, name in annotations
+        if name
+    )
+    return f'<?xml version="1.0"?>\n<annotations textSource="{text}">\n{body}{more}{classes}</annotations>\n'
+
+
+CRAFT = {
+    "craft/README.md": "Read me",
+    "craft/articles/txt/7.txt": TEXT,
+    "craft/articles/txt/8.txt": "Cells",
+    "craft/concept-annotation/CL/CL/knowtator/7.txt.knowtator.xml": knowtator(PAIN),
+    "craft/concept-annotation/CL/CL/knowtator/8.txt.knowtator.xml": knowtator(
+        ("m1", ((0, 5),), "Cells", "CL:0000000"), text="8.txt"
+    ),
+    "craft/concept-annotation/UBERON/UBERON/knowtator/7.txt.knowtator.xml": knowtator(SWELLING),
+}
+
+
+def write_folder(tmp_path, files):
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf8")
+    return tmp_path
+
+
+def write_archive(path, files):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            raw = content.encode("utf8")
+            member = tarfile.TarInfo(name)
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    return path
+
+
+def read(path, **settings):
+    report = CorpusReport()
+    return list(read_knowtator(path, report=report, **settings)), report
+
+
+@pytest.mark.parametrize("kind", ["folder", "archive", "texts behind annotations"])
+def test_each_text_has_the_annotations_of_all_files(tmp_path, kind):
+    files = CRAFT if kind != "texts behind annotations" else dict(reversed(CRAFT.items()))
+    path = write_folder(tmp_path, files) if kind == "folder" else write_archive(tmp_path / "craft.tar.gz", files)
+    (first, second), report = read(path)
+    assert (first.id, first.text, second.id, second.text) == ("7", TEXT, "8", "Cells")
+    assert [(mention.pieces, mention.text, mention.label, mention.kb_id) for mention in first.mentions] == [
+        (((0, 4), (21, 25)), "Pain ... knee", "CL", "CL:1"),
+        (((9, 25),), "swelling in knee", "UBERON", "UBERON:2"),
+    ]
+    # Of a mention in a second file the place is that file's.
+    assert first.file_of(first.mentions[1]).endswith("UBERON/knowtator/7.txt.knowtator.xml")
+    assert first.mentions[0].line == 3 and report.to_dict()["counts"] == {}
+
+
+@pytest.mark.parametrize(
+    "annotations, text",
+    [
+        ("a/7.txt.knowtator.xml", "a/7.txt"),
+        ("saved/7.txt.knowtator.xml", "corpus/7.txt"),
+        ("a.xml", "articles/txt/7.txt"),
+    ],
+)
+def test_a_file_finds_its_text(tmp_path, annotations, text, monkeypatch):
+    write_folder(tmp_path, {annotations: knowtator(SWELLING, text=r"C:\data\7.txt"), text: TEXT})
+    path = tmp_path / annotations
+    monkeypatch.chdir(path.parent)
+    for given in (path, path.name):
+        (found,), _ = read(given)
+        assert (found.id, found.text) == ("7", TEXT)
+        assert found.mentions == [
+            Mention(9, 25, "swelling in knee", "UBERON", "UBERON:2", 3, source=str(given)),
+        ]
+
+
+def test_texts_in_a_folder_that_is_named(tmp_path):
+    files = {"a/7.txt.knowtator.xml": knowtator(SWELLING), "b/7.txt": TEXT, "a/7.txt": "Another"}
+    write_folder(tmp_path, files)
+    assert read(tmp_path / "a", documents=tmp_path / "b")[0][0].text == TEXT
+    assert read(write_archive(tmp_path / "a.tgz", files), documents="b")[0][0].text == TEXT
+
+
+def test_bad_records_are_counted(tmp_path):
+    bad = [
+        ("m3", (), "swelling", "CL:1"),
+        ("m4", (("nine", 25),), "swelling", "CL:1"),
+        ("m5", ((9, 25),), "swelling in knee", ""),
+        ("m6", ((9, 25), (0, "")), "swelling in knee Pain", "CL:1"),
+    ]
+    content = knowtator(PAIN, *bad, ("m7", ((0, 4), (21, 25)), "", "Finding"))
+    write_folder(tmp_path, {"7.txt.knowtator.xml": content, "7.txt": TEXT})
+    (text,), report = read(tmp_path)
+    assert [(mention.text, mention.label, mention.kb_id) for mention in text.mentions] == [
+        ("Pain ... knee", "CL", "CL:1"),
+        # No text is stated, and the class is no id.
+        ("Pain knee", "Finding", ""),
+    ]
+    assert report.to_dict()["counts"] == {"bad_records": 4}
+    assert "7.txt.knowtator.xml, line" in report.places["bad_records"][0]
+
+
+def test_a_missing_text(tmp_path):
+    write_folder(tmp_path, {"a/7.txt.knowtator.xml": knowtator(PAIN)})
+    with pytest.raises(KrisselError, match=r"K226\].*7\.txt\.knowtator\.xml.*'7\.txt'.*articles/txt"):
+        read(tmp_path)
+    archive = write_archive(tmp_path / "a.tar.gz", {"a/7.txt.knowtator.xml": knowtator(PAIN)})
+    with pytest.raises(KrisselError, match=r"K226\].*a\.tar\.gz!a/7\.txt\.knowtator\.xml"):
+        read(archive)
+
+
+def test_a_text_is_never_looked_for_outside(tmp_path):
+    """The source that a file names is a name, and no path."""
+    write_folder(tmp_path, {"a/b/7.txt.knowtator.xml": knowtator(PAIN, text="../../secret.txt"), "secret.txt": "x"})
+    with pytest.raises(KrisselError, match="K226.*'secret.txt'"):
+        read(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "content, code",
+    [
+        (knowtator(PAIN)[:150], "K206.*knowtator XML.*</annotations>"),
+        ("<collection/>", "K207.*<collection>.*<annotations>"),
+        ("<!DOCTYPE c [<!ENTITY a 'aaaa'>]><annotations>&a;</annotations>", "K208"),
+    ],
+)
+def test_another_file(tmp_path, content, code):
+    write_folder(tmp_path, {"7.txt.knowtator.xml": content, "7.txt": TEXT})
+    with pytest.raises(KrisselError, match=code):
+        read(tmp_path)
+
+
+def test_places_without_annotations(tmp_path):
+    (tmp_path / "7.txt").write_text(TEXT)
+    for path in (tmp_path, tmp_path / "missing", write_archive(tmp_path / "a.tar.gz", {"7.txt": TEXT})):
+        with pytest.raises(KrisselError, match="K201"):
+            read(path)
+    whole = write_archive(tmp_path / "b.tar.gz", CRAFT).read_bytes()
+    (tmp_path / "b.tar.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(KrisselError, match=r"K211.*b\.tar\.gz"):
+        read(tmp_path / "b.tar.gz")
+
+
+def test_a_text_of_another_encoding(tmp_path):
+    write_folder(tmp_path, {"7.txt.knowtator.xml": knowtator(PAIN)})
+    (tmp_path / "7.txt").write_bytes(b"Pain\n\xe9")
+    with pytest.raises(KrisselError, match=r"K203.*7\.txt.*line 2.*0xe9"):
+        read(tmp_path)
+
+
+@pytest.mark.data
+@pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
+@pytest.mark.parametrize("ontology, n_articles", [("CL", 67), ("UBERON", 67)])
+def test_craft_against_its_source(data_dir, tmp_path, ontology, n_articles):
+    """Every annotation and every piece of CRAFT is in the `.spacy` file of its sentences, at its characters."""
+    from spacy_krissel.ontology.build import build_ontology
+
+    source = data_dir / "corpora" / "craft" / "craft-67-articles.tar.gz"
+    said, texts = read_craft(source, ontology, tmp_path)
+    store = build_ontology(tmp_path / f"{ontology}.obo", tmp_path / "store")
+    whole, sentences = tmp_path / "whole.spacy", tmp_path / "sentences.spacy"
+    settings = {"labels": [ontology], "ontology": store, "with_text_labels": True}
+    report = convert(source, whole, **settings)
+    assert report["documents"] == n_articles == len(texts)
+    assert sum(map(len, said.values())) == report["mentions"] == report["mentions_read"] - report["other_labels"]
+    assert report["disjoint"] == sum(len(pieces) > 1 for found in said.values() for pieces, _ in found)
+    docs = load(whole)
+    assert {doc.user_data["krissel_id"]: doc.text for doc in docs} == texts
+    written = {doc.user_data["krissel_id"]: sorted(places_of(doc)) for doc in docs}
+    assert written == {id_: sorted(found) for id_, found in said.items()}
+    assert all(doc.cats == {kb_id: 1.0 for _, kb_id in said[doc.user_data["krissel_id"]]} for doc in docs)
+    # Nothing was lost, joined or moved, so that no counter has a difference to explain.
+    blemishes = {"bad_records", "outside_text", "text_mismatches", "duplicate_mentions", "joined_pieces"}
+    assert not blemishes & report.to_dict()["counts"].keys()
+
+    cut = convert(source, sentences, sentences=True, **settings)
+    docs = load(sentences)
+    assert len(docs) == cut["sentences"] > 20_000
+    # In sentences, mentions are told by their words.
+    stated: dict = {id_: [] for id_ in texts}
+    for doc in docs:
+        stated[doc.user_data["krissel_id"].partition(":")[0]].extend(words_of(doc.text, places_of(doc)))
+        assert doc.cats == {mention.kb_id: 1.0 for mention in gold_pieces(doc)}
+    assert {id_: sorted(found) for id_, found in stated.items()} == {
+        id_: sorted(words_of(texts[id_], found)) for id_, found in said.items()
+    }
+    print(f"\n{ontology}: {dict(sorted(cut.counts.items()))}")
+
+
+def read_craft(path, ontology, folder):
+    """The (pieces, id) of each article's annotations, straight from the XML, and the texts; the OBO goes to `folder`."""
+    said: dict = {}
+    texts: dict = {}
+    with tarfile.open(path) as archive:
+        for member in archive:
+            name = os.path.basename(member.name)
+            if f"/{ontology}/" in member.name and name.endswith(".xml"):
+                root = ElementTree.parse(archive.extractfile(member)).getroot()
+                classes = {each.get("id"): each.find("mentionClass").get("id") for each in root.iter("classMention")}
+                said[name.partition(".")[0]] = [
+                    (
+                        tuple((int(span.get("start")), int(span.get("end"))) for span in each.iter("span")),
+                        classes[each.find("mention").get("id")],
+                    )
+                    for each in root.iter("annotation")
+                ]
+            elif member.name.endswith(".txt") and "/articles/" in member.name:
+                texts[name.partition(".")[0]] = archive.extractfile(member).read().decode("utf8")
+            elif name == f"{ontology}.obo.zip":
+                zipfile.ZipFile(io.BytesIO(archive.extractfile(member).read())).extractall(folder)
+    return said, texts
+
+
+def load(path):
+    return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
+
+
+def places_of(doc):
+    """The (pieces, id) of a doc's mentions, in characters."""
+    return [
+        (tuple((doc[start:end].start_char, doc[start:end].end_char) for start, end in mention.pieces), mention.kb_id)
+        for mention in gold_pieces(doc)
+    ]
+
+
+def words_of(text, found):
+    return [(tuple(text[start:end] for start, end in pieces), kb_id) for pieces, kb_id in found]
