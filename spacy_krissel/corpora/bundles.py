@@ -9,6 +9,7 @@ from .files import DAMAGED, decode_text, open_binary
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 TEXT_SUFFIX = ".txt"
+CHUNK = 1 << 20
 PathLike = Union[str, Path]
 
 
@@ -42,15 +43,15 @@ class Bundle(NamedTuple):
         Raises KrisselError K226 when it is in none of them.
         """
         start = Path(annotations).absolute() if self.members is None else annotations
-        folders: List[PurePath] = (
-            [] if documents is None else [Path(documents) if self.members is None else PurePosixPath(documents)]
-        )
-        folders.append(annotations.parent)
+        folders: List[PurePath] = [annotations.parent]
+        if documents is not None:
+            folders.insert(0, Path(documents) if self.members is None else PurePosixPath(documents))
+        n_named = len(folders)
         folders.extend(above / layout for above in start.parents for layout in layouts)
         for folder in folders:
             if self._has(folder / name):
                 return folder / name
-        places = ", ".join(f"'{folder}'" for folder in folders[: 1 + (documents is not None)])
+        places = ", ".join(f"'{folder}'" for folder in folders[:n_named])
         places += "".join(f", '{layout}' of a folder above" for layout in layouts)
         raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=places))
 
@@ -82,8 +83,7 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
     if path.is_dir():
         names: List[PurePath] = list(_below(path))
     else:
-        wanted = (suffix, TEXT_SUFFIX)
-        members = {name: content.read() for name, content in _members(path) if name.name.endswith(wanted)}
+        members = dict(_members(path, (suffix, TEXT_SUFFIX)))
         names = list(members)
     files = sorted(name for name in names if name.name.endswith(suffix))
     if not files:
@@ -96,7 +96,7 @@ def holds_suffixes(path: Path, suffixes: Sequence[str]) -> List[str]:
 
     Raises KrisselError K201 (no such archive), K211 (damaged).
     """
-    names = _below(path) if path.is_dir() else (name for name, _ in _members(path))
+    names = _below(path) if path.is_dir() else (name for name, _ in _members(path, ()))
     found = {suffix for name in names for suffix in suffixes if name.name.endswith(suffix)}
     return [suffix for suffix in suffixes if suffix in found]
 
@@ -105,7 +105,8 @@ def _below(path: Path) -> Iterator[Path]:
     return (name for name in path.rglob("*") if name.is_file() and not name.name.startswith("."))
 
 
-def _members(path: Path) -> Iterator[Tuple[PurePosixPath, IO[bytes]]]:
+def _members(path: Path, suffixes: Tuple[str, ...]) -> Iterator[Tuple[PurePosixPath, bytes]]:
+    """The files of an archive; what is in them only where their names end in `suffixes`."""
     member_name = ""
     # gzip is opened apart from tar, because tarfile takes a truncated gzip stream for the end of the archive.
     with open_binary(path, "an archive") as file_:
@@ -113,9 +114,13 @@ def _members(path: Path) -> Iterator[Tuple[PurePosixPath, IO[bytes]]]:
             with tarfile.open(fileobj=cast(IO[bytes], file_), mode="r|") as archive:
                 for member in archive:
                     member_name = member.name
-                    content = archive.extractfile(member) if member.isfile() else None
                     name = PurePosixPath(member_name)
-                    if content is not None and not name.name.startswith("."):
-                        yield name, content
+                    if not member.isfile() or name.name.startswith("."):
+                        continue
+                    content = archive.extractfile(member) if name.name.endswith(suffixes) else None
+                    yield name, content.read() if content else b""
+            # A file that is cut short behind its last member shows it only at its end.
+            while file_.read(CHUNK):
+                pass
         except (*DAMAGED, tarfile.TarError) as error:
             raise KrisselError(Errors.K211.format(path=path, problem=error, member=member_name)) from error

@@ -65,7 +65,7 @@ def _with_text(mention: Mention, text: str) -> Mention:
 
 
 class _Annotation(NamedTuple):
-    """As it stands in the file. spans: of offsets as written. cls: the id of its mention, which a class is given to."""
+    """As it stands in the file. spans: of offsets as written. mentions: the ids that classes are given to."""
 
     line: int
     spans: List[Tuple[str, str]]

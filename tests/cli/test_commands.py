@@ -81,6 +81,16 @@ def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
     assert "[K006]" in refuse(*arguments, "--preset", "cake")
 
 
+def test_sentences_and_text_labels(run, tmp_path):
+    (tmp_path / "brat").mkdir()
+    (tmp_path / "brat" / "1.txt").write_text("Gout. Pain and swelling in knee")
+    (tmp_path / "brat" / "1.ann").write_text("T1\tX:1 6 10;27 31\tPain knee\n")
+    said = run("convert", tmp_path / "brat", "-o", tmp_path / "gold.spacy", "--sentences", "--text-labels")
+    assert "disjoint: 1" in said and "sentences: 2" in said
+    docs = DocBin().from_disk(tmp_path / "gold.spacy").get_docs(spacy.blank("en").vocab)
+    assert [doc.cats for doc in docs] == [{}, {"X:1": 1.0}]
+
+
 def test_zeshel(run, refuse, tmp_path):
     """Documents are the ontology and the texts; mentions point into them."""
     (tmp_path / "worlds").mkdir()

@@ -344,19 +344,17 @@ def test_a_split_is_of_documents_and_not_of_sentences(tmp_path):
     assert all(parts) and not parts[0] & parts[1] and len(parts[0] | parts[1]) == 30
 
 
-def test_formats_of_annotations_beside_texts_are_told(knee, tmp_path):
-    for path in (knee, knee / "7.ann"):
-        assert detect_format(path) == "brat"
+def test_formats_of_annotations_beside_texts_are_told(knee):
+    assert detect_format(knee) == detect_format(knee / "7.ann") == "brat"
     (knee / "7.txt.knowtator.xml").write_text(KNEE_XML)
     assert detect_format(knee / "7.txt.knowtator.xml") == "knowtator"
-    for folder, found in ((knee, r"\.knowtator\.xml and \.ann"), (tmp_path, "")):
-        if folder == tmp_path:
-            (knee / "7.ann").unlink()
-            assert detect_format(folder) == "knowtator"
-            (knee / "7.txt.knowtator.xml").unlink()
-            found = "none"
-        with pytest.raises(KrisselError, match=f"K228.*{found}"):
-            detect_format(folder)
+    with pytest.raises(KrisselError, match=r"K228.*\.knowtator\.xml and \.ann\."):
+        detect_format(knee)
+    (knee / "7.ann").unlink()
+    assert detect_format(knee) == "knowtator"
+    (knee / "7.txt.knowtator.xml").unlink()
+    with pytest.raises(KrisselError, match="K228.*none"):
+        detect_format(knee)
 
 
 def test_texts_elsewhere(knee, tmp_path):
