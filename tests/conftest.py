@@ -272,3 +272,58 @@ def trained(toy_overrides, configs, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("trained")
     train(configs / "small.cfg", path, overrides=toy_overrides["small"])
     return path / "model-last"
+
+
+# PsyTAR's sheets: post, number, sentence; and post, number, phrase, UMLS1, SNOMED CT, UMLS2, SNOMED CT.
+_KNEE_PAIN = ("C0000001 / Knee Pain / Finding", "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]", None, None)
+_SLEEP = ("\nC0000003 / Not sleeping / Sign or Symptom ", None, None, None)
+_HEADACHE = ("C0000004 / Headache / Finding", "Headache (finding) [A2/SNOMEDCT_US/FN/2]", None, None)
+PSYTAR_SENTENCES = (
+    ("d.1", 1, "Pain and swelling in knee."),
+    ("d.1", 2, " No sleep, bad headaches; no SLEEP at all "),
+    ("d.1", 3, None),
+    ("d.2", 1, "It worked."),
+    ("d.2", 1, "Such a headache!"),
+    ("d.2", 2.0, "Pain, swelling in the other knee, and zaps."),
+)
+PSYTAR_PHRASES = {
+    "ADR_Mapped": (
+        ("d.1", 1, "pain in knee ", *_KNEE_PAIN),
+        ("d.1", 1, "swelling in knee", "c0000002/swelling/fullness of knee/finding", "No code", None, None),
+        ("d.1", 2, "no sleep", *_SLEEP),
+        ("d.1", 2, "no sleep", *_SLEEP),
+        (None, None, None, None, None, None, None),
+        ("d.2", 1, "headache", "No code", None, *_HEADACHE[:2]),
+        ("d.2", 2, "knee pain", *_KNEE_PAIN),
+        ("d.2", 2, "brain zaps", "C0000005 / Shock sensation / Finding", None, None, None),
+    ),
+    "WD-Mapped ": (("d.2", 2, "zaps", "brain shivers", None, None, None),),
+    "SSI_Mapped": (
+        ("d.1", 2, "headache", *_HEADACHE),
+        ("d.9", 1, "headache", *_HEADACHE),
+        (None, None, "headache", *_HEADACHE),
+    ),
+    "DI_Mapped": (("d.1", 2, "no sleep", *_SLEEP),),
+}
+
+
+@pytest.fixture(scope="session")
+def write_psytar():
+    """Writes a workbook in PsyTAR's form and returns its path."""
+    openpyxl = pytest.importorskip("openpyxl")
+
+    def write(path, sentences=PSYTAR_SENTENCES, phrases=PSYTAR_PHRASES):
+        workbook = openpyxl.Workbook()
+        workbook.active.title = "Sentence_Labeling"
+        workbook.active.append(["id", "comment_id", "drug_id", "sentence_index", "sentences"])
+        for number, row in enumerate(sentences, 1):
+            workbook.active.append([number, number, *row])
+        for title, rows in phrases.items():
+            sheet = workbook.create_sheet(title)
+            sheet.append(["id", "drug_id", "sentence_index", title, "UMLS1", "SNOMED-CT", "UMLS2", "SNOMED-CT"])
+            for number, row in enumerate(rows, 1):
+                sheet.append([number, *row])
+        workbook.save(path)
+        return path
+
+    return write

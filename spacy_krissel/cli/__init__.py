@@ -13,6 +13,9 @@ from . import (  # noqa: F401
     out_of_kb,
     projection,
     prototypes,
+    psytar_names,
     sample,
+    text_labels,
+    text_split,
     zero_shot,
 )

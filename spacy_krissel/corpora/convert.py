@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optio
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.progress import progress_bar
 from .annotation import AnnotatedText
+from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
 from .formats import FORMATS, READERS, check_documents, detect_format
 from .gold_split import GoldSplit
@@ -64,21 +65,12 @@ def convert(
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
     """
-    import spacy
-
     output = Path(output)
     if output.suffix != ".spacy":
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
     part = GoldSplit.checked(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
-    try:
-        nlp = spacy.blank(lang)
-    except ImportError as error:
-        if "E048" not in str(error):
-            # Not the language, but something that failed to import on the way to it.
-            raise
-        expected = "the code of a language that spaCy has, such as 'en'"
-        raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
+    nlp = blank_pipeline(lang)
     docs = read_docs(
         inputs,
         nlp,

@@ -15,6 +15,7 @@ BLEMISHES = {
     "outside_text": Warnings.KW205,
     "duplicate_mentions": Warnings.KW206,
     "unknown_ids": Warnings.KW208,
+    "unaligned_phrases": Warnings.KW231,
 }
 FIRST_PLACES = 3
 

@@ -76,6 +76,26 @@ class CorporaErrors:
         "[K228] The format of '{path}' cannot be told: it holds {found}. Expected a folder or an archive with files "
         "ending in {expected}, of one kind. Name the format, or the folder with the files of one."
     )
+    K231 = (
+        "[K231] '{path}' cannot be read: openpyxl is not installed. Expected a library for .xlsx files; install "
+        "spacy-krissel[psytar]."
+    )
+    K232 = (
+        "[K232] '{path}' is not PsyTAR's workbook: {problem}. Expected {expected}; download it again, or name another "
+        "format."
+    )
+    K233 = (
+        "[K233] '{path}' holds {texts} text(s) that speak of {entities} entities, too few to divide. Expected at least "
+        "two entities, in `doc.cats` or as gold mentions; write it by `krissel text-labels` or `krissel convert`."
+    )
+    K234 = (
+        "[K234] '{path}' is not a table of lay names: line {line} is {found!r}. Expected rows of a term's address or "
+        "id, its name and a lay name, tab-separated, as HPO's lay synonyms have them. Check the file."
+    )
+    K235 = (
+        "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
+        "`krissel text-split` made of this workbook's sentences; check the path."
+    )
 
 
 class CorporaWarnings:
@@ -119,4 +139,8 @@ class CorporaWarnings:
     KW223 = (
         "[KW223] All {count} mentions were left out, because none has one of the types ({types}) by its label or its "
         "entity. Expected a corpus that states types, or an ontology store with them; check the setting 'types'."
+    )
+    KW231 = (
+        "[KW231] {count} phrase(s) are not in their text in any order or inflection, and were kept without a place: "
+        "{places}. Their entities are labels of the texts alone; correct the spelling to give them one."
     )

@@ -1,0 +1,137 @@
+"""Where a phrase stands in its text, for corpora that state phrases without offsets: in one piece, or in several."""
+
+import re
+from collections import Counter
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+# In the order in which they are tried: by the phrase's own words, then by their stems.
+RULES = ("in a row", "in order", "any order", "stems in a row", "stems in order", "stems in any order")
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_BETWEEN = re.compile(r"[^\w\n]*")
+_ENDINGS = ("ing", "ed", "s")
+SHORTEST_STEM = 3
+
+Find = Callable[[Sequence[str], Sequence[str], int], Optional[List[int]]]
+
+
+class Alignment(NamedTuple):
+    """A phrase found by one of the `RULES`. pieces: (start, end) in characters, in order, end exclusive."""
+
+    rule: str
+    pieces: Tuple[Tuple[int, int], ...]
+
+
+def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
+    """Find the words of `phrase` in `text`, in any case, with or without apostrophes and with any punctuation between
+    them.
+
+    The first of `RULES` that finds all of them: the words one after the other; in their order with others between
+    them; in any order; and the three again by `stem`. Where there are several such places, the tightest (fewest words
+    from its first to its last) is taken, the first of those as tight. Words with nothing but punctuation and blanks
+    between them are one piece.
+
+    nth: which of the places to take, from 0, where the words stand in a row several times; the last if they are fewer.
+    RETURNS: None where a word is missing, or the phrase has none.
+    """
+    places = [match.span() for match in _WORD.finditer(text)]
+    words = [_spelling(text[start:end]) for start, end in places]
+    wanted = [_spelling(word) for word in _WORD.findall(phrase)]
+    if not wanted:
+        return None
+    finders: Tuple[Find, ...] = (_in_a_row, _in_order, _any_order)
+    spellings = ((words, wanted), ([stem(word) for word in words], [stem(word) for word in wanted]))
+    rules = iter(RULES)
+    for found_words, wanted_words in spellings:
+        for find in finders:
+            rule = next(rules)
+            if found := find(found_words, wanted_words, nth):
+                return Alignment(rule, _pieces([places[i] for i in found], text))
+    return None
+
+
+def missing_words(phrase: str, text: str) -> List[str]:
+    """The words of `phrase` that `text` has not, or not as often, not even by their stems."""
+    left = Counter(stem(_spelling(word)) for word in _WORD.findall(text))
+    missing = []
+    for word in _WORD.findall(phrase):
+        key = stem(_spelling(word))
+        left[key] -= 1
+        if left[key] < 0:
+            missing.append(word)
+    return missing
+
+
+def stem(word: str) -> str:
+    """A word without one ending of inflection: -ing, -ed or -s, then a last e, a doubled last letter, and y as i.
+
+    `headaches` and `headache` are `headach`, `stopped` is `stop`, `anxieties` and `anxiety` are `anxieti`. It is not
+    English, and need not be: it is only compared.
+    """
+    for ending in _ENDINGS:
+        if word.endswith(ending) and not word.endswith("ss") and len(word) - len(ending) >= SHORTEST_STEM:
+            word = word[: -len(ending)]
+            break
+    if len(word) > SHORTEST_STEM and word.endswith("e"):
+        word = word[:-1]
+    if len(word) > SHORTEST_STEM and word[-1] == word[-2]:
+        word = word[:-1]
+    return f"{word[:-1]}i" if len(word) > SHORTEST_STEM and word.endswith("y") else word
+
+
+def _spelling(word: str) -> str:
+    # People write "dont", and apostrophes of several kinds.
+    return re.sub("['’]", "", word).casefold()
+
+
+def _in_a_row(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional[List[int]]:
+    n = len(wanted)
+    starts = [i for i in range(len(words) - n + 1) if list(words[i : i + n]) == list(wanted)]
+    if not starts:
+        return None
+    start = starts[min(nth, len(starts) - 1)]
+    return list(range(start, start + n))
+
+
+def _in_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional[List[int]]:
+    best: Optional[List[int]] = None
+    for start, word in enumerate(words):
+        if word != wanted[0]:
+            continue
+        # The earliest place of each next word ends the tightest window that begins here.
+        found = [start]
+        for each in wanted[1:]:
+            place = next((i for i in range(found[-1] + 1, len(words)) if words[i] == each), None)
+            if place is None:
+                break
+            found.append(place)
+        if len(found) == len(wanted) and (best is None or found[-1] - found[0] < best[-1] - best[0]):
+            best = found
+    return best
+
+
+def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional[List[int]]:
+    best: Optional[List[int]] = None
+    for start, word in enumerate(words):
+        left = Counter(wanted)
+        if word not in left:
+            continue
+        found = []
+        for i in range(start, len(words)):
+            if left[words[i]] > 0:
+                left[words[i]] -= 1
+                found.append(i)
+                if len(found) == len(wanted):
+                    break
+        if len(found) == len(wanted) and (best is None or found[-1] - found[0] < best[-1] - best[0]):
+            best = found
+    return best
+
+
+def _pieces(places: Sequence[Tuple[int, int]], text: str) -> Tuple[Tuple[int, int], ...]:
+    pieces: List[Tuple[int, int]] = []
+    for start, end in places:
+        if pieces and _BETWEEN.fullmatch(text, pieces[-1][1], start):
+            pieces[-1] = pieces[-1][0], end
+        else:
+            pieces.append((start, end))
+    return tuple(pieces)

@@ -1,0 +1,157 @@
+import gzip
+import json
+
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.corpora.convert_text_labels import convert_text_labels
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.corpora.pieces import gold_pieces
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.corpora.labelled_texts import (
+    LabelledText,
+    TextEntity,
+    read_text_labels,
+    text_entities,
+    to_labelled_doc,
+)
+from spacy_krissel.errors import KrisselError, KrisselWarning
+
+NLP = spacy.blank("en")
+TEXT = "pain and swelling in knee"
+
+
+def lines(path, records):
+    path.write_text("".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in records))
+    return path
+
+
+def doc_of(*entities, text=TEXT, report=None):
+    return to_labelled_doc(LabelledText("t", text, list(entities)), NLP, report=report or CorpusReport())
+
+
+def test_json_lines(tmp_path):
+    records = [
+        {"id": 7, "text": TEXT, "entities": [{"id": "C1", "spans": [[18, 25], [0, 4]]}, {"id": "C2", "label": "X"}]},
+        {"text": "nothing", "entities": None},
+        "",
+        {"id": "bare", "text": "no entities"},
+    ]
+    texts = list(read_text_labels(lines(tmp_path / "labels.jsonl", records)))
+    assert [(text.id, text.text) for text in texts] == [
+        ("7", TEXT),
+        ("labels.jsonl:2", "nothing"),
+        ("bare", "no entities"),
+    ]
+    assert texts[0].entities == [TextEntity("C1", "", ((0, 4), (18, 25))), TextEntity("C2", "X")]
+    assert texts[1].entities == texts[2].entities == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "{", "[]", '"text"', "[" * 100_000, '{"text": ""}', '{"text": 3}', '{"text": "\\ud800"}',
+        {"text": "x", "entities": {"C1": []}}, {"text": "x", "entities": ["C1"]},
+        {"text": "x", "entities": [{"id": 3}]},
+        {"text": "x", "entities": [{"id": " "}]}, {"text": "x", "entities": [{"id": "C1", "spans": [[0]]}]},
+        {"text": "x", "entities": [{"id": "C1", "spans": [[0, "1"]]}]},
+        {"text": "x", "entities": [{"id": "C1", "spans": [[False, True]]}]},
+        {"text": "x", "entities": [{"id": "C1", "label": 1}]},
+    ],
+)  # fmt: skip
+def test_one_bad_line_is_a_warning_and_all_are_an_error(bad, tmp_path):
+    path = lines(tmp_path / "labels.jsonl", [bad, {"text": "good"}])
+    with pytest.warns(KrisselWarning, match=r"KW201\] 1 record.*line 1"):
+        assert [text.text for text in read_text_labels(path)] == ["good"]
+    with pytest.raises(KrisselError, match="K204.*line 1"):
+        list(read_text_labels(lines(path, [bad])))
+
+
+def test_docs_hold_labels_and_places():
+    report = CorpusReport()
+    doc = doc_of(
+        TextEntity("C3", "", ((9, 25),)),
+        TextEntity("C1", "Sign", ((0, 4), (18, 25))),
+        TextEntity("C2"),
+        TextEntity("-1", "", ((0, 4),)),
+        TextEntity("C4|C5", "", ((0, 4),)),
+        report=report,
+    )
+    assert doc.cats == dict.fromkeys(["C1", "C2", "C3", "C4", "C5"], 1.0)
+    assert text_entities(doc) == ("C1", "C2", "C3", "C4", "C5")
+    whole = [(span.text, span.kb_id_, span.label_) for span in doc.spans["krissel"]]
+    assert whole == [("pain", "C4", "ENTITY"), ("pain", "C5", "ENTITY"), ("swelling in knee", "C3", "ENTITY")]
+    disjoint = [(span.text, span.kb_id_, span.label_) for span in doc.spans["krissel_disjoint"]]
+    assert disjoint == [("pain", "C1", "Sign"), ("in knee", "C1", "Sign")]
+    assert [ent.text for ent in doc.ents] == ["pain", "swelling in knee"]
+    assert doc.user_data["krissel_id"] == "t"
+    assert {key: report[key] for key in ("mentions_read", "mentions", "disjoint", "without_place", "nil")} == {
+        "mentions_read": 5, "mentions": 4, "disjoint": 1, "without_place": 1, "nil": 1,
+    }  # fmt: skip
+
+
+def test_pieces_are_widened_to_tokens():
+    report = CorpusReport()
+    doc = doc_of(
+        # Within "swelling", with blanks; two pieces of one token; a repeat once widened.
+        TextEntity("C1", "", ((8, 14),)),
+        TextEntity("C2", "", ((9, 11), (13, 17))),
+        TextEntity("C1", "", ((9, 17),)),
+        report=report,
+    )
+    assert [(m.kb_id, m.pieces) for m in gold_pieces(doc)] == [("C1", ((2, 3),)), ("C2", ((2, 3),))]
+    assert report["widened_mentions"] == 2 and report["duplicate_mentions"] == 1 and report["mentions"] == 2
+
+
+@pytest.mark.parametrize("pieces", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))])
+def test_a_place_outside_the_text(pieces):
+    report = CorpusReport()
+    doc = doc_of(TextEntity("C1", "", pieces), report=report)
+    assert doc.cats == {"C1": 1.0} and gold_pieces(doc) == [] and report["outside_text"] == 1
+
+
+def test_labels_of_docs_without_cats():
+    doc = doc_of(TextEntity("C2", "", ((0, 4), (18, 25))), TextEntity("C1", "", ((0, 4),)))
+    doc.cats = {}
+    assert text_entities(doc) == ("C1", "C2")
+    doc.cats = {"C3": 1.0, "C4": 0.0}
+    assert text_entities(doc) == ("C3",)
+    assert text_entities(NLP("text")) == ()
+
+
+def test_files(tmp_path):
+    record = {"id": "a", "text": TEXT, "entities": [{"id": "C1", "spans": [[0, 4], [18, 25]]}]}
+    path = tmp_path / "labels.jsonl.gz"
+    path.write_bytes(gzip.compress(f"{json.dumps(record)}\n{json.dumps(record)}\n".encode()))
+    with pytest.warns(KrisselWarning, match="KW202"):
+        report = convert_text_labels(path, tmp_path / "labels.spacy")
+    (doc,) = read_doc_bins(tmp_path / "labels.spacy", NLP.vocab)
+    assert doc.cats == {"C1": 1.0} and [m.pieces for m in gold_pieces(doc)] == [((0, 1), (3, 5))]
+    assert report["documents"] == 1 and report["disjoint"] == 1
+    for settings in ({"format": "xml"}, {"lang": "zz9"}):
+        with pytest.raises(KrisselError, match="K006"):
+            convert_text_labels(path, tmp_path / "labels.spacy", **settings)
+    with pytest.raises(KrisselError, match="K006"):
+        convert_text_labels(path, tmp_path / "labels.bin")
+
+
+places = st.lists(st.tuples(st.integers(-2, 12), st.integers(-2, 12)), max_size=3)
+
+
+@given(st.text(max_size=10), st.lists(places, max_size=4))
+def test_any_text(text, all_pieces):
+    """What is kept covers what the source says."""
+    report = CorpusReport()
+    entities = [TextEntity(f"C{i}", "", tuple(pieces)) for i, pieces in enumerate(all_pieces)]
+    doc = doc_of(*entities, text=text, report=report)
+    assert set(doc.cats) == {entity.id for entity in entities}
+    found = {mention.kb_id: mention for mention in gold_pieces(doc)}
+    assert len(found) + report["without_place"] + report["outside_text"] == len(entities)
+    for entity in entities:
+        if entity.id in found:
+            spans = [doc[start:end] for start, end in found[entity.id].pieces]
+            covered = {i for span in spans for i in range(span.start_char, span.end_char)}
+            asked = {i for start, end in entity.pieces for i in range(start, end)}
+            assert all(i in covered or text[i].isspace() for i in asked)
