@@ -1,10 +1,11 @@
 """Percentile bootstrap intervals of ratios, resampling documents: mentions of one document are not independent."""
 
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 Interval = Optional[Tuple[float, float]]
+Values = Union[Sequence[float], np.ndarray]
 
 
 class Bootstrap:
@@ -23,24 +24,32 @@ class Bootstrap:
         share = np.full(self._n_docs, 1 / self._n_docs)
         self._draws = rng.multinomial(self._n_docs, share, size=resamples).astype(np.float32)
 
-    def interval(self, numerators: Sequence[float], denominators: Sequence[float]) -> Interval:
+    def interval(self, numerators: Values, denominators: Values) -> Interval:
         """The interval of sum(numerators) / sum(denominators), or None when no resample has a denominator."""
         return self.percentiles(self._ratios(numerators, denominators))
 
-    def difference(self, ours: Sequence[float], theirs: Sequence[float], denominators: Sequence[float]) -> Interval:
+    def difference(self, ours: Values, theirs: Values, denominators: Values) -> Interval:
         """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
         return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
+
+    def ratio_difference(self, ours: Tuple[Values, Values], theirs: Tuple[Values, Values]) -> Interval:
+        """The paired interval of one ratio minus another, each of its own numerators and denominators: what two
+        systems that said different numbers of things need. Over the resamples where both have a denominator."""
+        tops = [self._draws @ self._by_doc(numerators) for numerators, _ in (ours, theirs)]
+        bottoms = [self._draws @ self._by_doc(denominators) for _, denominators in (ours, theirs)]
+        both = (bottoms[0] > 0) & (bottoms[1] > 0)
+        return self.percentiles(tops[0][both] / bottoms[0][both] - tops[1][both] / bottoms[1][both])
 
     def counts(self) -> np.ndarray:
         """How often each resample has each mention (resamples, n)."""
         return self._draws[:, self._doc_of]
 
-    def _ratios(self, numerators: Sequence[float], denominators: Sequence[float]) -> np.ndarray:
+    def _ratios(self, numerators: Values, denominators: Values) -> np.ndarray:
         top = self._draws @ self._by_doc(numerators)
         bottom = self._draws @ self._by_doc(denominators)
         return top[bottom > 0] / bottom[bottom > 0]
 
-    def _by_doc(self, values: Sequence[float]) -> np.ndarray:
+    def _by_doc(self, values: Values) -> np.ndarray:
         weights = np.asarray(values, dtype=float)
         return np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)
 
