@@ -7,9 +7,9 @@ from ..errors import Errors, KrisselError
 from ..util.progress import progress_bar
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
+from .labelled_texts import LabelledText, read_text_labels, to_labelled_doc
 from .psytar import read_psytar
 from .report import CorpusReport
-from .labelled_texts import LabelledText, read_text_labels, to_labelled_doc
 
 READERS: Dict[str, Callable[..., Iterator[LabelledText]]] = {"jsonl": read_text_labels, "psytar": read_psytar}
 FORMATS = ("auto", *READERS)

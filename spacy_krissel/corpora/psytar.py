@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from ..errors import Errors, KrisselError
 from .alignment import align, missing_words
-from .report import CorpusReport
 from .labelled_texts import LabelledText, TextEntity
+from .report import CorpusReport
 
 SENTENCES = "Sentence_Labeling"
 # Sheet of mapped phrases, as its name begins -> their label: adverse drug reactions, withdrawal symptoms, signs and

@@ -7,9 +7,9 @@ from spacy.tokens import Doc
 from ..errors import Errors, KrisselError
 from .docs import ID_KEY
 from .gold_mentions import document_id
+from .labelled_texts import write_gold_pieces
 from .pieces import gold_pieces
 from .sentences import sentence_starts
-from .labelled_texts import write_gold_pieces
 
 UNITS = ("doc", "sentence", "line")
 

@@ -115,6 +115,10 @@ class PipelineErrors:
         "[K640] A loss over the contexts of a text got {found} synonyms among {rows} rows. Expected that of the entity "
         "first, at least one synonym's after it, and then those of other entities."
     )
+    K691 = (
+        "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
+        "them, or run the component that writes it."
+    )
 
 
 class PipelineWarnings:

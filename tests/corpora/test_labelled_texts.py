@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from spacy_krissel.corpora.convert_text_labels import convert_text_labels
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.pieces import gold_pieces
-from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.labelled_texts import (
     LabelledText,
     TextEntity,
@@ -17,6 +15,8 @@ from spacy_krissel.corpora.labelled_texts import (
     text_entities,
     to_labelled_doc,
 )
+from spacy_krissel.corpora.pieces import gold_pieces
+from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
 NLP = spacy.blank("en")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
 from spacy_krissel.corpora.labelled_texts import write_gold_pieces
+from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
 from spacy_krissel.corpora.text_split import frequency_bins, split_pairs, text_split
 from spacy_krissel.errors import KrisselError
 

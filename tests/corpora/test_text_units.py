@@ -2,8 +2,8 @@ import pytest
 import spacy
 
 from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
 from spacy_krissel.corpora.labelled_texts import write_gold_pieces
+from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
 from spacy_krissel.corpora.text_units import text_units
 from spacy_krissel.errors import KrisselError
 
