@@ -3,7 +3,7 @@
 They are given the entities' names and never trained on the corpus; the vectors may be.
 """
 
-from typing import Any, Collection, Dict, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 from spacy.tokens import Doc
@@ -58,11 +58,8 @@ class RuleMatch:
                 for start in range(len(texts) - size + 1)
                 if self._key(texts[start : start + size]) in keys
             ]
-            taken: Dict[int, TextWord] = {}
-            for start, end in matches:
-                if not any(i in taken for i in range(start, end)):
-                    taken.update((i, words[i]) for i in range(start, end))
-            found[entity] = join_pieces((word.start, word.end) for word in taken.values())
+            matched = [words[i] for start, end in _apart(matches) for i in range(start, end)]
+            found[entity] = join_pieces((word.start, word.end) for word in matched)
         return found
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
@@ -111,15 +108,16 @@ class RuleMatch:
 
 
 class FuzzyMatch:
-    """The stretch of text that is spelled most like one of an entity's names.
+    """The stretches of text that are spelled like one of an entity's names.
 
     Windows of words that begin and end on other than stop words are compared with each name by normalised Levenshtein
-    similarity: 1 - edits / length of the longer, case and punctuation apart. The best window from `threshold` on is the
-    span, the first and then the longest of equals; it is always one piece. For linking, an entity scores its best
-    similarity, whatever the threshold.
+    similarity: 1 - edits / length of the longer, case and punctuation apart. Windows from `threshold` on are the spans;
+    of those that overlap the best counts, the first and then the longest of equals. Each is one piece. For linking, an
+    entity scores its best similarity, whatever the threshold.
 
-    All different windows are compared with all names in one call of rapidfuzz, some thirty million pairs a second.
+    All different windows are compared with all names in one call of rapidfuzz, ten to thirty million pairs a second.
 
+    best_only: only the best window of the text is a span.
     longer: how many words a window may have beyond those of the longest name.
     stop: stop words, spaCy's of `lang` by default.
     Raises KrisselError K006 (a threshold outside of 0 to 1), K737 (rapidfuzz is not installed).
@@ -130,6 +128,7 @@ class FuzzyMatch:
         store: OntologyStore,
         *,
         threshold: float = 0.8,
+        best_only: bool = False,
         longer: int = 1,
         stop: Optional[Collection[str]] = None,
         lang: str = "en",
@@ -142,7 +141,7 @@ class FuzzyMatch:
             raise KrisselError(Errors.K737) from None
         self._stop = stop_words(lang) if stop is None else frozenset(stop)
         self._tables, self._one = NameTables(store), NameTables(store)
-        self._threshold, self._longer = threshold, longer
+        self._threshold, self._best_only, self._longer = threshold, best_only, longer
 
     def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Dict[str, Pieces]:
         table = self._one.table(entity_ids)
@@ -152,13 +151,12 @@ class FuzzyMatch:
         found: Dict[str, Pieces] = dict.fromkeys(entity_ids, ())
         if not windows:
             return found
-        scores = table.best(_similarities(texts, table))
-        for i, entity in enumerate(entity_ids):
-            best = max(range(len(windows)), key=lambda w: (scores[w, i], -windows[w][0], windows[w][1]))
+        for entity, scores in zip(entity_ids, table.best(_similarities(texts, table)).T):
             # In float32, 0.8 is a little more than 0.8.
-            if scores[best, i] >= np.float32(self._threshold):
-                start, end = windows[best]
-                found[entity] = ((words[start].start, words[end - 1].end),)
+            near = [i for i, score in enumerate(scores) if score >= np.float32(self._threshold)]
+            near.sort(key=lambda i: (-scores[i], windows[i][0], -windows[i][1]))
+            best = _apart(windows[i] for i in (near[:1] if self._best_only else near))
+            found[entity] = join_pieces((words[start].start, words[end - 1].end) for start, end in best)
         return found
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
@@ -185,6 +183,15 @@ class FuzzyMatch:
         content = [i for i, word in enumerate(words) if word.text not in self._stop]
         longest = max((len(name) for name in table.words), default=0) + self._longer
         return [(i, j + 1) for i in content for j in content if i <= j < i + longest]
+
+
+def _apart(ranges: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
+    """The ranges (start, end) without those that overlap an earlier one of them."""
+    kept: List[Tuple[int, int]] = []
+    for start, end in ranges:
+        if all(end <= other_start or other_end <= start for other_start, other_end in kept):
+            kept.append((start, end))
+    return kept
 
 
 def _similarities(texts: Sequence[str], table: NameTable) -> np.ndarray:

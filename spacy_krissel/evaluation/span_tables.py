@@ -30,8 +30,8 @@ def span_markdown(data: Mapping[str, Any]) -> str:
                 parts += [f"## {heading.format(title)}", markdown_table(_rows(shown, key))]
     first, *others = systems
     for kind, title in (("spans", "F1"), ("linking", f"accuracy @{data['ks'][0]}")):
-        leads = {name: systems[name]["behind"][kind] for name in others}
-        if any(leads.values()):
+        leads = {name: systems[name]["behind"][kind] for name in others if systems[name]["behind"][kind]}
+        if leads:
             key = "f1" if kind == "spans" else str(data["ks"][0])
             parts += [f"## Lead of {first} in {title}, points", markdown_table(_lead_rows(leads, key))]
     return "\n\n".join(parts) + "\n"

@@ -108,6 +108,13 @@ def test_fuzzy_threshold(findings, fuzzy):
         FuzzyMatch(findings, threshold=80)
 
 
+def test_fuzzy_windows_apart(findings):
+    doc = NLP("knee pain, then kne pain and pain in the knee")
+    everywhere = FuzzyMatch(findings).spans(doc, ["F1"])["F1"]
+    assert words_at(doc, everywhere) == ["knee pain", "kne pain", "pain in the knee"]
+    assert words_at(doc, FuzzyMatch(findings, best_only=True).spans(doc, ["F1"])["F1"]) == ["knee pain"]
+
+
 def test_fuzzy_scores(fuzzy, monkeypatch):
     docs = [NLP("hedache"), NLP("the"), NLP("pain, hedache")]
     scores = fuzzy.scores(docs, IDS)
