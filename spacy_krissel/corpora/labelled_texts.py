@@ -13,8 +13,8 @@ from spacy.util import filter_spans
 from ..errors import Errors, KrisselError
 from .docs import DEFAULT_LABEL, ID_KEY, SPANS_KEY
 from .files import read_lines
-from .ids import is_nil, split_ids
-from .pieces import DISJOINT_KEY, PiecedMention, gold_pieces, join_pieces, write_pieces
+from .ids import split_ids
+from .pieces import DISJOINT_KEY, PiecedMention, join_pieces, write_pieces
 from .report import CorpusReport
 
 EXPECTED = 'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans": [[start, end], …]}, …]}'
@@ -189,11 +189,3 @@ def write_gold_pieces(doc: Doc, mentions: Iterable[PiecedMention]) -> None:
     doc.ents = filter_spans(whole)
     doc.spans[SPANS_KEY] = whole
     write_pieces(doc, [mention for mention in ordered if mention.is_disjoint], DISJOINT_KEY)
-
-
-def text_entities(doc: Doc) -> Tuple[str, ...]:
-    """The entities that a doc speaks of, sorted: its `cats`, or else the concepts of its gold mentions."""
-    if doc.cats:
-        return tuple(sorted(id_ for id_, value in doc.cats.items() if value >= 0.5))
-    kb_ids = (mention.kb_id for mention in gold_pieces(doc) if mention.kb_id and not is_nil(mention.kb_id))
-    return tuple(sorted({concept for kb_id in kb_ids for concept in split_ids(kb_id)}))

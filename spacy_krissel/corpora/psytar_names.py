@@ -14,10 +14,10 @@ from ..ontology.names import fold_name
 from ..ontology.readers import read_ontology
 from .doc_bins import read_doc_bins
 from .gold_mentions import document_id
-from .labelled_texts import text_entities
 from .lay_names import read_lay_names
 from .psytar import psytar_concepts, read_psytar
 from .report import CorpusReport
+from .text_labels import text_entities
 
 # Where names are from, in the order in which an entity has them; the first is its preferred name.
 SOURCES = ("psytar", "hpo", "lay", "phrases")

@@ -1,6 +1,6 @@
 """Text-level labels: which entities a text speaks of, and not where."""
 
-from typing import Dict
+from typing import Dict, Tuple
 
 from spacy.tokens import Doc
 
@@ -15,3 +15,10 @@ def text_labels(doc: Doc) -> Dict[str, float]:
     of mentions in one piece come first, in order.
     """
     return {concept: 1.0 for mention in gold_pieces(doc) for concept in split_ids(mention.kb_id)}
+
+
+def text_entities(doc: Doc) -> Tuple[str, ...]:
+    """The entities that a doc speaks of, sorted: its `cats`, or else the concepts of its gold mentions."""
+    if doc.cats:
+        return tuple(sorted(id_ for id_, value in doc.cats.items() if value >= 0.5))
+    return tuple(sorted(text_labels(doc)))

@@ -17,8 +17,9 @@ from .doc_bins import read_doc_bins, write_doc_bin
 from .docs import ID_KEY
 from .gold_mentions import document_id
 from .ids import split_ids
-from .labelled_texts import text_entities, write_gold_pieces
+from .labelled_texts import write_gold_pieces
 from .pieces import PiecedMention, gold_pieces
+from .text_labels import text_entities
 from .text_units import text_units
 
 KIND = "text-level split"

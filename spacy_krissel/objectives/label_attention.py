@@ -10,12 +10,12 @@ from spacy.vocab import Vocab
 from thinc.types import Floats1d, Floats2d
 
 from ..corpora.doc_bins import read_doc_bins
+from ..corpora.text_labels import text_entities
 from ..errors import Errors, KrisselError
 from ..layers.label_attention import Seen, attend, mean_states, presence_layer
 from ..layers.token_states import StatesModel, TokenStates
 from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
-from ..sampling.text_entities import text_entities
 
 # Contexts of one text and the number of synonyms among them, to gradient and loss.
 ContextLossFunction = Callable[[Floats2d, int], Tuple[Floats2d, float]]

@@ -3,7 +3,7 @@
 import warnings
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Literal, Tuple
+from typing import Callable, Dict, Iterator, Literal, Tuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -11,13 +11,9 @@ from spacy.training import Example
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.gold_split import GoldSplit
+from ..corpora.text_labels import text_entities
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
-
-
-def text_entities(doc: Doc) -> List[str]:
-    """The ids of the entities that a text speaks of: the categories of the doc that are true, in their order."""
-    return [entity for entity, value in doc.cats.items() if value > 0.5]
 
 
 def make_text_entity_corpus(

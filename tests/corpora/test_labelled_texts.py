@@ -12,11 +12,11 @@ from spacy_krissel.corpora.labelled_texts import (
     LabelledText,
     TextEntity,
     read_text_labels,
-    text_entities,
     to_labelled_doc,
 )
 from spacy_krissel.corpora.pieces import gold_pieces
 from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.corpora.text_labels import text_entities
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
 NLP = spacy.blank("en")
