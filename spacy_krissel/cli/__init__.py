@@ -6,6 +6,7 @@ from . import (  # noqa: F401
     convert,
     encoder,
     evaluate,
+    evaluate_spans,
     few_shot,
     link,
     mine,

@@ -70,6 +70,10 @@ class EvaluationErrors:
         "[K737] Fuzzy matching needs the library rapidfuzz, which is not installed. Install it with: pip install "
         "'spacy-krissel[fuzzy]'"
     )
+    K738 = (
+        "[K738] The pipeline '{path}' finds no entities in texts: it holds {found}. Expected one with a component "
+        "'krissel_span_extractor', or with 'krissel_linker' to compare vectors of texts and names."
+    )
 
 
 class EvaluationWarnings:

@@ -6,11 +6,13 @@ from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, S
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
+from spacy.vocab import Vocab
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.gold_mentions import ID_KEY, gold_spans, split_gold
 from ..corpora.ids import Resolver
+from ..corpora.text_labels import text_entities
 from ..errors import Errors, KrisselError
 
 Source = Union[str, Path, Iterable[Doc]]
@@ -69,6 +71,21 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
         if not found:
             named = f"'{source}'" if isinstance(source, (str, Path)) else "a training corpus"
             raise KrisselError(Errors.K721.format(source=named, n_docs=len(gold)))
+        entities |= found
+    return entities
+
+
+def linked_texts(paths: Sequence[Union[str, Path]], vocab: Vocab) -> Set[str]:
+    """The ids of all entities that texts of .spacy files speak of, as they stand there (`text_entities`).
+
+    Raises KrisselError K721 for a file without any, and what `read_doc_bins` raises.
+    """
+    entities: Set[str] = set()
+    for path in paths:
+        docs = list(read_doc_bins(path, vocab))
+        found = {entity for doc in docs for entity in text_entities(doc)}
+        if not found:
+            raise KrisselError(Errors.K721.format(source=f"'{path}'", n_docs=len(docs)))
         entities |= found
     return entities
 

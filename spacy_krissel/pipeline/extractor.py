@@ -1,7 +1,7 @@
 """`krissel_span_extractor`: find the entities that a text speaks of, and the tokens that say so (OSLAT)."""
 
 from itertools import islice
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 from spacy.language import Language
@@ -128,6 +128,18 @@ class KrisselSpanExtractor(KBPipe):
             answer[:] = by_entity[columns]
         return answers
 
+    def score_at(self, doc: Doc, entity: str, tokens: Collection[int]) -> float:
+        """The probability that the doc speaks of `entity` where what its names see are just these tokens of the doc
+        (OSLAT's row GT); 0 of an unknown one."""
+        rows = self._rows_of([entity])
+        (states,) = self._states([doc])
+        inside = states.matrix[:, sorted(tokens)].any(axis=1)
+        if not len(rows) or not inside.any():
+            return 0.0
+        queries = self._queries(rows)
+        context = states.vectors[inside].mean(axis=0, keepdims=True)
+        return float(self._classify(Seen(context.repeat(len(rows), axis=0), queries)).max())
+
     def _states(self, docs: Sequence[Doc]) -> List[TextStates]:
         self.require_weights()
         texts = [doc_text(doc) for doc in docs]
@@ -177,9 +189,12 @@ class KrisselSpanExtractor(KBPipe):
         for start in range(0, len(rows), BLOCK):
             queries = self._queries(rows[start : start + BLOCK])
             seen, _ = attend(queries, states.vectors, self.model.attrs["settings"].scale)
-            logits = presence_layer(self.model).predict(Seen(seen.contexts, queries))
-            found.append(1 / (1 + np.exp(-self.model.ops.to_numpy(logits).astype(np.float64))))
-        return np.concatenate(found).astype(np.float32) if found else np.zeros(0, dtype=np.float32)
+            found.append(self._classify(Seen(seen.contexts, queries)))
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
+
+    def _classify(self, seen: Seen) -> np.ndarray:
+        logits = self.model.ops.to_numpy(presence_layer(self.model).predict(seen))
+        return (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
 
     # Candidates ----------------------------------------------------------------------------------------------------
 

@@ -239,6 +239,7 @@ def make_extractor(token_encoders, toy_store, make_text_examples):
     """Makes a pipeline with an initialized span extractor: `make_extractor(kind, **settings)`."""
 
     def make(kind="words", **settings):
+        settings = {"max_entities": 2, **settings}
         nlp = spacy.blank("en")
         model = {
             "@architectures": "spacy-krissel.LabelAttention.v1",
@@ -278,9 +279,9 @@ def save_extractor(make_extractor, make_text_examples, names_source, tmp_path_fa
     def save(kind="words"):
         if kind not in made:
             fix_random_seed(0)
-            nlp = make_extractor(kind, max_entities=2)
+            nlp = make_extractor(kind)
             optimizer = Adam(0.01 if kind == "words" else 0.002, use_averages=False)
-            for _ in range(20):
+            for _ in range(20 if kind == "words" else 60):
                 nlp.update(make_text_examples(nlp), sgd=optimizer)
             build_prototypes(nlp, names_source, name="krissel_span_extractor")
             made[kind] = tmp_path_factory.mktemp(kind) / "pipeline"

@@ -1,0 +1,57 @@
+"""`krissel evaluate-spans`: how well entities are found in texts without mentions, and their spans."""
+
+from pathlib import Path
+from typing import Dict, List
+
+import typer
+
+from .app import coded_errors, command_line, krissel
+
+
+@krissel.command("evaluate-spans")
+def evaluate_spans_cli(
+    pipeline: Path = typer.Argument(..., help="A pipeline with a span extractor and its knowledge base"),
+    gold: Path = typer.Argument(..., help=".spacy file with entities as categories, and gold spans where known"),
+    ontology: Path = typer.Option(..., help="Ontology store: the entities that are ranked, and the baselines' names"),
+    output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md report"),
+    name: str = typer.Option("spans", help="Name of the report"),
+    train: List[Path] = typer.Option([], help="Texts that were trained on, for seen and unseen; may be repeated"),
+    compare: List[str] = typer.Option(
+        [], help="name=path of another pipeline: an extractor, or a linker as bi-encoder; may be repeated"
+    ),
+    baselines: bool = typer.Option(True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"),
+    gold_spans: bool = typer.Option(False, "--gold-spans", help="Also with the gold spans in place of the attention"),
+    seed: int = typer.Option(0, help="Of the bootstrap"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+) -> None:
+    """Evaluate on OSLAT's two tasks: the tokens of the entities that a text speaks of, and which entities these are."""
+    import spacy
+    from spacy.cli._util import setup_gpu
+
+    from ..errors import Errors, KrisselError
+    from ..evaluation.gold import linked_texts
+    from ..evaluation.pipe_systems import pipe_systems
+    from ..evaluation.span_baselines import FuzzyMatch, RuleMatch
+    from ..evaluation.span_evaluate import evaluate_spans
+    from ..evaluation.span_systems import SpanSystem
+    from ..ontology.store import OntologyStore
+    from ..pipeline.load import load_pipeline
+
+    setup_gpu(gpu_id)
+    with coded_errors():
+        others = [each.partition("=") for each in compare]
+        for given, (title, _, path) in zip(compare, others):
+            if not title or not path:
+                expected = "name=path of a pipeline"
+                raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))
+        store = OntologyStore(ontology)
+        systems: Dict[str, SpanSystem] = {}
+        for title, path in [(name, str(pipeline)), *((title, path) for title, _, path in others)]:
+            told = gold_spans and not systems
+            systems.update(pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path))
+        if baselines:
+            systems.update({"rule": RuleMatch(store), "fuzzy": FuzzyMatch(store)})
+        seen = linked_texts(train, spacy.blank("en").vocab) if train else None
+        report = evaluate_spans(systems, gold, store, output, name=name, seen=seen, seed=seed, command=command_line())
+    typer.echo(report.to_markdown())
+    typer.echo(f"Report: {output / name}.json, .md")

@@ -1,0 +1,83 @@
+"""Pipes as systems that `evaluate_spans` asks."""
+
+from pathlib import Path
+from typing import Dict, Mapping, Sequence, Tuple, Union
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..corpora.pieces import gold_pieces
+from ..errors import Errors, KrisselError
+from ..ontology.store import OntologyStore
+from ..pipeline.extractor import KrisselSpanExtractor
+from ..pipeline.linker import KrisselLinker
+from ..views import name_view
+from .span_baselines import BiEncoder
+from .span_systems import SpanSystem
+
+Pieces = Tuple[Tuple[int, int], ...]
+
+
+class ExtractorSystem:
+    """A span extractor: the spans of given entities, whatever their probability, and the probability of each entity."""
+
+    def __init__(self, extractor: KrisselSpanExtractor) -> None:
+        self.extractor = extractor
+
+    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Pieces]:
+        return {id_: found.pieces for id_, found in self.extractor.extract(doc, entity_ids).items()}
+
+    def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
+        return self.extractor.scores(docs, entity_ids)
+
+
+class GoldSpanSystem:
+    """A span extractor that is told where a text's own entities stand: their names see these tokens alone, those of all
+    others what attention gives them (OSLAT's row GT)."""
+
+    def __init__(self, extractor: KrisselSpanExtractor) -> None:
+        self.extractor = extractor
+
+    def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
+        found = self.extractor.scores(docs, entity_ids)
+        columns = {id_: column for column, id_ in enumerate(entity_ids)}
+        for row, doc in enumerate(docs):
+            tokens: Dict[str, set] = {}
+            for mention in gold_pieces(doc):
+                tokens.setdefault(mention.kb_id, set()).update(mention.tokens)
+            for id_, places in tokens.items():
+                if id_ in columns:
+                    found[row, columns[id_]] = self.extractor.score_at(doc, id_, places)
+        return found
+
+
+class _LinkerVectors:
+    """The encoder of a linker, for texts as for names."""
+
+    def __init__(self, linker: KrisselLinker) -> None:
+        self._linker = linker
+
+    def encode_names(self, texts: Sequence[str]) -> np.ndarray:
+        return self._linker.encode([name_view(text) for text in texts])
+
+    encode_texts = encode_names
+
+
+def pipe_systems(
+    nlp: Language, store: OntologyStore, *, name: str, with_gold_spans: bool = False, source: Union[str, Path] = ""
+) -> Dict[str, SpanSystem]:
+    """What `nlp` holds, as systems called `name`: its span extractor, with its row GT where that is asked for, or else
+    its linker as a bi-encoder of texts and of the names of `store`.
+
+    Raises KrisselError K738 for a pipeline with neither.
+    """
+    pipes = [nlp.get_pipe(each) for each in nlp.pipe_names]
+    for pipe in pipes:
+        if isinstance(pipe, KrisselSpanExtractor):
+            told: Dict[str, SpanSystem] = {f"{name}, gold spans": GoldSpanSystem(pipe)} if with_gold_spans else {}
+            return {name: ExtractorSystem(pipe), **told}
+    for pipe in pipes:
+        if isinstance(pipe, KrisselLinker):
+            return {name: BiEncoder(store, _LinkerVectors(pipe))}
+    raise KrisselError(Errors.K738.format(path=source or name, found=", ".join(nlp.pipe_names) or "nothing"))

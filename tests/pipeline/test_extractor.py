@@ -1,0 +1,227 @@
+"""`krissel_span_extractor` beyond the contract of components: which entities it looks for, what it writes."""
+
+import numpy as np
+import pytest
+import spacy
+from numpy.testing import assert_allclose
+from spacy.training import Example
+from thinc.api import Adam
+from thinc.config import ConfigValidationError
+
+from spacy_krissel.corpora.pieces import read_pieces
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.label_attention import Seen, attend, mean_states, presence_layer
+from spacy_krissel.pipeline.extraction import content_tokens, pieces_of, runs, token_matrix
+from spacy_krissel.pipeline.prototypes import build_prototypes
+
+TEXT = "Relapses of sclerosis , and migraine with a running nose"
+NAME = "krissel_span_extractor"
+
+
+@pytest.fixture
+def nlp(save_extractor):
+    return spacy.load(save_extractor("words"))
+
+
+@pytest.fixture
+def extractor(nlp):
+    extractor = nlp.get_pipe(NAME)
+    extractor.cfg.update(max_entities=0, threshold=None)
+    return extractor
+
+
+def restated(extractor, names, text):
+    """(names, tokens) attention and (names,) probabilities, name by name."""
+    model = extractor.model
+    states = model.predict([text])
+    weights, scores = [], []
+    for name in names:
+        query = mean_states(model.predict([name]))[0]
+        seen, _ = attend(query, states.vectors, model.attrs["settings"].scale)
+        weights.append(seen.weights[0])
+        (logit,) = presence_layer(model).predict(Seen(seen.contexts, query))
+        scores.append(1 / (1 + np.exp(-logit)))
+    return np.array(weights), np.array(scores)
+
+
+def test_the_score_is_the_highest_of_the_names_and_the_attention_their_mean(nlp, extractor, toy_names):
+    doc = nlp.make_doc(TEXT)
+    found = extractor.extract(doc, ["T01", "T08"])
+    assert sorted(found) == ["T01", "T08"]
+    words = [token.i for token in doc if token.is_alpha]
+    for id_, entity in found.items():
+        weights, scores = restated(extractor, toy_names[id_], TEXT)
+        assert entity.name == toy_names[id_][0]
+        assert entity.score == pytest.approx(scores.max(), abs=1e-5)
+        assert_allclose(entity.attention[words], weights.mean(axis=0), atol=1e-5)
+        assert entity.attention.sum() == pytest.approx(1, abs=1e-5)
+        enough = {i for i in words if entity.attention[i] >= 0.05 and not doc[i].is_stop}
+        assert {i for start, end in entity.pieces for i in range(start, end)} == enough
+
+
+def test_scores_of_many_docs_are_those_of_each(nlp, extractor):
+    docs = [nlp.make_doc(text) for text in (TEXT, "", "a cold at school")]
+    ids = ["T08", "T99", "T01"]
+    scores = extractor.scores(docs, ids)
+    assert scores.shape == (3, 3)
+    assert_allclose(scores[1], 0)
+    assert_allclose(scores[:, 1], 0, err_msg="an unknown entity")
+    found = extractor.extract(docs[0], ["T08", "T01"])
+    assert_allclose(scores[0, [0, 2]], [found["T08"].score, found["T01"].score], atol=1e-6)
+
+
+def test_what_is_written(nlp, extractor):
+    doc = nlp(TEXT)
+    listed = doc._.krissel_entities
+    scores = [each["score"] for each in listed]
+    assert len(listed) == 12 and scores == sorted(scores, reverse=True)
+    mentions = {mention.kb_id: mention for mention in read_pieces(doc, "krissel_entities")}
+    for each in listed:
+        pieces = tuple(map(tuple, each["pieces"]))
+        assert (mentions[each["id"]].pieces if pieces else ()) == pieces
+        assert len(each["attention"]) == len(doc)
+    assert {span.label_ for span in doc.spans["krissel_entities"]} == {"ENTITY"}
+    assert [each["id"] for each in doc.spans["krissel_entities"].attrs["entities"]] == [each["id"] for each in listed]
+
+
+def test_a_second_run_leaves_nothing_of_the_first(nlp, extractor):
+    doc = nlp(TEXT)
+    extractor.cfg["threshold"] = 1.0
+    nlp.get_pipe(NAME)(doc)
+    assert len(doc.spans["krissel_entities"]) == 0 and len(doc._.krissel_entities) == 0
+
+
+def test_candidates_of_the_doc(nlp, extractor):
+    doc = nlp.make_doc(TEXT)
+    doc._.krissel_entity_candidates = ["T08", "T03", "T99"]
+    assert {each["id"] for each in nlp(doc)._.krissel_entities} == {"T03", "T08"}
+    extractor.cfg["candidates"] = "all"
+    assert len(nlp(doc)._.krissel_entities) == 12
+    extractor.cfg["candidates"] = "doc"
+    assert len(nlp(TEXT)._.krissel_entities) == 0
+
+
+def test_retrieved_candidates_are_near_to_words_of_the_text(nlp, extractor):
+    extractor.cfg.update(candidates="retrieved", n_retrieved=1)
+    found = {each["id"] for each in nlp("He had migraine and rickets .")._.krissel_entities}
+    assert {"T08", "T12"} <= found and len(found) < 12
+    assert len(nlp("of the and")._.krissel_entities) == 0
+    # "auto": all of a small knowledge base, the nearest of a large one.
+    extractor.cfg.update(candidates="auto")
+    assert len(nlp("He had migraine")._.krissel_entities) == 12
+    extractor.cfg.update(max_all=5)
+    assert len(nlp("He had migraine")._.krissel_entities) < 12
+
+
+def test_threshold_and_limit(nlp, extractor):
+    scores = {each["id"]: each["score"] for each in nlp(TEXT)._.krissel_entities}
+    extractor.cfg["threshold"] = sorted(scores.values())[5]
+    assert {each["id"] for each in nlp(TEXT)._.krissel_entities} == {
+        id_ for id_, score in scores.items() if score >= extractor.cfg["threshold"]
+    }
+    extractor.cfg["max_entities"] = 2
+    assert [each["id"] for each in nlp(TEXT)._.krissel_entities] == sorted(scores, key=lambda id_: -scores[id_])[:2]
+
+
+def test_evaluated_while_training(make_extractor, make_text_examples):
+    """On names by the present weights, with no knowledge base about."""
+    nlp = make_extractor("words")
+    examples = make_text_examples(nlp)
+    before = nlp.get_pipe(NAME).scores([examples[0].predicted], ["T01"])
+    assert 0 <= nlp.evaluate(examples)["krissel_entity_f"] <= 1
+    nlp.update(examples, sgd=Adam(0.02, use_averages=False))
+    assert nlp.get_pipe(NAME).scores([examples[0].predicted], ["T01"]) != before
+
+
+def test_the_scorer_counts_pairs_and_tokens(nlp, extractor):
+    extractor.cfg["threshold"] = 0.5
+    doc = nlp.make_doc(TEXT)
+    reference = doc.copy()
+    found = {each["id"]: each["pieces"] for each in nlp(doc.copy())._.krissel_entities}
+    (id_, pieces), *_ = found.items()
+    reference.cats = {id_: 1.0, "T99": 1.0}
+    (start, end), *others = pieces
+    reference.spans["krissel"] = [spacy.tokens.Span(reference, start, end, "ENTITY", kb_id=id_)]
+    scores = nlp.evaluate([Example(doc, reference)])
+    assert scores["krissel_entity_r"] == 0.5 and scores["krissel_entity_p"] == pytest.approx(1 / len(found))
+    n_tokens = sum(b - a for a, b in pieces)
+    assert scores["krissel_token_r"] == 1 and scores["krissel_token_p"] == pytest.approx((end - start) / n_tokens)
+
+
+def test_an_extractor_starts_from_another_ones_tokens(nlp, save_extractor, make_extractor, tmp_path):
+    """As the second stage of training does; the classifier begins afresh."""
+    from spacy_krissel.pipeline.encoder import start_encoder
+
+    model = make_extractor("words").get_pipe(NAME).model
+    before = presence_layer(model).to_bytes()
+    start_encoder(model, path=save_extractor("words"), name=NAME)
+    trained = nlp.get_pipe(NAME).model
+    assert model.layers[0].to_bytes() == trained.layers[0].to_bytes()
+    assert presence_layer(model).to_bytes() == before != presence_layer(trained).to_bytes()
+
+
+def test_pieces_start_from_the_transformer_of_a_linker(save_linker, make_extractor):
+    from spacy_krissel.pipeline.encoder import start_encoder
+
+    model = make_extractor("pieces").get_pipe(NAME).model
+    start_encoder(model, path=save_linker("transformer"), name="krissel_linker")
+    linker = spacy.load(save_linker("transformer")).get_pipe("krissel_linker")
+    (ours,) = [shim for node in model.walk() for shim in node.shims]
+    (theirs,) = [shim for node in linker.model.walk() for shim in node.shims]
+    assert ours.to_bytes() == theirs.to_bytes()
+
+
+@pytest.mark.parametrize(
+    "setting, value",
+    [
+        ("spans_key", ""),
+        ("candidates", "some"),
+        ("n_retrieved", 0),
+        ("longest_run", 0),
+        ("max_all", -1),
+        ("max_entities", -1),
+        ("threshold", 1.5),
+        ("attention_threshold", -0.1),
+    ],
+)
+def test_wrong_settings(extractor, setting, value):
+    with pytest.raises((KrisselError, ConfigValidationError), match=setting):
+        spacy.blank("en").add_pipe(NAME, config={setting: value})
+    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
+        extractor.cfg[setting] = value
+
+
+def test_without_weights_or_knowledge_base(nlp, make_extractor, names_source):
+    bare = spacy.blank("en").from_config(nlp.config)
+    with pytest.raises(KrisselError, match="K604"):
+        bare(TEXT)
+    fresh = make_extractor("words")
+    fresh.get_pipe(NAME)._dev = None
+    with pytest.raises(KrisselError, match="K603"):
+        fresh(TEXT)
+    build_prototypes(fresh, names_source, name=NAME)
+    assert fresh(TEXT) is not None
+
+
+def test_tokens_have_the_attention_of_their_pieces(nlp):
+    doc = nlp.make_doc("knee-pain in  knees.")
+    places = np.array([[0, 4], [5, 9], [10, 12], [14, 18], [18, 19], [19, 20]])
+    matrix = token_matrix(doc, places)
+    owners = [doc[int(column)].text for column in matrix.argmax(axis=1)]
+    assert owners == ["knee", "pain", "in", "knees", "knees", "."] and matrix.sum() == 6
+    assert token_matrix(nlp.make_doc(""), np.zeros((0, 2), dtype=np.int64)).shape == (0, 0)
+
+
+def test_pieces_are_runs_of_content_with_enough_attention(nlp):
+    doc = nlp.make_doc("pain and swelling in knee .")
+    content = content_tokens(doc)
+    assert content.tolist() == [True, False, True, False, True, False]
+    attention = np.array([0.3, 0.1, 0.04, 0.3, 0.21, 0.05])
+    assert pieces_of(attention, content, 0.05) == ((0, 1), (4, 5))
+    assert pieces_of(attention, np.ones(6, dtype=bool), 0.05) == ((0, 2), (3, 6))
+
+
+def test_runs_begin_and_end_with_content():
+    content = np.array([True, False, True, True])
+    assert runs(content, 1) == [(0, 1), (2, 3), (3, 4)]
+    assert runs(content, 3) == [(0, 1), (0, 3), (2, 3), (2, 4), (3, 4)]
