@@ -7,6 +7,7 @@ from . import (  # noqa: F401
     encoder,
     evaluate,
     evaluate_spans,
+    extract,
     few_shot,
     link,
     mine,

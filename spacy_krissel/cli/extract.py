@@ -1,0 +1,49 @@
+"""`krissel extract`: the entities that texts speak of, and their tokens."""
+
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+
+from .app import coded_errors, krissel
+
+
+@krissel.command("extract")
+def extract_cli(
+    pipeline: Path = typer.Argument(..., help="A pipeline with a span extractor and its knowledge base"),
+    texts: List[str] = typer.Argument(..., help="A text, or several in quotes"),
+    output: Optional[Path] = typer.Option(
+        None, "--output", "-o", help="Draw them to this .html file, or one text to this .svg file"
+    ),
+    name: str = typer.Option("krissel_span_extractor", help="Name of the extractor in the pipeline"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+) -> None:
+    """Find the entities that texts speak of, most probable first, each with the pieces of text that say so."""
+    from spacy.cli._util import setup_gpu
+
+    from ..errors import Errors, KrisselError
+    from ..pipeline.load import load_pipeline
+    from ..pipeline.prototypes import find_kb_pipe
+    from ..pipeline.render import save_rendering
+
+    setup_gpu(gpu_id)
+    with coded_errors():
+        # Before anything is loaded.
+        if output is not None and not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
+            expected = "a path that ends in .html, or in .svg for one text"
+            raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
+        nlp = load_pipeline(pipeline)
+        key = find_kb_pipe(nlp, name).cfg["spans_key"]
+        docs = list(nlp.pipe(texts))
+        for doc in docs:
+            typer.echo(doc.text)
+            for entity in doc._.krissel_entities:
+                pieces = " … ".join(doc[start:end].text for start, end in entity["pieces"])
+                typer.echo(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {pieces or '(no tokens)'}")
+            if not doc._.krissel_entities:
+                typer.echo("  nothing found")
+                doc.spans.setdefault(key, [])
+        if output is not None:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            save_rendering(docs[0] if output.suffix == ".svg" else docs, key, output)
+            typer.echo(f"Drawn: {output}")
