@@ -114,3 +114,26 @@ def test_batch_without_synonyms(make_example, small_encoder):
 def test_wrong_settings():
     with pytest.raises(KrisselError, match="K006.*chunk_size"):
         make_self_alignment_objective(make_multi_similarity(), chunk_size=-1)
+
+
+def test_negatives_are_names_of_other_entities(examples, small_encoder, toy_store, toy_names):
+    """An entity is drawn first, and a name of it then; none is an entity or a name of the batch."""
+    objective = make_self_alignment_objective(None, n_negatives=50, seed=1)
+    objective.initialize(toy_store)
+    drawn = set()
+    for _ in range(20):
+        vectors, labels = labels_given(objective, examples, small_encoder.copy())
+        # Less those entities whose name was drawn that is one of the batch.
+        n_others = len(set(labels)) - 3
+        assert len(toy_names) - 3 <= n_others <= len(toy_names) and len(vectors) == 7 + n_others
+        drawn.update(name for _, name in objective._negatives({"cold"}, {"T01", "T02", "T03"}))
+    others = {name for id_, names in toy_names.items() if id_ not in ("T01", "T02", "T03") for name in names}
+    assert drawn == others - {"cold"}
+
+
+def test_negatives_need_an_ontology(examples, small_encoder):
+    objective = make_self_alignment_objective(make_multi_similarity(), n_negatives=3)
+    with pytest.raises(KrisselError, match="K639.*n_negatives"):
+        objective.update(small_encoder.copy(), examples)
+    with pytest.raises(KrisselError, match="n_negatives"):
+        make_self_alignment_objective(None, n_negatives=-1)
