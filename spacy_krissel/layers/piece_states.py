@@ -16,7 +16,7 @@ from .hf_wrapper import hf_wrapper
 from .pieces import PieceRow, encode_with_places, length_batches, pad_pieces
 from .settings import keep_in_bytes
 from .token_states import StatesModel, TokenStates
-from .transformer import MIN_FILL, MIN_WINDOW, training_multiple
+from .transformer import MIN_FILL, MIN_WINDOW, training_lengths
 
 NAME = "piece_states"
 
@@ -97,12 +97,12 @@ def _forward(
         np.asarray(lengths, dtype=np.int64),
         np.asarray(places, dtype=np.int64).reshape(-1, 2),
     )
-    multiple = training_multiple(window, shim.max_window) if is_train else 1
+    allowed = training_lengths(window, shim.max_window) if is_train else ()
     fill = MIN_FILL.get(shim.device.type, 0.0)
     backprops = []
     with shim.autocast():
         for batch in length_batches([len(row.ids) for row in rows], batch_pieces, fill):
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, multiple)
+            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, allowed)
             hidden, backprop_batch = model.layers[0](pieces, is_train)
             for place, i in enumerate(batch):
                 n = len(rows[i].ids) - 2

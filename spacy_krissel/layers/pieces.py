@@ -174,12 +174,13 @@ def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> 
         yield batch
 
 
-def pad_pieces(rows: Sequence[PieceRow], pad_id: int, multiple: int = 1) -> Pieces:
-    """Stack views into one padded batch, whose length is a multiple of so many."""
+def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = ()) -> Pieces:
+    """Stack views into one padded batch, as long as the longest of them, or as the next of the `allowed` lengths, in
+    ascending order."""
     distinct = {id(row.ids): row.ids for row in rows}
     places = {key: place for place, key in enumerate(distinct)}
     lengths = numpy.asarray([len(each) for each in distinct.values()], dtype="int64")
-    longest = -(-int(lengths.max()) // multiple) * multiple
+    longest = next((length for length in allowed if length >= lengths.max()), int(lengths.max()))
     ids = numpy.full((len(distinct), longest), pad_id, dtype="int64")
     for i, each in enumerate(distinct.values()):
         ids[i, : lengths[i]] = each

@@ -24,8 +24,9 @@ MIN_WINDOW = 8
 # On the CPU time goes with the pieces, padding included; on a GPU one larger batch beats several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
 # In training, lengths are rounded up to the window's fourth part or so: in bfloat16 on the CPU, torch keeps kernels for
-# each shape that it has met, hundreds of megabytes of them.
-TRAINING_LENGTHS = 4
+# each shape that it has met, hundreds of megabytes of them. Names in a window for sentences would be padding mostly.
+TRAINING_PARTS = 4
+SHORT_LENGTHS = (8, 16)
 
 
 @keep_in_bytes
@@ -198,13 +199,13 @@ def forward(
         rows = view_pieces(shim.tokenizer, views, settings.window, markers, separator)
     together = read_together(rows)
     min_fill = MIN_FILL.get(shim.device.type, 0.0)
-    multiple = training_multiple(settings.window, shim.max_window) if is_train else 1
+    allowed = training_lengths(settings.window, shim.max_window) if is_train else ()
     vectors = model.ops.alloc2f(len(views), model.get_dim("nO"))
     backprops = []
     with shim.autocast():
         for chosen in length_batches([len(rows[group[0]].ids) for group in together], batch_pieces, min_fill):
             batch = [i for each in chosen for i in together[each]]
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, multiple)
+            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, allowed)
             vectors[batch], backprop_batch = model.layers[0](pieces, is_train)
             if is_train:
                 backprops.append((batch, backprop_batch))
@@ -218,10 +219,11 @@ def forward(
     return vectors, backprop
 
 
-def training_multiple(window: int, limit: int) -> int:
-    """What lengths are rounded up to in training, where that stays within the encoder's `limit`."""
-    multiple = max(1, window // TRAINING_LENGTHS)
-    return multiple if -(-window // multiple) * multiple <= limit else 1
+def training_lengths(window: int, limit: int) -> Tuple[int, ...]:
+    """What the lengths of batches are rounded up to in training, none beyond the encoder's `limit`."""
+    step = max(1, window // TRAINING_PARTS)
+    lengths = {length for length in SHORT_LENGTHS if length < step} | set(range(step, window + step, step))
+    return tuple(sorted({min(length, limit) for length in lengths}))
 
 
 def _check_window(model: Model[List[View], Floats2d], shim: WholeHFShim) -> None:

@@ -120,10 +120,10 @@ def test_padding_is_on_the_right(tokenizer):
     assert pieces.starts.tolist() == [1, 4] and pieces.ends.tolist() == [3, 6]
 
 
-@pytest.mark.parametrize("multiple, length", [(1, 8), (3, 9), (4, 8), (8, 8), (16, 16)])
-def test_padding_to_a_multiple(tokenizer, multiple, length):
+@pytest.mark.parametrize("allowed, length", [((), 8), ((4, 9), 9), ((4, 8, 12), 8), ((4, 7), 8), ((16, 32), 16)])
+def test_padding_to_an_allowed_length(tokenizer, allowed, length):
     rows = view_pieces(tokenizer, [name_view("cold"), View("the patient had ", "fever", "")], 64)
-    pieces = pad_pieces(rows, 7, multiple)
+    pieces = pad_pieces(rows, 7, allowed)
     assert pieces.ids.shape == (2, length)
     assert pieces.lengths.tolist() == [5, 8]
     assert (pieces.ids[1, 8:] == 7).all()

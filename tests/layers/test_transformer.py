@@ -497,3 +497,20 @@ def test_units_are_read_once(make):
 def test_units_need_markers(tiny_bert):
     with pytest.raises(KrisselError, match="K006.*'pooling'.*units"):
         TransformerEncoder(str(tiny_bert), units=True)
+
+
+@pytest.mark.parametrize(
+    "window, limit, lengths",
+    [
+        (128, 512, (8, 16, 32, 64, 96, 128)),
+        (64, 512, (8, 16, 32, 48, 64)),
+        (25, 512, (6, 12, 18, 24, 30)),
+        (25, 26, (6, 12, 18, 24, 26)),
+        (8, 64, (2, 4, 6, 8)),
+    ],
+)
+def test_lengths_in_training_are_few_and_hold_any_view(window, limit, lengths):
+    from spacy_krissel.layers.transformer import training_lengths
+
+    assert training_lengths(window, limit) == lengths
+    assert window <= lengths[-1] <= limit
