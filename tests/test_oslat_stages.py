@@ -1,0 +1,44 @@
+"""OSLAT's three stages, as the configs with the paper's values have them, on the toy ontology."""
+
+import pytest
+import spacy
+from spacy.cli.train import train
+from spacy.tokens import DocBin
+
+from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.pipeline.prototypes import build_prototypes
+
+NAME = "krissel_span_extractor"
+
+
+@pytest.fixture(scope="module")
+def texts(toy_names, tmp_path_factory):
+    nlp = spacy.blank("en")
+    docs = []
+    for n, (entity, names) in enumerate(toy_names.items()):
+        for name in names[:3]:
+            doc = nlp.make_doc(f"the patient had {name} in acute fever number {n}")
+            doc.cats = {entity: 1.0}
+            docs.append(doc)
+    path = tmp_path_factory.mktemp("texts") / "train.spacy"
+    DocBin(docs=docs).to_disk(path)
+    return path
+
+
+@pytest.mark.slow
+def test_from_names_to_texts_to_probabilities(configs, texts, toy_store, tiny_bert, tmp_path):
+    paths = {"paths.encoder": str(tiny_bert), "paths.ontology": str(toy_store.path)}
+    steps = {"training.max_epochs": 0, "training.max_steps": 4, "training.eval_frequency": 4}
+    window = {"components.krissel_span_extractor.model.tokens.window": 32}
+    names = {"corpora.train.held_out": 0.3, "training.batcher.pairs": 4}
+    train(configs / "oslat-alignment.cfg", tmp_path / "aligned", overrides={**paths, **steps, **names})
+    aligned = {"paths.aligned": str(tmp_path / "aligned" / "model-last"), "paths.texts": str(texts)}
+    train(configs / "oslat.cfg", tmp_path / "attention", overrides={**paths, **steps, **window, **aligned})
+    attention = {"paths.attention": str(tmp_path / "attention" / "model-last"), "paths.texts": str(texts)}
+    train(configs / "oslat-classifier.cfg", tmp_path / "out", overrides={**paths, **steps, **window, **attention})
+    stages = [spacy.load(tmp_path / stage / "model-last") for stage in ("attention", "out")]
+    tokens = [nlp.get_pipe(NAME).model.layers[0].to_bytes() for nlp in stages]
+    assert tokens[0] == tokens[1], "the classifier leaves the encoder alone"
+    build_prototypes(stages[1], PrototypeSource(toy_store, None, mentions_per_entity=0, class_names=False), name=NAME)
+    found = stages[1].get_pipe(NAME).scores([stages[1].make_doc("the patient had fever")], ["T01", "T03"])
+    assert ((0 < found) & (found < 1)).all()
