@@ -242,7 +242,8 @@ def read(docs):
     """What any of the components writes, in JSON's types."""
     found = []
     for doc in docs:
-        links = [[e.kb_id_, [c["id"] for c in e._.krissel_candidates], list(e._.krissel_ties)] for e in doc.ents]
+        ents = [ent for ent in doc.ents if ent.kb_id_]
+        links = [[e.kb_id_, [c["id"] for c in e._.krissel_candidates], list(e._.krissel_ties)] for e in ents]
         spans = [[s.start, s.end, s.kb_id_, s.id_] for group in doc.spans.values() for s in group]
         listed = doc._.krissel_entities if doc.has_extension("krissel_entities") else []
         found.append([links, spans, [each["id"] for each in listed]])
