@@ -7,6 +7,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..corpora.gold_mentions import split_gold
 from ..corpora.pieces import gold_pieces
 from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
@@ -45,10 +46,11 @@ class GoldSpanSystem:
         for row, doc in enumerate(docs):
             tokens: Dict[str, set] = {}
             for mention in gold_pieces(doc):
-                tokens.setdefault(mention.kb_id, set()).update(mention.tokens)
-            for id_, places in tokens.items():
-                if id_ in columns:
-                    found[row, columns[id_]] = self.extractor.score_at(doc, id_, places)
+                for id_ in split_gold(mention.kb_id, self.extractor.kb):
+                    if id_ in columns:
+                        tokens.setdefault(id_, set()).update(mention.tokens)
+            for id_, score in self.extractor.scores_at(doc, tokens).items():
+                found[row, columns[id_]] = score
         return found
 
 

@@ -81,14 +81,14 @@ class LabelAttentionObjective:
         """Take the ontology whose names are synonyms. Raises KrisselError K639 without one, or with one that holds no
         entity of `seen`."""
         if ontology is None:
-            raise KrisselError(Errors.K639.format(problem="there is no ontology", todo=TODO))
+            raise KrisselError(Errors.K639.format(problem="there is no ontology", todo=ADVICE))
         entities = list(ontology.ids)
         if self.seen is not None:
             found = {entity for doc in read_doc_bins(self.seen, Vocab()) for entity in text_entities(doc)}
             entities = sorted({id_ for id_ in map(ontology.resolve, found) if id_ is not None})
             if not entities:
                 problem = f"the ontology holds no entity of the texts of '{self.seen}'"
-                raise KrisselError(Errors.K639.format(problem=problem, todo=TODO))
+                raise KrisselError(Errors.K639.format(problem=problem, todo=ADVICE))
         self._store, self._entities = ontology, entities
         self._states = {}
 
@@ -151,7 +151,7 @@ class LabelAttentionObjective:
     def _named(self, examples: Sequence[Example]) -> List[NamedText]:
         """The texts that speak of entities, with names that are drawn anew."""
         if self._store is None:
-            raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=TODO))
+            raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=ADVICE))
         n = min(self.n_negatives, len(self._entities))
         drawn = [self._entities[i] for i in self._random.choice(len(self._entities), n, replace=False)]
         others = [(entity, self._draw(entity, 1)[0]) for entity in drawn]
@@ -173,7 +173,7 @@ class LabelAttentionObjective:
     def _names(self, entity: str) -> List[str]:
         assert self._store is not None, "checked before"
         if self._store.row(entity) is None:
-            raise KrisselError(Errors.K639.format(problem=f"the ontology does not hold '{entity}'", todo=TODO))
+            raise KrisselError(Errors.K639.format(problem=f"the ontology does not hold '{entity}'", todo=ADVICE))
         return list(self._store.get(entity).names)
 
     def _encode(self, model: StatesModel, texts: List[str], frozen: bool) -> Tuple[TokenStates, Callable]:
@@ -191,7 +191,7 @@ class LabelAttentionObjective:
         return TokenStates(vectors, lengths, np.vstack([places for _, places in kept])), lambda d_vectors: texts
 
 
-TODO = "Set `ontology` in [initialize.components], and use the store that the texts were made with"
+ADVICE = "Set `ontology` in [initialize.components], and use the store that the texts were made with"
 
 
 def make_label_attention_objective(

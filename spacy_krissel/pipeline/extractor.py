@@ -1,7 +1,7 @@
 """`krissel_span_extractor`: find the entities that a text speaks of, and the tokens that say so (OSLAT)."""
 
 from itertools import islice
-from typing import Any, Callable, Collection, Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from spacy.language import Language
@@ -101,8 +101,7 @@ class KrisselSpanExtractor(KBPipe):
         found = []
         for doc, states in zip(docs, self._states(docs)):
             rows = self._candidates(doc, states)
-            entities = self._found(doc, states, rows, self.cfg["threshold"])
-            found.append(entities[: self.cfg["max_entities"] or None])
+            found.append(self._found(doc, states, rows, self.cfg["threshold"], self.cfg["max_entities"]))
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: List[List[FoundEntity]]) -> None:
@@ -128,17 +127,17 @@ class KrisselSpanExtractor(KBPipe):
             answer[:] = by_entity[columns]
         return answers
 
-    def score_at(self, doc: Doc, entity: str, tokens: Collection[int]) -> float:
-        """The probability that the doc speaks of `entity` where what its names see are just these tokens of the doc
-        (OSLAT's row GT); 0 of an unknown one."""
-        rows = self._rows_of([entity])
+    def scores_at(self, doc: Doc, places: Mapping[str, Collection[int]]) -> Dict[str, float]:
+        """The probability that the doc speaks of each entity of `places` where what its names see are just these tokens
+        of the doc (OSLAT's row GT); 0 of an unknown one, and where there are no tokens."""
         (states,) = self._states([doc])
-        inside = states.matrix[:, sorted(tokens)].any(axis=1)
-        if not len(rows) or not inside.any():
-            return 0.0
-        queries = self._queries(rows)
-        context = states.vectors[inside].mean(axis=0, keepdims=True)
-        return float(self._classify(Seen(context.repeat(len(rows), axis=0), queries)).max())
+        found = dict.fromkeys(places, 0.0)
+        for entity, tokens in places.items():
+            rows, inside = self._rows_of([entity]), states.matrix[:, sorted(tokens)].any(axis=1)
+            if len(rows) and inside.any():
+                contexts = states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
+                found[entity] = float(self._classify(Seen(contexts, self._queries(rows))).max())
+        return found
 
     def _states(self, docs: Sequence[Doc]) -> List[TextStates]:
         self.require_weights()
@@ -149,8 +148,11 @@ class KrisselSpanExtractor(KBPipe):
             for doc, place in zip(docs, states.texts())
         ]
 
-    def _found(self, doc: Doc, states: TextStates, rows: np.ndarray, threshold: Optional[float]) -> List[FoundEntity]:
-        """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id."""
+    def _found(
+        self, doc: Doc, states: TextStates, rows: np.ndarray, threshold: Optional[float], limit: int = 0
+    ) -> List[FoundEntity]:
+        """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
+        `limit` of them, 0 for all."""
         if not len(rows) or not len(states.vectors):
             return []
         kb = self._kb_to_search()
@@ -161,7 +163,7 @@ class KrisselSpanExtractor(KBPipe):
         if threshold is not None:
             entities = entities[best[entities] >= threshold]
         # Rows of entities are in the order of their ids.
-        entities = entities[np.argsort(-best[entities], kind="stable")]
+        entities = entities[np.argsort(-best[entities], kind="stable")][: limit or None]
         content = content_tokens(doc)
         found = []
         for entity in entities.tolist():
