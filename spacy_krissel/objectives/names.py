@@ -43,6 +43,9 @@ class NameObjective:
     loss: scores (q, n), candidates (q, n) and right ones (q, n) → (gradient of the scores, loss), such as
         `spacy-krissel.MarginalLikelihood.v1`.
     n_candidates, n_shared: half and half of 32 in the paper. n_shared = 0 leaves sharing out.
+    gold_name: a mention none of whose candidates is right has nothing to learn from, however often it is read. With
+        this the name of its entity that is most similar to it takes the place of its own least similar candidate. Not
+        in the paper.
     refresh_every, cache: of the vectors by which the nearest names are found, see `NearestEntities`: in the paper after
         each epoch, and every 1,000 steps for a large ontology.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
@@ -60,6 +63,7 @@ class NameObjective:
         index: Callable[[], Any],
         n_candidates: int = 16,
         n_shared: int = 16,
+        gold_name: bool = False,
         refresh_every: int = 500,
         cache: Optional[Path] = None,
         context: Optional[str] = "sentence",
@@ -76,6 +80,7 @@ class NameObjective:
         self.index = index
         self.n_candidates = n_candidates
         self.n_shared = n_shared
+        self.gold_name = gold_name
         self.refresh_every = refresh_every
         self.cache = cache
         self.context = context
@@ -119,6 +124,8 @@ class NameObjective:
             return 0.0
         queries, backprop_queries = model.begin_update(views)
         found = self._search(model, queries)
+        if self.gold_name:
+            found = self._with_gold(model, queries, found, gold)
         numbers, own = np.unique(found[found >= 0], return_inverse=True)
         is_own = np.zeros((len(views), len(numbers)), dtype=bool)
         is_own[np.nonzero(found >= 0)[0], own] = True
@@ -142,6 +149,25 @@ class NameObjective:
 
         names.nearest.step(encode, lambda: fingerprint(model))
         return names.nearest.search(model.ops.to_numpy(queries), min(self.n_candidates, len(names.rows)))
+
+    def _with_gold(self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: Sequence[int]) -> np.ndarray:
+        """`found` with the nearest of its entity's names in the last place of each mention that has no right one."""
+        assert self._names is not None
+        names = self._names
+        right = (found >= 0) & (names.rows[found] == np.array(gold)[:, None])
+        missed = np.flatnonzero(~right.any(axis=1))
+        if not len(missed):
+            return found
+        # Names come entity by entity.
+        starts, ends = (np.searchsorted(names.rows, np.array(gold)[missed], side) for side in ("left", "right"))
+        numbers = np.unique(np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends)]))
+        scores = (
+            model.ops.to_numpy(queries)[missed] @ model.ops.to_numpy(model.predict(names.views(numbers.tolist()))).T
+        )
+        others = names.rows[numbers][None] != np.array(gold)[missed, None]
+        found = found.copy()
+        found[missed, -1] = numbers[np.where(others, -np.inf, scores).argmax(axis=1)]
+        return found
 
     def _shared(self, scores: np.ndarray, is_own: np.ndarray, documents: np.ndarray) -> np.ndarray:
         """Of the names of a mention's document that are not its own, the `n_shared` most similar ones (q, n) bool."""
@@ -183,6 +209,7 @@ def make_name_objective(
     index: Callable[[], Any],
     n_candidates: int = 16,
     n_shared: int = 16,
+    gold_name: bool = False,
     refresh_every: int = 500,
     cache: Optional[Path] = None,
     context: Optional[str] = "sentence",
@@ -194,6 +221,7 @@ def make_name_objective(
         index=index,
         n_candidates=n_candidates,
         n_shared=n_shared,
+        gold_name=gold_name,
         refresh_every=refresh_every,
         cache=cache,
         context=context,
