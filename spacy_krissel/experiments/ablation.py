@@ -9,11 +9,13 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Unio
 from spacy.language import Language
 
 from ..errors import Errors, KrisselError
+from ..evaluation.baselines import BASELINES
 from ..evaluation.calibrate import calibrate
 from ..evaluation.evaluate import evaluate
 from ..evaluation.few_shot import FewShot, few_shot, save_few_shot
 from ..evaluation.records import read_records
 from ..kb.sources import open_prototype_source
+from ..ontology.store import OntologyStore
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
@@ -29,7 +31,7 @@ from .details import (
 )
 from .plots import draw_curves
 from .settings import Ablation, Row
-from .table import AllRuns, Answers, ablation_report, answers, recall_curve, summarize
+from .table import AllRuns, Answers, Runs, ablation_report, answers, recall_curve, summarize
 from .train import LINKER, STEPS, train_linker, train_reranker
 
 KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
@@ -79,7 +81,7 @@ class AblationRun:
             for gold, data in self.ablation.sets.items():
                 if data.examples is not None:
                     few_shots[gold] = self.few_shot(gold)
-        return self._write(measured, few_shots, plots=True)
+        return self._write(measured, few_shots, whole=True)
 
     def _is_measured(self, name: str, gold: str) -> bool:
         return not self.ablation.rows[name].examples or self.ablation.sets[gold].examples is not None
@@ -226,8 +228,8 @@ class AblationRun:
             directory.info["settings"] = settings
             yield directory.path
 
-    def _write(self, measured: AllRuns, few_shots: Dict[str, List[FewShot]], *, plots: bool = False) -> Dict[str, Any]:
-        found = summarize(self.ablation, measured)
+    def _write(self, measured: AllRuns, few_shots: Dict[str, List[FewShot]], *, whole: bool = False) -> Dict[str, Any]:
+        found = summarize(self.ablation, measured, self._baselines(measured) if whole else None)
         curves = self.ablation.curves
         rows = [name for name in curves.top_k if name in measured]
         found["top_k"] = {
@@ -241,8 +243,21 @@ class AblationRun:
         text = json.dumps(found, indent=2, ensure_ascii=False)
         (self.output / "ablation.json").write_text(text + "\n", encoding="utf8")
         (self.output / "ablation.md").write_text(ablation_report(found), encoding="utf8")
-        if plots and (found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]):
+        if whole and (found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]):
             draw_curves(found, self.output)
+        return found
+
+    def _baselines(self, measured: AllRuns) -> Dict[str, Dict[str, Runs]]:
+        """What linking by the letters of names says of the mentions of the first row's first run."""
+        found: Dict[str, Dict[str, Runs]] = {}
+        for gold, data in self.ablation.sets.items():
+            if data.baselines is None:
+                continue
+            seed, *_ = measured[self.ablation.first][gold]
+            records = read_records(self._folder(self.ablation.first, seed) / "sets" / gold / f"{REPORT}.links.jsonl")
+            store = OntologyStore(data.baselines)
+            for title, link in BASELINES.items():
+                found.setdefault(title, {})[gold] = {seed: answers(link(records, store))}
         return found
 
     def _details(self, measured: AllRuns) -> Dict[str, Details]:

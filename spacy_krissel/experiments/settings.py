@@ -63,6 +63,7 @@ class GoldSet(Knowledge):
     calibration: gold mentions, NIL ones among them, that the threshold for NIL is fitted to; in `gold`, mentions that
         are NIL are then counted too.
     held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
+    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, for two more rows.
     """
 
     gold: Path
@@ -70,6 +71,7 @@ class GoldSet(Knowledge):
     seen: Optional[Path] = None
     calibration: Optional[Path] = None
     held_out: float = 0.0
+    baselines: Optional[Path] = None
 
 
 class Prototypes(Section):

@@ -86,20 +86,32 @@ def recall_curve(runs: Runs, max_k: int) -> List[float]:
     return [sum(rank is not None and rank < k for rank in ranks) / max(len(ranks), 1) for k in range(1, max_k + 1)]
 
 
-def summarize(ablation: Ablation, measured: AllRuns) -> Dict[str, Any]:
-    """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it."""
+def summarize(
+    ablation: Ablation, measured: AllRuns, baselines: Optional[Mapping[str, Mapping[str, Runs]]] = None
+) -> Dict[str, Any]:
+    """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it.
+
+    baselines: further rows by title, which are no row of the file: one run on each set.
+    """
+    first = measured[ablation.first]
     rows = []
     for name, by_set in measured.items():
-        sets = {}
-        for gold, runs in by_set.items():
-            sets[gold] = strict_accuracy(runs)
-            if name != ablation.first:
-                sets[gold]["difference"] = difference(runs, measured[ablation.first][gold])
-        whole = len(sets) == len(ablation.sets)
-        average = mean(figures["strict"] for figures in sets.values()) if whole else None
-        title = ablation.rows[name].title
-        rows.append({"name": name, "title": title, "seeds": ablation.seeds_of(name), "sets": sets, "mean": average})
+        row = {"name": name, "title": ablation.rows[name].title, "seeds": ablation.seeds_of(name)}
+        rows.append({**row, **_figures(ablation, by_set, None if name == ablation.first else first)})
+    for title, by_set in (baselines or {}).items():
+        row = {"name": title, "title": title, "seeds": ablation.seeds_of(ablation.first)}
+        rows.append({**row, **_figures(ablation, by_set, first)})
     return {"sets": list(ablation.sets), "rows": rows}
+
+
+def _figures(ablation: Ablation, by_set: Mapping[str, Runs], first: Optional[Mapping[str, Runs]]) -> Dict[str, Any]:
+    sets = {}
+    for gold, runs in by_set.items():
+        sets[gold] = strict_accuracy(runs)
+        if first is not None:
+            sets[gold]["difference"] = difference(runs, first[gold])
+    whole = len(sets) == len(ablation.sets)
+    return {"sets": sets, "mean": mean(figures["strict"] for figures in sets.values()) if whole else None}
 
 
 def ablation_table(found: Dict[str, Any]) -> str:

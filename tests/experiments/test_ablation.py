@@ -13,7 +13,9 @@ from spacy.util import load_config, registry
 
 from spacy_krissel.corpora.out_of_kb import out_of_kb
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.evaluation.baselines import BASELINES
 from spacy_krissel.evaluation.evaluate import evaluate
+from spacy_krissel.evaluation.metrics import is_strict
 from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.experiments import ablation as module
 from spacy_krissel.experiments import train as training
@@ -368,3 +370,15 @@ def test_the_shipped_rows_of_belhd(configs):
 
 def without_factory(config):
     return {key: value for key, value in config.items() if key != "factory"}
+
+
+def test_baselines_are_two_more_rows(done, run, no_training, no_evaluation, folder, toy_store):
+    found, _ = run(overrides={"sets.without.baselines": str(toy_store.path)})
+    assert found["rows"][:-2] == done["rows"]
+    assert [row["title"] for row in found["rows"][-2:]] == ["exact", "tfidf"]
+    records = read_records(folder / "full" / "seed-0" / "sets" / "without" / "report.links.jsonl")
+    for row in found["rows"][-2:]:
+        assert list(row["sets"]) == ["without"] and row["mean"] is None
+        right = [is_strict(record) for record in BASELINES[row["name"]](records, toy_store)]
+        assert row["sets"]["without"]["strict"] == sum(right) / len(right) > 0
+        assert "difference" in row["sets"]["without"]
