@@ -1,13 +1,14 @@
 """Other ways to cope with homonyms beside telling them apart (BELHD's Table 5): abbreviations written out, and links to
-entities of the species alone that a text speaks of. Strict accuracy of each, with the knowledge base as it is and told
-apart, and the lead over the first with its paired interval, documents resampled.
+entities of the species alone that a text speaks of; and what the linker does by itself, the other names of entities
+that share one. Strict accuracy of each, with the knowledge base as it is and told apart, and the lead over the first
+with its paired interval, documents resampled.
 
 Species are found by their names in a taxonomy (`--taxonomy`), whatever their case; without one that column is left out.
 The paper trains again with abbreviations written out; here only the linking differs.
 
     python benchmarks/homonym_helpers.py --plain metrics/ablation-names-bioid/plain/seed-0/linker/pipeline
         --ontology corpus/cellosaurus --apart metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
-        --ontology-apart corpus/told-apart/cellosaurus --taxonomy corpus/taxslim --gold corpus/bioid-dev.spacy
+        --ontology-apart corpus/told-apart/cellosaurus --taxonomy corpus/taxslim --gold corpus/bioid.spacy
 """
 
 import json
@@ -32,9 +33,10 @@ from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker
 RESULTS = Path(__file__).parent / "results"
 MENTIONS, SPECIES = "krissel_gold", "Species"
 HELPERS: Dict[str, Dict[str, Any]] = {
-    "neither": {"use_abbreviations": False, "species_label": ""},
-    "abbreviations": {"use_abbreviations": True, "species_label": ""},
-    "species": {"use_abbreviations": False, "species_label": SPECIES},
+    "none": {"break_ties": False, "use_abbreviations": False, "species_label": ""},
+    "abbreviations": {"break_ties": False, "use_abbreviations": True, "species_label": ""},
+    "species": {"break_ties": False, "use_abbreviations": False, "species_label": SPECIES},
+    "other names": {"break_ties": True, "use_abbreviations": False, "species_label": ""},
 }
 
 

@@ -8,7 +8,7 @@ from ..index.protocol import Mask, Rows, Scores, Vectors
 from .groups import pair_keys
 from .lexicon import Lexicon
 from .prototypes import PrototypeTable
-from .ranking import SearchResult, break_ties, first_of_each, tie_bound
+from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
 # Entities that spelling alone adds to those that vectors found. Of 9,284 mentions of two training splits, two in place
 # of four link 22 otherwise and sixteen 43, by which accuracy changes by less than 0.1 points; sixteen take more than
@@ -50,6 +50,7 @@ def rank_by_all(
     queries: Vectors,
     evidence: Evidence,
     allowed: Optional[Mask],
+    break_ties: bool = True,
 ) -> SearchResult:
     """Rank the entities that the vectors found, and those that are spelt like the mentions, by all evidence.
 
@@ -57,7 +58,7 @@ def rank_by_all(
 
     The score of an entity is its highest inner product, or the weighted mean of that of the query and that of the name,
     plus what spelling and prior add; each candidate has all of these, whichever side found it. Its prototype is the
-    nearest to the query. RETURNS: k candidates a query, their ties found anew.
+    nearest to the query. break_ties: as for `search_entities`. RETURNS: k candidates a query, their ties found anew.
     """
     k = found[0].entities.shape[1]
     none = np.zeros(0, dtype=np.int64)
@@ -113,7 +114,8 @@ def rank_by_all(
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), known[:, :k].copy(), ties)
-    break_ties(ranked, prototypes, queries)
+    if break_ties:
+        order_ties(ranked, prototypes, queries)
     return ranked
 
 

@@ -151,6 +151,7 @@ class PrototypeKB(Contents):
         names: Any = None,
         name_weight: float = 0.0,
         gold_prior: float = 0.0,
+        break_ties: bool = True,
     ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
@@ -160,6 +161,7 @@ class PrototypeKB(Contents):
         names, name_weight: vectors (q, d) of the mentions' texts alone, and their share, 0 to 1, in the inner product.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
         Neither counts for one of the `texts` that is a surface form of several entities.
+        break_ties: entities that share the best prototype are told apart by their next ones.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -170,12 +172,12 @@ class PrototypeKB(Contents):
         if names is not None:
             names = self._scaled(check_queries(names, self.entity_vector_length))
         evidence = Evidence(texts, lexical_weight, names, name_weight, gold_prior)
-        found = [search_entities(index, self._prototypes, queries, k, allowed)]
+        found = [search_entities(index, self._prototypes, queries, k, allowed, break_ties)]
         if not evidence or not k or not len(queries):
             return found[0]
         if names is not None and evidence.names_weigh:
-            found.append(search_entities(index, self._prototypes, names, k, allowed))
-        return rank_by_all(found, self._prototypes, queries, evidence, allowed)
+            found.append(search_entities(index, self._prototypes, names, k, allowed, break_ties))
+        return rank_by_all(found, self._prototypes, queries, evidence, allowed, break_ties)
 
     def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
         """The `n` nearest prototypes of each vector (q, d), best first.

@@ -29,7 +29,7 @@ class SearchResult:
     scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
         the top all have the top score, and stand in the order of their next-best prototypes, then of their ids.
     prototypes: the row of that prototype (q, k), padded with -1.
-    ties: the entity rows that tie at the top and could not be told apart (`break_ties`), in the order of their ids,
+    ties: the entity rows that tie at the top and could not be told apart (`order_ties`), in the order of their ids,
         for each query with two or more; an approximate index may have missed some.
     """
 
@@ -45,11 +45,17 @@ class SearchResult:
 
 
 def search_entities(
-    index: VectorIndex, prototypes: PrototypeTable, queries: Vectors, k: int, allowed: Optional[Mask]
+    index: VectorIndex,
+    prototypes: PrototypeTable,
+    queries: Vectors,
+    k: int,
+    allowed: Optional[Mask],
+    break_ties: bool = True,
 ) -> SearchResult:
     """`k` distinct entities for each of the queries (q, d), among the `allowed` entities.
 
     Asks the index for more prototypes until k distinct entities are among them and no tie at the top is cut off.
+    break_ties: by what else is known of those that tie (`order_ties`); else they stand in the order of their ids.
     """
     entities = np.full((len(queries), k), -1, dtype=np.int64)
     scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
@@ -75,11 +81,12 @@ def search_entities(
             wanted = min(total, wanted * GROWTH)
         # All at once: each pass reads every vector.
         _search_all(result, prototypes, queries, np.concatenate([*left, todo]), mask)
-    break_ties(result, prototypes, queries)
+    if break_ties:
+        order_ties(result, prototypes, queries)
     return result
 
 
-def break_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
+def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
     """Order the entities that tie at the top by their best prototype below the top.
 
     Entities tie when they share a prototype, which is to say a name; what else is known of each decides between them.

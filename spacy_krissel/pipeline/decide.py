@@ -45,6 +45,7 @@ def decide(
         names=names,
         name_weight=settings["gold_name_weight"],
         gold_prior=prior,
+        break_ties=settings["break_ties"],
     )
     if consistency:
         result = agree(result, forms, consistency)

@@ -30,6 +30,8 @@ class LinkerSettings:
         be annotated again. In units of the score; 0 is off. Neither counts for a text that several entities are called.
     consistency: let mentions of one form in a doc, an abbreviation and its long form included, have the link of the
         surest of them, unless that entity scores more than this below a mention's own best; 0 is off.
+    break_ties: between entities that have the best name in common, the one whose next name is nearest; else the link is
+        the first of them, by its id, and counts as wrong in evaluations (`span._.krissel_ties`).
     overwrite: replace a `kb_id_` that a span already has.
     types: link to entities of one of these semantic types alone; empty for all.
     types_by_label: the same for spans of one label; a label that is not named here falls back on `types`.
@@ -49,6 +51,7 @@ class LinkerSettings:
     gold_name_weight: float = 0.5
     gold_prior: float = 0.03
     consistency: float = 0.0
+    break_ties: bool = True
     overwrite: bool = True
     types: List[str] = field(default_factory=list)
     types_by_label: Dict[str, List[str]] = field(default_factory=dict)

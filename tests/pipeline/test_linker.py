@@ -105,7 +105,7 @@ def test_ties(linker, link, set_names):
     assert doc.ents[0]._.krissel_ties == ["T04", "T05"]
 
 
-def test_the_next_best_name_breaks_a_tie(link, set_names):
+def test_the_next_best_name_breaks_a_tie(linker, link, set_names):
     """What else is known of homonyms decides between them, and not the order of their ids."""
     set_names(
         T01=["MS", "rickets"],
@@ -124,6 +124,11 @@ def test_the_next_best_name_breaks_a_tie(link, set_names):
     for span in (first, second):
         assert span.kb_id_ == span._.krissel_candidates[0]["id"] and span._.krissel_ties == []
         assert span._.krissel_candidates[0]["score"] == pytest.approx(span._.krissel_candidates[1]["score"], abs=1e-5)
+
+    linker.cfg["break_ties"] = False
+    first, second = link("[MS|Disease] and [cold|Disease]").ents
+    assert (first.kb_id_, first._.krissel_ties) == ("T01", ["T01", "T02"])
+    assert (second.kb_id_, second._.krissel_ties) == ("T04", ["T04", "T05", "T06"])
 
 
 def test_linking_again_leaves_nothing_behind(linker, link, set_names):
