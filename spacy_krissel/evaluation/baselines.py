@@ -1,7 +1,8 @@
 """Lexical baselines over the ontology's names, as link records of the same mentions."""
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -190,6 +191,22 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
         prototype_surface=surface,
         prototype_kind="name" if surface else "",
     )
+
+
+def lookup(records: Sequence[LinkRecord], seen: Iterable[Tuple[str, str]]) -> List[LinkRecord]:
+    """Link each mention to the entity that its folded text stands for most often among mentions, `seen` (text, id).
+
+    Entities that it stands for as often are a tie; a mention whose text was never seen is missing.
+    """
+    forms: Dict[str, Counter] = {}
+    for text, id_ in seen:
+        forms.setdefault(fold_name(text), Counter())[id_] += 1
+    linked = []
+    for record in records:
+        counts = forms.get(fold_name(record.text), Counter()) if record.found else Counter()
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        linked.append(_relink(record, [id_ for id_, _ in ranked], [float(n) for _, n in ranked], ""))
+    return linked
 
 
 BASELINES = {"exact": exact_match, "tfidf": tfidf}

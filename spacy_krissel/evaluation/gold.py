@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -59,6 +59,23 @@ def read_gold(
     return gold
 
 
+def linked_mentions(
+    source: Source, nlp: Language, store: Resolver, *, spans_key: str = ""
+) -> Iterator[Tuple[str, str]]:
+    """The text of each linked mention with the primary id of its entity, of each of them where it is composite.
+
+    source, spans_key: see `read_gold`, which also says what is raised.
+    """
+    for item in read_gold(source, nlp, spans_key=spans_key):
+        yield from _links(item, store)
+
+
+def _links(gold: GoldDoc, store: Resolver) -> Iterator[Tuple[str, str]]:
+    for mention in gold.mentions:
+        for id_ in split_gold(mention.kb_id, store):
+            yield gold.doc[mention.start : mention.end].text, id_
+
+
 def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> Set[str]:
     """The primary ids of all entities that gold documents link to, those of composite mentions included.
 
@@ -67,7 +84,7 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
     entities: Set[str] = set()
     for source in sources:
         gold = read_gold(source, nlp, spans_key=spans_key)
-        found = {id_ for item in gold for mention in item.mentions for id_ in split_gold(mention.kb_id, store)}
+        found = {id_ for item in gold for _, id_ in _links(item, store)}
         if not found:
             named = f"'{source}'" if isinstance(source, (str, Path)) else "a training corpus"
             raise KrisselError(Errors.K721.format(source=named, n_docs=len(gold)))

@@ -6,13 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
 
+import spacy
 from spacy.language import Language
 
 from ..errors import Errors, KrisselError
-from ..evaluation.baselines import BASELINES
+from ..evaluation.baselines import BASELINES, lookup
 from ..evaluation.calibrate import calibrate
 from ..evaluation.evaluate import evaluate
 from ..evaluation.few_shot import FewShot, few_shot, save_few_shot
+from ..evaluation.gold import linked_mentions
 from ..evaluation.records import read_records
 from ..kb.sources import open_prototype_source
 from ..ontology.store import OntologyStore
@@ -248,7 +250,7 @@ class AblationRun:
         return found
 
     def _baselines(self, measured: AllRuns) -> Dict[str, Dict[str, Runs]]:
-        """What linking by the letters of names says of the mentions of the first row's first run."""
+        """What linking without any encoder says of the mentions of the first row's first run."""
         found: Dict[str, Dict[str, Runs]] = {}
         for gold, data in self.ablation.sets.items():
             if data.baselines is None:
@@ -258,6 +260,9 @@ class AblationRun:
             store = OntologyStore(data.baselines)
             for title, link in BASELINES.items():
                 found.setdefault(title, {})[gold] = {seed: answers(link(records, store))}
+            if data.seen is not None:
+                linked = lookup(records, linked_mentions(data.seen, spacy.blank("en"), store))
+                found.setdefault("lookup", {})[gold] = {seed: answers(linked)}
         return found
 
     def _details(self, measured: AllRuns) -> Dict[str, Details]:

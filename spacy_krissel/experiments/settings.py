@@ -63,7 +63,8 @@ class GoldSet(Knowledge):
     calibration: gold mentions, NIL ones among them, that the threshold for NIL is fitted to; in `gold`, mentions that
         are NIL are then counted too.
     held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
-    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, for two more rows.
+    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, for two more rows; with
+        `seen`, a third links each form to what it stands for most often there.
     """
 
     gold: Path

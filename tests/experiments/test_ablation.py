@@ -318,7 +318,11 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
     assert output["removed"]["entities"]
     rest = {"ontology": str(tmp_path / "okb" / "ontology")}
     gold = {"gold": str(tmp_path / "okb" / "dev.spacy"), "calibration": str(tmp_path / "okb" / "train.spacy"), **rest}
-    content = {**toy_ablation, "sets": {"nil": {**gold, "seen": gold["calibration"]}}, "curves": {}}
+    content = {
+        **toy_ablation,
+        "sets": {"nil": {**gold, "seen": gold["calibration"], "baselines": gold["ontology"]}},
+        "curves": {},
+    }
     del content["reranker"]
     content["rows"] = {"full": toy_ablation["rows"]["full"]}
     found, _ = run(output=tmp_path / "out", content=content)
@@ -332,6 +336,9 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
             "n_gold"
         ]
     )
+    assert [row["title"] for row in found["rows"]] == ["full", "exact", "tfidf", "lookup"]
+    # The documents that were trained on say the same; NIL is nothing to look up.
+    assert 0 < found["rows"][-1]["sets"]["nil"]["strict"] < 1
     curve = found["nil_curves"]["nil"]["full"]
     assert curve["recall"][-1] == 1.0
     assert "## NIL: nil" in (tmp_path / "out" / "ablation.md").read_text()
