@@ -6,7 +6,7 @@ with its paired interval, documents resampled.
 Species are found by their names in a taxonomy (`--taxonomy`), whatever their case; without one that column is left out.
 The paper trains again with abbreviations written out; here only the linking differs.
 
-    python benchmarks/homonym_helpers.py --plain metrics/ablation-names-bioid/plain/seed-0/linker/pipeline
+    python benchmarks/homonym_helpers.py --plain metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
         --ontology corpus/cellosaurus --apart metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
         --ontology-apart corpus/told-apart/cellosaurus --taxonomy corpus/taxslim --gold corpus/bioid.spacy
 """
