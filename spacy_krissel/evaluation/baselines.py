@@ -1,4 +1,4 @@
-"""Lexical baselines over the ontology's names, as link records of the same mentions."""
+"""Baselines by letters, of the ontology's names or of mentions seen before, as link records of the same mentions."""
 
 from collections import Counter
 from dataclasses import replace
