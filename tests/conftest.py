@@ -12,6 +12,10 @@ from hypothesis import settings
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday")
 
+# Processes of `pytest -n` share the cores as they are.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # A busy machine is no failure.
 settings.register_profile("krissel", deadline=None)
 settings.load_profile("krissel")
