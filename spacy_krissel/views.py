@@ -197,6 +197,15 @@ def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:
     return unit_views([rewrite(text) if i % 2 else text for i, text in enumerate(texts)])[own // 2]
 
 
+def with_mention(view: View, mention: str) -> View:
+    """The view with `mention` in the place of its own."""
+    if not view.mates:
+        return view._replace(mention=mention)
+    texts, own = unit_texts(view)
+    texts[own] = mention
+    return unit_views(texts)[own // 2]
+
+
 def doc_text(doc: "Doc") -> str:
     """`doc.text` without making a `Token` of every token, for it is read once for each doc that is linked."""
     strings = doc.vocab.strings

@@ -16,6 +16,9 @@ def evaluate_spans_cli(
     output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md report"),
     name: str = typer.Option("spans", help="Name of the report"),
     train: List[Path] = typer.Option([], help="Texts that were trained on, for seen and unseen; may be repeated"),
+    rank: List[Path] = typer.Option(
+        [], help="Rank the entities of these texts alone, as the paper does; may be repeated. None: all of the ontology"
+    ),
     compare: List[str] = typer.Option(
         [], help="name=path of another pipeline: an extractor, or a linker as bi-encoder; may be repeated"
     ),
@@ -51,7 +54,17 @@ def evaluate_spans_cli(
             systems.update(pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path))
         if baselines:
             systems.update({"rule": RuleMatch(store), "fuzzy": FuzzyMatch(store)})
-        seen = linked_texts(train, spacy.blank("en").vocab) if train else None
-        report = evaluate_spans(systems, gold, store, output, name=name, seen=seen, seed=seed, command=command_line())
+        vocab = spacy.blank("en").vocab
+        report = evaluate_spans(
+            systems,
+            gold,
+            store,
+            output,
+            name=name,
+            entities=sorted(linked_texts(rank, vocab)) if rank else None,
+            seen=linked_texts(train, vocab) if train else None,
+            seed=seed,
+            command=command_line(),
+        )
     typer.echo(report.to_markdown())
     typer.echo(f"Report: {output / name}.json, .md")

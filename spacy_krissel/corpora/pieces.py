@@ -9,6 +9,8 @@ from .gold_mentions import gold_spans
 
 # The pieces of the gold mentions that are in several; those in one are in `doc.spans["krissel"]`.
 DISJOINT_KEY = "krissel_disjoint"
+# Of a group of spans: those of one `id_` are pieces of one mention. (Elsewhere `id_` may be anything, a rule's, say.)
+PIECES_ATTR = "krissel_pieces"
 
 
 class PiecedMention(NamedTuple):
@@ -45,14 +47,20 @@ def write_pieces(doc: Doc, mentions: Iterable[PiecedMention], key: str) -> None:
     """Make `doc.spans[key]` the pieces of `mentions`, in their order.
 
     A piece is a span with its mention's label and `kb_id_`; `span.id_`, a number from 1, is the same for the pieces of
-    one mention and no others'. `Doc.to_bytes` and `.spacy` files keep all of it.
+    one mention and no others', which the group says of itself (`are_pieces`). `Doc.to_bytes` and `.spacy` files keep
+    all of it.
     """
     spans = [
         Span(doc, start, end, label=mention.label, kb_id=mention.kb_id, span_id=str(number))
         for number, mention in enumerate(mentions, 1)
         for start, end in mention.pieces
     ]
-    doc.spans[key] = SpanGroup(doc, name=key, spans=spans)
+    doc.spans[key] = SpanGroup(doc, name=key, attrs={PIECES_ATTR: True}, spans=spans)
+
+
+def are_pieces(doc: Doc, key: str) -> bool:
+    """Are the spans of `doc.spans[key]` pieces, those of one `id_` of one mention?"""
+    return key in doc.spans and bool(doc.spans[key].attrs.get(PIECES_ATTR))
 
 
 def read_pieces(doc: Doc, key: str) -> List[PiecedMention]:

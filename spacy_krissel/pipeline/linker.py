@@ -105,9 +105,11 @@ class KrisselLinker(KBPipe):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
 
     def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
-        """What the encoder sees of each span: its context, and the span with its abbreviations written out."""
+        """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
+        pieces of a mention in several (`mention_views`)."""
+        key, abbreviations = self.cfg["spans_key"], self.cfg["use_abbreviations"]
         context = self.cfg["context"] if self.cfg["use_context"] else None
-        return mention_views(doc, spans, context=context, use_abbreviations=self.cfg["use_abbreviations"])
+        return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
 
     def _species(self, doc: Doc, spans: Sequence[Span]) -> List[Keys]:
         """The species that each span may be of; nothing where that is not asked, and for mentions of species."""

@@ -66,6 +66,17 @@ def test_report_of_spans_and_linking(run, made):
     assert found[1] >= found[0] - 0.05 and found[0] > 0.9
 
 
+def test_the_entities_of_some_texts_alone_are_ranked(run, refuse, made):
+    gold, few = made / "split" / "test.spacy", made / "few.spacy"
+    docs = list(DocBin().from_disk(gold).get_docs(spacy.blank("en").vocab))[:6]
+    DocBin(docs=docs).to_disk(few)
+    settings = ("--ontology", made / "findings", "--output", made / "metrics", "--no-baselines", "--name", "few")
+    run("evaluate-spans", made / "pipeline", few, *settings, "--rank", few)
+    found = json.loads((made / "metrics" / "few.json").read_text())
+    assert found["n_entities"] == len({entity for doc in docs for entity in doc.cats}) < 40
+    assert "K201" in refuse("evaluate-spans", made / "pipeline", gold, *settings, "--rank", made / "none.spacy")
+
+
 def test_a_linker_is_compared_as_a_bi_encoder(run, made, save_linker_of_names):
     gold = made / "split" / "test.spacy"
     linker = save_linker_of_names(made / "findings")

@@ -148,6 +148,17 @@ def test_the_scorer_counts_pairs_and_tokens(nlp, extractor):
     assert scores["krissel_token_r"] == 1 and scores["krissel_token_p"] == pytest.approx((end - start) / n_tokens)
 
 
+def test_a_linker_reads_what_was_found_as_whole_mentions(nlp, extractor, save_linker):
+    nlp.add_pipe("krissel_linker", source=spacy.load(save_linker("small")))
+    nlp.get_pipe("krissel_linker").cfg["spans_key"] = "krissel_entities"
+    docs = extractor(nlp.make_doc(TEXT)), nlp(TEXT)
+    found, linked = (doc.spans["krissel_entities"] for doc in docs)
+    pieces = [[(span.start, span.end, span.id_) for span in group] for group in (found, linked)]
+    assert pieces[0] == pieces[1] and len({span.id_ for span in found}) < len(found), "some are in pieces"
+    ids = {id_: {span.kb_id_ for span in linked if span.id_ == id_} for id_ in {span.id_ for span in linked}}
+    assert all(len(each) == 1 and "" not in each for each in ids.values())
+
+
 def test_an_extractor_starts_from_another_ones_tokens(nlp, save_extractor, make_extractor, tmp_path):
     """As the second stage of training does; the classifier begins afresh."""
     from spacy_krissel.pipeline.encoder import start_encoder

@@ -6,6 +6,7 @@ import spacy
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from spacy_krissel.corpora.pieces import PiecedMention, are_pieces, read_pieces, write_pieces
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.lexicon import Lexicon
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -267,6 +268,37 @@ def test_spans_key_without_overwrite(nlp, linker, grouped):
     group = nlp(grouped).spans["sc"]
     assert ids(group) == ["T03", "T03", "UBERON:1"]
     assert group[2]._.krissel_candidates == [], "candidates beside an id that is not among them"
+
+
+def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
+    text = "Carcinoma and inflammation of lung"
+    whole, flu = link("[carcinoma lung|Disease] and [flu|Disease]").ents
+    linker.cfg.update(spans_key="sc", use_context=False)
+    mentions = [PiecedMention("", "Disease", ((0, 1), (4, 5))), PiecedMention("", "Disease", ((2, 3), (4, 5)))]
+    doc = nlp.make_doc(text)
+    write_pieces(doc, mentions, "sc")
+    seen = linker.views(doc, list(doc.spans["sc"]))
+    assert [view.mention for view in seen] == ["Carcinoma lung"] * 2 + ["inflammation lung"] * 2
+    found = nlp(doc).spans["sc"]
+    assert ids(found)[:2] == [whole.kb_id_] * 2 and whole.kb_id_ != flu.kb_id_
+    assert ids(found)[2] == ids(found)[3] and are_pieces(doc, "sc")
+    assert [mention.pieces for mention in read_pieces(doc, "sc")] == [mention.pieces for mention in mentions]
+    doc.spans["sc"].attrs.clear()
+    alone = linker.views(doc, list(doc.spans["sc"]))
+    assert [view.mention for view in alone] == ["Carcinoma", "lung", "inflammation", "lung"], "ids of rules, say"
+
+
+@pytest.mark.parametrize("context", ["window", "sentence"])
+def test_a_mention_in_pieces_stands_where_the_first_piece_does(nlp, linker, context):
+    linker.cfg.update(spans_key="sc", context=context)
+    doc = nlp.make_doc("She had carcinoma, then inflammation, of lung. No flu.")
+    write_pieces(doc, [PiecedMention("", "Disease", ((2, 3), (8, 9))), PiecedMention("", "Disease", ((11, 12),))], "sc")
+    first, second, other = linker.views(doc, list(doc.spans["sc"]))
+    assert first == second and (first.left, first.mention) == ("She had ", "carcinoma lung")
+    assert first.right.startswith(", then inflammation, of lung.") and other.mention == "flu"
+    assert [(first.left + first.mention + first.right)[start:end] for start, end in first.mates] == (
+        ["lung"] if context == "sentence" else []
+    )
 
 
 def test_spans_key_survives_bytes(nlp, grouped, links_of):
