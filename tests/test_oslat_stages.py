@@ -1,4 +1,4 @@
-"""OSLAT's three stages, as the configs with the paper's values have them, on the toy ontology."""
+"""OSLAT's three stages on the toy ontology, with the paper's values and with those for a CPU."""
 
 import pytest
 import spacy
@@ -26,16 +26,19 @@ def texts(toy_names, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_from_names_to_texts_to_probabilities(configs, texts, toy_store, tiny_bert, tmp_path):
+@pytest.mark.parametrize("size", ["", "-transformer"])
+def test_from_names_to_texts_to_probabilities(size, configs, texts, toy_store, tiny_bert, tmp_path):
     paths = {"paths.encoder": str(tiny_bert), "paths.ontology": str(toy_store.path)}
     steps = {"training.max_epochs": 0, "training.max_steps": 4, "training.eval_frequency": 4}
     window = {"components.krissel_span_extractor.model.tokens.window": 32}
     names = {"corpora.train.held_out": 0.3, "training.batcher.pairs": 4}
-    train(configs / "oslat-alignment.cfg", tmp_path / "aligned", overrides={**paths, **steps, **names})
+    train(configs / f"oslat-alignment{size}.cfg", tmp_path / "aligned", overrides={**paths, **steps, **names})
     aligned = {"paths.aligned": str(tmp_path / "aligned" / "model-last"), "paths.texts": str(texts)}
-    train(configs / "oslat.cfg", tmp_path / "attention", overrides={**paths, **steps, **window, **aligned})
+    train(configs / f"oslat{size}.cfg", tmp_path / "attention", overrides={**paths, **steps, **window, **aligned})
     attention = {"paths.attention": str(tmp_path / "attention" / "model-last"), "paths.texts": str(texts)}
-    train(configs / "oslat-classifier.cfg", tmp_path / "out", overrides={**paths, **steps, **window, **attention})
+    train(
+        configs / f"oslat-classifier{size}.cfg", tmp_path / "out", overrides={**paths, **steps, **window, **attention}
+    )
     stages = [spacy.load(tmp_path / stage / "model-last") for stage in ("attention", "out")]
     tokens = [nlp.get_pipe(NAME).model.layers[0].to_bytes() for nlp in stages]
     assert tokens[0] == tokens[1], "the classifier leaves the encoder alone"

@@ -10,7 +10,11 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def project():
-    return srsly.read_yaml(ROOT / "project.yml")
+    project = srsly.read_yaml(ROOT / "project.yml")
+    text = (ROOT / "project.yml").read_text(encoding="utf8")
+    for name, value in project["vars"].items():
+        text = text.replace(f"${{vars.{name}}}", str(value))
+    return srsly.yaml_loads(text)
 
 
 def test_workflows_name_commands(project):
