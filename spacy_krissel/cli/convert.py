@@ -11,12 +11,13 @@ from .app import coded_errors, krissel
 @krissel.command("convert")
 def convert_cli(
     inputs: List[Path] = typer.Argument(
-        ..., help="Files of a format below, .gz too; knowtator and BRAT: folders and .tar.gz too"
+        ..., help="Files of a format below, .gz too; knowtator, BRAT, SemEval: folders and .tar.gz too"
     ),
     output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
-    format: str = typer.Option("auto", help="auto, pubtator, bioc, knowtator, brat, phrases or zeshel"),
+    format: str = typer.Option("auto", help="auto, pubtator, bioc, knowtator, brat, semeval, phrases or zeshel"),
     documents: Optional[Path] = typer.Option(
-        None, help="ZESHEL: folder with a file of documents a world; knowtator, BRAT: folder of texts, if elsewhere"
+        None,
+        help="ZESHEL: folder with a file of documents a world; knowtator, BRAT, SemEval: folder of texts, if elsewhere",
     ),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
     label: List[str] = typer.Option([], help="Keep mentions of this label only; may be repeated"),

@@ -1,12 +1,13 @@
 """BRAT's standoff format: `.ann` beside `.txt`."""
 
 import re
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Dict, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention, parse_offset
-from .bundles import Bundle, open_bundle
+from .bundles import Bundle, read_each
 from .files import decode_text
 from .ids import read_class
 from .report import CorpusReport
@@ -40,17 +41,11 @@ def read_brat(
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
     K227 (the first line that is not blank is no record).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
-    bundle = open_bundle(path, SUFFIX, EXPECTED)
-    for file_ in bundle.files:
-        yield _read_file(bundle, file_, documents, report)
-    if own_report:
-        report.warn()
+    return read_each(path, SUFFIX, EXPECTED, partial(_read_file, documents), report)
 
 
 def _read_file(
-    bundle: Bundle, file_: PurePath, documents: Union[str, Path, None], report: CorpusReport
+    documents: Union[str, Path, None], bundle: Bundle, file_: PurePath, report: CorpusReport
 ) -> AnnotatedText:
     source = bundle.name(file_)
     name = file_.name.removesuffix(".gz").removesuffix(SUFFIX)

@@ -2,13 +2,15 @@
 
 import tarfile
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import IO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from ..errors import Errors, KrisselError
+from .annotation import AnnotatedText
 from .files import DAMAGED, decode_text, open_binary
+from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
-TEXT_SUFFIX = ".txt"
+TEXT_SUFFIXES = (".txt", ".text")
 CHUNK = 1 << 20
 PathLike = Union[str, Path]
 
@@ -83,12 +85,31 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
     if path.is_dir():
         names: List[PurePath] = list(_below(path))
     else:
-        members = dict(_members(path, (suffix, TEXT_SUFFIX)))
+        members = dict(_members(path, (suffix, *TEXT_SUFFIXES)))
         names = list(members)
     files = sorted(name for name in names if name.name.endswith(suffix))
     if not files:
         raise KrisselError(Errors.K201.format(path=f"{path}/**/*{suffix}", expected=expected))
     return Bundle(path, files, members)
+
+
+def read_each(
+    path: PathLike,
+    suffix: str,
+    expected: str,
+    read_file: Callable[[Bundle, PurePath, CorpusReport], AnnotatedText],
+    report: Optional[CorpusReport],
+) -> Iterator[AnnotatedText]:
+    """What `read_file` makes of each file of annotations. Without a report, one of its own warns at the end.
+
+    Raises what `open_bundle` and `read_file` raise.
+    """
+    bundle = open_bundle(path, suffix, expected)
+    own = CorpusReport()
+    for file_ in bundle.files:
+        yield read_file(bundle, file_, own if report is None else report)
+    if report is None:
+        own.warn()
 
 
 def holds_suffixes(path: Path, suffixes: Sequence[str]) -> List[str]:

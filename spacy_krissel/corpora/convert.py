@@ -50,11 +50,11 @@ def convert(
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
 
-    inputs: in order, files of the formats below; knowtator's and BRAT's are files of annotations with the texts beside
-        them, or folders or `.tar.gz` of both. A document whose id was read before is left out.
+    inputs: in order, files of the formats below; knowtator's, BRAT's and SemEval's are files of annotations with the
+        texts beside them, or folders or `.tar.gz` of both. A document whose id was read before is left out.
     output: a path ending in `.spacy`, written aside and renamed when whole.
-    format: "pubtator", "bioc", "knowtator" (XML), "brat" (`.ann`), "phrases" (`id TAB concept TAB phrase`), "zeshel"
-        (JSON lines of mentions), or "auto", which looks at each file for all of them but phrases.
+    format: "pubtator", "bioc", "knowtator" (XML), "brat" (`.ann`), "semeval" (`.pipe`), "phrases" (`id TAB concept
+        TAB phrase`), "zeshel" (JSON lines of mentions), or "auto", which looks at each file for all but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
     documents, labels, types, semantic_network, ontology, strip_prefixes, prefix, unknown_as_nil: see `read_docs`.
     sentences: write each sentence as a document, see `sentence_docs`. The split is of whole documents.

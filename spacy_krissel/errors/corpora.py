@@ -96,6 +96,10 @@ class CorporaErrors:
         "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
         "`krissel text-split` made of this workbook's sentences; check the path."
     )
+    K236 = (
+        "[K236] '{path}' is not a file of SemEval's annotations: line {line} is {found!r}. Expected "
+        "`note|0-4,10-14|C0231749|…` a line. Check the file, or name its format."
+    )
 
 
 class CorporaWarnings:
