@@ -14,16 +14,26 @@ CASES = {"preferred": "preferred name", "other": "other name", "cross_species": 
 
 @krissel.command("ontology")
 def ontology_cli(
-    sources: List[Path] = typer.Argument(..., help="Ontology files (formats: see --format) or stores; .gz too"),
+    sources: List[Path] = typer.Argument(
+        ..., help="Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too"
+    ),
     output: Path = typer.Option(..., "--output", "-o", help="Directory of the store"),
     format: str = typer.Option(
         "auto",
         help="Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy, "
-        "cellosaurus, cellosaurus-tsv, ctd",
+        "cellosaurus, cellosaurus-tsv, ctd, umls",
     ),
     species: List[str] = typer.Option(
         [], help="NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene; may be repeated"
     ),
+    umls_source: List[str] = typer.Option([], help="UMLS: atoms of this source (SNOMEDCT_US); may be repeated"),
+    umls_term_type: List[str] = typer.Option([], help="UMLS: atoms of this term type (PT); may be repeated"),
+    umls_type: List[str] = typer.Option(
+        [], help="UMLS: concepts of this semantic type or below, by id, name or tree number; may be repeated"
+    ),
+    umls_language: List[str] = typer.Option([], help="UMLS: atoms in this language, ENG by default; may be repeated"),
+    umls_suppressed: bool = typer.Option(False, "--umls-suppressed", help="UMLS: suppressible and obsolete atoms too"),
+    umls_type_ids: bool = typer.Option(False, "--umls-type-ids", help="UMLS: types by id (T047), not by name"),
     enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
     enrich_names: bool = typer.Option(False, "--enrich-names", help="Take names too, where an id is shared"),
     tree: List[str] = typer.Option([], help="Keep entities with a tree number that begins so (D); may be repeated"),
@@ -50,7 +60,16 @@ def ontology_cli(
     if taxonomy and homonyms is None and disambiguate is None:
         raise typer.BadParameter("expected --disambiguate or --homonyms as well", param_hint="--taxonomy")
     fields = (*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS
-    options: Dict[str, Any] = {"species": species} if species else {}
+    asked: Dict[str, Any] = {
+        "species": species,
+        "vocabularies": umls_source,
+        "term_types": umls_term_type,
+        "semantic_types": umls_type,
+        "languages": umls_language,
+        "suppressed": umls_suppressed,
+        "type_ids": umls_type_ids,
+    }
+    options = {name: value for name, value in asked.items() if value}
     report: Dict[str, Any] = {}
     with coded_errors():
         taxa = OntologyStore(taxonomy) if taxonomy else None

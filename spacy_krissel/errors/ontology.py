@@ -30,6 +30,10 @@ class OntologyErrors:
         "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the "
         "first column of the file."
     )
+    K131 = (
+        "[K131] '{path}' is not sorted by CUI: {found} at line {line} comes after {last}. Expected UMLS's files as "
+        "they are shipped or as MetamorphoSys writes them; sort it by its first column (LC_ALL=C sort)."
+    )
 
 
 class OntologyWarnings:

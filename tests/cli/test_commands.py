@@ -106,6 +106,30 @@ def test_zeshel(run, refuse, tmp_path):
     assert "mentions: 1" in said and "unknown" not in said
 
 
+def test_parts_of_umls(run, refuse, tmp_path):
+    rows = [
+        ("C0000001", "ENG", "MSH", "MH", "Knee pain", "N"),
+        ("C0000001", "ENG", "SNOMEDCT_US", "PT", "Gonalgia", "O"),
+        ("C0000001", "SPA", "MSHSPA", "MH", "Dolor de rodilla", "N"),
+        ("C0000002", "ENG", "NCI", "PT", "Gout", "N"),
+    ]
+    atoms = [f"{cui}|{lat}|P|L|PF|S|Y|A||||{sab}|{tty}|1|{text}|0|{out}||" for cui, lat, sab, tty, text, out in rows]
+    (tmp_path / "MRCONSO.RRF").write_text("\n".join(atoms) + "\n")
+    (tmp_path / "MRSTY.RRF").write_text("C0000002|T047|B2.2.1.2.1|Disease or Syndrome|AT1||\n")
+    arguments = ("ontology", tmp_path, "--output", tmp_path / "store")
+    for options, said in (
+        ((), "2 entities, 2 names"),
+        (("--umls-source", "MSH"), "1 entities, 1 names"),
+        (("--umls-term-type", "PT"), "1 entities, 1 names"),
+        (("--umls-suppressed",), "2 entities, 3 names"),
+        (("--umls-language", "ENG", "--umls-language", "SPA"), "2 entities, 3 names"),
+        (("--umls-type", "T047", "--umls-type-ids"), "1 entities, 1 names"),
+    ):
+        assert said in run(*arguments, *options)
+    assert OntologyStore(tmp_path / "store").entity_at(0).types == ("T047",)
+    assert "[K006]" in refuse(*arguments, "--umls-type", "Illness")
+
+
 def test_genes_of_some_species(run, refuse, tmp_path):
     """The store's ids are those of a corpus of genes."""
     columns = ("#tax_id", "GeneID", "Symbol", "Synonyms", "dbXrefs", "description", "Other_designations")

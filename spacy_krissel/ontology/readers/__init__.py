@@ -18,6 +18,7 @@ from .obo import read_obo
 from .phrases import read_phrases
 from .records import FORMATS, open_bytes
 from .taxonomy import is_taxonomy_row, read_taxonomy
+from .umls import holds_umls, is_umls_row, read_umls
 from .zeshel import read_zeshel
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "read_ontology",
     "read_phrases",
     "read_taxonomy",
+    "read_umls",
     "read_zeshel",
 ]
 
@@ -54,6 +56,7 @@ READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
             read_cellosaurus,
             read_cellosaurus_table,
             read_ctd,
+            read_umls,
         ),
     )
 )
@@ -66,10 +69,10 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
 
     format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents),
         "gene-info" (NCBI Gene), "taxonomy" (NCBI Taxonomy's names.dmp), "cellosaurus" (its text file),
-        "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), or "auto" to tell by the content (not
-        phrases).
+        "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), "umls" (the folder of its RRF files), or
+        "auto" to tell by the content (not phrases).
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `species` for
-        "gene-info").
+        "gene-info", the parts of "umls").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, before the first entity where it can be known by
     then.
@@ -83,15 +86,18 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
     for name in options:
         if name not in allowed:
             raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(allowed) or "none"))
-    open_bytes(path).close()
+    if not holds_umls(path):
+        open_bytes(path).close()
     return reader(path, **options)
 
 
 def detect_format(path: Union[str, Path]) -> str:
-    """The format of an ontology file by its first lines.
+    """The format of an ontology file by its first lines; UMLS's folder by the names in it.
 
     Raises KrisselError K101 (no file), K102 (damaged compression), K104 (none of the known formats).
     """
+    if holds_umls(path):
+        return "umls"
     with open_bytes(path) as file_:
         try:
             start = file_.read(PEEK_BYTES)
@@ -110,6 +116,8 @@ def detect_format(path: Union[str, Path]) -> str:
         return "gene-info"
     if is_taxonomy_row(first):
         return "taxonomy"
+    if is_umls_row(first):
+        return "umls"
     if "||" in first:
         return "medic"
     if first == "[Term]" or first.startswith(("format-version:", "ontology:", "data-version:")):

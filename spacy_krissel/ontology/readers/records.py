@@ -21,6 +21,7 @@ FORMATS = (
     "cellosaurus",
     "cellosaurus-tsv",
     "ctd",
+    "umls",
 )
 GZIP_MAGIC = b"\x1f\x8b"
 PLACES_SHOWN = 3

@@ -22,6 +22,7 @@ SAMPLES = {
     "taxonomy": "1\t|\tone\t|\t\t|\tscientific name\t|\n",
     "cellosaurus": "-----\n  Cellosaurus\n\nID   one\nAC   CVCL_0001\nOX   NCBI_TaxID=9606; ! Homo sapiens\n//\n",
     "cellosaurus-tsv": "one\tCVCL_0001\tHomo sapiens\n",
+    "umls": "C0000001|ENG|P|L1|PF|S1|Y|A1||||S|PT|C1|one|0|N||\n",
     "ctd": "# CTD\n# Fields:\n# DiseaseName,DiseaseID,TreeNumbers,Synonyms\n#\none,MESH:D1,C01,\n",
 }
 # Any table of three columns looks like one of phrases, so that this format is to be named.
@@ -76,6 +77,7 @@ def test_truncated_and_damaged_gzip(tmp_path, format):
         "cellosaurus": "ID   name {0}\nAC   CVCL_{0}\n//",
         "cellosaurus-tsv": "name {0}\tCVCL_0001\tHomo sapiens",
         "ctd": "name {0},MESH:D{0},C{0},",
+        "umls": "C0000001|ENG|P|L1|PF|S{0}|Y|A{0}||||S|PT|C1|name {0}|0|N||",
     }
     one = block.get(format, record.replace("009103", "{0}").replace('"1"', '"{0}"').replace("1\t", "{0}\t"))
     body = "\n".join(one.replace("{0}", str(i * 7919 % 100_003)) for i in range(12_000))
@@ -109,6 +111,6 @@ def test_wild_bytes_end_in_entities_or_a_coded_error(tmp_path, format, data, aft
     try:
         entities = list(read_ontology(path, format=format))
     except KrisselError as error:
-        assert str(error).startswith(("[K102]", "[K103]"))
+        assert str(error).startswith(("[K102]", "[K103]", "[K131]"))
     else:
         assert entities and all(entity.id.strip() and entity.name.strip() for entity in entities)

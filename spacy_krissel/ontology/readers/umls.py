@@ -1,0 +1,261 @@
+"""UMLS's Rich Release Format: MRCONSO.RRF, and beside it MRSTY, MRDEF and MRCUI, all read together."""
+
+from collections import defaultdict
+from itertools import groupby
+from pathlib import Path
+from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+
+from ...errors import Errors, KrisselError
+from ..entity import Entity
+from ..names import fold_name
+from .records import RecordFile, unique
+
+CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
+LANGUAGE = "ENG"
+SYNONYMOUS = "SY"
+# Of an atom that its source has made obsolete, or UMLS's editors or users have suppressed.
+SUPPRESSED = frozenset("OEY")
+FROM_BEST_TO_WORST = ("MSH", "NCI", "SNOMEDCT_US", "HPO")
+
+
+class Columns(NamedTuple):
+    """How many columns a file has, and the numbers of those that are read."""
+
+    width: int
+    read: Tuple[int, ...]
+
+
+# CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR, SUPPRESS; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2;
+# record type, UI, STY, STN.
+COLUMNS = {
+    CONCEPTS: Columns(18, (0, 1, 2, 4, 6, 11, 12, 14, 16)),
+    TYPES: Columns(6, (0, 1, 2, 3)),
+    DEFINITIONS: Columns(8, (0, 4, 5, 6)),
+    RETIRED: Columns(7, (0, 2, 5)),
+    NETWORK: Columns(10, (0, 1, 2, 3)),
+}
+
+
+def read_umls(
+    path: Union[str, Path],
+    *,
+    vocabularies: Sequence[str] = (),
+    term_types: Sequence[str] = (),
+    semantic_types: Sequence[str] = (),
+    languages: Sequence[str] = (LANGUAGE,),
+    suppressed: bool = False,
+    type_ids: bool = False,
+) -> Iterator[Entity]:
+    """Read UMLS's concepts, one at a time, in the order of MRCONSO.
+
+    All files are sorted by CUI, as UMLS ships them and MetamorphoSys writes them, so that a concept's rows are read
+    when it comes; of MRCUI alone, all is kept: the retired CUIs of a concept are its alternative ids.
+
+    path: the folder that holds the files (META), or MRCONSO.RRF; each of them plain or with `.gz` behind its name.
+    vocabularies, term_types: atoms of these alone, by abbreviation (SNOMEDCT_US; PT); a concept without any is left
+        out.
+    semantic_types: concepts of these alone, by id, name or tree number (T047, "Disease or Syndrome", B2.2.1.2.1), with
+        the types below them.
+    languages: of atoms (ENG).
+    suppressed: take suppressible and obsolete atoms and definitions as well.
+    type_ids: types are ids (T047) and not names.
+
+    The name is the atom that UMLS prefers (TS P, STT PF, ISPREF Y) among those that are taken, else the first; a
+    concept's tree numbers are those of its types in the semantic network. Of its definitions, the first of MeSH, NCI,
+    SNOMED CT, HPO or else any is taken.
+
+    Raises KrisselError K101 (no MRCONSO, or no MRSTY where types are asked for), K102, K103, K131 (a file that is not
+    sorted by CUI); a row that cannot be used is counted (KW101).
+    """
+    folder, concepts = _locate(Path(path))
+    wanted = _Wanted(frozenset(vocabularies), frozenset(term_types), frozenset(languages), suppressed)
+    types, definitions = _Joined(_find(folder, TYPES), TYPES), _Joined(_find(folder, DEFINITIONS), DEFINITIONS)
+    retired = _retired(_find(folder, RETIRED))
+    tops = _tree_numbers(folder, semantic_types) if semantic_types else ()
+    records = _open(concepts, CONCEPTS)
+    for cui, rows in _groups(records, CONCEPTS):
+        own_types, own_definitions = types.rows(cui), definitions.rows(cui)
+        if tops and not any(_is_below(number, tops) for _, _, number, _ in own_types):
+            continue
+        names = [row for row in rows if wanted.takes(row)]
+        if not names:
+            continue
+        name = min(names, key=_preference)[7]
+        yield Entity(
+            id=cui,
+            name=name,
+            aliases=unique((row[7] for row in names), without=name),
+            types=unique(tui if type_ids else title for _, tui, _, title in own_types),
+            tree_numbers=unique(number for _, _, number, _ in own_types),
+            definition=_definition(own_definitions, suppressed),
+            source="UMLS",
+            alt_ids=tuple(retired.get(cui, ())),
+        )
+    for file_ in (types, definitions, records):
+        file_.finish()
+
+
+def holds_umls(folder: Union[str, Path]) -> bool:
+    """Is it a folder of UMLS's files?"""
+    return Path(folder).is_dir() and _find(Path(folder), CONCEPTS) is not None
+
+
+def is_umls_row(line: str) -> bool:
+    """Is it a row of MRCONSO?"""
+    cells = line.split("|")
+    return line.endswith("|") and len(cells) == COLUMNS[CONCEPTS].width + 1 and cells[2] in ("P", "S")
+
+
+class _Wanted(NamedTuple):
+    vocabularies: Collection[str]
+    term_types: Collection[str]
+    languages: Collection[str]
+    suppressed: bool
+
+    def takes(self, row: Tuple[str, ...]) -> bool:
+        _, language, _, _, _, source, term_type, text, suppress = row
+        return bool(
+            text.strip()
+            and language in self.languages
+            and (not self.vocabularies or source in self.vocabularies)
+            and (not self.term_types or term_type in self.term_types)
+            and (self.suppressed or suppress not in SUPPRESSED)
+        )
+
+
+def _preference(row: Tuple[str, ...]) -> Tuple[bool, bool, bool]:
+    """Smaller for what UMLS prefers: of the first term, in its first form, the first atom."""
+    return row[2] != "P", row[3] != "PF", row[4] != "Y"
+
+
+def _definition(rows: Sequence[Tuple[str, ...]], suppressed: bool) -> str:
+    order = {source: place for place, source in enumerate(FROM_BEST_TO_WORST)}
+    kept = [row for row in rows if row[2].strip() and (suppressed or row[3] not in SUPPRESSED)]
+    return min(kept, key=lambda row: order.get(row[1], len(order)))[2].strip() if kept else ""
+
+
+def _is_below(number: str, tops: Collection[str]) -> bool:
+    """Is a type at this place of the network, one of `tops` or below one? `B2.2` is above `B2.2.1` and not `B2.21`;
+    `A1` is above `A1.2`, and `A` above it."""
+    return any(number == top or number.startswith(f"{top}." if top[1:] else top) for top in tops)
+
+
+def _tree_numbers(folder: Path, wanted: Sequence[str]) -> Tuple[str, ...]:
+    """The places in the semantic network of the types that are asked for, by the types that concepts have, and by
+    SRDEF, where it is, those that none has."""
+    places: Dict[str, Set[str]] = defaultdict(set)
+    for _, tui, number, title in _rows(_open(_find(folder, TYPES, needed=True), TYPES), TYPES):
+        for key in (tui, title, *_places(number)):
+            places[fold_name(key)].add(number)
+    network = _find(folder, NETWORK) or _find(folder.parent / "NET", NETWORK)
+    if network is not None:
+        records = _open(network, NETWORK)
+        for kind, *keys in _rows(records, NETWORK):
+            if kind == "STY":
+                for key in keys:
+                    places[fold_name(key)].add(keys[-1])
+        records.finish()
+    for each in wanted:
+        if fold_name(each) not in places:
+            expected = "types of UMLS's semantic network, by id, name or tree number"
+            raise KrisselError(Errors.K006.format(setting="semantic_types", found=each, expected=expected))
+    return tuple(sorted({number for each in wanted for number in places[fold_name(each)]}))
+
+
+def _places(number: str) -> Iterator[str]:
+    """A place and those above it: `A1.2` → `A`, `A1`, `A1.2`."""
+    parts = number.split(".")
+    yield number[:1]
+    for end in range(1, len(parts) + 1):
+        yield ".".join(parts[:end])
+
+
+class _Joined:
+    """The rows of a file that is sorted by CUI as another is, read as far as that one has come."""
+
+    def __init__(self, path: Optional[Path], name: str) -> None:
+        self._records = None if path is None else _open(path, name)
+        self._groups = iter(()) if self._records is None else _groups(self._records, name)
+        self._next: Optional[Tuple[str, List[Tuple[str, ...]]]] = next(self._groups, None)
+
+    def rows(self, cui: str) -> List[Tuple[str, ...]]:
+        """Those of `cui`, which comes after all that were asked for before."""
+        while self._next is not None and self._next[0] < cui:
+            self._next = next(self._groups, None)
+        return self._next[1] if self._next is not None and self._next[0] == cui else []
+
+    def finish(self) -> None:
+        """Read what is left, for its bad rows, and warn of these."""
+        for _ in self._groups:
+            pass
+        if self._records is not None:
+            self._records.finish()
+
+
+def _groups(records: RecordFile, name: str) -> Iterator[Tuple[str, List[Tuple[str, ...]]]]:
+    """The rows of each CUI. Raises KrisselError K131 where one is smaller than that before it."""
+    last = ""
+    every = _rows(records, name)
+    for cui, rows in groupby(every, key=lambda row: row[0]):
+        if cui < last:
+            line = records.line
+            # A damaged file looks like this, too, and says so at its end (K102).
+            for _ in every:
+                pass
+            raise KrisselError(Errors.K131.format(path=records.path, line=line, found=cui, last=last))
+        last = cui
+        yield cui, list(rows)
+
+
+def _rows(records: RecordFile, name: str) -> Iterator[Tuple[str, ...]]:
+    """The columns of each row that are read, the first of them never blank."""
+    width, read = COLUMNS[name]
+    for line in records.lines():
+        if not line.strip():
+            continue
+        # Every column ends with a bar.
+        cells = line.removesuffix("|").split("|")
+        if len(cells) != width:
+            records.reject(f"has {len(cells)} columns instead of {width}")
+        elif not cells[read[0]]:
+            records.reject("has nothing in its first column")
+        else:
+            records.accept()
+            yield tuple(cells[place] for place in read)
+
+
+def _retired(path: Optional[Path]) -> Dict[str, List[str]]:
+    """The CUIs that stood for each concept once: of those that were merged into it, not of wider or narrower ones."""
+    found: Dict[str, List[str]] = defaultdict(list)
+    if path is None:
+        return found
+    records = _open(path, RETIRED)
+    for old, relation, new in _rows(records, RETIRED):
+        if relation == SYNONYMOUS and new and new != old:
+            found[new].append(old)
+    records.finish()
+    return found
+
+
+def _open(path: Optional[Path], name: str) -> RecordFile:
+    assert path is not None
+    return RecordFile(path, "umls", f"UMLS's {name}, {COLUMNS[name].width} columns that end with bars")
+
+
+def _locate(path: Path) -> Tuple[Path, Path]:
+    """The folder of the files, and MRCONSO."""
+    if not path.is_dir():
+        return path.parent, path
+    found = _find(path, CONCEPTS, needed=True)
+    assert found is not None
+    return path, found
+
+
+def _find(folder: Path, name: str, *, needed: bool = False) -> Optional[Path]:
+    """A file of UMLS, plain or gzipped. Raises KrisselError K101 where one that is needed is not there."""
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    if needed:
+        raise KrisselError(Errors.K101.format(path=folder / name, expected=f"UMLS's {name} or {name}.gz"))
+    return None

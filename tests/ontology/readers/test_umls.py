@@ -1,0 +1,177 @@
+"""UMLS's RRF files."""
+
+import gzip
+
+import pytest
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.readers import detect_format, read_ontology
+from spacy_krissel.ontology.readers.umls import read_umls
+
+CONCEPTS = """\
+C0000001|ENG|S|L2|PF|S2|Y|A2||||MSH|ET|D01|Knee ache|0|N||
+C0000001|ENG|P|L1|VO|S1|Y|A1||||MSH|MH|D01|Pain, Knee|0|N||
+C0000001|ENG|P|L1|PF|S3|Y|A3||||SNOMEDCT_US|PT|99|Knee pain|9|N|256|
+C0000001|ENG|P|L1|PF|S3|N|A4||||MSH|ET|D01|Knee pain|0|N||
+C0000001|ENG|S|L3|PF|S4|Y|A5||||SNOMEDCT_US|OAP|99|Gonalgia (disorder)|9|O||
+C0000001|SPA|P|L4|PF|S5|Y|A6||||MSHSPA|MH|D01|Dolor de rodilla|3|N||
+C0000003|ENG|P|L5|PF|S6|Y|A7||||NCI|PT|C1|Gout|0|N||
+C0000003|ENG|S|L6|PF|S7|Y|A8||||NCI|SY|C1|  |0|N||
+C0000007|SPA|P|L7|PF|S8|Y|A9||||MSHSPA|MH|D02|Gota|3|N||
+C0000009|ENG|S|L8|PF|S9|Y|AA||||HPO|PT|HP:1|Fever|0|E||
+"""
+TYPES = """\
+C0000001|T184|A2.2.2|Sign or Symptom|AT1|256|
+C0000001|T033|A2.2|Finding|AT2||
+C0000002|T047|B2.2.1.2.1|Disease or Syndrome|AT3||
+C0000003|T047|B2.2.1.2.1|Disease or Syndrome|AT4||
+C0000009|T033|A2.2|Finding|AT5||
+"""
+DEFINITIONS = """\
+C0000001|A2|AT6||HPO|An ache.|N||
+C0000001|A1|AT7||MSH|Pain in a knee | or both.|N||
+C0000001|A1|AT8||MSH|Old words.|O||
+C0000001|A3|AT9||NCI| Pain in the region of the knee. |N||
+C0000003|A7|ATA||XYZ|Crystals.|N||
+"""
+RETIRED = """\
+C0000002|2016AA|SY|||C0000001|Y|
+C0000004|2016AA|RB|||C0000001|Y|
+C0000005|2016AA|SY|||C0000001|Y|
+C0000006|2016AA|DEL||||N|
+"""
+NETWORK = """\
+STY|T184|Sign or Symptom|A2.2.2|A sign.||||sosy||
+STY|T071|Entity|A|All.||||enty||
+STY|T046|Pathologic Function|B2.2.1.2|Disordered.||||patf||
+RL|T186|isa|H|Is.||||isa|inverse_isa|
+"""
+FILES = {
+    "MRCONSO.RRF": CONCEPTS,
+    "MRSTY.RRF": TYPES,
+    "MRDEF.RRF": DEFINITIONS.replace(" | or", " or"),
+    "MRCUI.RRF": RETIRED,
+}
+KNEE_PAIN = Entity(
+    "C0000001",
+    "Knee pain",
+    ("Knee ache", "Pain, Knee"),
+    ("Sign or Symptom", "Finding"),
+    ("A2.2.2", "A2.2"),
+    "Pain in a knee or both.",
+    source="UMLS",
+    alt_ids=("C0000002", "C0000005"),
+)
+GOUT = Entity("C0000003", "Gout", (), ("Disease or Syndrome",), ("B2.2.1.2.1",), "Crystals.", source="UMLS")
+
+
+@pytest.fixture
+def umls(tmp_path):
+    def write(**changes):
+        folder = tmp_path / "META"
+        folder.mkdir(exist_ok=True)
+        for name, text in {**FILES, **changes}.items():
+            if text is not None:
+                (folder / name).write_text(text, encoding="utf8")
+        return folder
+
+    return write
+
+
+def ids(entities):
+    return [entity.id for entity in entities]
+
+
+def test_what_is_taken_of_each_file(umls):
+    assert list(read_umls(umls())) == [KNEE_PAIN, GOUT]
+
+
+def test_the_preferred_name_is_of_the_first_term_in_its_first_form(umls):
+    atoms = {(ts, stt, pref): f"{ts}{stt}{pref}" for ts in "PS" for stt in ("PF", "VO") for pref in "YN"}
+    rows = [f"C1|ENG|{ts}|L|{stt}|S|{pref}|A||||S|PT|C|{name}|0|N||" for (ts, stt, pref), name in atoms.items()]
+    for order in (rows, rows[::-1]):
+        (entity,) = read_umls(umls(**{"MRCONSO.RRF": "\n".join(order) + "\n"}))
+        assert entity.name == "PPFY" and len(entity.aliases) == 7
+    (entity,) = read_umls(umls(**{"MRCONSO.RRF": "\n".join(rows[:3:-1]) + "\n"}))
+    assert entity.name == "SPFY", "where the first term is not taken"
+
+
+def test_subsets(umls):
+    folder = umls()
+    assert [entity.name for entity in read_umls(folder, vocabularies=["SNOMEDCT_US"])] == ["Knee pain"]
+    (found,) = read_umls(folder, vocabularies=["MSH"], term_types=["MH"])
+    assert (found.name, found.aliases) == ("Pain, Knee", ())
+    assert ids(read_umls(folder, languages=["SPA"])) == ["C0000001", "C0000007"]
+    everything = list(read_umls(folder, languages=["ENG", "SPA"], suppressed=True))
+    assert ids(everything) == ["C0000001", "C0000003", "C0000007", "C0000009"]
+    assert "Gonalgia (disorder)" in everything[0].aliases and "Dolor de rodilla" in everything[0].aliases
+    assert list(read_umls(folder, type_ids=True))[0].types == ("T184", "T033")
+
+
+@pytest.mark.parametrize(
+    "asked, expected",
+    [
+        ("T047", ["C0000003"]),
+        ("disease or syndrome", ["C0000003"]),
+        ("B2.2", ["C0000003"]),
+        ("B2.2.1.2.1", ["C0000003"]),
+        ("A2.2.2", ["C0000001"]),
+        ("Finding", ["C0000001"]),
+        ("A", ["C0000001"]),
+    ],
+)
+def test_semantic_types_and_those_below_them(umls, asked, expected):
+    assert ids(read_umls(umls(), semantic_types=[asked])) == expected
+
+
+def test_a_type_that_no_concept_has_is_found_in_the_network(umls, tmp_path):
+    folder = umls()
+    for asked in ("Pathologic Function", "T046"):
+        with pytest.raises(KrisselError, match=rf"K006\].*semantic_types.*{asked}"):
+            list(read_umls(folder, semantic_types=[asked]))
+    (tmp_path / "NET").mkdir()
+    (tmp_path / "NET" / "SRDEF").write_text(NETWORK)
+    for asked in ("Pathologic Function", "T046", "B2.2.1.2"):
+        assert ids(read_umls(folder, semantic_types=[asked])) == ["C0000003"]
+    assert ids(read_umls(folder, semantic_types=["T071"])) == ["C0000001"], "A is not above B2.2"
+
+
+def test_only_the_concepts_are_needed(umls):
+    folder = umls(**dict.fromkeys(("MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF")))
+    first, _ = read_umls(folder / "MRCONSO.RRF")
+    assert (first.types, first.tree_numbers, first.definition, first.alt_ids) == ((), (), "", ())
+    with pytest.raises(KrisselError, match=r"K101\].*MRSTY\.RRF"):
+        list(read_umls(folder, semantic_types=["T047"]))
+
+
+def test_gzipped_files(umls):
+    folder = umls(**dict.fromkeys(FILES))
+    for name, text in FILES.items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    assert detect_format(folder) == "umls" == detect_format(folder / "MRCONSO.RRF.gz")
+    assert list(read_ontology(folder)) == [KNEE_PAIN, GOUT]
+
+
+def test_a_store_of_it(umls, tmp_path):
+    store = build_ontology(umls(), tmp_path / "store", vocabularies=["MSH", "NCI"])
+    assert len(store) == 2 and store.get("C0000005").id == "C0000001" == store.resolve("UMLS:C0000002")
+    assert store.manifest["info"]["sources"] == ["META"]
+
+
+def test_bad_rows_are_counted(umls):
+    folder = umls(**{"MRCONSO.RRF": CONCEPTS + "C0000010|ENG|P\n|ENG|P|L|PF|S|Y|A||||S|PT|C|x|0|N||\n"})
+    with pytest.warns(KrisselWarning, match=r"KW101.*MRCONSO\.RRF.*line 11 has 3 columns instead of 18.*line 12"):
+        assert list(read_umls(folder)) == [KNEE_PAIN, GOUT]
+
+
+def test_errors(umls, tmp_path):
+    with pytest.raises(KrisselError, match=r"K101\].*MRCONSO"):
+        list(read_umls(tmp_path))
+    with pytest.raises(KrisselError, match=r"K131\].*MRCONSO\.RRF.*C0000001 at line 3 comes after C0000003"):
+        rows = CONCEPTS.splitlines(keepends=True)
+        list(read_umls(umls(**{"MRCONSO.RRF": rows[0] + rows[6] + rows[1]})))
+    with pytest.raises(KrisselError, match=r"K131\].*MRDEF\.RRF"):
+        rows = DEFINITIONS.replace(" | or", " or").splitlines(keepends=True)
+        list(read_umls(umls(**{"MRDEF.RRF": rows[-1] + rows[0]})))
