@@ -80,7 +80,7 @@ def read_umls(
         names = [row for row in rows if wanted.takes(row)]
         if not names:
             continue
-        name = min(names, key=_preference)[7]
+        name = min(names, key=_preference)[7].strip()
         yield Entity(
             id=cui,
             name=name,
