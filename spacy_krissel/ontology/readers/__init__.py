@@ -2,6 +2,7 @@
 
 import gzip
 import inspect
+import re
 import zlib
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Union
@@ -15,6 +16,7 @@ from .jsonl import read_jsonl
 from .medic import read_medic
 from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
 from .obo import read_obo
+from .obographs import read_obographs
 from .phrases import read_phrases
 from .records import FORMATS, open_bytes
 from .taxonomy import is_taxonomy_row, read_taxonomy
@@ -33,6 +35,7 @@ __all__ = [
     "read_mesh",
     "read_mesh_tree",
     "read_obo",
+    "read_obographs",
     "read_ontology",
     "read_phrases",
     "read_taxonomy",
@@ -57,9 +60,11 @@ READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
             read_cellosaurus_table,
             read_ctd,
             read_umls,
+            read_obographs,
         ),
     )
 )
+GRAPHS = re.compile(r'\{\s*("meta"\s*:.*?)?"graphs"\s*:\s*\[', re.DOTALL)
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
 
@@ -69,10 +74,10 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
 
     format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents),
         "gene-info" (NCBI Gene), "taxonomy" (NCBI Taxonomy's names.dmp), "cellosaurus" (its text file),
-        "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), "umls" (the folder of its RRF files), or
-        "auto" to tell by the content (not phrases).
-    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", `species` for
-        "gene-info", the parts of "umls").
+        "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), "umls" (the folder of its RRF files),
+        "obographs" (JSON), or "auto" to tell by the content (not phrases).
+    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
+        `species` for "gene-info", the parts of "umls").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, before the first entity where it can be known by
     then.
@@ -107,6 +112,8 @@ def detect_format(path: Union[str, Path]) -> str:
     first = next((line for line in lines if line and not line.startswith("!")), "")
     cells = first.split("\t")
     if first.startswith("{"):
+        if GRAPHS.match("\n".join(lines)):
+            return "obographs"
         return "zeshel" if '"document_id"' in first and '"concept_id"' not in first else "jsonl"
     if set(TERM_COLUMNS) <= set(cells):
         return "mesh"

@@ -22,6 +22,7 @@ FORMATS = (
     "cellosaurus-tsv",
     "ctd",
     "umls",
+    "obographs",
 )
 GZIP_MAGIC = b"\x1f\x8b"
 PLACES_SHOWN = 3

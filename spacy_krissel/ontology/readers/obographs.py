@@ -1,0 +1,123 @@
+"""OBO Graphs: an ontology as JSON, `{"graphs": [{"nodes": […], "edges": […]}]}`, as ROBOT and OAK write it."""
+
+import gzip
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from ...errors import Errors, KrisselError
+from ..entity import Entity
+from .obo import SCOPES
+from .records import RecordFile, open_bytes, unique
+from .species import TAXON_XREF, species_name
+
+# http://purl.obolibrary.org/obo/CL_0000540
+_IRI = re.compile(r".*[/#]([A-Za-z][A-Za-z0-9.]*)_(\w+)")
+_SCOPE = re.compile(r"has(\w+)Synonym")
+
+
+def read_obographs(
+    path: Union[str, Path], *, scopes: Sequence[str] = SCOPES, types: Optional[Sequence[str]] = None
+) -> Iterator[Entity]:
+    """Read the classes of an OBO Graphs file that are not deprecated and have a label.
+
+    The file is one JSON object, so that all of it is held in memory. Ids are `CL:0000540` in the place of an address
+    that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out.
+
+    scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
+    Raises KrisselError K101, K102 (damaged or no JSON), K103 (other JSON); a node that cannot be used is counted
+    (KW101), by its number.
+    """
+    records = RecordFile(path, "obographs", '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}')
+    for graph in _graphs(records):
+        source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
+        for number, node in enumerate(graph["nodes"], 1):
+            records.line = number
+            entity = _to_entity(records, node, scopes, types, source)
+            if entity is not None:
+                yield entity
+    records.finish()
+
+
+def _graphs(records: RecordFile) -> List[Dict[str, Any]]:
+    with open_bytes(records.path) as file_:
+        try:
+            data = json.loads(file_.read().decode("utf-8-sig"))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise KrisselError(Errors.K102.format(path=records.path, line=1, problem=error)) from error
+        except (ValueError, RecursionError) as error:
+            line = getattr(error, "lineno", 1)
+            raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=error)) from error
+    graphs = data.get("graphs") if isinstance(data, dict) else None
+    if not isinstance(graphs, list) or not all(isinstance(each, dict) for each in graphs):
+        raise records.wrong_format("has no list of graphs", 1)
+    found = [graph for graph in graphs if isinstance(graph.get("nodes"), list)]
+    if not found:
+        raise records.wrong_format("has no graph with a list of nodes", 1)
+    return found
+
+
+def _to_entity(
+    records: RecordFile, node: Any, scopes: Sequence[str], types: Optional[Sequence[str]], source: str
+) -> Optional[Entity]:
+    if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
+        records.reject("(counting nodes) is no node with an id")
+        return None
+    meta, label = node.get("meta") or {}, node.get("lbl")
+    if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
+        records.reject(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
+        return None
+    records.accept()
+    if node.get("type", "CLASS") != "CLASS" or meta.get("deprecated") or not (label or "").strip():
+        return None
+    id_, name = _id(node["id"]), " ".join(str(label).split())
+    values = _values(meta)
+    xrefs = _texts(meta.get("xrefs"))
+    definition = meta.get("definition")
+    if types is None:
+        types = values.get("hasOBONamespace", [])[:1]
+    return Entity(
+        id=id_,
+        name=name,
+        aliases=unique((text for scope, text in _synonyms(meta) if scope in scopes), without=name),
+        types=unique(types),
+        definition=" ".join(_texts([definition])[:1]),
+        xrefs=unique(_id(xref) for xref in xrefs if not xref.startswith(TAXON_XREF)),
+        species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
+        source=source.removesuffix(".json").removesuffix(".owl"),
+        alt_ids=unique(map(_id, values.get("hasAlternativeId", [])), without=id_),
+    )
+
+
+def _id(text: str) -> str:
+    match = _IRI.fullmatch(text)
+    return f"{match[1]}:{match[2]}" if match else text
+
+
+def _texts(values: Any) -> List[str]:
+    """What `val` of each object is, on one line."""
+    items = values if isinstance(values, list) else []
+    texts = (item.get("val") for item in items if isinstance(item, dict))
+    return [" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()]
+
+
+def _synonyms(meta: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
+    """(scope in OBO's words, text)"""
+    items = meta.get("synonyms")
+    for item in items if isinstance(items, list) else []:
+        scope = _SCOPE.fullmatch(str(item.get("pred"))) if isinstance(item, dict) else None
+        if scope is not None:
+            yield from ((scope[1].upper(), text) for text in _texts([item]))
+
+
+def _values(meta: Dict[str, Any]) -> Dict[str, List[str]]:
+    """The values of each property, by the last part of its address."""
+    found: Dict[str, List[str]] = {}
+    items = meta.get("basicPropertyValues")
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict):
+            key = re.split(r"[#/]", str(item.get("pred")))[-1]
+            found.setdefault(key, []).extend(_texts([item]))
+    return found
