@@ -21,7 +21,7 @@ def ontology_cli(
     format: str = typer.Option(
         "auto",
         help="Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy, "
-        "cellosaurus, cellosaurus-tsv, ctd, umls, obographs",
+        "cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml",
     ),
     species: List[str] = typer.Option(
         [], help="NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene; may be repeated"

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.xml_files import XmlHandler, feed
 from .annotation import AnnotatedText, Mention, parse_offset
 from .files import open_binary
 from .ids import read_ids
 from .report import CorpusReport
-from .xml_files import XmlHandler, feed
 
 EXPECTED = "a BioC XML file"
 # The infons that hold the concept, by descending trust; names are compared without regard to case.

@@ -5,8 +5,9 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
 
 from ..errors import Errors, KrisselError
+from ..util.compressed import DAMAGED
 from .annotation import AnnotatedText
-from .files import DAMAGED, decode_text, open_binary
+from .files import decode_text, open_binary
 from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")

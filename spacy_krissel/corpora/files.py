@@ -2,16 +2,13 @@
 
 import codecs
 import gzip
-import zlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Callable, Iterator, Optional, Tuple, Union, cast
 
 from ..errors import Errors, KrisselError
+from ..util.compressed import DAMAGED, GZIP_MAGIC
 
-# What reading a truncated or damaged gzip file raises.
-DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
-GZIP_MAGIC = b"\x1f\x8b"
 BOM = "\ufeff"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, Union
 
 from ..errors import Errors, KrisselError
+from ..util.compressed import DAMAGED
 from . import brat, knowtator, semeval
 from .annotation import AnnotatedText
 from .bioc import read_bioc
 from .bundles import holds_suffixes, is_bundle
-from .files import DAMAGED, open_binary
+from .files import open_binary
 from .phrases import read_phrases
 from .pubtator import read_pubtator
 from .zeshel import read_zeshel

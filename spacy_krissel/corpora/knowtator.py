@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
+from ..util.xml_files import XmlHandler, feed
 from .annotation import AnnotatedText, Mention, parse_offset
 from .bundles import open_bundle
 from .ids import read_class
 from .report import CorpusReport
-from .xml_files import XmlHandler, feed
 
 EXPECTED = "a knowtator XML file, or a folder or .tar.gz of them"
 SUFFIX = ".knowtator.xml"

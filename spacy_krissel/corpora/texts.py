@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Iterator, NamedTuple, Optional, Union, cast
 
 from ..errors import Errors, KrisselError
-from .files import DAMAGED, decode_line, open_binary, read_lines
+from ..util.compressed import DAMAGED
+from .files import decode_line, open_binary, read_lines
 from .report import CorpusReport
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")

@@ -1,13 +1,12 @@
 """One reader a source format, and the choice among them."""
 
-import gzip
 import inspect
 import re
-import zlib
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Union
 
 from ...errors import Errors, KrisselError
+from ...util.compressed import DAMAGED
 from ..entity import Entity
 from .cellosaurus import FIRST_ACCESSION, is_cellosaurus_row, read_cellosaurus, read_cellosaurus_table
 from .ctd import ctd_header, read_ctd
@@ -15,6 +14,7 @@ from .gene_info import GENE_COLUMNS, read_gene_info
 from .jsonl import read_jsonl
 from .medic import read_medic
 from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
+from .mesh_xml import is_mesh_xml, read_mesh_xml
 from .obo import read_obo
 from .obographs import read_obographs
 from .phrases import read_phrases
@@ -34,6 +34,7 @@ __all__ = [
     "read_medic",
     "read_mesh",
     "read_mesh_tree",
+    "read_mesh_xml",
     "read_obo",
     "read_obographs",
     "read_ontology",
@@ -61,6 +62,7 @@ READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
             read_ctd,
             read_umls,
             read_obographs,
+            read_mesh_xml,
         ),
     )
 )
@@ -75,7 +77,8 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
     format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents),
         "gene-info" (NCBI Gene), "taxonomy" (NCBI Taxonomy's names.dmp), "cellosaurus" (its text file),
         "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), "umls" (the folder of its RRF files),
-        "obographs" (JSON), or "auto" to tell by the content (not phrases).
+        "obographs" (JSON), "mesh-xml" (NLM's descriptors or supplementary records), or "auto" to tell by the content
+        (not phrases).
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
         `species` for "gene-info", the parts of "umls").
 
@@ -106,11 +109,13 @@ def detect_format(path: Union[str, Path]) -> str:
     with open_bytes(path) as file_:
         try:
             start = file_.read(PEEK_BYTES)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             raise KrisselError(Errors.K102.format(path=path, line=1, problem=error)) from error
     lines = [line.strip() for line in start.decode("utf-8-sig", errors="replace").splitlines()]
     first = next((line for line in lines if line and not line.startswith("!")), "")
     cells = first.split("\t")
+    if is_mesh_xml(start):
+        return "mesh-xml"
     if first.startswith("{"):
         if GRAPHS.match("\n".join(lines)):
             return "obographs"

@@ -54,7 +54,7 @@ def read_mesh(path: Union[str, Path], tree_path: Optional[Union[str, Path]] = No
             id=id_,
             name=name,
             aliases=unique(terms, without=name),
-            types=_categories(tree_numbers),
+            types=categories(tree_numbers),
             tree_numbers=tree_numbers,
             source="MeSH",
         )
@@ -70,10 +70,10 @@ def read_mesh_tree(path: Union[str, Path]) -> Iterator[Entity]:
     for id_, rows in groupby(table_rows(records, TREE_COLUMNS), key=lambda row: row[0]):
         group = list(rows)
         tree_numbers = unique(tree_number for _, _, tree_number in group)
-        types = _categories(tree_numbers)
+        types = categories(tree_numbers)
         yield Entity(id=id_, name=group[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
     records.finish()
 
 
-def _categories(tree_numbers: Sequence[str]) -> Tuple[str, ...]:
+def categories(tree_numbers: Sequence[str]) -> Tuple[str, ...]:
     return tuple(dict.fromkeys(CATEGORIES[number[0]] for number in tree_numbers if number[0] in CATEGORIES))

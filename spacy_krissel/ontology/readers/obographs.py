@@ -1,13 +1,12 @@
 """OBO Graphs: an ontology as JSON, `{"graphs": [{"nodes": […], "edges": […]}]}`, as ROBOT and OAK write it."""
 
-import gzip
 import json
 import re
-import zlib
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError
+from ...util.compressed import DAMAGED
 from ..entity import Entity
 from .obo import SCOPES
 from .records import RecordFile, open_bytes, unique
@@ -45,7 +44,7 @@ def _graphs(records: RecordFile) -> List[Dict[str, Any]]:
     with open_bytes(records.path) as file_:
         try:
             data = json.loads(file_.read().decode("utf-8-sig"))
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        except DAMAGED as error:
             raise KrisselError(Errors.K102.format(path=records.path, line=1, problem=error)) from error
         except (ValueError, RecursionError) as error:
             line = getattr(error, "lineno", 1)

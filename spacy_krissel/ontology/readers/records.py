@@ -2,11 +2,11 @@
 
 import gzip
 import warnings
-import zlib
 from pathlib import Path
 from typing import BinaryIO, Iterable, Iterator, List, Optional, Sequence, Tuple, Union, cast
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...util.compressed import DAMAGED, GZIP_MAGIC
 
 FORMATS = (
     "medic",
@@ -23,8 +23,8 @@ FORMATS = (
     "ctd",
     "umls",
     "obographs",
+    "mesh-xml",
 )
-GZIP_MAGIC = b"\x1f\x8b"
 PLACES_SHOWN = 3
 # Above this many bad records, a file with more bad than good ones is taken for one of another format.
 BAD_RECORDS_ALLOWED = 20
@@ -82,7 +82,7 @@ class RecordFile:
                         self.reject(f"is not UTF-8 (byte {error.start + 1})")
                         continue
                     yield text.rstrip("\r\n")
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            except DAMAGED as error:
                 raise KrisselError(Errors.K102.format(path=self.path, line=self.line + 1, problem=error)) from error
 
     def accept(self) -> None:

@@ -1,4 +1,4 @@
-"""XML files of corpora, read as streams."""
+"""XML files of corpora and ontologies, read as streams."""
 
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Iterator, List, Union
@@ -6,7 +6,7 @@ from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler, feature_external_ges
 
 from ..errors import Errors, KrisselError
-from .files import DAMAGED
+from .compressed import DAMAGED
 
 CHUNK = 1 << 16
 
@@ -67,7 +67,7 @@ def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterat
     from defusedxml.sax import make_parser
 
     parser = make_parser()
-    # Corpora name a DTD beside them. It is never read: references to other files are skipped rather than refused,
+    # They name a DTD beside them. It is never read: references to other files are skipped rather than refused,
     # while declared entities stay forbidden.
     parser.setFeature(feature_external_ges, False)
     parser.forbid_external = False
