@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.compressed import DAMAGED
 from ..util.xml_files import XmlHandler, feed
 from .annotation import AnnotatedText, Mention, parse_offset
 from .files import open_binary
@@ -49,18 +50,21 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
     report: counts `composite_parts`, `relations`, `document_annotations` and `bad_records`. Without one, the reader
         warns itself at the end.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K206 (truncated or malformed XML),
-    K207 (other XML), K208 (entity declarations).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated or malformed XML),
+    K008 (other XML), K009 (entity declarations).
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
     handler = _Handler(str(path), report)
     n_documents = 0
     with open_binary(path, EXPECTED) as file_:
-        for _ in feed(file_, path, handler):
-            documents, handler.documents = handler.documents, []
-            n_documents += len(documents)
-            yield from documents
+        try:
+            for _ in feed(file_, path, handler):
+                documents, handler.documents = handler.documents, []
+                n_documents += len(documents)
+                yield from documents
+        except DAMAGED as error:
+            raise KrisselError(Errors.K202.format(path=path, line=handler.line, problem=error)) from error
     if not n_documents:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
     if own_report:

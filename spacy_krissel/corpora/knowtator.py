@@ -36,8 +36,8 @@ def read_knowtator(
     report: counts `bad_records`: annotations without a span, with an offset that is no number, or of no class. Without
         one, the reader warns itself at the end.
 
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K206 (truncated or
-    malformed XML), K207 (other XML), K208 (entity declarations), K211 (damaged archive), K226 (no text).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K007 (truncated or
+    malformed XML), K008 (other XML), K009 (entity declarations), K211 (damaged archive), K226 (no text).
     """
     own_report = report is None
     report = CorpusReport() if report is None else report

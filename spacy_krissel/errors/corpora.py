@@ -16,18 +16,6 @@ class CorporaErrors:
         "[K205] '{path}' is not a PubTator file: line {line} is {found!r}. Expected a title line, `ID|t|title`. Check "
         "the file, or name its format."
     )
-    K206 = (
-        "[K206] '{path}' is not whole, well-formed XML: line {line}: {problem}. Expected {kind} up to "
-        "`</{root}>`; download or copy it again."
-    )
-    K207 = (
-        "[K207] '{path}' is not {kind}: its outermost element, at line {line}, is <{found}>. Expected <{root}>. "
-        "Check the file, or name its format."
-    )
-    K208 = (
-        "[K208] '{path}' was not read further than line {line}: {problem}. Entity declarations are refused, because "
-        "they can be used to exhaust memory or to read other files. Expected XML without them; remove them."
-    )
     K209 = (
         "[K209] '{path}' is not JSONL: line {line} is {found!r}. Expected one JSON object a line with \"text\" and, if "
         'there is one, "title" and "id".'

@@ -25,6 +25,18 @@ class GeneralErrors:
     )
     K005 = "[K005] '{path}' exists already and holds something that is not a {kind}. Choose another path or remove it."
     K006 = "[K006] Setting '{setting}' is {found!r}. Expected {expected}."
+    K007 = (
+        "[K007] '{path}' is not whole, well-formed XML: line {line}: {problem}. Expected {kind} up to "
+        "`</{root}>`; download or copy it again."
+    )
+    K008 = (
+        "[K008] '{path}' is not {kind}: its outermost element, at line {line}, is <{found}>. Expected <{root}>. "
+        "Check the file, or name its format."
+    )
+    K009 = (
+        "[K009] '{path}' was not read further than line {line}: {problem}. Entity declarations are refused, because "
+        "they can be used to exhaust memory or to read other files. Expected XML without them; remove them."
+    )
 
 
 class GeneralWarnings:

@@ -6,7 +6,6 @@ from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler, feature_external_ges
 
 from ..errors import Errors, KrisselError
-from .compressed import DAMAGED
 
 CHUNK = 1 << 16
 
@@ -37,7 +36,7 @@ class XmlHandler(ContentHandler):
     def startElement(self, name: str, attrs: Any) -> None:
         if not self._stack and name != self.root:
             expected = {"kind": self.kind, "root": self.root}
-            raise KrisselError(Errors.K207.format(path=self.path, line=self.line, found=name, **expected))
+            raise KrisselError(Errors.K008.format(path=self.path, line=self.line, found=name, **expected))
         self._stack.append(name)
         self._characters = []
         self.start(name, attrs)
@@ -60,8 +59,7 @@ class XmlHandler(ContentHandler):
 def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterator[None]:
     """Feed a file to `handler`, stopping after each stretch, so that what was found can be taken away.
 
-    Raises KrisselError K202 (truncated gzip), K206 (truncated or malformed XML), K207 (other XML), K208 (entity
-    declarations).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     import defusedxml
     from defusedxml.sax import make_parser
@@ -87,9 +85,7 @@ def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterat
     except SAXParseException as error:
         line = error.getLineNumber()
         raise KrisselError(
-            Errors.K206.format(path=path, line=line, problem=error.getMessage(), kind=handler.kind, root=handler.root)
+            Errors.K007.format(path=path, line=line, problem=error.getMessage(), kind=handler.kind, root=handler.root)
         ) from error
     except defusedxml.DefusedXmlException as error:
-        raise KrisselError(Errors.K208.format(path=path, line=handler.line, problem=error)) from error
-    except DAMAGED as error:
-        raise KrisselError(Errors.K202.format(path=path, line=handler.line, problem=error)) from error
+        raise KrisselError(Errors.K009.format(path=path, line=handler.line, problem=error)) from error

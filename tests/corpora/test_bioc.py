@@ -137,7 +137,7 @@ def test_warns_of_what_it_left_out(tmp_path):
 def test_every_cut_of_a_file_is_a_coded_error(tmp_path):
     content = collection(passage(0, "Title", annotation(0, 5, "Title"))).encode()
     for length in range(1, len(content) - 1, 7):
-        with pytest.raises(KrisselError, match=r"\[K206\].*a\.xml.*line \d"):
+        with pytest.raises(KrisselError, match=r"\[K007\].*a\.xml.*line \d"):
             read(tmp_path, content[:length])
 
 
@@ -151,13 +151,13 @@ def test_truncated_gzip(tmp_path):
 @pytest.mark.parametrize(
     "content, code",
     [
-        (b"", "K206"),
-        (b"plain text", "K206"),
-        (b"<html><body/></html>", "K207.*line 1.*<html>"),
+        (b"", "K007"),
+        (b"plain text", "K007"),
+        (b"<html><body/></html>", "K008.*line 1.*<html>"),
         (b"<collection><source>x</source></collection>", "K204"),
-        (b"<collection>\xff</collection>", "K206"),
-        (b"<!DOCTYPE c [<!ENTITY a 'aaaa'>]><collection>&a;</collection>", "K208.*EntitiesForbidden"),
-        (b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>", "K208"),
+        (b"<collection>\xff</collection>", "K007"),
+        (b"<!DOCTYPE c [<!ENTITY a 'aaaa'>]><collection>&a;</collection>", "K009.*EntitiesForbidden"),
+        (b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>", "K009"),
     ],
 )
 def test_unreadable_files(tmp_path, content, code):

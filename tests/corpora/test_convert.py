@@ -161,7 +161,7 @@ def test_misspelt_settings(files, tmp_path, settings, setting):
 
 
 @pytest.mark.parametrize(
-    "content, code", [("", "K204"), ("id,text\n1,Gout\n", "K205"), ("<html/>", "K207"), (BIOC[:200], "K206")]
+    "content, code", [("", "K204"), ("id,text\n1,Gout\n", "K205"), ("<html/>", "K008"), (BIOC[:200], "K007")]
 )
 def test_wrong_file_leaves_no_output(tmp_path, content, code):
     path = tmp_path / "input"

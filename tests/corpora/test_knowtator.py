@@ -156,9 +156,9 @@ def test_a_text_is_never_looked_for_outside(tmp_path):
 @pytest.mark.parametrize(
     "content, code",
     [
-        (knowtator(PAIN)[:150], "K206.*knowtator XML.*</annotations>"),
-        ("<collection/>", "K207.*<collection>.*<annotations>"),
-        ("<!DOCTYPE c [<!ENTITY a 'aaaa'>]><annotations>&a;</annotations>", "K208"),
+        (knowtator(PAIN)[:150], "K007.*knowtator XML.*</annotations>"),
+        ("<collection/>", "K008.*<collection>.*<annotations>"),
+        ("<!DOCTYPE c [<!ENTITY a 'aaaa'>]><annotations>&a;</annotations>", "K009"),
     ],
 )
 def test_another_file(tmp_path, content, code):

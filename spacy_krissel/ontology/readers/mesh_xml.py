@@ -22,22 +22,24 @@ def read_mesh_xml(path: Union[str, Path]) -> Iterator[Entity]:
     definition is the preferred concept's scope note, or a supplementary record's note. Types are the categories of the
     tree numbers; a supplementary record, which has none, has the kind of its class.
 
-    Raises KrisselError K101, K103, K102 and K202 (damaged compression), K206 (truncated or malformed XML), K207 (other
-    XML), K208 (entity declarations); a record without an id or a name is counted (KW101).
+    Raises KrisselError K101, K103, K102 (damaged compression), K007 (truncated or malformed XML), K008 (other
+    XML), K009 (entity declarations); a record without an id or a name is counted (KW101).
     """
     records = RecordFile(path, "mesh-xml", EXPECTED)
+    line = 1
     with open_bytes(path) as file_:
         try:
             kind = _kind(file_.read(1 << 16))
+            if kind is None:
+                raise records.wrong_format("begins another kind of file", 1)
+            file_.seek(0)
+            handler = kind(str(path), records)
+            for _ in feed(file_, path, handler):
+                line = handler.line
+                found, handler.found = handler.found, []
+                yield from found
         except DAMAGED as error:
-            raise KrisselError(Errors.K102.format(path=path, line=1, problem=error)) from error
-    if kind is None:
-        raise records.wrong_format("begins another kind of file", 1)
-    handler = kind(str(path), records)
-    with open_bytes(path) as file_:
-        for _ in feed(file_, path, handler):
-            found, handler.found = handler.found, []
-            yield from found
+            raise KrisselError(Errors.K102.format(path=path, line=line, problem=error)) from error
     records.finish()
 
 
