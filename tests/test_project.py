@@ -10,9 +10,8 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def project():
-    project = srsly.read_yaml(ROOT / "project.yml")
     text = (ROOT / "project.yml").read_text(encoding="utf8")
-    for name, value in project["vars"].items():
+    for name, value in srsly.yaml_loads(text)["vars"].items():
         text = text.replace(f"${{vars.{name}}}", str(value))
     return srsly.yaml_loads(text)
 

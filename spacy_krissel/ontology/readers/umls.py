@@ -144,7 +144,7 @@ def _tree_numbers(folder: Path, wanted: Sequence[str]) -> Tuple[str, ...]:
     """The places in the semantic network of the types that are asked for, by the types that concepts have, and by
     SRDEF, where it is, those that none has."""
     places: Dict[str, Set[str]] = defaultdict(set)
-    for _, tui, number, title in _rows(_open(_find(folder, TYPES, needed=True), TYPES), TYPES):
+    for _, tui, number, title in _rows(_open(_needed(folder, TYPES), TYPES), TYPES):
         for key in (tui, title, *_places(number)):
             places[fold_name(key)].add(number)
     network = _find(folder, NETWORK) or _find(folder.parent / "NET", NETWORK)
@@ -237,8 +237,7 @@ def _retired(path: Optional[Path]) -> Dict[str, List[str]]:
     return found
 
 
-def _open(path: Optional[Path], name: str) -> RecordFile:
-    assert path is not None
+def _open(path: Path, name: str) -> RecordFile:
     return RecordFile(path, "umls", f"UMLS's {name}, {COLUMNS[name].width} columns that end with bars")
 
 
@@ -246,16 +245,17 @@ def _locate(path: Path) -> Tuple[Path, Path]:
     """The folder of the files, and MRCONSO."""
     if not path.is_dir():
         return path.parent, path
-    found = _find(path, CONCEPTS, needed=True)
-    assert found is not None
-    return path, found
+    return path, _needed(path, CONCEPTS)
 
 
-def _find(folder: Path, name: str, *, needed: bool = False) -> Optional[Path]:
-    """A file of UMLS, plain or gzipped. Raises KrisselError K101 where one that is needed is not there."""
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    if needed:
+def _find(folder: Path, name: str) -> Optional[Path]:
+    """A file of UMLS, plain or gzipped, if it is there."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def _needed(folder: Path, name: str) -> Path:
+    """The same. Raises KrisselError K101 where it is not there."""
+    path = _find(folder, name)
+    if path is None:
         raise KrisselError(Errors.K101.format(path=folder / name, expected=f"UMLS's {name} or {name}.gz"))
-    return None
+    return path
