@@ -146,30 +146,48 @@ def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenSta
 
 
 def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> Tuple[Floats1d, Callable[[Floats1d], None]]:
-    seen = X.contexts if model.attrs["sees"] == "context" else _pairs(X)
+    xp: Any = get_array_module(X.contexts)
+    parts = [X.contexts] if model.attrs["sees"] == "context" else _pairs(X)
     W: Any = model.get_param("W")
     b: Any = model.get_param("b")
-    inner = active = seen
-    if model.get_dim("nH"):
-        V: Any = model.get_param("V")
-        c: Any = model.get_param("c")
-        inner = seen @ V + c
-        active = inner * (inner > 0)
+    if not model.get_dim("nH"):
+        Y = _product(parts, W) + b[0]
+
+        def backprop_linear(dY: Any) -> None:
+            model.inc_grad("W", xp.hstack(parts).T @ dY)
+            model.inc_grad("b", dY.sum(keepdims=True))
+
+        return Y, backprop_linear
+
+    V: Any = model.get_param("V")
+    c: Any = model.get_param("c")
+    inner = _product(parts, V) + c
+    active = inner * (inner > 0)
 
     def backprop(dY: Any) -> None:
         model.inc_grad("W", active.T @ dY)
         model.inc_grad("b", dY.sum(keepdims=True))
-        if model.get_dim("nH"):
-            d_inner = dY[:, None] * W[None] * (inner > 0)
-            model.inc_grad("V", seen.T @ d_inner)
-            model.inc_grad("c", d_inner.sum(axis=0))
+        d_inner = dY[:, None] * W[None] * (inner > 0)
+        model.inc_grad("V", xp.hstack(parts).T @ d_inner)
+        model.inc_grad("c", d_inner.sum(axis=0))
 
     return active @ W + b[0], backprop
 
 
-def _pairs(X: Seen) -> Floats2d:
+def _pairs(X: Seen) -> List[Floats2d]:
+    """`[c; q; c∘q; cos(c, q)]` in its parts: side by side in one matrix they take longer than all that is done with
+    them."""
     xp: Any = get_array_module(X.contexts)
     products = X.contexts * X.queries
-    lengths = xp.linalg.norm(X.contexts, axis=1) * xp.linalg.norm(X.queries, axis=1)
-    cosines = products.sum(axis=1) / xp.maximum(lengths, 1e-12)
-    return xp.hstack((X.contexts, X.queries, products, cosines[:, None])).astype("float32")
+    squares = [xp.einsum("ij,ij->i", each, each) for each in X]
+    cosines = products.sum(axis=1) / xp.maximum(xp.sqrt(squares[0] * squares[1]), 1e-12)
+    return [X.contexts, X.queries, products, cosines[:, None]]
+
+
+def _product(parts: List[Floats2d], weights: Any) -> Any:
+    """What stands side by side in `parts`, times the weights, (nI, nH) or (nI,)."""
+    found, start = 0.0, 0
+    for part in parts:
+        found = found + part @ weights[start : start + part.shape[1]]
+        start += part.shape[1]
+    return found

@@ -32,8 +32,8 @@ from .settings import LiveSettings
 
 # Names and texts given to the encoder's initialisation, as for the linker.
 INIT_TEXTS = 20_000
-# Names of a knowledge base that attend to a text at a time: some 30 MB for vectors of 384 numbers.
-BLOCK = 16_384
+# Names of a knowledge base that attend to a text at a time: few enough to stay in a processor's cache.
+BLOCK = 2048
 
 
 class TextStates(NamedTuple):

@@ -112,6 +112,20 @@ def test_gradients_of_the_classifier_equal_central_differences(classifier, hidde
             assert layer.get_grad(name)[place] == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=1e-2, abs=1e-3)
 
 
+@pytest.mark.parametrize("hidden", [0, 6])
+def test_the_classifier_is_its_formula(hidden):
+    layer = presence_layer(make_model(classifier="pair", hidden=hidden))
+    rng = np.random.default_rng(3)
+    for name in layer.param_names:
+        layer.set_param(name, rng.normal(size=layer.get_param(name).shape))
+    contexts, queries = rng.normal(size=(2, 5, 8))
+    for c, q, logit in zip(contexts, queries, layer.predict(Seen(contexts, queries))):
+        x = np.array([*c, *q, *(c * q), c @ q / np.linalg.norm(c) / np.linalg.norm(q)])
+        if hidden:
+            x = np.maximum(0, x @ layer.get_param("V") + layer.get_param("c"))
+        assert logit == pytest.approx(x @ layer.get_param("W") + layer.get_param("b")[0])
+
+
 def test_the_paper_classifier_does_not_see_the_name():
     seen = Seen(np.ones((2, 8), "f"), np.array([[1.0] * 8, [-1.0] * 8], "f"))
     rng = np.random.default_rng(2)
