@@ -5,7 +5,7 @@ Two texts may have one hash, so a lookup gives candidates, and whoever asks comp
 
 from array import array
 from pathlib import Path
-from typing import Dict, List, Union
+from typing import Dict, List, Sequence, Tuple, Union
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +58,24 @@ def find_hash(hashes: np.ndarray, text: str) -> range:
     while end < len(hashes) and hashes[end] == value:
         end += 1
     return range(start, end)
+
+
+def find_hashes(hashes: np.ndarray, texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray]:
+    """For each of `texts`, the first place in the sorted `hashes` (n,) that holds its hash, n where none does; and
+    whether there are more."""
+    wanted = np.fromiter((hash_text(text) for text in texts), dtype=np.uint64, count=len(texts))
+    order = np.argsort(wanted)  # in their order, the search goes through the index once
+    starts = np.empty(len(wanted), dtype=np.int64)
+    starts[order] = hashes.searchsorted(wanted[order])
+    found, more = (_holds(hashes, starts + step, wanted) for step in (0, 1))
+    return np.where(found, starts, len(hashes)), found & more
+
+
+def _holds(hashes: np.ndarray, places: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    inside = places < len(hashes)
+    holds = np.zeros(len(places), dtype=bool)
+    holds[inside] = hashes[places[inside]] == wanted[inside]
+    return holds
 
 
 def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> List[range]:

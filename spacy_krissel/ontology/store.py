@@ -2,7 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..errors import Errors, KrisselError
 from ..util.manifest import new_directory, read_manifest
 from .entity import Entity
-from .hashes import find_hash, read_columns, write_columns
+from .hashes import find_hash, find_hashes, read_columns, write_columns
 from .ids import spellings
 from .indexing import count_ambiguous_ids, drop_duplicates, shared_groups, sort_by_hash, write_entities
 from .names import fold_name
@@ -84,6 +84,40 @@ class OntologyStore:
         """The primary id for a primary or alternative id, or None when no entity bears it."""
         row = self.row(id)
         return None if row is None else self._table.value(row, "id")
+
+    def rows(self, ids: Sequence[str]) -> np.ndarray:
+        """`row` of each of `ids` (n,), -1 where no entity bears it; many at once are far faster than one by one."""
+        rows = np.full(len(ids), -1, dtype=np.int64)
+        pending, texts = np.arange(len(ids)), list(ids)
+        n_tried = 0
+        while len(pending):
+            entries, more = find_hashes(self._id_hashes, texts)
+            hits = np.flatnonzero(entries < len(self._id_hashes))
+            found = self._id_rows[entries[hits]].astype(np.int64)
+            plain = (self._id_positions[entries[hits]] == 0) & ~more[hits]
+            primary = self._table.values(found, "id")
+            for i, row, is_plain, id_ in zip(hits.tolist(), found.tolist(), plain.tolist(), primary):
+                if is_plain and id_ == texts[i]:
+                    rows[pending[i]] = row
+                else:
+                    # An alternative id, or one that shares its hash.
+                    found_row = self.row(ids[pending[i]])
+                    rows[pending[i]] = -1 if found_row is None else found_row
+            # The others may be spelled in another way.
+            n_tried += 1
+            rest = [(i, spellings(ids[i])[n_tried:]) for i in np.delete(pending, hits).tolist()]
+            pending = np.array([i for i, others in rest if others], dtype=np.int64)
+            texts = [others[0] for _, others in rest if others]
+        return rows
+
+    def resolve_all(self, ids: Sequence[str]) -> List[Optional[str]]:
+        """`resolve` of each of `ids`; many at once are far faster than one by one."""
+        rows = self.rows(ids)
+        found: List[Optional[str]] = [None] * len(ids)
+        known = np.flatnonzero(rows >= 0)
+        for i, id_ in zip(known.tolist(), self._table.values(rows[known], "id")):
+            found[i] = id_
+        return found
 
     def get(self, id: str) -> Entity:
         """The entity with this primary or alternative id. Raises KrisselError K106 when there is none."""

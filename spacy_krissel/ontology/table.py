@@ -96,6 +96,20 @@ class EntityTable:
         """One cell as a text or a list of texts."""
         return self.batch(row // BATCH_ROWS).column(column)[row % BATCH_ROWS].as_py()
 
+    def values(self, rows: np.ndarray, column: str) -> List[str]:
+        """The cells of many rows (n,), in any order, of a column of texts; far faster than one by one."""
+        order = np.argsort(rows, kind="stable")
+        batches = rows[order] // BATCH_ROWS
+        starts = np.flatnonzero(np.diff(batches, prepend=-1))
+        parts = []
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)]):
+            within = rows[order[start:end]] - batches[start] * BATCH_ROWS
+            parts.append(self.batch(int(batches[start])).column(column).take(pa.array(within)))
+        found = np.empty(len(rows), dtype=object)
+        if parts:
+            found[order] = pa.concat_arrays(parts).to_numpy(zero_copy_only=False)
+        return found.tolist()
+
     def list_item(self, row: int, column: str, i: int) -> str:
         return self.batch(row // BATCH_ROWS).column(column)[row % BATCH_ROWS][i].as_py()
 

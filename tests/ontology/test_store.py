@@ -98,6 +98,34 @@ def test_alternative_ids_resolve_to_the_primary_one(store):
     assert store.manifest["ambiguous_alternative_ids"] == 2
 
 
+@wild
+@given(ontologies, st.lists(names, max_size=4), st.sampled_from([2**64, 1, 3]), st.randoms(use_true_random=False))
+def test_many_ids_at_once_are_those_one_by_one(tmp_path, monkeypatch, entities, others, n_hashes, random):
+    monkeypatch.setattr(hashes, "hash_text", lambda text: hash_text(text) % n_hashes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KrisselWarning)
+        store = write_store(entities, tmp_path / "store")
+    known = [id_ for entity in entities for id_ in (entity.id, *entity.alt_ids)]
+    asked = [*known, *known, *others, *(f"UMLS:{id_}" for id_ in known), "MSH:D009103", "UMLS_CUI:C0000001"]
+    random.shuffle(asked)
+    assert store.rows(asked).tolist() == [-1 if store.row(id_) is None else store.row(id_) for id_ in asked]
+    assert store.resolve_all(asked) == [store.resolve(id_) for id_ in asked]
+    assert store.resolve_all([]) == []
+
+
+def test_many_ids_in_other_spellings(store, tmp_path):
+    ids = ["MSH:D009103", "D009103", "MESH:D009103", "126200", "X1", "unknown", "MESH:D000000", "C535"] * 2
+    assert store.resolve_all(ids) == ["D009103"] * 4 + ["X1", None, None, "C535"] + ["D009103"] * 4 + [
+        "X1",
+        None,
+        None,
+        "C535",
+    ]
+    many = write_store([Entity(f"C{row:07}", "name") for row in range(2 * BATCH_ROWS + 3)], tmp_path / "many")
+    rows = np.random.default_rng(0).permutation(len(many))
+    assert many.rows([f"UMLS:C{row:07}" for row in rows]).tolist() == rows.tolist()
+
+
 def test_unknown_ids_and_rows_are_coded_errors(store):
     with pytest.raises(KrisselError, match=r"K106.*store.*'nowhere'"):
         store.get("nowhere")
