@@ -34,6 +34,14 @@ def ontology_cli(
     umls_language: List[str] = typer.Option([], help="UMLS: atoms in this language, ENG by default; may be repeated"),
     umls_suppressed: bool = typer.Option(False, "--umls-suppressed", help="UMLS: suppressible and obsolete atoms too"),
     umls_type_ids: bool = typer.Option(False, "--umls-type-ids", help="UMLS: types by id (T047), not by name"),
+    umls_relation: List[str] = typer.Option(
+        [], help="UMLS: concepts related so (RL, SY) are cross-references; may be repeated"
+    ),
+    merge: bool = typer.Option(
+        False, "--merge", help="Of several sources, what speaks of one concept is one entity, named by the first source"
+    ),
+    version: Optional[str] = typer.Option(None, help="Version of the sources, where they do not say it themselves"),
+    licence: Optional[str] = typer.Option(None, help="Licence of the sources, where they do not say it themselves"),
     enrich: List[Path] = typer.Option([], help="Ontology files or stores to take definitions and tree numbers from"),
     enrich_names: bool = typer.Option(False, "--enrich-names", help="Take names too, where an id is shared"),
     tree: List[str] = typer.Option([], help="Keep entities with a tree number that begins so (D); may be repeated"),
@@ -68,6 +76,7 @@ def ontology_cli(
         "languages": umls_language,
         "suppressed": umls_suppressed,
         "type_ids": umls_type_ids,
+        "relations": umls_relation,
     }
     options = {name: value for name, value in asked.items() if value}
     report: Dict[str, Any] = {}
@@ -89,6 +98,9 @@ def ontology_cli(
             disambiguate=disambiguate,
             taxonomy=taxa,
             inspect=inspect,
+            merge_sources=merge,
+            version=version,
+            licence=licence,
             progress=True,
             **options,
         )
@@ -97,6 +109,9 @@ def ontology_cli(
     typer.echo(
         f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"
     )
+    if merge:
+        merged = manifest["info"]["merged"]
+        typer.echo(f"{merged['merged']:,} of {merged['seen']:,} entities became part of another")
     if disambiguate is not None:
         report["disambiguated"] = manifest["info"]["disambiguated"]
         typer.echo(_summary(report["disambiguated"]))

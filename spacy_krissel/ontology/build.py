@@ -11,6 +11,8 @@ from ..util.manifest import MANIFEST
 from .disambiguate import Disambiguation, check_order
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
+from .merge import merge
+from .provenance import provenance
 from .readers import read_ontology
 from .store import OntologyStore, write_store
 from .tree_types import with_tree_types
@@ -30,12 +32,17 @@ def build_ontology(
     disambiguate: Optional[str] = None,
     taxonomy: Optional[OntologyStore] = None,
     inspect: Optional[Callable[[OntologyStore], Any]] = None,
+    merge_sources: bool = False,
+    version: Optional[str] = None,
+    licence: Optional[str] = None,
     progress: bool = False,
     **options: Any,
 ) -> OntologyStore:
     """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
 
-    sources: where several hold one id, the first is kept (KW102).
+    sources: the first has priority: where several hold one id, its entity is kept (KW102), or, with `merge_sources`,
+        gets what the others say of the concept (`merge.merge`).
+    version, licence: of the sources that do not say so themselves, kept in the manifest.
     format, options: of the sources, as `read_ontology` takes them.
     enrich_from: ontology files of any format, or stores, the preferred first (`enrich`).
     fields: what to take from them.
@@ -45,7 +52,8 @@ def build_ontology(
     disambiguate: expand homonyms, with the "shortest" or the "longest" of an entity's other names where the preferred
         name is the homonym (`disambiguate.disambiguate`); the species come from `taxonomy`, where they are ids.
     inspect: called with the store before its homonyms are expanded, which may be a temporary one.
-    The manifest's "info" names the sources and counts what was enriched and what disambiguated.
+    The manifest's "info" names the sources, with their files' hashes, versions and licences (`provenance`), and counts
+    what was merged, enriched and disambiguated.
 
     Raises KrisselError K006 (disambiguate), and as `read_ontology`, `enrich` and `write_store` do; an earlier store at
     `output` then stays.
@@ -56,14 +64,19 @@ def build_ontology(
     # Made now, so that a wrong path or format is known before anything is written.
     streams: List[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
     info: Dict[str, Any] = {"sources": [Path(path).name for path in paths]}
+    info["provenance"] = [each for path in paths for each in provenance(path, format, version=version, licence=licence)]
     entities: Iterable[Entity] = chain.from_iterable(streams)
     with ExitStack() as stack:
+        if merge_sources:
+            counts: Counter = Counter()
+            info["merged"] = counts
+            entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
         if enrich_from:
             stores = [_as_store(path, stack) for path in enrich_from]
             # Filled while the entities pass, and written to the manifest after the last.
-            counts: Counter = Counter()
-            info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=counts)
-            entities = enrich(entities, stores, fields=fields, counts=counts)
+            found: Counter = Counter()
+            info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
+            entities = enrich(entities, stores, fields=fields, counts=found)
         if trees:
             info["trees"] = list(trees)
             entities = (each for each in entities if any(n.startswith(tuple(trees)) for n in each.tree_numbers))
@@ -93,10 +106,14 @@ def _open_source(path: PathLike, format: str, options: Dict[str, Any]) -> Iterab
 
 
 def _as_store(path: PathLike, stack: ExitStack) -> OntologyStore:
-    if _is_store(path):
-        return OntologyStore(path)
+    return _kept(_open_source(path, "auto", {}), stack)
+
+
+def _kept(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:
+    if isinstance(entities, OntologyStore):
+        return entities
     folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
-    return write_store(read_ontology(path), Path(folder) / "store")
+    return write_store(entities, Path(folder) / "store")
 
 
 def _is_store(path: PathLike) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
+from .cells import cells_of
 from .entity import Entity
 
 # All batches but the last have this many rows, so that a row's batch is a division away.
@@ -70,6 +71,7 @@ class EntityTable:
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
             n_batches = self._reader.num_record_batches
             self._batches: List[Optional[pa.RecordBatch]] = [None] * n_batches
+            self._cells: List[Optional[Dict[str, Any]]] = [None] * n_batches
             last = self.batch(n_batches - 1).num_rows if n_batches else 0
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from error
@@ -93,8 +95,8 @@ class EntityTable:
             yield self.batch(i)
 
     def value(self, row: int, column: str) -> Any:
-        """One cell as a text or a list of texts."""
-        return self.batch(row // BATCH_ROWS).column(column)[row % BATCH_ROWS].as_py()
+        """One cell as a text or a tuple of texts."""
+        return self.cells(row // BATCH_ROWS)[column][row % BATCH_ROWS]
 
     def values(self, rows: np.ndarray, column: str) -> List[str]:
         """The cells of many rows (n,), in any order, of a column of texts; far faster than one by one."""
@@ -111,13 +113,18 @@ class EntityTable:
         return found.tolist()
 
     def list_item(self, row: int, column: str, i: int) -> str:
-        return self.batch(row // BATCH_ROWS).column(column)[row % BATCH_ROWS][i].as_py()
+        return self.cells(row // BATCH_ROWS)[column].item(row % BATCH_ROWS, i)
 
     def entity(self, row: int) -> Entity:
-        batch, i = self.batch(row // BATCH_ROWS), row % BATCH_ROWS
-        fields: Dict[str, Any] = {name: batch.column(name)[i].as_py() for name in TEXTS}
-        fields.update((name, tuple(batch.column(name)[i].as_py())) for name in LISTS)
-        return Entity(**fields)
+        cells, i = self.cells(row // BATCH_ROWS), row % BATCH_ROWS
+        return Entity(**{name: cells[name][i] for name in cells})
+
+    def cells(self, i: int) -> Dict[str, Any]:
+        """The cells of a batch, by column."""
+        cells = self._cells[i]
+        if cells is None:
+            cells = self._cells[i] = cells_of(self.batch(i))
+        return cells
 
     def __iter__(self) -> Iterator[Entity]:
         for batch in self.batches():

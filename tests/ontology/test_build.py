@@ -35,7 +35,17 @@ def test_sources_of_several_formats_in_one_store(tmp_path, medic, obo):
         store = build_ontology([medic, obo, more], tmp_path / "store")
     assert list(store.ids) == ["D009103", "145250", "DOID:2377", "C9"]
     assert store.find("MS") == ["C9", "D009103"]
-    assert store.manifest["info"] == {"sources": ["medic.txt", "small.obo", "more.jsonl.gz"]}
+    assert store.manifest["info"]["sources"] == ["medic.txt", "small.obo", "more.jsonl.gz"]
+    assert [each["format"] for each in store.manifest["info"]["provenance"]] == ["medic", "obo", "jsonl"]
+
+
+def test_sources_merged_into_one_entity_a_concept(tmp_path, medic, obo):
+    store = build_ontology([obo, medic], tmp_path / "store", merge_sources=True)
+    assert list(store.ids) == ["DOID:2377", "145250"]
+    found = store.get("D009103")
+    assert (found.id, found.name, found.aliases) == ("DOID:2377", "multiple sclerosis", ("Multiple Sclerosis", "MS"))
+    assert (found.definition, found.alt_ids, found.xrefs) == ("A disease.", ("D009103", "126200", "OMIM:126200"), ())
+    assert store.manifest["info"]["merged"] == {"seen": 3, "merged": 1}
 
 
 def test_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):

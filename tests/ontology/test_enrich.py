@@ -3,9 +3,9 @@ from collections import Counter
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.ontology import enrich as enrich_module
+from spacy_krissel.ontology import cross_index
 from spacy_krissel.ontology.build import build_ontology
-from spacy_krissel.ontology.enrich import enrich
+from spacy_krissel.ontology.enrich import FIELDS, enrich
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.names import fold_name
 from spacy_krissel.ontology.readers import read_mesh_tree, read_obo
@@ -66,7 +66,7 @@ def test_what_is_there_stays(make):
     other = make(Entity("E", "o", ("b",), ("T",), ("1.1",), "theirs", ("UMLS_CUI:C0000001",), "mouse"))
     entity = Entity("E", "e", ("a",), (), ("2.2",), "ours")
     assert one(entity, other) == Entity("E", "e", ("a",), ("T",), ("2.2",), "ours")
-    everything = one(entity, other, fields=enrich_module.FIELDS)
+    everything = one(entity, other, fields=FIELDS)
     assert everything.aliases == ("a", "o", "b") and everything.species == "mouse"
     assert everything.xrefs == ("UMLS:C0000001",) and everything.definition == "ours"
 
@@ -84,7 +84,7 @@ def test_aliases_come_only_when_asked_for(make):
 
 
 def test_hash_collisions_link_nothing(make, monkeypatch):
-    monkeypatch.setattr(enrich_module, "hash_text", lambda text: 7)
+    monkeypatch.setattr(cross_index, "hash_text", lambda text: 7)
     monkeypatch.setattr("spacy_krissel.ontology.hashes.hash_text", lambda text: 7)
     other = make(Entity("A", "a", definition="of A"), Entity("B", "b", definition="of B"))
     assert one(Entity("B", "x"), other).definition == "of B"

@@ -1,20 +1,26 @@
-"""UMLS's Rich Release Format: MRCONSO.RRF, and beside it MRSTY, MRDEF and MRCUI, all read together."""
+"""UMLS's Rich Release Format: MRCONSO.RRF, and beside it MRSTY, MRDEF, MRREL and MRCUI, all read together."""
 
+import re
 from collections import defaultdict
 from itertools import groupby
 from pathlib import Path
-from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
+from ..ids import canonical_id
 from ..names import fold_name
 from .records import RecordFile, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
+RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
 LANGUAGE = "ENG"
 SYNONYMOUS = "SY"
 # Of an atom that its source has made obsolete, or UMLS's editors or users have suppressed.
 SUPPRESSED = frozenset("OEY")
+# What UMLS calls taxa's ids; the prefixes of other sources are known to `canonical_id`.
+PREFIXES = {"NCBI": "NCBITaxon"}
+NO_CODE = "NOCODE"
 FROM_BEST_TO_WORST = ("MSH", "NCI", "SNOMEDCT_US", "HPO")
 
 
@@ -25,13 +31,15 @@ class Columns(NamedTuple):
     read: Tuple[int, ...]
 
 
-# CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR, SUPPRESS; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2;
-# record type, UI, STY, STN.
+# CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR, SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL,
+# CUI2; CUI1, REL, CUI2, SUPPRESS; RSAB, VSAB, SRL, CURVER; record type, UI, STY, STN.
 COLUMNS = {
-    CONCEPTS: Columns(18, (0, 1, 2, 4, 6, 11, 12, 14, 16)),
+    CONCEPTS: Columns(18, (0, 1, 2, 4, 6, 11, 12, 14, 16, 13)),
     TYPES: Columns(6, (0, 1, 2, 3)),
     DEFINITIONS: Columns(8, (0, 4, 5, 6)),
     RETIRED: Columns(7, (0, 2, 5)),
+    RELATIONS: Columns(16, (0, 3, 4, 14)),
+    SOURCES: Columns(25, (3, 2, 13, 21)),
     NETWORK: Columns(10, (0, 1, 2, 3)),
 }
 
@@ -45,6 +53,7 @@ def read_umls(
     languages: Sequence[str] = (LANGUAGE,),
     suppressed: bool = False,
     type_ids: bool = False,
+    relations: Sequence[str] = (),
 ) -> Iterator[Entity]:
     """Read UMLS's concepts, one at a time, in the order of MRCONSO.
 
@@ -59,22 +68,24 @@ def read_umls(
     languages: of atoms (ENG).
     suppressed: take suppressible and obsolete atoms and definitions as well.
     type_ids: types are ids (T047) and not names.
+    relations: concepts that are related so (MRREL's RL, of like meaning, or SY) are xrefs; they are no names.
 
-    The name is the atom that UMLS prefers (TS P, STT PF, ISPREF Y) among those that are taken, else the first; a
-    concept's tree numbers are those of its types in the semantic network. Of its definitions, the first of MeSH, NCI,
-    SNOMED CT, HPO or else any is taken.
+    The ids of a concept in its sources are its xrefs (`MESH:D009103`). The name is the atom that UMLS prefers (TS P,
+    STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the
+    semantic network. Of its definitions, the first of MeSH, NCI, SNOMED CT, HPO or else any is taken.
 
-    Raises KrisselError K101 (no MRCONSO, or no MRSTY where types are asked for), K102, K103, K131 (a file that is not
-    sorted by CUI); a row that cannot be used is counted (KW101).
+    Raises KrisselError K101 (no MRCONSO, or no MRSTY or MRREL where types or relations are asked for), K102, K103, K131
+    (a file that is not sorted by CUI); a row that cannot be used is counted (KW101).
     """
     folder, concepts = _locate(Path(path))
     wanted = _Wanted(frozenset(vocabularies), frozenset(term_types), frozenset(languages), suppressed)
     types, definitions = _Joined(_find(folder, TYPES), TYPES), _Joined(_find(folder, DEFINITIONS), DEFINITIONS)
+    related = _Joined(_needed(folder, RELATIONS) if relations else None, RELATIONS)
     retired = _retired(_find(folder, RETIRED))
     tops = _tree_numbers(folder, semantic_types) if semantic_types else ()
     records = _open(concepts, CONCEPTS)
     for cui, rows in _groups(records, CONCEPTS):
-        own_types, own_definitions = types.rows(cui), definitions.rows(cui)
+        own_types, own_definitions, own_related = types.rows(cui), definitions.rows(cui), related.rows(cui)
         if tops and not any(_is_below(number, tops) for _, _, number, _ in own_types):
             continue
         names = [row for row in rows if wanted.takes(row)]
@@ -88,10 +99,11 @@ def read_umls(
             types=unique(tui if type_ids else title for _, tui, _, title in own_types),
             tree_numbers=unique(number for _, _, number, _ in own_types),
             definition=_definition(own_definitions, suppressed),
+            xrefs=unique((*_codes(names), *_related(own_related, relations, suppressed))),
             source="UMLS",
             alt_ids=tuple(retired.get(cui, ())),
         )
-    for file_ in (types, definitions, records):
+    for file_ in (types, definitions, related, records):
         file_.finish()
 
 
@@ -113,7 +125,7 @@ class _Wanted(NamedTuple):
     suppressed: bool
 
     def takes(self, row: Tuple[str, ...]) -> bool:
-        _, language, _, _, _, source, term_type, text, suppress = row
+        _, language, _, _, _, source, term_type, text, suppress, _ = row
         return bool(
             text.strip()
             and language in self.languages
@@ -132,6 +144,20 @@ def _definition(rows: Sequence[Tuple[str, ...]], suppressed: bool) -> str:
     order = {source: place for place, source in enumerate(FROM_BEST_TO_WORST)}
     kept = [row for row in rows if row[2].strip() and (suppressed or row[3] not in SUPPRESSED)]
     return min(kept, key=lambda row: order.get(row[1], len(order)))[2].strip() if kept else ""
+
+
+def _codes(atoms: Sequence[Tuple[str, ...]]) -> Iterator[str]:
+    """The ids of a concept in the sources of its atoms, with their prefixes; some sources' ids have theirs already."""
+    for atom in atoms:
+        source, code = atom[5], atom[9].strip()
+        if code and code != NO_CODE:
+            yield code if ":" in code else canonical_id(f"{PREFIXES.get(source, source)}:{code}")
+
+
+def _related(rows: Sequence[Tuple[str, ...]], relations: Sequence[str], suppressed: bool) -> Iterator[str]:
+    for cui, relation, other, suppress in rows:
+        if relation in relations and other and other != cui and (suppressed or suppress not in SUPPRESSED):
+            yield canonical_id(other)
 
 
 def _is_below(number: str, tops: Collection[str]) -> bool:
@@ -168,6 +194,38 @@ def _places(number: str) -> Iterator[str]:
     yield number[:1]
     for end in range(1, len(parts) + 1):
         yield ".".join(parts[:end])
+
+
+def umls_release(path: Union[str, Path]) -> Dict[str, Any]:
+    """What UMLS's files say of themselves: their release (`release.dat`), and by MRSAB the version of each current
+    source and how restricted its use is (0 to 4 and 9, appendix 2 of UMLS's licence); as far as these files are there.
+    """
+    folder, _ = _locate(Path(path))
+    found: Dict[str, Any] = {}
+    release = folder / RELEASE
+    if release.is_file():
+        named = re.search(
+            r"^umls\.release\.name=(\S+)", release.read_text(encoding="utf8", errors="replace"), re.MULTILINE
+        )
+        if named:
+            found["version"] = named[1]
+    sources = _find(folder, SOURCES)
+    if sources is not None:
+        records = _open(sources, SOURCES)
+        found["vocabularies"] = {
+            source: {"version": version, "restriction": int(level) if level.isdigit() else level}
+            for source, version, level, current in _rows(records, SOURCES)
+            if current == "Y"
+        }
+        records.finish()
+    return found
+
+
+def umls_files(path: Union[str, Path]) -> List[Path]:
+    """Those of UMLS's files at `path` that are read."""
+    folder, concepts = _locate(Path(path))
+    others = (_find(folder, name) for name in (TYPES, DEFINITIONS, RELATIONS, RETIRED, SOURCES))
+    return [concepts, *(file_ for file_ in others if file_ is not None)]
 
 
 class _Joined:

@@ -61,10 +61,25 @@ KNEE_PAIN = Entity(
     ("Sign or Symptom", "Finding"),
     ("A2.2.2", "A2.2"),
     "Pain in a knee or both.",
+    ("MESH:D01", "SNOMEDCT:99"),
     source="UMLS",
     alt_ids=("C0000002", "C0000005"),
 )
-GOUT = Entity("C0000003", "Gout", (), ("Disease or Syndrome",), ("B2.2.1.2.1",), "Crystals.", source="UMLS")
+GOUT = Entity(
+    "C0000003", "Gout", (), ("Disease or Syndrome",), ("B2.2.1.2.1",), "Crystals.", ("NCIT:C1",), source="UMLS"
+)
+RELATIONS = """\
+C0000001|A1|CUI|RL|C0000003|A7|CUI||R1||MSH|MSH|||N||
+C0000001|A1|CUI|RL|C0000009|A7|CUI||R2||MSH|MSH|||O||
+C0000001|A1|CUI|SY|C0000001|A2|CUI||R3||MSH|MSH|||N||
+C0000001|A1|CUI|PAR|C0000011|A7|CUI||R4||MSH|MSH|||N||
+C0000003|A7|CUI|SY|C0000012|A2|CUI||R5||NCI|NCI|||N||
+"""
+SOURCES = """\
+C1|C2|MSH2016_2016|MSH|MeSH|MSH|2016|||2016AB|2016AB|||0|||FULL|||ENG|UTF-8|N|N|MeSH||
+C1|C3|MSH2017_2017|MSH|MeSH|MSH|2017|||2017AA||||0|||FULL|||ENG|UTF-8|Y|Y|MeSH||
+C4|C5|SNOMEDCT_US_2016|SNOMEDCT_US|SNOMED|SNOMEDCT|2016|||2017AA||||9|||FULL|||ENG|UTF-8|Y|Y|SNOMED||
+"""
 
 
 @pytest.fixture
@@ -136,6 +151,41 @@ def test_a_type_that_no_concept_has_is_found_in_the_network(umls, tmp_path):
     for asked in ("Pathologic Function", "T046", "B2.2.1.2"):
         assert ids(read_umls(folder, semantic_types=[asked])) == ["C0000003"]
     assert ids(read_umls(folder, semantic_types=["T071"])) == ["C0000001"], "A is not above B2.2"
+
+
+def test_related_concepts_are_references_where_they_are_asked_for(umls):
+    folder = umls(**{"MRREL.RRF": RELATIONS})
+    assert [entity.xrefs for entity in read_umls(folder)] == [KNEE_PAIN.xrefs, GOUT.xrefs]
+    first, second = read_umls(folder, relations=["RL", "SY"])
+    assert first.xrefs == (*KNEE_PAIN.xrefs, "UMLS:C0000003") and second.xrefs == (*GOUT.xrefs, "UMLS:C0000012")
+    first, *_ = read_umls(folder, relations=["RL"], suppressed=True)
+    assert first.xrefs[-2:] == ("UMLS:C0000003", "UMLS:C0000009")
+    (folder / "MRREL.RRF").unlink()
+    with pytest.raises(KrisselError, match=r"K101\].*MRREL\.RRF"):
+        list(read_umls(folder, relations=["RL"]))
+
+
+def test_ids_of_sources_that_have_their_prefix_or_none(umls):
+    codes = {"GO": "GO:0008150", "NCBI": "9606", "MTH": "NOCODE", "RXNORM": " "}
+    rows = [f"C1|ENG|P|L|PF|S|Y|A||||{source}|PT|{code}|x|0|N||\n" for source, code in codes.items()]
+    (entity,) = read_umls(umls(**{"MRCONSO.RRF": "".join(rows)}))
+    assert entity.xrefs == ("GO:0008150", "NCBITaxon:9606")
+
+
+def test_what_the_files_say_of_themselves(umls, tmp_path):
+    folder = umls(**{"MRSAB.RRF": SOURCES, "release.dat": "umls.release.name=2017AA\numls.release.date=20170508\n"})
+    store = build_ontology(folder, tmp_path / "store", licence="UMLS", version="not this")
+    (stated,) = store.manifest["info"]["provenance"]
+    assert (stated["source"], stated["format"], stated["licence"]) == ("META", "umls", "UMLS")
+    assert stated["version"] == "2017AA"
+    assert stated["vocabularies"] == {
+        "MSH": {"version": "MSH2017_2017", "restriction": 0},
+        "SNOMEDCT_US": {"version": "SNOMEDCT_US_2016", "restriction": 9},
+    }
+    assert set(stated["files"]) == {*FILES, "MRSAB.RRF"}
+    (folder / "MRSAB.RRF").unlink()
+    (stated,) = build_ontology(folder, tmp_path / "less").manifest["info"]["provenance"]
+    assert "vocabularies" not in stated and "MRSAB.RRF" not in stated["files"]
 
 
 def test_only_the_concepts_are_needed(umls):

@@ -1,0 +1,74 @@
+"""Which entities of several stores are of one concept, by their ids and xrefs."""
+
+from array import array
+from itertools import repeat
+from typing import Dict, List, Sequence, Tuple
+
+import numpy as np
+
+from .entity import Entity
+from .hashes import find_hash
+from .ids import canonical_id
+from .names import fold_name, hash_text
+from .store import OntologyStore
+
+# How two entities are linked: the smaller, the stronger.
+SAME_ID, BY_XREF = 0, 1
+# A store's number and a row of it.
+Place = Tuple[int, int]
+
+
+class CrossIndex:
+    """From an id, in its canonical spelling, to the entities of several stores that bear it or name it as xref."""
+
+    def __init__(self, stores: Sequence[OntologyStore]) -> None:
+        self._stores = stores
+        hashes, owners, rows = array("Q"), array("I"), array("I")
+        for owner, store in enumerate(stores):
+            for row, entity in enumerate(store):
+                for key, _ in _keys(entity):
+                    hashes.append(hash_text(key))
+                    owners.append(owner)
+                    rows.append(row)
+        order = np.lexsort((np.array(rows), np.array(owners), np.array(hashes, dtype=np.uint64)))
+        self._hashes = np.array(hashes, dtype=np.uint64)[order]
+        self._owners = np.array(owners, dtype=np.uint32)[order]
+        self._rows = np.array(rows, dtype=np.uint32)[order]
+
+    def linked(self, entity: Entity) -> List[Tuple[int, Entity]]:
+        """The linked entities with the strength of their link, the strongest first.
+
+        Of several of one store that are linked by xref, those that share a name with `entity`, if there are any.
+        """
+        return [(strength, other) for strength, _, other in self.links(entity)]
+
+    def links(self, entity: Entity) -> List[Tuple[int, Place, Entity]]:
+        """The same, with the store and row of each."""
+        found: Dict[Place, Tuple[int, Entity]] = {}
+        own_keys = dict(reversed(_keys(entity)))
+        for key, own_strength in own_keys.items():
+            for entry in find_hash(self._hashes, key):
+                place = int(self._owners[entry]), int(self._rows[entry])
+                other = self._stores[place[0]].entity_at(place[1])
+                # By its real ids, since different ids may have one hash.
+                other_strength = dict(reversed(_keys(other))).get(key)
+                if other_strength is None or own_strength == other_strength == BY_XREF:
+                    continue
+                strength = max(own_strength, other_strength)
+                if place not in found or strength < found[place][0]:
+                    found[place] = strength, other
+        if len(found) < 2:
+            return [(strength, place, other) for place, (strength, other) in found.items()]
+        names = {fold_name(name) for name in entity.names}
+        namesakes = {place for place in found if any(fold_name(name) in names for name in found[place][1].names)}
+        # Where a store has a namesake, what else names this id as xref there is a narrower or wider concept.
+        settled = {(found[place][0], place[0]) for place in namesakes if found[place][0] == BY_XREF}
+        places = [place for place in found if place in namesakes or (found[place][0], place[0]) not in settled]
+        places.sort(key=lambda place: (found[place][0], place[0], place not in namesakes, place[1]))
+        return [(found[place][0], place, found[place][1]) for place in places]
+
+
+def _keys(entity: Entity) -> List[Tuple[str, int]]:
+    """Canonical ids and how strong a link each makes; read in reverse, the stronger reading of a key wins."""
+    ids = map(canonical_id, (entity.id, *entity.alt_ids))
+    return [*zip(ids, repeat(SAME_ID)), *zip(map(canonical_id, entity.xrefs), repeat(BY_XREF))]

@@ -1,0 +1,62 @@
+"""Where the entities of a store are from: files with their hashes, their version and licence."""
+
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Pattern, Tuple, Union
+
+from ..util.manifest import MANIFEST, read_manifest, sha256_file
+from .readers import PEEK_BYTES, detect_format
+from .readers.records import open_bytes
+from .readers.umls import umls_files, umls_release
+from .store import KIND, VERSION
+
+# Of the formats whose files say so in their first lines: where the version and the licence stand.
+STATED: Dict[str, Tuple[Pattern[str], Pattern[str]]] = {
+    "obo": (
+        re.compile(r"^data-version:\s*(\S.*)$", re.MULTILINE),
+        # A property of the ontology, or a remark.
+        re.compile(
+            r"^(?:property_value:\s*\S*licen[cs]e\s+\"?|remark:\s*(?=.*licen[cs]e))(.+?)\"?(?:\s+xsd:\S+)?\s*$",
+            re.MULTILINE | re.IGNORECASE,
+        ),
+    ),
+    "obographs": (
+        re.compile(r'"version"\s*:\s*"([^"]+)"'),
+        re.compile(r'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"([^"]+)"'),
+    ),
+}
+# A graph's own statements stand before or behind its nodes, and nodes have statements too.
+NODES = re.compile(r'"nodes"\s*:')
+
+
+def provenance(
+    path: Union[str, Path], format: str = "auto", *, version: Optional[str] = None, licence: Optional[str] = None
+) -> List[Dict[str, Any]]:
+    """What is known of an ontology file, or of a store: an object for each source of its entities.
+
+    "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each. "version", "licence": as
+    the file says, or else as given here; not there where nobody says. UMLS has "vocabularies" as well
+    (`readers.umls.umls_release`). A store has those of the sources that it was made from.
+    """
+    path = Path(path)
+    if (path / MANIFEST).is_file():
+        earlier = read_manifest(path, KIND, VERSION).get("info", {}).get("provenance", [])
+        return [dict(each) for each in earlier]
+    format = detect_format(path) if format == "auto" else format
+    files = umls_files(path) if format == "umls" else [path]
+    found: Dict[str, Any] = {"source": path.name, "format": format}
+    found["files"] = {file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files}
+    stated = umls_release(path) if format == "umls" else _stated(path, format)
+    given = {"version": version, "licence": licence}
+    return [{**found, **{name: value for name, value in given.items() if value}, **stated}]
+
+
+def _stated(path: Path, format: str) -> Dict[str, Any]:
+    if format not in STATED:
+        return {}
+    with open_bytes(path) as file_:
+        start = file_.read(PEEK_BYTES).decode("utf-8-sig", errors="replace")
+    if format == "obographs":
+        start = NODES.split(start, maxsplit=1)[0]
+    found = zip(("version", "licence"), (pattern.search(start) for pattern in STATED[format]))
+    return {name: match[1].strip() for name, match in found if match}

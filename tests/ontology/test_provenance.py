@@ -1,0 +1,86 @@
+"""What a manifest says of where entities are from."""
+
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.provenance import provenance
+
+OBO = """\
+format-version: 1.2
+data-version: releases/2022-12-15
+ontology: cl
+property_value: dcterms-license http://creativecommons.org/licenses/by/4.0/
+property_value: owl:versionInfo "2022" xsd:string
+
+[Term]
+id: CL:1
+name: cell
+"""
+GRAPHS = {
+    "graphs": [
+        {
+            "meta": {
+                "basicPropertyValues": [{"pred": "http://purl.org/dc/terms/license", "val": "CC0"}],
+                "version": "2024-01-01",
+            },
+            "nodes": [{"id": "CL_1", "lbl": "cell", "type": "CLASS", "meta": {"version": "not this"}}],
+        }
+    ]
+}
+
+
+def test_files_and_what_they_say(tmp_path):
+    path = tmp_path / "cl.obo"
+    path.write_text(OBO)
+    (found,) = provenance(path, version="other", licence="other")
+    assert found == {
+        "source": "cl.obo",
+        "format": "obo",
+        "files": {"cl.obo": {"bytes": len(OBO), "sha256": hashlib.sha256(OBO.encode()).hexdigest()}},
+        "version": "releases/2022-12-15",
+        "licence": "http://creativecommons.org/licenses/by/4.0/",
+    }
+
+
+@pytest.mark.parametrize(
+    "line, licence",
+    [
+        (
+            'property_value: http://purl.org/dc/elements/1.1/license "see http://example.org" xsd:string',
+            "see http://example.org",
+        ),
+        ("remark: This work is licensed under CC BY 3.0.", "This work is licensed under CC BY 3.0."),
+        ("remark: something else", None),
+    ],
+)
+def test_licences_as_obo_files_state_them(tmp_path, line, licence):
+    path = tmp_path / "x.obo.gz"
+    path.write_bytes(gzip.compress(f"ontology: x\n{line}\n\n[Term]\nid: X:1\nname: x\n".encode()))
+    (found,) = provenance(path)
+    assert found.get("licence") == licence and "version" not in found
+
+
+def test_graphs_say_it_before_their_nodes(tmp_path):
+    path = tmp_path / "cl.json"
+    path.write_text(json.dumps(GRAPHS))
+    (found,) = provenance(path)
+    assert (found["version"], found["licence"]) == ("2024-01-01", "CC0")
+    GRAPHS["graphs"][0].pop("meta")
+    path.write_text(json.dumps(GRAPHS))
+    assert "version" not in provenance(path)[0]
+
+
+def test_a_store_has_that_of_its_sources(tmp_path):
+    path = tmp_path / "names.jsonl"
+    path.write_text('{"concept_id": "C1", "canonical_name": "gout"}\n')
+    first = build_ontology(path, tmp_path / "first", version="3", licence="CC0")
+    again = build_ontology([first.path], tmp_path / "again", version="4")
+    (found,) = again.manifest["info"]["provenance"]
+    assert (found["source"], found["version"], found["licence"]) == ("names.jsonl", "3", "CC0")
+    with pytest.raises(KrisselError, match="K101"):
+        provenance(tmp_path / "nowhere")
