@@ -38,6 +38,7 @@ def convert_cli(
     ),
     dev_share: float = typer.Option(0.1, help="Share of the documents in dev"),
     seed: int = typer.Option(0, help="Of the split"),
+    ids: Optional[Path] = typer.Option(None, help="File of documents' ids, one a line: write these documents alone"),
 ) -> None:
     """Convert gold corpora to docs with linked entities."""
     from ..corpora.convert import convert
@@ -62,6 +63,7 @@ def convert_cli(
             split=split,
             dev_share=dev_share,
             seed=seed,
+            ids=ids,
             progress=True,
         )
     for name, count in report.to_dict()["counts"].items():

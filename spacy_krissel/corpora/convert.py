@@ -12,7 +12,9 @@ from ..util.progress import progress_bar
 from .annotation import AnnotatedText
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
+from .files import read_lines
 from .formats import FORMATS, READERS, check_documents, detect_format
+from .gold_mentions import document_id
 from .gold_split import GoldSplit
 from .id_rewriter import IdRewriter
 from .ids import Resolver
@@ -46,6 +48,7 @@ def convert(
     split: str = "all",
     dev_share: float = 0.1,
     seed: int = 0,
+    ids: Optional[PathLike] = None,
     progress: bool = False,
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return what was found.
@@ -61,6 +64,8 @@ def convert(
     with_text_labels: set `doc.cats` to the `text_labels` of what is written, a document or a sentence.
     split, dev_share, seed: write the documents of "train" or "dev" alone, told by hash (`GoldSplit`), independently of
         what training and calibration hold out; the counts are of all of them, but for `documents_written`.
+    ids: a file of documents' ids, one a line: the others are left out, before the split. Those of it that no document
+        has are warned of (KW232).
     progress: show a progress bar.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -70,6 +75,7 @@ def convert(
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
     part = GoldSplit.checked(split, dev_share, seed, purpose="convert")
     report = CorpusReport()
+    listed = None if ids is None else _listed(Path(ids))
     nlp = blank_pipeline(lang)
     docs = read_docs(
         inputs,
@@ -86,15 +92,31 @@ def convert(
         report=report,
     )
     shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
-    chosen = _chosen(shown, part, report)
+    chosen = _chosen(shown, part, listed, report)
     write_doc_bin(_as_texts(chosen, sentences, with_text_labels, report), output)
+    for id_, line in (listed or {}).items():
+        report.blemish("missing_documents", str(ids), line, id_)
     report.warn()
     return report
 
 
-def _chosen(docs: Iterable["Doc"], part: GoldSplit, report: CorpusReport) -> Iterator["Doc"]:
+def _listed(path: Path) -> Dict[str, int]:
+    """The ids in a file, with their lines. Raises KrisselError K204 when there is none."""
+    expected = "a document's id a line"
+    listed = {line.strip(): number for number, line in read_lines(path, expected) if line.strip()}
+    if not listed:
+        raise KrisselError(Errors.K204.format(path=path, what="id", line="0 or more blank", expected=expected))
+    return listed
+
+
+def _chosen(
+    docs: Iterable["Doc"], part: GoldSplit, listed: Optional[Dict[str, int]], report: CorpusReport
+) -> Iterator["Doc"]:
+    """The documents of a split, of those that are listed; what is left of `listed` at the end was not there."""
     for doc in docs:
-        if part(doc):
+        if listed is not None and listed.pop(document_id(doc), None) is None:
+            report.count("unlisted_documents")
+        elif part(doc):
             report.count("documents_written")
             yield doc
 

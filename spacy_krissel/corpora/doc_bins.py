@@ -41,7 +41,7 @@ def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
     for doc in docs:
         doc_bin.add(doc)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         doc_bin.to_disk(temporary)
         os.replace(temporary, path)

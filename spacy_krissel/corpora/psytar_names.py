@@ -142,7 +142,7 @@ def _sizes(numbers: List[int]) -> Dict[str, Any]:
 
 def _write(lines: Iterable[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
         temporary.write_text("".join(lines), encoding="utf8")
         os.replace(temporary, path)

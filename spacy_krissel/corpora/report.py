@@ -16,6 +16,7 @@ BLEMISHES = {
     "duplicate_mentions": Warnings.KW206,
     "unknown_ids": Warnings.KW208,
     "unaligned_phrases": Warnings.KW231,
+    "missing_documents": Warnings.KW232,
 }
 FIRST_PLACES = 3
 
@@ -29,8 +30,8 @@ class CorpusReport:
     `split_tokens` (tokens cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut),
     `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a prefix),
     `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and
-    `document_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`, and
-    the keys of `BLEMISHES`.
+    `document_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`,
+    `unlisted_documents` (not among the ids that were asked for), and the keys of `BLEMISHES`.
     """
 
     def __init__(self) -> None:

@@ -136,3 +136,7 @@ class CorporaWarnings:
         "[KW231] {count} phrase(s) are not in their text in any order or inflection, and were kept without a place: "
         "{places}. Their entities are labels of the texts alone; correct the spelling to give them one."
     )
+    KW232 = (
+        "[KW232] {count} of the documents that are asked for by id are not in the corpus: {places}. Expected ids as "
+        "the corpus has them; check that the list belongs to it."
+    )

@@ -205,12 +205,12 @@ class KBPipe(KrisselPipe):
         return self
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        serialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: srsly.write_json(p, self.cfg.saved()),
-            "model": lambda p: p.write_bytes(self.model.to_bytes()),
-        }
+        # The knowledge base first: a folder without it, of a process that was killed, must not load as one without any.
+        serialize: Dict[str, Callable[[Path], Any]] = {}
         if self._carries_kb():
             serialize["kb"] = lambda p: self.kb.to_disk(p)
+        serialize["cfg"] = lambda p: srsly.write_json(p, self.cfg.saved())
+        serialize["model"] = lambda p: p.write_bytes(self.model.to_bytes())
         util.to_disk(path, serialize, exclude)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KBPipe":

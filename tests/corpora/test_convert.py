@@ -80,6 +80,19 @@ def test_a_part_can_be_split_again_by_the_same_seed(tmp_path):
     assert 0.15 * len(train) <= len(held_out) <= 0.45 * len(train)
 
 
+def test_documents_by_a_list_of_their_ids(tmp_path):
+    lines = [f"{number}|t|Asthma.\n{number}|a|\n{number}\t0\t6\tAsthma\tDisease\tD1\n" for number in range(9)]
+    (tmp_path / "gold.txt").write_text("\n".join(lines))
+    (tmp_path / "ids.txt").write_text("3\n7 \n\n12\n13\n")
+    with pytest.warns(KrisselWarning, match=r"KW232\] 2 of.*ids\.txt, line 4 \(12\); .*line 5 \(13\)"):
+        report = convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt")
+    assert set(ids(load(tmp_path / "gold.spacy"))) == {"3", "7"}
+    assert (report["documents_written"], report["unlisted_documents"]) == (2, 7)
+    (tmp_path / "ids.txt").write_text("\n")
+    with pytest.raises(KrisselError, match=r"K204.*ids\.txt"):
+        convert(tmp_path / "gold.txt", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt")
+
+
 def test_spacy_trains_from_the_file(files, tmp_path):
     from spacy.training import Corpus
 
