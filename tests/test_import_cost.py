@@ -6,7 +6,18 @@ import sys
 
 import pytest
 
-HEAVY = {"torch", "faiss", "transformers", "spacy_transformers", "pyarrow", "sklearn", "scipy", "ahocorasick_rs"}
+HEAVY = {
+    "torch",
+    "faiss",
+    "pymilvus",
+    "milvus_lite",
+    "transformers",
+    "spacy_transformers",
+    "pyarrow",
+    "sklearn",
+    "scipy",
+    "ahocorasick_rs",
+}
 SCRIPT = """
 import importlib, json, sys
 importlib.import_module(sys.argv[1])

@@ -97,6 +97,22 @@ class KBErrors:
         "[K532] {count} of {total} references are of an entity that the knowledge base does not have (first: "
         "'{entity}'). Add all entities with set_entities(...) first, or drop these references."
     )
+    # Milvus.
+    K540 = (
+        "[K540] The 'milvus' index needs the package {package}, which is not installed. Install the extra: "
+        "pip install 'spacy-krissel[milvus]'. Without it, use spacy-krissel.FaissIndex.v1 or "
+        "spacy-krissel.ExactIndex.v1."
+    )
+    K541 = (
+        "[K541] Milvus at '{address}' did not answer, or refused: {problem}. Check that it runs there, that the "
+        "environment variable '{token_env}' holds its token if it asks for one, and that it knows the index's type, "
+        "index_params and search_params."
+    )
+    K542 = (
+        "[K542] The collection '{collection}' of Milvus at '{address}' does not hold the vectors of this knowledge "
+        "base: {problem}. Name the address that has it as the index's 'uri'. Or drop that collection, or choose "
+        "another 'collection', and write the knowledge base again with: python -m spacy krissel prototypes"
+    )
 
 
 class KBWarnings:

@@ -2,10 +2,20 @@
 
 import os
 import sys
+import weakref
+from typing import Protocol
+
+
+class Connection(Protocol):
+    """What must not be open while its process is forked. It opens again when it is next asked."""
+
+    def close(self) -> None: ...
+
 
 _guarded = False
 _cuda_used = False
 _cuda_lost = False
+_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 
 
 def guard_forks() -> None:
@@ -17,8 +27,14 @@ def guard_forks() -> None:
     """
     global _guarded
     if not _guarded and hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_note_torch_cuda, after_in_child=_settle_in_child)
+        os.register_at_fork(before=_prepare, after_in_child=_settle_in_child)
         _guarded = True
+
+
+def close_before_forks(connection: Connection) -> None:
+    """Close the connection before every fork of this process, for as long as anything holds it."""
+    guard_forks()
+    _connections.add(connection)
 
 
 def note_cuda() -> None:
@@ -32,7 +48,9 @@ def cuda_lost() -> bool:
     return _cuda_lost
 
 
-def _note_torch_cuda() -> None:
+def _prepare() -> None:
+    for connection in list(_connections):
+        connection.close()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         note_cuda()
 

@@ -6,9 +6,10 @@ from typing import Any, Callable, Dict
 from ..errors import Errors, KrisselError
 from .exact import ExactIndex
 from .faiss_index import FaissIndex
+from .milvus_index import MilvusIndex
 from .protocol import VectorIndex
 
-KINDS = {ExactIndex.kind: ExactIndex, FaissIndex.kind: FaissIndex}
+KINDS = {ExactIndex.kind: ExactIndex, FaissIndex.kind: FaissIndex, MilvusIndex.kind: MilvusIndex}
 
 
 def make_index(kind: str, settings: Dict[str, Any]) -> VectorIndex:
@@ -25,7 +26,8 @@ def make_index(kind: str, settings: Dict[str, Any]) -> VectorIndex:
 
 
 def named_index(name: str) -> Callable[[], VectorIndex]:
-    """The maker of an index by its short name, with its own defaults: "exact", or FAISS's "flat", "hnsw" or "ivf".
+    """The maker of an index by its short name, with its own defaults: "exact", FAISS's "flat", "hnsw" or "ivf",
+    or "milvus", Milvus Lite's exact one.
 
     "hnsw" holds its vectors in float16: it reads them at random, so half the bytes are a third more speed, and it
     loses far more to the walk along its graph than to rounding.
@@ -34,6 +36,8 @@ def named_index(name: str) -> Callable[[], VectorIndex]:
     """
     if name == "exact":
         return partial(ExactIndex)
+    if name == "milvus":
+        return partial(MilvusIndex)
     if name not in ("flat", "hnsw", "ivf"):
-        raise KrisselError(Errors.K006.format(setting="index", found=name, expected="exact, flat, hnsw or ivf"))
+        raise KrisselError(Errors.K006.format(setting="index", found=name, expected="exact, flat, hnsw, ivf or milvus"))
     return partial(FaissIndex, type=name, float16=name == "hnsw")

@@ -38,9 +38,9 @@ class PrototypeKB(Contents):
 
     vocab: the shared vocabulary; every entity id is in its strings.
     entity_vector_length: width of the vectors; 0 takes that of the first vectors added or loaded.
-    index: makes the index that searches the vectors, as `spacy-krissel.ExactIndex.v1` or `spacy-krissel.FaissIndex.v1`
-        give. None: as a loaded folder says, exact where nothing is loaded. An index that a loaded folder does not hold
-        is built when first needed.
+    index: makes the index that searches the vectors, as `spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`
+        or `spacy-krissel.MilvusIndex.v1` give. None: as a loaded folder says, exact where nothing is loaded. An index
+        that a loaded folder does not hold is built when first needed.
     normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded folder's own policy
         wins, and so do its dtype and its reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.

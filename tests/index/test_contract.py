@@ -11,6 +11,7 @@ import pytest
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.index.milvus_index import make_milvus_index
 
 N, WIDTH = 3000, 32
 MAKERS = {
@@ -18,10 +19,12 @@ MAKERS = {
     "faiss-flat": make_faiss_index("flat"),
     "faiss-hnsw": make_faiss_index("hnsw", m=16),
     "faiss-ivf": make_faiss_index("ivf", nlist=20, nprobe=5),
+    "milvus-flat": make_milvus_index(),
+    "milvus-hnsw": make_milvus_index(type="HNSW", index_params={"M": 16, "efConstruction": 200}),
 }
-EXACT = ("exact", "faiss-flat")
+EXACT = ("exact", "faiss-flat", "milvus-flat")
 # What an index of each kind needs.
-PACKAGES = {"exact": (), "faiss": ("faiss",)}
+PACKAGES = {"exact": (), "faiss": ("faiss",), "milvus": ("pymilvus", "milvus_lite")}
 
 
 @pytest.fixture(scope="module", params=MAKERS)

@@ -3,6 +3,7 @@ import multiprocessing
 import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,13 +12,22 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
+from spacy_krissel.index.milvus_index import make_milvus_index
 from spacy_krissel.kb import folder
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
 from spacy_krissel.views import name_view
 
 QUERIES = np.eye(4, dtype=np.float32)
-INDEXES = [None, make_faiss_index("flat"), make_faiss_index("hnsw", m=8), make_faiss_index("ivf", nlist=2, nprobe=2)]
+NO_MILVUS = not (find_spec("pymilvus") and find_spec("milvus_lite"))
+MILVUS = pytest.param(make_milvus_index(), marks=pytest.mark.skipif(NO_MILVUS, reason="Milvus Lite is not installed"))
+INDEXES = [
+    None,
+    make_faiss_index("flat"),
+    make_faiss_index("hnsw", m=8),
+    make_faiss_index("ivf", nlist=2, nprobe=2),
+    MILVUS,
+]
 
 
 def files(path):
@@ -218,9 +228,10 @@ def test_a_folder_changed_on_the_way_is_noticed(make_kb, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-def test_workers_search_after_their_parent_did(make_kb, method, tmp_path):
+@pytest.mark.parametrize("index", [make_faiss_index("hnsw", m=8), MILVUS])
+def test_workers_search_after_their_parent_did(make_kb, index, method, tmp_path):
     pytest.importorskip("faiss")
-    make_kb(make_faiss_index("hnsw", m=8)).to_disk(tmp_path / "kb")
+    make_kb(index).to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
     kb.lend_encoder(lambda views: QUERIES[: len(views)])
     expected = kb.search(QUERIES, 4)
