@@ -331,3 +331,14 @@ def write_psytar():
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def two_processes():
+    """Calls a function in two processes that train together: `TwoProcesses`."""
+    pytest.importorskip("torch")
+    from two_processes import TwoProcesses
+
+    processes = TwoProcesses()
+    yield processes
+    processes.close()

@@ -37,6 +37,19 @@ class GeneralErrors:
         "[K009] '{path}' was not read further than line {line}: {problem}. Entity declarations are refused, because "
         "they can be used to exhaust memory or to read other files. Expected XML without them; remove them."
     )
+    K020 = (
+        "[K020] Process {number} of {count} waited for the others in vain: {problem}. One of them ended, or came to a "
+        "standstill: look for its own message, and start all of them again."
+    )
+    K021 = (
+        "[K021] The processes of this training have different batches at the same step. Expected the same in each, "
+        "which is then divided: the same files on each machine, and readers, batchers and callbacks that draw random "
+        "numbers by a seed of their own or with Python's `random` alone, in each process alike."
+    )
+    K022 = (
+        "[K022] {count} processes cannot train together: {problem}. Expected a launcher's, and a GPU for each, or none "
+        "for any: torchrun --nproc-per-node N -m spacy krissel train CONFIG --gpu-id 0 (or without --gpu-id)."
+    )
 
 
 class GeneralWarnings:

@@ -11,6 +11,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .features import Bags
+from .processes import add_up
 
 NAME = "hashed_bags"
 
@@ -61,6 +62,22 @@ class HashedTable(Shim):
         ops = get_current_ops()
         ops.scatter_add(gradient, places.reshape(-1), xp.concatenate([g for _, g in self._gradients]))
         return rows, gradient
+
+    def sum_gradients(self) -> None:
+        """Put what all processes accumulated together in the place of what was accumulated here."""
+        assert self.table is not None
+        xp = get_array_module(self.table)
+        rows, gradient = self._summed() if self._gradients else (xp.zeros(0, dtype="int64"), self.table[:0])
+        # One more, for a pass that read no row: it is a step all the same.
+        touched = xp.zeros(self.rows + 1, dtype="int32")
+        touched[rows] = 1
+        touched[-1] = len(self._gradients)
+        add_up([touched])
+        (everywhere,) = xp.nonzero(touched[:-1])
+        whole = xp.zeros((len(everywhere), self.width), dtype="f")
+        whole[xp.searchsorted(everywhere, rows)] = gradient
+        add_up([whole])
+        self._gradients = [(everywhere, whole)] if touched[-1] else []
 
     def finish_update(self, optimizer: Any) -> None:
         """Apply what was accumulated, with the settings of a thinc Adam; L2 too, on the rows of this update alone.

@@ -7,6 +7,7 @@ from thinc.types import Floats2d
 
 from ..layers.rng import capture_rng, replay_rng
 from ..views import View
+from .shared import begin_views, view_length
 
 
 def update_in_chunks(
@@ -21,16 +22,27 @@ def update_in_chunks(
     respect to all vectors, then encode every chunk again, with the random state of its first time and so the same
     dropout, and run its backward pass. The gradient equals that of one pass; the price is one more forward pass, the
     gain that the activations of one chunk alone are held. (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch
-    Size under Memory Limited Setup".) Views of like length share a chunk, so that little of it is padding.
+    Size under Memory Limited Setup".) Views of like length share a chunk, so that little of it is padding. Of several
+    processes each has chunks of its own share of the views; the loss is over all of them.
 
     chunk_size: views encoded together; 0, or at least the number of views, is one plain pass.
     """
-    if not chunk_size or chunk_size >= len(views):
-        vectors, backprop = model.begin_update(views)
-        gradient, value = loss(vectors)
-        backprop(gradient)
-        return value
-    order = sorted(range(len(views)), key=lambda i: -_length(views[i]))
+
+    def begin(own: List[View]) -> Tuple[Floats2d, Callable]:
+        if not chunk_size or chunk_size >= len(own):
+            return model.begin_update(own)
+        return _begin_in_chunks(model, own, chunk_size)
+
+    vectors, backprop = begin_views(begin, views)
+    gradient, value = loss(vectors)
+    backprop(gradient)
+    return value
+
+
+def _begin_in_chunks(
+    model: Model[List[View], Floats2d], views: List[View], chunk_size: int
+) -> Tuple[Floats2d, Callable[[Floats2d], None]]:
+    order = sorted(range(len(views)), key=lambda i: -view_length(views[i]))
     chunks = [order[i : i + chunk_size] for i in range(0, len(order), chunk_size)]
     states = []
     all_vectors: Any = None
@@ -41,14 +53,11 @@ def update_in_chunks(
         if all_vectors is None:
             all_vectors = model.ops.alloc2f(len(views), encoded.shape[1])
         all_vectors[chunk] = encoded
-    gradient, value = loss(all_vectors)
-    for chunk, state in zip(chunks, states):
-        with replay_rng(state):
-            _, backprop = model.begin_update([views[i] for i in chunk])
-        backprop(gradient[chunk])
-    return value
 
+    def backprop(gradient: Floats2d) -> None:
+        for chunk, state in zip(chunks, states):
+            with replay_rng(state):
+                _, backprop_chunk = model.begin_update([views[i] for i in chunk])
+            backprop_chunk(gradient[chunk])
 
-def _length(view: View) -> int:
-    """In characters, of which pieces are a like number each."""
-    return len(view.left) + len(view.mention) + len(view.right)
+    return all_vectors, backprop

@@ -13,9 +13,11 @@ from ..corpora.doc_bins import read_doc_bins
 from ..corpora.text_labels import text_entities
 from ..errors import Errors, KrisselError
 from ..layers.label_attention import Seen, attend, mean_states, presence_layer
+from ..layers.processes import begin_shared
 from ..layers.token_states import StatesModel, TokenStates
 from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
+from .shared import begin_texts
 
 # Contexts of one text and the number of synonyms among them, to gradient and loss.
 ContextLossFunction = Callable[[Floats2d, int], Tuple[Floats2d, float]]
@@ -143,7 +145,10 @@ class LabelAttentionObjective:
             return 0.0
         xp: Any = model.ops.xp
         whole = Seen(xp.vstack([each.contexts for each in seen]), xp.vstack([each.queries for each in seen]))
-        logits, backprop = presence_layer(model).begin_update(whole)
+        layer = presence_layer(model)
+        logits, backprop = begin_shared(
+            lambda own: layer.begin_update(Seen(whole.contexts[own], whole.queries[own])), [1] * len(whole.contexts)
+        )
         d_logits, loss = self.presence_loss(logits, xp.asarray(np.concatenate(truths)))
         backprop(d_logits)
         return loss
@@ -178,10 +183,10 @@ class LabelAttentionObjective:
 
     def _encode(self, model: StatesModel, texts: List[str], frozen: bool) -> Tuple[TokenStates, Callable]:
         if not frozen:
-            return model.begin_update(texts)
+            return begin_texts(model.begin_update, texts)
         new = [text for text in dict.fromkeys(texts) if text not in self._states]
         if new:
-            states = model.predict(new)
+            states, _ = begin_texts(lambda own: (model.predict(own), lambda d_vectors: own), new)
             for text, place in zip(new, states.texts()):
                 self._states[text] = states.vectors[place], states.places[place]
         kept = [self._states[text] for text in texts]

@@ -11,11 +11,13 @@ from thinc.types import Floats2d
 from ..corpora.sentences import CONTEXTS
 from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
+from ..layers.processes import make_shared
 from ..ontology.store import OntologyStore
 from ..sampling.linked import mentions_in_context
 from ..sampling.nearest import NearestEntities
 from ..views import View, name_view
 from .protocol import EncoderModel
+from .shared import begin_views, predict_views, search_shared
 
 # Scores of mentions with names, which names are candidates of each, and which of these are right, to gradient and loss.
 NameLossFunction = Callable[[Floats2d, Any, Any], Tuple[Floats2d, float]]
@@ -122,14 +124,14 @@ class NameObjective:
                 documents.append(number)
         if not views:
             return 0.0
-        queries, backprop_queries = model.begin_update(views)
+        queries, backprop_queries = begin_views(model.begin_update, views)
         found = self._search(model, queries)
         if self.gold_name:
             found = self._with_gold(model, queries, found, gold)
         numbers, own = np.unique(found[found >= 0], return_inverse=True)
         is_own = np.zeros((len(views), len(numbers)), dtype=bool)
         is_own[np.nonzero(found >= 0)[0], own] = True
-        names, backprop_names = model.begin_update(self._names.views(numbers.tolist()))
+        names, backprop_names = begin_views(model.begin_update, self._names.views(numbers.tolist()))
         scores = queries @ names.T
         candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, np.array(documents))
         right = self._names.rows[numbers][None] == np.array(gold)[:, None]
@@ -147,8 +149,9 @@ class NameObjective:
         def encode(numbers: range) -> np.ndarray:
             return model.ops.to_numpy(model.predict(names.views(numbers)))
 
-        names.nearest.step(encode, lambda: fingerprint(model))
-        return names.nearest.search(model.ops.to_numpy(queries), min(self.n_candidates, len(names.rows)))
+        names.nearest.step(encode, lambda: fingerprint(model), make_shared)
+        k = min(self.n_candidates, len(names.rows))
+        return search_shared(lambda vectors: names.nearest.search(vectors, k), model.ops.to_numpy(queries))
 
     def _with_gold(self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: Sequence[int]) -> np.ndarray:
         """`found` with the nearest of its entity's names in the last place of each mention that has no right one."""
@@ -161,9 +164,8 @@ class NameObjective:
         # Names come entity by entity.
         starts, ends = (np.searchsorted(names.rows, np.array(gold)[missed], side) for side in ("left", "right"))
         numbers = np.unique(np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends)]))
-        scores = (
-            model.ops.to_numpy(queries)[missed] @ model.ops.to_numpy(model.predict(names.views(numbers.tolist()))).T
-        )
+        vectors = model.ops.to_numpy(predict_views(model, names.views(numbers.tolist())))
+        scores = model.ops.to_numpy(queries)[missed] @ vectors.T
         others = names.rows[numbers][None] != np.array(gold)[missed, None]
         found = found.copy()
         found[missed, -1] = numbers[np.where(others, -np.inf, scores).argmax(axis=1)]

@@ -7,8 +7,10 @@ import numpy as np
 from thinc.types import Floats1d
 
 from ..errors import Errors, KrisselError
+from ..layers.processes import begin_shared
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 from .adversarial import check_fgsm, with_adversary
+from .shared import consecutive, view_length
 
 SMOOTHING = 0.02
 # So far beyond the linker's log-odds those of NIL may lie.
@@ -80,11 +82,16 @@ class RerankObjective:
         """
         if not mentions:
             return 0.0
+        lengths = list_lengths(mentions)
+        # Every candidate is read with the mention's context.
+        sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions)]
         logits: Any = model.ops.asarray(cast(Any, np.concatenate([mention.logits for mention in mentions])))
 
         def rank(scale: float) -> float:
-            corrections, backprop = model.begin_update(mentions)
-            gradient, value = self.loss(corrections, cast(Floats1d, logits), list_lengths(mentions), gold)
+            corrections, backprop = begin_shared(
+                lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
+            )
+            gradient, value = self.loss(corrections, cast(Floats1d, logits), lengths, gold)
             backprop(scale * gradient)
             return value
 

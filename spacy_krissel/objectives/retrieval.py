@@ -9,6 +9,7 @@ from spacy.training import Example
 
 from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
+from ..layers.processes import make_shared
 from ..layers.referenced import reference_parts
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
@@ -18,6 +19,7 @@ from ..sampling.pairs import homonym_groups
 from ..views import AnyParts, View, reference_view
 from .adversarial import check_fgsm, with_adversary
 from .protocol import CandidateLossFunction, EncoderModel
+from .shared import begin_views, predict_views, search_shared
 
 
 class Entities(NamedTuple):
@@ -144,19 +146,20 @@ class RetrievalObjective:
         def encode(rows: range) -> np.ndarray:
             return model.ops.to_numpy(model.predict(self.views(rows, parts)))
 
-        nearest.step(encode, lambda: fingerprint(model))
+        nearest.step(encode, lambda: fingerprint(model), make_shared)
         k = self._entities.negatives.n_nearest(len(mentions))
-        return nearest.search(model.ops.to_numpy(model.predict(mentions)), k)
+        queries = model.ops.to_numpy(predict_views(model, mentions))
+        return search_shared(lambda vectors: nearest.search(vectors, k), queries)
 
     def _step(self, model: EncoderModel, mentions: List[View], entities: List[View], candidates: Candidates) -> float:
         xp: Any = model.ops.xp
         gold, negatives = xp.asarray(candidates.gold), xp.asarray(candidates.negatives)
-        queries, backprop_mentions = model.begin_update(mentions)
+        queries, backprop_mentions = begin_views(model.begin_update, mentions)
         d_queries = xp.zeros_like(queries)
 
         def compare(scale: float) -> float:
             nonlocal d_queries
-            vectors, backprop_entities = model.begin_update(entities)
+            vectors, backprop_entities = begin_views(model.begin_update, entities)
             d_scores, loss = self.loss(queries @ vectors.T, gold, negatives)
             d_scores = scale * d_scores
             d_queries += d_scores @ vectors

@@ -16,7 +16,7 @@ from ..kb.build import fill_kb
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
-from ..layers.gradients import gradient_norm
+from ..layers.gradients import gradient_norm, sum_gradients
 from ..objectives.protocol import Objective
 from ..views import AnyParts, View
 from .annotations import NIL
@@ -147,6 +147,7 @@ class KBPipe(KrisselPipe):
         return losses
 
     def finish_update(self, sgd: Optimizer) -> None:
+        sum_gradients(self.model)
         self.last_step, self._loss = {"loss": self._loss}, 0.0
         if self.log_gradients:
             self.last_step["gradient_norm"] = gradient_norm(self.model)

@@ -7,8 +7,10 @@ from typing import Iterable, Iterator, List, Union
 from spacy import util
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
+from thinc.api import Optimizer
 
 from ..errors import Errors, KrisselError
+from ..layers.gradients import sum_gradients
 
 
 class KrisselPipe(TrainablePipe):
@@ -30,6 +32,11 @@ class KrisselPipe(TrainablePipe):
             self.set_annotations(docs, self.predict(docs))
         except Exception as error:
             error_handler(self.name, self, docs, error)
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Make a step by the gradients of all updates since the last one, those of other processes included."""
+        sum_gradients(self.model)
+        super().finish_update(sgd)
 
     @contextmanager
     def _coded(self, source: Union[str, Path]) -> Iterator[None]:

@@ -3,7 +3,7 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from ..util.progress import progress_bar
 
 # Entities encoded at a time; with a cache, what is lost when the work is cut off.
 BLOCK = 4096
+
+# What makes vectors of blocks, by number, and the rows of each block, to the vectors of all rows.
+Make = Callable[[Callable[[List[int]], np.ndarray], Sequence[range]], np.ndarray]
 
 
 class NearestEntities:
@@ -47,48 +50,59 @@ class NearestEntities:
         self.steps = 0
         self._index: Any = None
 
-    def step(self, encode: Callable[[range], np.ndarray], key: Callable[[], str]) -> bool:
+    def step(self, encode: Callable[[range], np.ndarray], key: Callable[[], str], make: Optional[Make] = None) -> bool:
         """Count a step, and refresh the index where it is due. RETURNS: whether it was.
 
         encode: rows of the ontology → their vectors (n, d).
         key: names the encoder's present state, e.g. by the hash of its weights; asked for where there is a cache.
+        make: where several processes train together, makes all vectors of what each of them encodes.
         """
         due = self._index is None or (self.refresh_every and self.steps % self.refresh_every == 0)
         self.steps += 1
         if due:
             folder = None if self.cache is None else self.cache / key()
-            blocks = list(self._blocks(encode, folder))
+            _forget_others(folder)
+            blocks = [range(start, min(start + BLOCK, self.n_entities)) for start in range(0, self.n_entities, BLOCK)]
+
+            def encode_blocks(numbers: List[int]) -> np.ndarray:
+                settings: Any = {"desc": f"Vectors of all {self.what}", "unit": " blocks", "leave": False}
+                own = progress_bar([blocks[number] for number in numbers], show=True, **settings)
+                return np.concatenate([_vectors(encode, rows, folder) for rows in own])
+
+            vectors = encode_blocks(list(range(len(blocks)))) if make is None else make(encode_blocks, blocks)
             self._index = self.make_index()
-            self._index.build(np.concatenate(blocks))
+            self._index.build(vectors)
         return bool(due)
 
     def search(self, vectors: np.ndarray, k: int) -> np.ndarray:
         """The rows of the k nearest entities of each vector (q, d): (q, k), the nearest first, -1 for none."""
         return self._index.search(np.asarray(vectors, dtype=np.float32), k)[1]
 
-    def _blocks(self, encode: Callable[[range], np.ndarray], folder: Optional[Path]) -> Iterator[np.ndarray]:
-        if folder is not None and folder.parent.is_dir():
-            # Of other states of the encoder.
-            for other in folder.parent.iterdir():
-                if other != folder and other.is_dir():
-                    shutil.rmtree(other)
-        starts = range(0, self.n_entities, BLOCK)
-        for start in progress_bar(starts, show=True, desc=f"Vectors of all {self.what}", unit=" blocks", leave=False):
-            rows = range(start, min(start + BLOCK, self.n_entities))
-            path = None if folder is None else folder / f"{start}.npy"
-            if path is not None and path.is_file():
-                yield np.load(path, allow_pickle=False)
-                continue
-            vectors = np.asarray(encode(rows), dtype=np.float32)
-            if path is not None:
-                _write(vectors, path)
-            yield vectors
+
+def _forget_others(folder: Optional[Path]) -> None:
+    """What is kept of other states of the encoder than that of `folder`."""
+    if folder is not None and folder.parent.is_dir():
+        for other in folder.parent.iterdir():
+            if other != folder and other.is_dir():
+                # Several processes may do so at once.
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _vectors(encode: Callable[[range], np.ndarray], rows: range, folder: Optional[Path]) -> np.ndarray:
+    """The vectors of these rows, from the folder where they are there."""
+    path = None if folder is None else folder / f"{rows.start}.npy"
+    if path is not None and path.is_file():
+        return np.load(path, allow_pickle=False)
+    vectors = np.asarray(encode(rows), dtype=np.float32)
+    if path is not None:
+        _write(vectors, path)
+    return vectors
 
 
 def _write(vectors: np.ndarray, path: Path) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as file_:
         np.save(file_, vectors, allow_pickle=False)
     os.replace(temporary, path)

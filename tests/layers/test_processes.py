@@ -1,0 +1,261 @@
+"""What processes that train together do to arrays and to models."""
+
+import random
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from thinc.api import Linear, Model, chain
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers import processes
+from spacy_krissel.layers.gradients import sum_gradients
+from spacy_krissel.layers.hashed_bags import HashedTable
+from spacy_krissel.layers.processes import (
+    add_up,
+    alike,
+    begin_shared,
+    from_first,
+    joined,
+    make_shared,
+    n_processes,
+    own_draws,
+    own_gpu,
+    process_number,
+)
+
+SIZES = [5, 1, 9, 2, 2, 7, 3]
+
+
+def share(sizes, rows):
+    """Items that make rows of their numbers; the gradient of the whole array is its own rows' numbers."""
+    asked, learnt = [], []
+
+    def begin(own):
+        asked.extend(own)
+        numbers = np.array([[row] for i in own for row in (rows[i] if rows else [i])], dtype="f")
+        return numbers.reshape(-1, 1) * 10, learnt.append
+
+    whole, backprop = begin_shared(begin, sizes, rows)
+    backprop(whole / 10)
+    return asked, whole, learnt[0]
+
+
+def test_a_batch_is_divided(two_processes):
+    first, second = two_processes(share, SIZES, None)
+    # From the largest down: 9, 5, 2, 1 and 7, 3, 2.
+    assert first[0] == [2, 0, 3, 1] and second[0] == [5, 6, 4]
+    for asked, whole, learnt in (first, second):
+        assert_array_equal(whole[:, 0], 10 * np.arange(7))
+        assert_array_equal(learnt[:, 0], asked)
+
+
+def test_items_of_several_rows(two_processes):
+    rows = [[3, 0], [], [1], [2, 5, 4]]
+    found = two_processes(share, [1, 1, 1, 1], rows)
+    assert [asked for asked, *_ in found] == [[0, 2], [1, 3]]
+    for asked, whole, learnt in found:
+        assert_array_equal(whole[:, 0], 10 * np.arange(6))
+        assert_array_equal(learnt[:, 0], [row for i in asked for row in rows[i]])
+
+
+def test_a_share_that_is_empty(two_processes):
+    """The second process reads the one item too, and nothing of it counts."""
+    first, second = two_processes(share, [4], None)
+    for _, whole, _ in (first, second):
+        assert_array_equal(whole, [[0]])
+    first, second = two_processes(share, [4], [[0, 1]])
+    for _, whole, _ in (first, second):
+        assert_array_equal(whole, [[0], [10]])
+    assert_array_equal(first[2], [[0], [1]])
+    assert_array_equal(second[2], [[0], [0]])
+
+
+def nothing():
+    return begin_shared(lambda own: (np.zeros((len(own), 2)), "backprop"), [])[1]
+
+
+def test_no_items(two_processes):
+    assert two_processes(nothing) == ["backprop"] * 2 and nothing() == "backprop"
+
+
+def test_one_process_does_all():
+    assert n_processes() == 1 and process_number() == 0
+    asked, whole, learnt = share(SIZES, None)
+    assert asked == list(range(7))
+    assert_array_equal(learnt, whole / 10)
+    assert alike(1) and from_first(lambda: "made") == "made"
+    with joined():
+        assert n_processes() == 1
+
+
+def made():
+    return make_shared(lambda own: np.array([[10 * i, process_number()] for i in own]), [[1], [0], [2]])
+
+
+def test_what_is_only_made(two_processes):
+    for found in two_processes(made):
+        assert_array_equal(found, [[10, 1], [0, 0], [20, 0]])
+
+
+def other_batch():
+    return share([1, 2, 3 + process_number()], None)
+
+
+def test_other_batches(two_processes):
+    assert all("[K021]" in found for found in two_processes(other_batch))
+
+
+def draws():
+    random.seed(1)
+    np.random.seed(1)
+    import torch
+
+    torch.manual_seed(1)
+
+    def draw():
+        return random.random(), np.random.random(), float(torch.rand(()))
+
+    before = draw()
+    with own_draws():
+        own = draw()
+        if process_number():
+            draw()
+    with own_draws():
+        again = draw()
+    return before, own, again, draw()
+
+
+def test_own_random_numbers(two_processes):
+    (before, own, again, after), (other_before, other_own, _, other_after) = two_processes(draws)
+    assert before == other_before and after == other_after
+    assert all(mine != others for mine, others in zip(own, other_own))
+    assert all(mine != next_one for mine, next_one in zip(own, again))
+    # What is shuffled with Python's `random` is what one process would have.
+    random.seed(1)
+    random.random()
+    assert after[0] == random.random()
+
+
+def only_the_first():
+    return from_first(lambda: {"score": 0.5, "by": process_number()})
+
+
+def test_scores_of_the_first(two_processes):
+    assert two_processes(only_the_first) == [{"score": 0.5, "by": 0}] * 2
+
+
+def one_ends():
+    if process_number():
+        raise KrisselError("a mistake")
+    return alike(1)
+
+
+def test_a_process_that_ends(two_processes):
+    first, second = two_processes(one_ends)
+    assert "[K020]" in first and "Process 0 of 2" in first and second == "a mistake"
+
+
+def one_stands_still():
+    import time
+
+    if process_number():
+        time.sleep(2)
+        return "late"
+    return alike(1)
+
+
+def test_a_process_that_stands_still(two_processes):
+    first, second = two_processes(one_stands_still, timeout=1 / 60)
+    assert "[K020]" in first and second == "late"
+
+
+def model_gradients(held):
+    """held: of each weight of a thinc layer, a torch layer and a table, the gradient in both processes, or None."""
+    import torch
+    from thinc.api import PyTorchWrapper
+
+    linear = Linear(2, 2)
+    linear.initialize()
+    torch_layer = torch.nn.Linear(2, 3)
+    table = HashedTable(6, 2)
+    table.initialize(0)
+    bags = Model("table", lambda model, X, is_train: (X, lambda dX: dX), shims=[table])
+    model = chain(linear, PyTorchWrapper(torch_layer), bags)
+    own = held[process_number()]
+    if own["b"] is not None:
+        linear.set_grad("b", np.full(2, own["b"], dtype="f"))
+    if own["weight"] is not None:
+        torch_layer.weight.grad = torch.full((3, 2), own["weight"])
+    for rows in own["rows"]:
+        table.accumulate(np.array(rows), np.array([[row, 1] for row in rows], dtype="f"))
+    sum_gradients(model)
+    found = table._summed() if table._gradients else None
+    return {
+        "W": linear.maybe_get_grad("W"),
+        "b": linear.maybe_get_grad("b"),
+        "weight": None if torch_layer.weight.grad is None else torch_layer.weight.grad.numpy(),
+        "bias": torch_layer.bias.grad,
+        "rows": found,
+    }
+
+
+def test_gradients_are_added_up(two_processes):
+    held = [
+        {"b": 1.0, "weight": 2.0, "rows": [[1, 4], [4, 5]]},
+        {"b": 10.0, "weight": 20.0, "rows": [[0, 4]]},
+    ]
+    for found in two_processes(model_gradients, held):
+        assert_array_equal(found["b"], [11, 11])
+        assert_array_equal(found["weight"], np.full((3, 2), 22))
+        rows, gradient = found["rows"]
+        assert rows.tolist() == [0, 1, 4, 5]
+        assert gradient.tolist() == [[0, 1], [1, 1], [12, 3], [5, 1]]
+        # Without one in any process: its moments do not age.
+        assert found["W"] is None and found["bias"] is None
+
+
+def test_gradients_of_one_process_alone(two_processes):
+    held = [{"b": None, "weight": 2.0, "rows": []}, {"b": 10.0, "weight": None, "rows": [[3]]}]
+    for found in two_processes(model_gradients, held):
+        assert_array_equal(found["b"], [10, 10])
+        assert_array_equal(found["weight"], np.full((3, 2), 2))
+        assert found["rows"][0].tolist() == [3] and found["rows"][1].tolist() == [[3, 1]]
+    held = [{"b": None, "weight": None, "rows": []}] * 2
+    assert two_processes(model_gradients, held) == [dict.fromkeys(("W", "b", "weight", "bias", "rows"))] * 2
+
+
+def test_gpus(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    assert own_gpu(0) == 0 and own_gpu(7) == 7 and own_gpu(-1) == -1
+    for name, value in {"WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert own_gpu(0) == 1 and own_gpu(1) == 2 and own_gpu(-1) == -1
+    with pytest.raises(KrisselError, match=r"K022.*process 3 is to use GPU 3, and torch finds 3"):
+        own_gpu(2)
+
+
+def test_a_launcher_that_says_too_little(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(KrisselError, match="K022.*RANK"), joined():
+        pass
+
+
+def test_torch_is_not_imported_to_find_that_there_is_one_process(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    assert processes.n_processes() == 1 and "torch.distributed" not in sys.modules
+
+
+def summed():
+    array, number = np.arange(3.0) + process_number(), np.array([1])
+    add_up([array, number])
+    return array, number
+
+
+def test_sums(two_processes):
+    for array, number in two_processes(summed):
+        assert array.tolist() == [1, 3, 5] and number.tolist() == [2]
