@@ -19,5 +19,6 @@ from . import (  # noqa: F401
     sample,
     text_labels,
     text_split,
+    train,
     zero_shot,
 )

@@ -115,6 +115,18 @@ class PipelineErrors:
         "[K640] A loss over the contexts of a text got {found} synonyms among {rows} rows. Expected that of the entity "
         "first, at least one synonym's after it, and then those of other entities."
     )
+    K651 = (
+        "[K651] {count} processes cannot train '{name}' together: it is no component of spacy-krissel, and each of "
+        "them would train one of its own. Train it in one process, and name it in training.frozen_components here."
+    )
+    K652 = (
+        "[K652] {count} processes cannot train together without a seed. Expected a number for training.seed (or "
+        "system.seed), so that each of them draws the same batches."
+    )
+    K653 = (
+        "[K653] The {count} processes of this training begin with different weights of '{name}'. Expected the same in "
+        "each: the same encoder, ontology and corpus on each machine, and weights that are drawn by a seed."
+    )
     K691 = (
         "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
         "them, or run the component that writes it."

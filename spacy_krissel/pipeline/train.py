@@ -1,0 +1,115 @@
+"""`spacy train`, in one process or in several that train one pipeline together."""
+
+import os
+import signal
+import sys
+import warnings
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional
+
+from spacy.cli._util import setup_gpu, show_validation_error
+from spacy.cli.train import train as spacy_train
+from spacy.language import Language
+from spacy.training import Example
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_nlp
+from spacy.util import load_config
+from wasabi import msg
+
+from ..errors import Errors, KrisselError
+from ..layers.fingerprint import fingerprint
+from ..layers.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
+from ..layers.rng import capture_rng, replay_rng
+from .pipe import KrisselPipe
+
+SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
+
+
+def train(
+    config: Path,
+    output: Optional[Path] = None,
+    *,
+    use_gpu: int = -1,
+    overrides: Optional[Dict[str, Any]] = None,
+    timeout: float = 60.0,
+) -> None:
+    """`spacy train`; under a launcher, together with the processes that it started.
+
+    All of them make the same steps, as one process would: each batch is divided among them (`layers.processes`). The
+    first alone writes to `output`, logs and measures development accuracy, while the others wait.
+
+    use_gpu: the GPU, or the first process's, the second of a machine having the next; -1: the CPU.
+    overrides: of the config, by dotted key.
+    timeout: minutes after which a process that waits for the others gives up: longer than an evaluation takes.
+
+    Raises KrisselError K022 (cannot be joined), K651 (another component than this package's is to be trained), K652 (no
+    seed), K653 (different weights at the start), K020 (another process ended), K021 (different batches).
+    """
+    overrides = overrides or {}
+    if n_launched() == 1:
+        spacy_train(config, output, use_gpu=use_gpu, overrides=overrides)
+        return
+    use_gpu = own_gpu(use_gpu)
+    with joined(use_gpu, timeout), _first_alone_heard():
+        is_first = launched_number() == 0
+        setup_gpu(use_gpu)
+        with show_validation_error(config):
+            changed = load_config(config, overrides=overrides, interpolate=False)
+        if not is_first:
+            changed["training"]["logger"] = SILENT
+        msg.divider(f"Initializing pipeline in {n_launched()} processes")
+        with show_validation_error(config, hint_fill=False):
+            nlp = init_nlp(changed, use_gpu=use_gpu)
+        _check(nlp)
+        nlp.evaluate = _evaluated_by_first(nlp.evaluate)  # type: ignore[method-assign]
+        msg.divider("Training pipeline")
+        if is_first and output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+        train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
+
+
+def _check(nlp: Language) -> None:
+    """Can these processes train this pipeline together?"""
+    training = nlp.config.interpolate()["training"]
+    if training["seed"] is None:
+        raise KrisselError(Errors.K652.format(count=n_launched()))
+    for name, pipe in nlp.pipeline:
+        if name in training["frozen_components"] or not getattr(pipe, "is_trainable", False):
+            continue
+        if not isinstance(pipe, KrisselPipe):
+            raise KrisselError(Errors.K651.format(count=n_launched(), name=name))
+        if not alike(int(fingerprint(pipe.model)[:15], 16)):
+            raise KrisselError(Errors.K653.format(count=n_launched(), name=name))
+
+
+def _evaluated_by_first(evaluate: Callable[..., Dict[str, Any]]) -> Callable[..., Dict[str, Any]]:
+    """Scores decide which pipeline is the best and when to stop: all processes have those of the first."""
+
+    def evaluated(examples: Iterable[Example], **settings: Any) -> Dict[str, Any]:
+        def scores() -> Dict[str, Any]:
+            # Whatever it draws, the next batch is to be the same in all processes.
+            with replay_rng(capture_rng()):
+                return evaluate(examples, **settings)
+
+        return from_first(scores)
+
+    return evaluated
+
+
+@contextmanager
+def _first_alone_heard() -> Iterator[None]:
+    """What all processes have to say is said once; errors are raised in each. When a process has ended, the launcher
+    tells all others to end: the first does so after its next step, which fails, and writes its pipeline whole before.
+    """
+    if launched_number() == 0:
+        before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
