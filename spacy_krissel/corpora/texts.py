@@ -1,70 +1,80 @@
 """Unlabelled text as one stream, whatever file it comes from."""
 
 import json
-import re
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Iterator, NamedTuple, Optional, Union, cast
+from typing import IO, Any, Iterator, List, Optional, Union, cast
 
 from ..errors import Errors, KrisselError
 from ..util.compressed import DAMAGED
 from .files import decode_line, open_binary, read_lines
+from .parquet_texts import read_parquet
+from .pubmed import read_pubmed
 from .report import CorpusReport
+from .text import Text, text_of_record
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 PLAIN_SUFFIXES = (".txt", ".txt.gz")
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz")
-SUFFIXES = (*JSONL_SUFFIXES, *PLAIN_SUFFIXES, *ARCHIVE_SUFFIXES)
-_SURROGATE = re.compile("[\ud800-\udfff]")
+PUBMED_SUFFIXES = (".xml", ".xml.gz")
+PARQUET_SUFFIXES = (".parquet",)
+SUFFIXES = (*JSONL_SUFFIXES, *PLAIN_SUFFIXES, *ARCHIVE_SUFFIXES, *PUBMED_SUFFIXES, *PARQUET_SUFFIXES)
 EXPECTED = f"a file ending in {', '.join(SUFFIXES)}, or a folder of them"
 
 
-class Text(NamedTuple):
-    """A stretch of text, an abstract or a paragraph.
+def text_files(path: Path) -> List[Path]:
+    """The file, or all files below the folder that `read_texts` reads, in the order of their paths.
 
-    id: the source's own, or `file name:line`; for an archive `member name:line`.
-    source: the file; for an archive `file!member`. With `line`, counted from 1, this is where the text stands.
+    Raises KrisselError K201 when there is none.
     """
+    files = [path]
+    if path.is_dir():
+        files = sorted(file_ for file_ in path.rglob("*") if file_.is_file() and _has_suffix(file_, SUFFIXES))
+        path = path / "*"
+    if not files or not files[0].is_file():
+        raise KrisselError(Errors.K201.format(path=path, expected=EXPECTED))
+    return files
 
-    id: str
-    text: str
-    source: str
-    line: int
+
+def is_pubmed(path: Path) -> bool:
+    """Whether a file of texts is one of PubMed's XML, by its name."""
+    return _has_suffix(path, PUBMED_SUFFIXES)
 
 
-def read_texts(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[Text]:
+def read_texts(
+    path: Union[str, Path], *, report: Optional[CorpusReport] = None, deleted: Optional[List[str]] = None
+) -> Iterator[Text]:
     """The texts of a file, or of all such files below a folder in the order of their paths, one at a time.
 
     - `.jsonl`: an object a line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or the
       one of them that is there. Without "id" it is `file name:line`.
     - `.txt`: a paragraph a line; blank lines and white space around a line are given up.
     - `.tar.gz`: the `.txt` files in it, in the archive's order, each like a `.txt` of its own.
+    - `.xml`: PubMed's, of the baseline or an update (`pubmed.read_pubmed`). Every version of an article is a text.
+    - `.parquet`: a table with the columns "text" and, optionally, "title" and "id", like those of JSONL.
 
-    The first two may be compressed with gzip. The order is the same at every reading.
+    All but the archive and Parquet may be compressed with gzip. The order is the same at every reading.
 
-    report: counts `texts` and `bad_records` (JSONL lines that are no object, or hold no text). Without one, the reader
-        warns of bad records itself at the end.
+    report: counts `texts`, `bad_records` (JSONL lines and Parquet rows that are no object, or hold no text) and
+        `blank_texts` (PubMed's articles without title and abstract). Without one, the reader warns of bad records
+        itself at the end.
+    deleted: the ids of articles that PubMed's updates delete are appended to it, each file's when it was read.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no text), K209 (the first line of
-    a JSONL file is no object), K210 (another kind of file), K211 (damaged archive).
+    a JSONL file is no object), K210 (another kind of file), K211 (damaged archive), K213 (damaged Parquet file, or one
+    without texts), K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
-    path = Path(path)
-    if path.is_dir():
-        files = sorted(file_ for file_ in path.rglob("*") if file_.is_file() and _has_suffix(file_, SUFFIXES))
-        if not files:
-            raise KrisselError(Errors.K201.format(path=path / "*", expected=EXPECTED))
-    else:
-        files = [path]
-    for file_ in files:
-        if not file_.is_file():
-            raise KrisselError(Errors.K201.format(path=file_, expected=EXPECTED))
+    deleted = [] if deleted is None else deleted
+    for file_ in text_files(Path(path)):
         n_before = report["texts"]
-        for text in _reader(file_)(file_, report):
+        n_deleted = len(deleted)
+        for text in _read_file(file_, report, deleted):
             report.count("texts")
             yield text
-        if report["texts"] == n_before:
+        # An update may have nothing but deletions.
+        if report["texts"] == n_before and len(deleted) == n_deleted:
             raise KrisselError(Errors.K204.format(path=file_, what="text", line="0 or more blank", expected=EXPECTED))
     if own_report:
         report.warn()
@@ -74,11 +84,18 @@ def _has_suffix(path: Path, suffixes: tuple) -> bool:
     return path.name.lower().endswith(suffixes)
 
 
+def _read_file(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Text]:
+    if is_pubmed(path):
+        return read_pubmed(path, report, deleted)
+    return _reader(path)(path, report)
+
+
 def _reader(path: Path) -> Any:
     for suffixes, reader in (
         (ARCHIVE_SUFFIXES, _read_archive),
         (JSONL_SUFFIXES, _read_jsonl),
         (PLAIN_SUFFIXES, _read_plain),
+        (PARQUET_SUFFIXES, read_parquet),
     ):
         if _has_suffix(path, suffixes):
             return reader
@@ -100,17 +117,8 @@ def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
             report.blemish("bad_records", str(path), number, "not a JSON object")
             continue
         n_objects += 1
-        parts = [record.get("title") or "", record.get("text") or ""]
-        if not all(isinstance(part, str) for part in parts) or not any(part.strip() for part in parts):
-            report.blemish("bad_records", str(path), number, 'no "text"')
-            continue
-        id_ = f"{path.name}:{number}" if record.get("id") in (None, "") else str(record["id"])
-        text = " ".join(part for part in parts if part.strip())
-        if _SURROGATE.search(id_ + text):
-            # JSON can spell half of a character, which no file and no string store can hold.
-            report.blemish("bad_records", str(path), number, "a lone surrogate")
-            continue
-        yield Text(id_, text, str(path), number)
+        if text := text_of_record(record, path.name, str(path), number, report):
+            yield text
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:

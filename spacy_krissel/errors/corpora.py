@@ -31,6 +31,10 @@ class CorporaErrors:
         "[K212] '{path}' cannot be read as a corpus of docs: {problem}. Expected a .spacy file written by `DocBin` or "
         "`python -m spacy krissel convert`; write it again."
     )
+    K213 = (
+        "[K213] '{path}' cannot be read as a Parquet file of texts: {problem}. Expected a whole file with a column "
+        '"text" and, if there are any, "title" and "id"; copy it again, or rename its columns.'
+    )
     K221 = (
         "[K221] No entity of the ontology store '{path}' would be removed (asked for: {asked}). Expected semantic "
         "types or tree numbers that its entities have; enrich it with them, or give others."

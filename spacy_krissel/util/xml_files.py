@@ -1,11 +1,15 @@
 """XML files of corpora and ontologies, read as streams."""
 
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Iterator, List, Union
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Iterator, List, Union
+from xml.parsers import expat
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler, feature_external_ges
 
 from ..errors import Errors, KrisselError
+
+if TYPE_CHECKING:
+    from pyexpat import XMLParserType
 
 CHUNK = 1 << 16
 
@@ -89,3 +93,61 @@ def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterat
         ) from error
     except defusedxml.DefusedXmlException as error:
         raise KrisselError(Errors.K009.format(path=path, line=handler.line, problem=error)) from error
+
+
+def expat_parser() -> "XMLParserType":
+    """The parser below `feed`'s, for `feed_parser`: it calls plain functions, which is twice as fast for large files.
+
+    It refuses entity declarations as the other does, and reads no other files.
+    """
+    import defusedxml
+
+    def forbid(name: str, is_parameter: int, value: Any, base: Any, sysid: Any, pubid: Any, notation: Any) -> None:
+        raise defusedxml.EntitiesForbidden(name, value, base, sysid, pubid, notation)
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.EntityDeclHandler = forbid
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    return parser
+
+
+def feed_parser(
+    file_: BinaryIO, path: Union[str, Path], parser: "XMLParserType", kind: str, root: str
+) -> Iterator[None]:
+    """`feed` for an `expat_parser` whose handlers are set. kind, root: see `XmlHandler`.
+
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    """
+    import defusedxml
+
+    start: Any = parser.StartElementHandler
+
+    def first(name: str, attributes: Any) -> None:
+        if name != root:
+            line = parser.CurrentLineNumber
+            raise KrisselError(Errors.K008.format(path=path, line=line, found=name, kind=kind, root=root))
+        parser.StartElementHandler = start
+        start(name, attributes)
+
+    def skipped(name: str, is_parameter: bool) -> None:
+        # It may be declared in the DTD. Without it the text would lose a character, and nobody would know.
+        line, problem = parser.CurrentLineNumber, f"the entity &{name}; is not known"
+        raise KrisselError(Errors.K007.format(path=path, line=line, problem=problem, kind=kind, root=root))
+
+    parser.StartElementHandler = first
+    parser.SkippedEntityHandler = skipped
+    try:
+        more = True
+        while more:
+            chunk = file_.read(CHUNK)
+            more = bool(chunk)
+            parser.Parse(chunk, not more)
+            yield
+    except expat.ExpatError as error:
+        problem = expat.ErrorString(error.code)
+        raise KrisselError(
+            Errors.K007.format(path=path, line=error.lineno, problem=problem, kind=kind, root=root)
+        ) from error
+    except defusedxml.DefusedXmlException as error:
+        raise KrisselError(Errors.K009.format(path=path, line=parser.CurrentLineNumber, problem=error)) from error

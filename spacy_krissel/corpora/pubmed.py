@@ -1,0 +1,113 @@
+"""PubMed as NLM publishes it: XML files of the baseline, and of the updates to it."""
+
+from pathlib import Path
+from typing import Dict, Iterator, List
+
+from ..errors import Errors, KrisselError
+from ..util.compressed import DAMAGED
+from ..util.xml_files import expat_parser, feed_parser
+from .files import open_binary
+from .report import CorpusReport
+from .text import Text
+
+KIND = "PubMed's XML"
+ROOT = "PubmedArticleSet"
+EXPECTED = f"an XML file of PubMed with <{ROOT}>"
+# What bears one article, and what is read of it. The text of other elements is not even collected.
+RECORDS = frozenset(("MedlineCitation", "BookDocument"))
+READ = frozenset(("PMID", "ArticleTitle", "AbstractText"))
+# Abstracts in other languages and for other readers, in the same elements as the article's own.
+OTHER_ABSTRACT = "OtherAbstract"
+DELETED = "DeleteCitation"
+# A label that stands for having none.
+UNLABELLED = "UNLABELLED"
+
+
+def read_pubmed(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Text]:
+    """The articles of a file, in its order: the PMID, and title and abstract as one text.
+
+    The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. Of nested markup
+    (`<i>`, `<sup>`) the text is kept, white space is one space. The file is read as a stream, never whole.
+
+    report: counts `blank_texts`, articles without title and abstract. deleted: the PMIDs that the file says to delete
+        are appended to it; they stand at its end.
+
+    Raises KrisselError K202 (truncated gzip), K007 (truncated or malformed XML), K008 (other XML), K009 (entity
+    declarations).
+    """
+    articles = _Articles(path, report)
+    with open_binary(path, EXPECTED) as file_:
+        try:
+            for _ in feed_parser(file_, path, articles.parser, KIND, ROOT):
+                found, articles.found = articles.found, []
+                yield from found
+        except DAMAGED as error:
+            line = articles.parser.CurrentLineNumber
+            raise KrisselError(Errors.K202.format(path=path, line=line, problem=error)) from error
+    deleted.extend(articles.deleted)
+
+
+class _Articles:
+    """Collects articles in `found`, which the reader empties, and PMIDs to delete.
+
+    Called by the parser for every element, of which most are passed over: this is what reading PubMed costs.
+    """
+
+    def __init__(self, path: Path, report: CorpusReport) -> None:
+        self.found: List[Text] = []
+        self.deleted: List[str] = []
+        self._path, self._report = path, report
+        self._line = 0
+        self._pmid, self._title = "", ""
+        self._abstract: List[str] = []
+        self._label = ""
+        self._in_other_abstract = False
+        self._in_deleted = False
+        self._characters: List[str] = []
+        self.parser = expat_parser()
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+
+    def _start(self, name: str, attributes: Dict[str, str]) -> None:
+        if name in READ:
+            self._characters.clear()
+            self._label = attributes.get("Label", "")
+            self.parser.CharacterDataHandler = self._characters.append
+        elif name in RECORDS:
+            self._line = self.parser.CurrentLineNumber
+            self._pmid, self._title, self._abstract = "", "", []
+        elif name == OTHER_ABSTRACT:
+            self._in_other_abstract = True
+        elif name == DELETED:
+            self._in_deleted = True
+
+    def _end(self, name: str) -> None:
+        if name in READ:
+            self.parser.CharacterDataHandler = None
+            self._end_text(name, " ".join("".join(self._characters).split()))
+        elif name in RECORDS:
+            self._end_record()
+        elif name == OTHER_ABSTRACT:
+            self._in_other_abstract = False
+        elif name == DELETED:
+            self._in_deleted = False
+
+    def _end_text(self, name: str, text: str) -> None:
+        if name == "PMID":
+            if self._in_deleted:
+                self.deleted.append(text)
+            # The first is the article's own; others are of comments and corrections.
+            self._pmid = self._pmid or text
+        elif name == "ArticleTitle":
+            self._title = text
+        elif text and not self._in_other_abstract:
+            labelled = self._label and self._label.upper() != UNLABELLED
+            self._abstract.append(f"{self._label}: {text}" if labelled else text)
+
+    def _end_record(self) -> None:
+        text = " ".join(part for part in (self._title, *self._abstract) if part)
+        if not text:
+            self._report.count("blank_texts")
+            return
+        id_ = self._pmid or f"{self._path.name}:{self._line}"
+        self.found.append(Text(id_, text, str(self._path), self._line))
