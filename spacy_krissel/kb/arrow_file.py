@@ -1,8 +1,11 @@
 """Arrow tables as memory-mapped files."""
 
+import mmap
+import tempfile
 from pathlib import Path
-from typing import Any, Mapping, Optional
+from typing import Any, Iterator, Mapping, Optional, Tuple
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
@@ -35,3 +38,41 @@ def read_table(path: Path, schema: pa.Schema, rows: int, defaults: Optional[Mapp
         expected = f"expected {rows} of ({', '.join(schema.names)})"
         raise KrisselError(Errors.K524.format(path=path.parent, problem=f"{found}, {expected}"))
     return table
+
+
+def on_disk(table: pa.Table, directory: Path) -> pa.Table:
+    """The same table, mapped from a file without a name in `directory`, which goes with the last use of it."""
+    with tempfile.TemporaryFile(dir=directory) as file_:
+        # Arrow's own file is not closed, since that would close this one.
+        with pa.ipc.new_file(pa.PythonFile(file_, "w"), table.schema) as writer:
+            writer.write_table(table, max_chunksize=BATCH_ROWS)
+        file_.flush()
+        mapped = mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ)
+    return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).read_all()
+
+
+def take_rows(table: pa.Table, rows: Any) -> pa.Table:
+    """The `rows` of a table, an array of any shape, flattened.
+
+    `Table.take` first joins all pieces of each column, which for a mapped file means to read and copy the whole of it.
+    """
+    rows = np.ravel(np.asarray(rows, dtype=np.int64))
+    order = np.argsort(rows, kind="stable")
+    taken = [piece.take(pa.array(places)) for piece, places in _pieces(table, rows[order])]
+    if not taken:
+        return table.schema.empty_table()
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_tables(taken).combine_chunks().take(pa.array(back))
+
+
+def _pieces(table: pa.Table, rows: Any) -> Iterator[Tuple[pa.Table, Any]]:
+    """The pieces of `table` that hold some of the ascending `rows`, and those rows within each."""
+    lengths = [len(chunk) for chunk in table.column(0).chunks]
+    ends = np.cumsum(lengths, dtype=np.int64)
+    places = np.searchsorted(rows, np.concatenate([[0], ends]))
+    if len(rows) and (rows[0] < 0 or rows[-1] >= len(table)):
+        raise IndexError(f"rows from {rows[0]} to {rows[-1]} of a table of {len(table)}")
+    for number in np.flatnonzero(np.diff(places)).tolist():
+        start = int(ends[number]) - lengths[number]
+        yield table.slice(start, lengths[number]), rows[places[number] : places[number + 1]] - start

@@ -1,5 +1,6 @@
 """What a knowledge base of prototypes holds."""
 
+from pathlib import Path
 from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
@@ -13,11 +14,15 @@ from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
 from .entities import EntityLike, EntityTable, StringColumn
 from .gold_prototypes import GOLD_WEIGHT, Document, GoldCounts, document_of, gold_prototypes, split_shared
+from .growing import zero_vectors
 from .lexicon import folded_form
 from .prototypes import Prototype, PrototypeTable
 from .references import References, checked_weight
 
 METRIC = "inner product"
+# The ids of more entities than this come into the vocabulary as they are linked, not when they are loaded: a million
+# takes two seconds and 230 MB, and each saved vocabulary would hold them again.
+MAX_STRINGS = 100_000
 
 Encode = Callable[[List[View]], Vectors]
 
@@ -71,6 +76,16 @@ class Contents(KnowledgeBase):
     def own_vectors(self) -> Vectors:
         """The vectors of all prototypes (n, d) by themselves."""
         return self._prototypes.own_vectors
+
+    @property
+    def scratch(self) -> Optional[Path]:
+        """A folder on a disk with room for all vectors and texts. What is added stands there in nameless files until it
+        is saved, so that a knowledge base can be built that is larger than memory; None: in memory."""
+        return self._prototypes.scratch
+
+    @scratch.setter
+    def scratch(self, directory: Optional[Path]) -> None:
+        self._prototypes = self._prototypes.copy(directory)
 
     @property
     def has_gold(self) -> bool:
@@ -260,9 +275,7 @@ class Contents(KnowledgeBase):
             first = int(unknown[0])
             message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
             raise KrisselError(message)
-        if not self.entity_vector_length:
-            self._set_width(matrix.shape[1])
-            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
+        self._take_width(matrix.shape[1])
         scaled = self._scaled(matrix)
         self._prototypes.append(rows, prototypes, scaled if weight == 1 else scaled * weight)
         self._changed()
@@ -273,19 +286,27 @@ class Contents(KnowledgeBase):
         Entities that are not named have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number
         of vectors), K532 (unknown entity).
         """
-        matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
-        if len(matrix) != len(entities):
-            raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
-        rows = self._entities.rows(entities)
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            first = int(unknown[0])
-            raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
-        if not self.entity_vector_length:
-            self._set_width(matrix.shape[1])
-            self._prototypes = PrototypeTable(matrix.shape[1], self.dtype)
-        references = np.zeros((self.n_entities, matrix.shape[1]), dtype=self.dtype)
-        references[rows] = self._scaled(matrix)
+        self.stream_references([(entities, vectors)])
+
+    def stream_references(self, blocks: Iterable[Tuple[Sequence[str], Any]]) -> None:
+        """`set_references` from blocks of entities and vectors, for more than fit into memory. Raises what it does; the
+        present references stay then."""
+        references: Optional[Vectors] = None
+        for entities, vectors in blocks:
+            matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
+            if len(matrix) != len(entities):
+                raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
+            rows = self._entities.rows(entities)
+            unknown = np.flatnonzero(rows < 0)
+            if len(unknown):
+                first = int(unknown[0])
+                raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
+            self._take_width(matrix.shape[1])
+            if references is None:
+                references = zero_vectors(self.n_entities, matrix.shape[1], self.dtype, self.scratch)
+            references[rows] = self._scaled(matrix)
+        if references is None:
+            references = zero_vectors(self.n_entities, self.entity_vector_length, self.dtype, self.scratch)
         self._references = References(references, self._reference_weight)
         self._use(self._references)
 
@@ -390,11 +411,19 @@ class Contents(KnowledgeBase):
         norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
         return vectors / np.where(norms > 0, norms, 1)
 
+    def _take_width(self, width: int) -> None:
+        """The first vectors decide on the width, where nothing else did."""
+        if not self.entity_vector_length:
+            self._set_width(width)
+            self._prototypes = PrototypeTable(width, self.dtype, self.scratch)
+
     def _set_width(self, width: int) -> None:
         # Read-only in the base class, except through its constructor.
         KnowledgeBase.__init__(self, self.vocab, width)
 
     def _add_strings(self) -> None:
+        if self.n_entities > MAX_STRINGS:
+            return
         for id_ in self.entity_ids:
             # Never transient: candidates outlive the memory zone in which the knowledge base may be loaded.
             self.vocab.strings.add(id_, allow_transient=False)

@@ -1,6 +1,7 @@
 """The entities of a knowledge base, columnar and memory-mapped."""
 
 import bisect
+from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union, overload
 
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
-from .arrow_file import read_table, write_table
+from .arrow_file import BATCH_ROWS, read_table, take_rows, write_table
 
 FILE = "entities.arrow"
 LIST = pa.list_(pa.string())
@@ -63,7 +64,7 @@ class StringColumn(Sequence[str]):
 
     def take(self, rows: Any) -> Sequence[str]:
         """The strings at `rows`, an array of any shape, flattened."""
-        return self._column.take(pa.array(np.ravel(rows))).to_pylist()
+        return take_rows(pa.table([self._column], [""]), rows).column(0).to_pylist()
 
 
 class EntityTable:
@@ -79,31 +80,28 @@ class EntityTable:
     @classmethod
     def from_entities(cls, entities: Iterable[EntityLike]) -> "EntityTable":
         """Raises KrisselError K513 (an id twice), K514 (an empty id)."""
-        ids: List[str] = []
-        names: List[str] = []
-        types: List[List[str]] = []
-        alt_ids: List[List[str]] = []
-        species: List[str] = []
-        for number, entity in enumerate(entities):
-            if not entity.id:
-                raise KrisselError(Errors.K514.format(first=number, name=entity.name))
-            ids.append(entity.id)
-            names.append(entity.name)
-            types.append(list(entity.types))
-            alt_ids.append(list(getattr(entity, "alt_ids", ())))
-            species.append(getattr(entity, "species", ""))
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        repeated = [ids[b] for a, b in zip(order, order[1:]) if ids[a] == ids[b]]
-        if repeated:
-            raise KrisselError(Errors.K513.format(count=len(set(repeated)), entity=repeated[0]))
-        columns = {
-            "id": [ids[i] for i in order],
-            "name": [names[i] for i in order],
-            "types": [types[i] for i in order],
-            "alt_ids": [alt_ids[i] for i in order],
-            "species": [species[i] for i in order],
-        }
-        return cls(pa.table(columns, schema=SCHEMA))
+        tables, stream = [SCHEMA.empty_table()], iter(entities)
+        # As Python objects, millions of entities would be gigabytes.
+        while batch := list(islice(stream, BATCH_ROWS)):
+            for number, entity in enumerate(batch, sum(map(len, tables))):
+                if not entity.id:
+                    raise KrisselError(Errors.K514.format(first=number, name=entity.name))
+            columns = {
+                "id": [entity.id for entity in batch],
+                "name": [entity.name for entity in batch],
+                "types": [list(entity.types) for entity in batch],
+                "alt_ids": [list(getattr(entity, "alt_ids", ())) for entity in batch],
+                "species": [getattr(entity, "species", "") for entity in batch],
+            }
+            tables.append(pa.table(columns, schema=SCHEMA))
+        table = pa.concat_tables(tables).combine_chunks()
+        # In the order of code points, as Python sorts too: that of UTF-8 bytes is the same.
+        table = table.take(pc.sort_indices(table.column("id")))
+        ids = table.column("id")
+        repeated = ids[1:].filter(pc.equal(ids[1:], ids[:-1])) if len(ids) > 1 else ids[:0]
+        if len(repeated):
+            raise KrisselError(Errors.K513.format(count=len(repeated.unique()), entity=repeated[0]))
+        return cls(table)
 
     @classmethod
     def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
@@ -142,11 +140,15 @@ class EntityTable:
 
     def rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for those unknown: (len(entities),)."""
-        if len(entities) < MANY_IDS:
+        if len(entities) < max(1, MANY_IDS):
             found = [self.row(entity) for entity in entities]
             return np.array([-1 if row is None else row for row in found], dtype=np.int64)
-        indices = pc.index_in(pa.array(entities, pa.string()), value_set=self._table.column("id").combine_chunks())
-        return pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        # Of the part that they span alone: whoever adds prototypes by the million adds them entity by entity.
+        first = bisect.bisect_left(self.ids, min(entities))
+        spanned = self._table.column("id")[first : bisect.bisect_right(self.ids, max(entities))].combine_chunks()
+        indices = pc.index_in(pa.array(entities, pa.string()), value_set=spanned)
+        found = pc.fill_null(indices, -1 - first).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found + first
 
     def mask(
         self,

@@ -36,7 +36,8 @@ class PrototypeKB(Contents):
     prototypes (KRISSBERT §3.4), to each of which the vector of the entity's reference is added where there are
     references (§3.5, eq. 6). Entities stand in the order of their ids, and are named by their row in `search`.
 
-    vocab: the shared vocabulary; every entity id is in its strings.
+    vocab: the shared vocabulary; every entity id is in its strings; where there are more than 100,000, each that was a
+        candidate or a link.
     entity_vector_length: width of the vectors; 0 takes that of the first vectors added or loaded.
     index: makes the index that searches the vectors, as `spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`
         or `spacy-krissel.MilvusIndex.v1` give. None: as a loaded folder says, exact where nothing is loaded. An index

@@ -11,8 +11,9 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
 from ..views import View
 from .array_file import read_array, write_array
-from .arrow_file import read_table, write_table
+from .arrow_file import on_disk, read_table, take_rows, write_table
 from .groups import Groups
+from .growing import BLOCK_ROWS, GrowingVectors
 from .lexicon import Lexicon
 from .references import References
 
@@ -24,6 +25,8 @@ KINDS = ("name", "mention", "gold", "reference", "replaced", "class")
 MINED = ("mention", "replaced")
 MENTIONS = ("name", "class", "gold", *MINED)
 DTYPES = ("float32", "float16")
+# Bytes of text that are held in memory before they are written to the `scratch` folder.
+SCRATCH_BYTES = 64 * 2**20
 SCHEMA = pa.schema(
     [
         ("entity", pa.int32()),
@@ -80,18 +83,25 @@ class PrototypeTable:
     """Prototypes by row: entity row, kind, text and vector. Grows at the end.
 
     Where `references` are in use, what is searched is the sum of a prototype's own vector and its entity's reference.
+
+    scratch: a folder in which what is added is kept in nameless files, mapped, so that the table may be larger than
+        memory; None: in memory.
     """
 
-    def __init__(self, width: int, dtype: str = "float32") -> None:
+    def __init__(self, width: int, dtype: str = "float32", scratch: Optional[Path] = None) -> None:
         if dtype not in DTYPES:
             expected = " or ".join(repr(known) for known in DTYPES)
             raise KrisselError(Errors.K006.format(setting="dtype", found=dtype, expected=expected))
         self.dtype = dtype
+        self.scratch = scratch
         self._table = SCHEMA.empty_table()
         self._vectors: Vectors = np.zeros((0, width), dtype=dtype)
         # What was added and not yet joined to the rest, so that many small additions cost no more than one.
         self._new_tables: List[pa.Table] = []
         self._new_vectors: List[Vectors] = []
+        # In their place, with a scratch folder, all vectors and all sums.
+        self._grown: Optional[GrowingVectors] = None
+        self._grown_sums: Optional[GrowingVectors] = None
         self._references: Optional[References] = None
         # The sums so far: of the first prototypes, until those added since are searched.
         self._sums: Optional[Vectors] = None
@@ -125,8 +135,15 @@ class PrototypeTable:
             **{name: [prototype.origin[i] for prototype in prototypes] for i, name in enumerate(Origin._fields)},
         }
         self._new_tables.append(pa.table(columns, schema=SCHEMA))
-        # Always a copy: the caller may fill its array with the next batch.
-        self._new_vectors.append(np.array(vectors, dtype=self.dtype))
+        if self.scratch is None:
+            # Always a copy: the caller may fill its array with the next batch.
+            self._new_vectors.append(np.array(vectors, dtype=self.dtype))
+        else:
+            if self._grown is None:
+                self._grown = self._growing(self._vectors)
+            self._grown.append(vectors)
+            if sum(table.nbytes for table in self._new_tables) >= SCRATCH_BYTES:
+                self._write_texts()
         self._forget()
 
     def where(
@@ -157,9 +174,9 @@ class PrototypeTable:
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
 
-    def copy(self) -> "PrototypeTable":
-        """A table that grows on its own; what both hold is shared."""
-        copied = PrototypeTable(self.vectors.shape[1], self.dtype)
+    def copy(self, scratch: Optional[Path] = None) -> "PrototypeTable":
+        """A table that grows on its own, in the folder `scratch` or in memory; what both hold is shared."""
+        copied = PrototypeTable(self.vectors.shape[1], self.dtype, scratch)
         copied._table, copied._vectors = self.table, self.own_vectors
         copied._references, copied._sums = self._references, self._sums
         return copied
@@ -205,8 +222,11 @@ class PrototypeTable:
             return own
         known = 0 if self._sums is None else len(self._sums)
         if known < len(own) or self._sums is None:
-            new = self._references.added_to(own[known:], self.entity_rows[known:])
-            self._sums = new if self._sums is None else np.concatenate([self._sums, new])
+            if self.scratch is not None:
+                self._sums = self._grow_sums(self._references, own)
+            else:
+                new = self._references.added_to(own[known:], self.entity_rows[known:])
+                self._sums = new if self._sums is None else np.concatenate([self._sums, new])
         return self._sums
 
     @property
@@ -217,7 +237,7 @@ class PrototypeTable:
     @references.setter
     def references(self, references: Optional[References]) -> None:
         self._references = references
-        self._sums = None
+        self._sums = self._grown_sums = None
 
     @property
     def entity_rows(self) -> Rows:
@@ -269,7 +289,7 @@ class PrototypeTable:
 
     def at(self, rows: Any) -> List[Tuple[int, str, View, Origin]]:
         """Entity row, kind, view and origin of the prototypes at `rows`, an array of any shape, flattened."""
-        taken = self.table.take(pa.array(np.ravel(rows))).to_pydict()
+        taken = take_rows(self.table, rows).to_pydict()
         kinds = [KINDS[kind] for kind in taken["kind"]]
         are_references = [kind == "reference" for kind in kinds]
         views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
@@ -278,11 +298,11 @@ class PrototypeTable:
 
     def mentions(self, rows: Any) -> List[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
-        return self.table.column("mention").take(pa.array(np.ravel(rows))).to_pylist()
+        return take_rows(self.table.select(["mention"]), rows).column(0).to_pylist()
 
     def in_context(self, rows: Rows, left: str, right: str) -> Mask:
         """Which of the prototypes at `rows` (n,) stand between the texts `left` and `right`: (n,)."""
-        taken = self.table.select(["left", "right"]).take(pa.array(rows))
+        taken = take_rows(self.table.select(["left", "right"]), rows)
         return pc.and_(pc.equal(taken["left"], left), pc.equal(taken["right"], right)).to_numpy().astype(bool)
 
     def to_disk(self, directory: Path) -> None:
@@ -311,17 +331,46 @@ class PrototypeTable:
         if references is not None:
             prototypes._references = references
             prototypes._sums = read_array(directory / SUMS_FILE, rows, width, dtype)
-        entities = prototypes.entity_rows
-        if rows and (entities.min() < 0 or entities.max() >= n_entities):
+        # Where they are mapped; `entity_rows` are a copy of them.
+        found = pc.min_max(prototypes._table.column("entity")).as_py()
+        if rows and (found["min"] < 0 or found["max"] >= n_entities):
             problem = f"{FILE} names entity rows outside 0 to {n_entities - 1}"
             raise KrisselError(Errors.K524.format(path=directory, problem=problem))
         return prototypes
 
     def _join(self) -> None:
-        if self._new_tables:
+        if self._grown is not None:
+            self._write_texts()
+            self._vectors = self._grown.array
+        elif self._new_tables:
             self._table = pa.concat_tables([self._table, *self._new_tables]).combine_chunks()
             self._vectors = np.concatenate([self._vectors, *self._new_vectors])
             self._new_tables, self._new_vectors = [], []
+
+    def _growing(self, vectors: Vectors) -> GrowingVectors:
+        """`vectors` in a file that grows."""
+        assert self.scratch is not None
+        grown = GrowingVectors(vectors.shape[1], self.dtype, self.scratch)
+        grown.append(vectors)
+        return grown
+
+    def _grow_sums(self, references: References, own: Vectors) -> Vectors:
+        """The sums of all prototypes, of which some are known."""
+        known = 0 if self._sums is None else len(self._sums)
+        if self._grown_sums is None:
+            self._grown_sums = self._growing(own[:0] if self._sums is None else self._sums)
+        for start in range(known, len(own), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            self._grown_sums.append(references.added_to(own[block], self.entity_rows[block]))
+        return self._grown_sums.array
+
+    def _write_texts(self) -> None:
+        """Move what is in memory of the texts into the scratch folder."""
+        if self._new_tables:
+            assert self.scratch is not None
+            written = on_disk(pa.concat_tables(self._new_tables).combine_chunks(), self.scratch)
+            self._table = pa.concat_tables([self._table, written])
+            self._new_tables = []
 
     def _forget(self) -> None:
         self._entity_rows = None

@@ -1,6 +1,5 @@
 """Where a knowledge base's entities and prototypes come from: the ontology's names and mined mentions."""
 
-import heapq
 from functools import partial
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
@@ -80,11 +79,11 @@ class PrototypeSource:
 
     def prototypes(self) -> Iterator[Prototype]:
         """The prototypes of these entities, entity by entity."""
-        mined = self._mined()
+        mined = {} if self.mentions is None else self.mentions.by_entity()
         shared = self._shared_names()
         classes = self._class_names()
         for entity in self.entities():
-            found = mined.get(entity.id, [])
+            found = self._mined(entity, mined[entity.id]) if entity.id in mined else []
             for mention in found[: self.mentions_per_entity]:
                 yield Prototype(entity.id, "mention", mention.view)
             if not self.names:
@@ -126,31 +125,19 @@ class PrototypeSource:
                 found.setdefault(self.ontology.ids[row], []).append(word)
         return found
 
-    def _mined(self) -> Dict[str, List[MinedMention]]:
-        """Up to as many mentions an entity as are needed, chosen and ordered by seeded hash."""
+    def _mined(self, entity: Entity, places: range) -> List[MinedMention]:
+        """Up to as many of the entity's mentions as are needed, chosen and ordered by seeded hash.
+
+        places: where its mentions stand among all. Of one entity at a time, because all of them fill the memory."""
         wanted = max(self.mentions_per_entity, self.contexts_per_shared_name if self.names else 0)
         if self.mentions is None or not wanted:
-            return {}
-        chosen = self._choose()
-        heaps: Dict[str, List] = {}
-        entities: Dict[str, Entity] = {}
-        for i, mention in enumerate(self.mentions):
-            if chosen is not None and mention.entity not in chosen:
-                continue
-            if self.held_out.fraction:
-                if mention.entity not in entities:
-                    entities[mention.entity] = self.ontology.get(mention.entity)
-                if self.held_out(entities[mention.entity], mention.name):
-                    continue
-            priority = stable_hash(self.seed, mention.doc, mention.start, mention.entity)
-            heap = heaps.setdefault(mention.entity, [])
-            # A heap of the `wanted` smallest: `i` breaks ties, so that mentions are never compared.
-            item = (-priority, -i, mention)
-            if len(heap) < wanted:
-                heapq.heappush(heap, item)
-            else:
-                heapq.heappushpop(heap, item)
-        return {entity: [item[2] for item in sorted(heap, reverse=True)] for entity, heap in heaps.items()}
+            return []
+        mentions = self.mentions[places.start : places.stop]
+        if self.held_out.fraction:
+            mentions = [mention for mention in mentions if not self.held_out(entity, mention.name)]
+        # Stable: those of one hash stay in the order they come in.
+        mentions.sort(key=lambda mention: stable_hash(self.seed, mention.doc, mention.start, mention.entity))
+        return mentions[:wanted]
 
     def _choose(self) -> Optional[Set[str]]:
         if not self.max_entities or self.max_entities >= len(self.ontology):

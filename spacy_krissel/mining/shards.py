@@ -70,7 +70,8 @@ class MentionShards(Sequence[MinedMention]):
     def __getitem__(self, i):  # type: ignore[no-untyped-def, override]
         """The mention at position `i` (or a list of them for a slice)."""
         if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
+            start, stop, step = i.indices(len(self))
+            return self._span(start, stop) if step == 1 else [self[j] for j in range(start, stop, step)]
         if not -len(self) <= i < len(self):
             raise IndexError(i)
         i %= len(self)
@@ -104,6 +105,17 @@ class MentionShards(Sequence[MinedMention]):
         """Each entity with all its mentions, one entity in memory at a time."""
         for entity, mentions in groupby(self, key=lambda mention: mention.entity):
             yield entity, list(mentions)
+
+    def _span(self, start: int, stop: int) -> List[MinedMention]:
+        """The mentions from `start` to `stop`, whole columns at a time."""
+        found: List[MinedMention] = []
+        while start < stop:
+            shard = bisect_right(self._starts, start) - 1
+            batch, row = divmod(start - self._starts[shard], BATCH_MENTIONS)
+            part = self._batches(shard)[batch].slice(row, stop - start)
+            found.extend(map(MinedMention, *(column.to_pylist() for column in part.columns)))
+            start += part.num_rows
+        return found
 
     def _batches(self, i: int) -> List["pa.RecordBatch"]:
         if i not in self._open:

@@ -39,15 +39,18 @@ def build_prototypes(
     *,
     name: str = "krissel_linker",
     index: Optional[Callable] = None,
+    scratch: Optional[Path] = None,
     progress: bool = False,
 ) -> PrototypeKB:
     """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
     index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
+    scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
     """
     pipe = find_kb_pipe(nlp, name)
     pipe.require_weights()
     kb = pipe.new_kb(index=index)
+    kb.scratch = scratch
     parts = pipe.reference_parts()
     fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=parts, progress=progress)
     pipe.set_kb(kb)
@@ -148,7 +151,10 @@ def prototypes(
     if ontology is not None:
         settings = {"held_out": 0.0, "seed": 0, **settings}
         source = open_prototype_source(ontology, mentions, **settings)
-        build_prototypes(nlp, source, name=name, index=index, progress=progress)
+        # On the disk that is to hold the result.
+        scratch = (kb_path or output).absolute().parent
+        scratch.mkdir(parents=True, exist_ok=True)
+        build_prototypes(nlp, source, name=name, index=index, scratch=scratch, progress=progress)
     add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
     pipe = find_kb_pipe(nlp, name)
     if pipe.kb_path and kb_path is None:

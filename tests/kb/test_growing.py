@@ -1,0 +1,133 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+import spacy
+from spacy.vocab import Vocab
+
+from spacy_krissel.kb import arrow_file, build, contents, growing, prototypes
+from spacy_krissel.kb.arrow_file import on_disk, read_table, take_rows, write_table
+from spacy_krissel.kb.build import fill_kb
+from spacy_krissel.kb.empty import empty_kb
+from spacy_krissel.kb.growing import GrowingVectors, zero_vectors
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototypes import Prototype
+from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.views import ReferenceParts, name_view
+
+WIDTH = 4
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """So small that a few prototypes fill several."""
+    monkeypatch.setattr(build, "BLOCK", 3)
+    monkeypatch.setattr(build, "BLOCKS_ADDED", 2)
+    monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(prototypes, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(prototypes, "SCRATCH_BYTES", 300)
+    monkeypatch.setattr(arrow_file, "BATCH_ROWS", 5)
+
+
+def encode(views):
+    rows = [np.random.default_rng(sum(map(ord, view.left + view.mention))).standard_normal(WIDTH) for view in views]
+    return np.array(rows, dtype=np.float32).reshape(-1, WIDTH)
+
+
+def files(path):
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("pieces", [True, False])
+def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
+    if pieces:
+        monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
+    rows = np.arange(28, dtype=np.float32).reshape(7, WIDTH)
+    grown = GrowingVectors(WIDTH, dtype, tmp_path)
+    assert grown.array.shape == (0, WIDTH)
+    grown.append(rows[:3])
+    first = grown.array
+    grown.append(rows[3:])
+    assert isinstance(grown.array, np.memmap) and grown.array.dtype == dtype
+    np.testing.assert_array_equal(grown.array, rows)
+    np.testing.assert_array_equal(first, rows[:3])
+    assert not list(tmp_path.iterdir()), "the file has no name that could be left behind"
+
+
+def test_zeros_can_be_written_to(tmp_path):
+    for directory in (None, tmp_path):
+        zeros = zero_vectors(3, WIDTH, "float16", directory)
+        assert isinstance(zeros, np.memmap) == (directory is not None)
+        zeros[1] = 2
+        assert zeros.sum() == 2 * WIDTH
+        assert zero_vectors(0, WIDTH, "float16", directory).shape == (0, WIDTH)
+
+
+def test_rows_are_taken_from_the_pieces_of_a_table(tmp_path, small_blocks):
+    table = pa.table({"text": pa.array([f"number {i}" for i in range(23)], pa.large_string()), "i": range(23)})
+    write_table(table, tmp_path / "table.arrow")
+    mapped = read_table(tmp_path / "table.arrow", table.schema, 23)
+    assert mapped.column(0).num_chunks == 5
+    for piece in (table, mapped, on_disk(table, tmp_path), mapped.slice(0, 11)):
+        for rows in ([], [0], [10, 3, 3, 0, 9], [[4, 5], [9, 10]]):
+            assert take_rows(piece, rows).equals(table.take(pa.array(np.ravel(rows).astype(int))))
+    for outside in ([23], [0, -1]):
+        with pytest.raises(IndexError, match="of a table of 23"):
+            take_rows(mapped, outside)
+    assert [file.name for file in tmp_path.iterdir()] == ["table.arrow"]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("settings", [{}, {"reference_prototypes": True}])
+def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path, small_blocks, settings, dtype):
+    source = PrototypeSource(toy_store, MentionShards(toy_shards), mentions_per_entity=2, **settings)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    made = {}
+    for name, directory in (("memory", None), ("disk", scratch)):
+        kb = empty_kb(dtype=dtype)(Vocab(), WIDTH)
+        kb.scratch = directory
+        fill_kb(kb, source, encode, references=ReferenceParts())
+        # Added after it was searched.
+        kb.search(encode([name_view("ms")]), 1)
+        kb.add_prototypes([Prototype(kb.entity_ids[0], "gold", name_view("late"))], encode([name_view("late")]))
+        made[name] = kb
+    memory, disk = made["memory"], made["disk"]
+    assert isinstance(disk.vectors, np.memmap) and isinstance(disk.own_vectors, np.memmap)
+    assert isinstance(disk.references, np.memmap)
+    for array in ("vectors", "own_vectors", "references", "prototype_entities"):
+        np.testing.assert_array_equal(getattr(disk, array), getattr(memory, array))
+    everything = np.arange(memory.n_prototypes)
+    assert disk.prototypes_at(everything) == memory.prototypes_at(everything)
+    assert disk.description() == memory.description()
+    disk.to_disk(tmp_path / "kb")
+    loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
+    assert loaded.prototypes_at(everything) == memory.prototypes_at(everything)
+    assert files(tmp_path / "kb").keys() >= {"vectors.npy", "sums.npy", "references.npy"}
+    assert not list(scratch.iterdir())
+
+
+def test_a_scratch_folder_takes_what_is_there(make_kb, tmp_path, vectors):
+    kb = make_kb()
+    kb.scratch = tmp_path
+    kb.add_prototypes([Prototype("D004", "name", name_view("late"))], vectors[:1])
+    assert isinstance(kb.vectors, np.memmap)
+    np.testing.assert_array_equal(kb.vectors, np.concatenate([vectors, vectors[:1]]))
+    kb.scratch = None
+    kb.add_prototypes([Prototype("D004", "name", name_view("later"))], vectors[1:2])
+    np.testing.assert_array_equal(kb.vectors, np.concatenate([vectors, vectors[:2]]))
+    assert [prototype.view.mention for prototype in kb.prototypes_at([5, 6])] == ["late", "later"]
+
+
+def test_ids_of_many_entities_are_strings_when_they_are_candidates(make_kb, monkeypatch, vectors, tmp_path):
+    make_kb().to_disk(tmp_path / "kb")
+    monkeypatch.setattr(contents, "MAX_STRINGS", 3)
+    kb = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
+    assert not any(id_ in kb.vocab.strings for id_ in kb.entity_ids)
+    kb.lend_encoder(lambda views: vectors[2:3])
+    doc = spacy.blank("en")("MS")
+    with kb.vocab.memory_zone():
+        kb.get_candidates(doc[:])
+    assert "D002" in kb.vocab.strings
+    assert kb.get_candidates(doc[:])[0].entity_ == "D002"
