@@ -1,4 +1,7 @@
-"""FAISS: flat, HNSW and IVF indexes on the CPU, flat and IVF on CUDA devices; always saved in their CPU form."""
+"""FAISS: flat, HNSW and IVF indexes on the CPU, flat and IVF on CUDA devices; always saved in their CPU form.
+
+IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vectors themselves decide between them.
+"""
 
 import functools
 import math
@@ -11,22 +14,15 @@ from ..errors import Errors, KrisselError
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
 from .exact import BLOCK_ROWS, search_blocks
+from .faiss_settings import SEARCH_SETTINGS, checked_settings, factory_string, training_rows
 from .protocol import Mask, Rows, Scores, Vectors
+from .refine import StoredVectors, refined
 
 FILE = "index.faiss"
-# Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors.
-DEFAULTS: Dict[str, Dict[str, int]] = {
-    "flat": {},
-    "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
-    "ivf": {"nlist": 0, "nprobe": 16},
-}
-SEARCH_SETTINGS = ("ef_search", "nprobe")
 # Vectors added at a time, so that float16 or mapped ones are never all copied at once.
 ADD_ROWS = 65_536
 # The most results that the GPU's selection kernels give.
 GPU_MAX_K = 2048
-# k-means asks for at least 39 vectors a list and uses at most 256.
-MIN_TRAIN, MAX_TRAIN = 39, 256
 # With no more allowed vectors than this (or than a twentieth), comparing them all is quicker and surer than a graph.
 FEW_ALLOWED = 20_000
 
@@ -40,14 +36,19 @@ def make_faiss_index(
     ef_search: Optional[int] = None,
     nlist: Optional[int] = None,
     nprobe: Optional[int] = None,
+    pq_bytes: Optional[int] = None,
+    refine: Optional[int] = None,
 ) -> Callable[[], "FaissIndex"]:
     """Registered as `spacy-krissel.FaissIndex.v1`; needs the extra `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
 
-    type: "flat" (exact), "hnsw" (a graph; quickest on a CPU) or "ivf" (lists around centroids).
+    type: "flat" (exact), "hnsw" (a graph; quickest on a CPU), "ivf" (lists around centroids), and with vectors in codes
+        of a byte a value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
     device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU alone.
     float16: hold the vectors in half the space.
     m, ef_construction, ef_search: HNSW's links a vector, and the width of its search when building and searching.
     nlist, nprobe: IVF's number of lists (0: chosen by the number of vectors) and how many of them a search reads.
+    pq_bytes: bytes of a code of "ivf_pq", a divisor of the width (0: half the width).
+    refine: of so many times what is asked for, found by their codes, the best by their own vectors; 0: by codes alone.
     """
     settings = {
         "m": m,
@@ -55,6 +56,8 @@ def make_faiss_index(
         "ef_search": ef_search,
         "nlist": nlist,
         "nprobe": nprobe,
+        "pq_bytes": pq_bytes,
+        "refine": refine,
     }
     given = {name: value for name, value in settings.items() if value is not None}
     return functools.partial(FaissIndex, type=type, device=device, float16=float16, **given)
@@ -67,23 +70,15 @@ class FaissIndex:
     owns_vectors = True
 
     def __init__(self, type: str = "hnsw", device: str = "cpu", float16: bool = False, **settings: int) -> None:
-        if type not in DEFAULTS:
-            raise KrisselError(Errors.K006.format(setting="type", found=type, expected="'flat', 'hnsw' or 'ivf'"))
-        for name, value in settings.items():
-            if name not in DEFAULTS[type]:
-                known = ", ".join(DEFAULTS[type]) or "none"
-                expected = f"nothing: it is no setting of a {type!r} index (those are: {known})"
-                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
-            least = 0 if name == "nlist" else 1
-            if not isinstance(value, int) or value < least:
-                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=f"an integer from {least}"))
-        if type == "hnsw" and device != "cpu":
-            expected = "'cpu' with type 'hnsw'; for a CUDA device choose type 'flat' or 'ivf'"
-            raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
+        self._own = checked_settings(type, device, float16, settings)
         self.type = type
         self.device = check_device(device, all_cards=True)
         self.float16 = float16
-        self._own = {**DEFAULTS[type], **settings}
+        self._ivf = type.startswith("ivf")
+        # Where codes are searched, what is at hand to decide between those found.
+        self._stored: Optional[StoredVectors] = None
+        # Told how many vectors were added, block by block; what it raises ends a build.
+        self.on_added: Optional[Callable[[int], None]] = None
         self._index: Any = None
         self._mapped = False
         self._gpu_index: Any = None
@@ -103,7 +98,9 @@ class FaissIndex:
         return self._index.ntotal if self._index is not None else 0
 
     def __getstate__(self) -> Dict[str, Any]:
-        state = {**self.__dict__, "_gpu_index": None, "_resources": None, "_mapped": False}
+        state = {**self.__dict__, "_gpu_index": None, "_resources": None, "_mapped": False, "on_added": None}
+        if self._stored is not None:
+            state["_stored"] = StoredVectors([self._stored.whole()])
         if self._index is not None:
             state["_index"] = _faiss().serialize_index(self._index)
         return state
@@ -113,22 +110,28 @@ class FaissIndex:
         if self._index is not None:
             self._index = _faiss().deserialize_index(self._index)
 
-    def build(self, vectors: Vectors) -> None:
+    def build(self, vectors: Vectors, centroids: Optional[Vectors] = None) -> None:
+        """centroids: those of another IVF index of the same vectors and as many lists, which spares finding them."""
         faiss = _faiss()
         vectors = check_vectors(vectors, None, "vectors")
         if not len(vectors):
             raise KrisselError(Errors.K508)
-        index = faiss.index_factory(vectors.shape[1], self._factory_string(len(vectors)), faiss.METRIC_INNER_PRODUCT)
+        n, width = vectors.shape
+        name = factory_string(self.type, self.float16, self._own, n, width)
+        index = faiss.index_factory(width, name, faiss.METRIC_INNER_PRODUCT)
         if self.type == "hnsw":
             index.hnsw.efConstruction = self._own["ef_construction"]
-        if self.type == "ivf" and self.device != "cpu":
+        if self._ivf and centroids is not None and centroids.shape == (index.nlist, width):
+            index.quantizer.add(centroids)
+        if self._ivf and self.device != "cpu":
             # Held by name as well, since FAISS holds a bare pointer.
-            clustering_index = self._clone_to_gpu(faiss.IndexFlatIP(vectors.shape[1]))
+            clustering_index = self._clone_to_gpu(faiss.IndexFlatIP(width))
             index.clustering_index = clustering_index
-        index.train(_training_sample(vectors, MAX_TRAIN * getattr(index, "nlist", 1)))
-        if self.type == "ivf":
+        index.train(_training_sample(vectors, training_rows(getattr(index, "nlist", 1))))
+        if self._ivf:
             index.clustering_index = None
         self._take(index, mapped=False)
+        self._stored = StoredVectors([]) if "refine" in self._own else None
         self._extend(vectors)
 
     def add(self, vectors: Vectors) -> None:
@@ -151,8 +154,26 @@ class FaissIndex:
             return np.zeros((len(queries), k), dtype=np.float32), np.zeros((len(queries), k), dtype=np.int64)
         if allowed is not None:
             return self._search_allowed(faiss, queries, k, check_mask(allowed, len(self), "vector"))
-        index = self._gpu_form() if self._runs_on_gpu(k) else self._index
-        return _padded(*index.search(queries, k))
+        wanted = self._wanted(k)
+        index = self._gpu_form() if self._runs_on_gpu(wanted) else self._index
+        return self._decided(queries, k, *index.search(queries, wanted))
+
+    def centroids(self) -> Optional[Vectors]:
+        """Those of an IVF index (nlist, d), None for another."""
+        return self._index.quantizer.reconstruct_n(0, self._index.nlist) if self._ivf and self._index else None
+
+    def set_search(self, **settings: int) -> None:
+        """Search with these from now on, of "ef_search", "nprobe" and "refine" those that the type has.
+
+        Raises KrisselError K006 for others, which decide on how an index is built.
+        """
+        for name, value in settings.items():
+            if name not in SEARCH_SETTINGS:
+                expected = f"one of {', '.join(SEARCH_SETTINGS)}, which can change after an index was built"
+                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
+        self._own = checked_settings(self.type, self.device, self.float16, {**self._own, **settings})
+        if self._index is not None:
+            self._take(self._index, mapped=self._mapped)
 
     def to_disk(self, directory: Path) -> None:
         if self._index is None:
@@ -172,21 +193,13 @@ class FaissIndex:
             problem = f"it holds {index.ntotal} vectors of width {index.d}"
             raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
         self._take(index, mapped=bool(mapping))
-
-    def _factory_string(self, n: int) -> str:
-        storage = "SQfp16" if self.float16 else "Flat"
-        if self.type == "hnsw":
-            return f"HNSW{self._own['m']}_{storage}"
-        if self.type == "ivf":
-            nlist = self._own["nlist"] or 4 * math.isqrt(n)
-            return f"IVF{max(1, min(nlist, n // MIN_TRAIN))},{storage}"
-        return storage
+        self._stored = StoredVectors([vectors]) if "refine" in self._own else None
 
     def _take(self, index: Any, mapped: bool) -> None:
         fork.guard_forks()
         if self.type == "hnsw":
             index.hnsw.efSearch = self._own["ef_search"]
-        if self.type == "ivf":
+        if self._ivf:
             index.nprobe = self._own["nprobe"]
         self._index = index
         self._mapped = mapped
@@ -194,29 +207,47 @@ class FaissIndex:
 
     def _extend(self, vectors: Vectors) -> None:
         for start in range(0, len(vectors), ADD_ROWS):
-            self._index.add(np.ascontiguousarray(vectors[start : start + ADD_ROWS], dtype=np.float32))
+            block = np.ascontiguousarray(vectors[start : start + ADD_ROWS], dtype=np.float32)
+            self._index.add(block)
+            if self.on_added is not None:
+                self.on_added(len(block))
+        if self._stored is not None:
+            self._stored.add(vectors)
         self._gpu_index = None
 
     def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> Tuple[Scores, Rows]:
         """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""
         rows = np.flatnonzero(allowed)
         few = len(rows) <= FEW_ALLOWED or len(rows) * 20 <= len(allowed)
-        if few and self.type != "ivf":
+        if few and (self._stored is not None or not self._ivf):
+            vectors_at = self._index.reconstruct_batch if self._stored is None else self._stored.at
             blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
-            return search_blocks(((block, self._index.reconstruct_batch(block)) for block in blocks), queries, k)
+            return search_blocks(((block, vectors_at(block)) for block in blocks), queries, k)
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         # Of what the search visits, only this part counts, so it must visit as much more.
         wider = len(allowed) / max(1, len(rows))
         if self.type == "hnsw":
             ef_search = math.ceil(max(self._own["ef_search"], k) * wider)
             parameters = faiss.SearchParametersHNSW(sel=selector, efSearch=min(ef_search, len(self)))
-        elif self.type == "ivf":
+        elif self._ivf:
             nlist = self._index.nlist
             nprobe = nlist if few else min(nlist, math.ceil(self._own["nprobe"] * wider))
             parameters = faiss.SearchParametersIVF(sel=selector, nprobe=nprobe)
         else:
             parameters = faiss.SearchParameters(sel=selector)
-        return _padded(*self._index.search(queries, k, params=parameters))
+        return self._decided(queries, k, *self._index.search(queries, self._wanted(k), params=parameters))
+
+    def _wanted(self, k: int) -> int:
+        """How many rows the index is asked for."""
+        return min(len(self), k * self._own["refine"]) if self._own.get("refine") and k < len(self) else k
+
+    def _decided(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> Tuple[Scores, Rows]:
+        """The best `k` of what the index found: scores and rows (q, w), FAISS's own padding."""
+        if self._stored is not None and self._own["refine"]:
+            return refined(self._stored, queries, rows, k)
+        # FAISS fills up with the lowest float.
+        scores[rows < 0] = -np.inf
+        return scores, rows
 
     def _runs_on_gpu(self, k: int) -> bool:
         return self.device != "cpu" and k <= GPU_MAX_K and not fork.cuda_lost()
@@ -271,9 +302,3 @@ def _training_sample(vectors: Vectors, most: int) -> Vectors:
         chosen = np.random.default_rng(0).choice(len(vectors), most, replace=False)
         vectors = vectors[np.sort(chosen)]
     return np.ascontiguousarray(vectors, dtype=np.float32)
-
-
-def _padded(scores: Scores, rows: Rows) -> Tuple[Scores, Rows]:
-    # FAISS fills up with the lowest float.
-    scores[rows < 0] = -np.inf
-    return scores, rows

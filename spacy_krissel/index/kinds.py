@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict
 from ..errors import Errors, KrisselError
 from .exact import ExactIndex
 from .faiss_index import FaissIndex
+from .faiss_settings import DEFAULTS
 from .milvus_index import MilvusIndex
 from .protocol import VectorIndex
 
@@ -26,8 +27,8 @@ def make_index(kind: str, settings: Dict[str, Any]) -> VectorIndex:
 
 
 def named_index(name: str) -> Callable[[], VectorIndex]:
-    """The maker of an index by its short name, with its own defaults: "exact", FAISS's "flat", "hnsw" or "ivf",
-    or "milvus", Milvus Lite's exact one.
+    """The maker of an index by its short name, with its own defaults: "exact", one of FAISS's types, or "milvus",
+    Milvus Lite's exact one.
 
     "hnsw" holds its vectors in float16: it reads them at random, so half the bytes are a third more speed, and it
     loses far more to the walk along its graph than to rounding.
@@ -38,6 +39,7 @@ def named_index(name: str) -> Callable[[], VectorIndex]:
         return partial(ExactIndex)
     if name == "milvus":
         return partial(MilvusIndex)
-    if name not in ("flat", "hnsw", "ivf"):
-        raise KrisselError(Errors.K006.format(setting="index", found=name, expected="exact, flat, hnsw, ivf or milvus"))
+    if name not in DEFAULTS:
+        expected = f"one of {', '.join(['exact', *DEFAULTS, 'milvus'])}"
+        raise KrisselError(Errors.K006.format(setting="index", found=name, expected=expected))
     return partial(FaissIndex, type=name, float16=name == "hnsw")

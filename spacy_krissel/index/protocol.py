@@ -16,7 +16,14 @@ Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class VectorIndex(Protocol):
+class Searches(Protocol):
+    """What can be asked for the nearest rows."""
+
+    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+        """The `k` rows with the highest inner product for each of the queries (q, d), among the allowed ones."""
+
+
+class VectorIndex(Searches, Protocol):
     """Rows of vectors, searched by inner product. Knows no entities.
 
     kind: the name by which a saved index finds its class (`index.kinds`).
@@ -40,9 +47,6 @@ class VectorIndex(Protocol):
 
     def add(self, vectors: Vectors) -> None:
         """Index further rows (m, d); their numbers follow the present ones."""
-
-    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
-        """The `k` rows with the highest inner product for each of the queries (q, d), among the allowed ones."""
 
     def to_disk(self, directory: Path) -> None:
         """Write its files into the existing `directory`. An index that lives off the vectors alone writes none."""

@@ -1,0 +1,205 @@
+"""IVF with coded vectors, and the second look at what it finds."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.index import faiss_index, faiss_settings, refine
+from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
+from spacy_krissel.index.faiss_settings import estimated_bytes, factory_string, training_rows
+from spacy_krissel.index.kinds import make_index, named_index
+from spacy_krissel.index.refine import StoredVectors, refined
+
+faiss = pytest.importorskip("faiss")
+N, WIDTH = 2000, 16
+TYPES = [("ivf_sq8", {}), ("ivf_pq", {"pq_bytes": 4})]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Unit vectors in clusters, as the prototypes of entities are, stored in half the space."""
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((200, WIDTH))
+    points = centres[np.arange(N) % 200] + 0.3 * rng.standard_normal((N, WIDTH))
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float16)
+
+
+@pytest.fixture(scope="module")
+def queries(vectors):
+    return vectors[:100] + 0.02 * np.random.default_rng(1).standard_normal((100, WIDTH)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def few_codes(monkeypatch):
+    """Product quantisation even of so few vectors."""
+    monkeypatch.setattr(faiss_settings, "CODES", 20)
+
+
+@pytest.fixture
+def exact(vectors):
+    index = ExactIndex()
+    index.build(vectors)
+    return index
+
+
+def made(type_, vectors, **settings):
+    index = make_faiss_index(type_, nlist=20, **settings)()
+    index.build(vectors)
+    return index
+
+
+def first_right(found, expected):
+    return (found[1][:, 0] == expected[1][:, 0]).mean()
+
+
+@pytest.mark.parametrize("type_,settings", TYPES)
+def test_a_second_look_finds_what_codes_do_not(vectors, queries, exact, type_, settings):
+    expected = exact.search(queries, 10)
+    index = made(type_, vectors, nprobe=20, refine=0, **settings)
+    by_codes = index.search(queries, 10)
+    assert (by_codes[1] != expected[1]).any()
+    index.set_search(refine=20)
+    again = index.search(queries, 10)
+    assert (again[1] == expected[1]).mean() > max(0.99, (by_codes[1] == expected[1]).mean())
+    # Of the vectors themselves, not of codes.
+    right = again[1] == expected[1]
+    np.testing.assert_allclose(again[0][right], expected[0][right], atol=1e-6)
+    assert (np.diff(again[0], axis=1) <= 0).all()
+
+
+@pytest.mark.parametrize("type_,settings", TYPES)
+def test_looks_again_after_it_was_loaded_grew_and_was_pickled(vectors, queries, exact, type_, settings, tmp_path):
+    index = made(type_, vectors[:1500], nprobe=20, refine=20, **settings)
+    index.to_disk(tmp_path)
+    loaded = make_index(index.kind, index.settings)
+    loaded.from_disk(tmp_path, vectors[:1500])
+    np.testing.assert_array_equal(loaded.search(queries, 5)[1], index.search(queries, 5)[1])
+    loaded.add(vectors[1500:])
+    assert len(loaded) == N
+    copied = pickle.loads(pickle.dumps(loaded))
+    expected = exact.search(queries, 5)
+    for each in (loaded, copied):
+        assert first_right(each.search(queries, 5), expected) > 0.99
+
+
+@pytest.mark.parametrize("few_allowed", [0, faiss_index.FEW_ALLOWED])
+@pytest.mark.parametrize("type_,settings", TYPES)
+def test_only_allowed_rows_are_found(vectors, queries, exact, type_, settings, few_allowed, monkeypatch):
+    monkeypatch.setattr(faiss_index, "FEW_ALLOWED", few_allowed)
+    allowed = np.random.default_rng(2).random(N) < 0.4
+    index = made(type_, vectors, nprobe=20, refine=20, **settings)
+    found = index.search(queries, 5, allowed)
+    assert allowed[found[1]].all()
+    assert first_right(found, exact.search(queries, 5, allowed)) > 0.99
+
+
+@pytest.mark.parametrize("type_,settings", TYPES)
+def test_asked_for_more_than_there_is(vectors, type_, settings):
+    index = made(type_, vectors[:900], nprobe=1, refine=4, **settings)
+    scores, rows = index.search(vectors[:3].astype(np.float32), 1000)
+    assert scores.shape == rows.shape == (3, 1000)
+    assert np.array_equal(rows < 0, np.isneginf(scores)) and (rows[:, 0] >= 0).all()
+    # One vector is little to learn codes from.
+    index.build(vectors[:1])
+    assert index.search(vectors[:1].astype(np.float32), 2)[1].tolist() == [[0, -1]]
+
+
+def test_settings_of_searches_alone_change(vectors):
+    index = made("ivf_pq", vectors, pq_bytes=4)
+    index.set_search(nprobe=3, refine=7)
+    assert index.settings == {
+        "type": "ivf_pq", "float16": False, "nlist": 20, "nprobe": 3, "pq_bytes": 4, "refine": 7
+    }  # fmt: skip
+    assert index._index.nprobe == 3
+    assert index.reads({**index.settings, "nprobe": 5, "refine": 0})
+    assert not index.reads({**index.settings, "pq_bytes": 8})
+    for wrong in ({"nlist": 5}, {"ef_search": 5}, {"nprobe": 0}, {"refine": -1}):
+        with pytest.raises(KrisselError, match="K006"):
+            index.set_search(**wrong)
+    assert index.settings["nprobe"] == 3
+
+
+@pytest.mark.parametrize(
+    "settings,message",
+    [
+        ({"type": "ivf_sq8", "float16": True}, "'float16' is True"),
+        ({"type": "ivf_sq8", "pq_bytes": 8}, "no setting of a 'ivf_sq8' index"),
+        ({"type": "ivf", "refine": 2}, "no setting of a 'ivf' index"),
+        ({"type": "ivf_pq", "pq_bytes": -1}, "an integer from 0"),
+        ({"type": "pq"}, "'ivf_sq8' or 'ivf_pq'"),
+    ],
+)
+def test_wrong_settings(settings, message):
+    with pytest.raises(KrisselError, match="K006") as error:
+        make_faiss_index(**settings)()
+    assert message in str(error.value)
+
+
+def test_bytes_of_a_code_divide_the_width(vectors):
+    with pytest.raises(KrisselError, match="K006.*pq_bytes.*1, 2, 4, 8, 16"):
+        made("ivf_pq", vectors, pq_bytes=5)
+    settings = {"nlist": 0, "pq_bytes": 0}
+    assert factory_string("ivf_pq", False, settings, 10**6, 128) == "IVF4000,PQ64np"
+    assert factory_string("ivf_pq", False, settings, 10**6, 7) == "IVF4000,PQ1np"
+    assert factory_string("ivf_pq", False, settings, 50, 128) == "IVF1,SQ8", "too few for codes"
+
+
+def test_training_is_bounded():
+    assert training_rows(10) == 2560
+    assert training_rows(12_649) == 64 * 12_649
+    assert training_rows(4000) == 2**19
+
+
+@pytest.mark.parametrize("type_", ["flat", "hnsw", "ivf", "ivf_sq8", "ivf_pq"])
+def test_estimated_size_is_about_that_on_disk(vectors, tmp_path, type_):
+    index = named_index(type_)()
+    index.build(np.tile(vectors, (2, 1)))
+    index.to_disk(tmp_path)
+    size = (tmp_path / "index.faiss").stat().st_size
+    assert 0.6 * size < estimated_bytes(type_, index.settings, len(index), WIDTH) < 1.4 * size
+
+
+def test_lists_are_found_once(vectors, queries):
+    first = made("ivf_sq8", vectors)
+    second = FaissIndex("ivf", nlist=20)
+    second.build(vectors, first.centroids())
+    np.testing.assert_array_equal(second.centroids(), first.centroids())
+    alone = FaissIndex("ivf", nlist=20)
+    alone.build(vectors)
+    np.testing.assert_array_equal(alone.search(queries, 5)[1], second.search(queries, 5)[1])
+    assert made("ivf_sq8", vectors[:900]).centroids().shape == (20, WIDTH)
+    assert FaissIndex("hnsw").centroids() is None
+
+
+def test_adding_is_watched_and_can_be_ended(vectors, monkeypatch):
+    monkeypatch.setattr(faiss_index, "ADD_ROWS", 800)
+    index, added = FaissIndex("ivf_sq8", nlist=20), []
+    index.on_added = added.append
+    index.build(vectors)
+    assert added == [800, 800, 400]
+    assert pickle.loads(pickle.dumps(index)).on_added is None
+
+    def end(number):
+        raise TimeoutError
+
+    index.on_added = end
+    with pytest.raises(TimeoutError):
+        index.build(vectors)
+
+
+def test_stored_vectors_lie_in_several_arrays(vectors, queries, exact, monkeypatch):
+    monkeypatch.setattr(refine, "BLOCK_VALUES", 300)
+    stored = StoredVectors([vectors[:700], vectors[700:701]])
+    stored.add(vectors[701:])
+    rows = np.array([1999, 0, 699, 700, 701, 700])
+    np.testing.assert_array_equal(stored.at(rows), vectors[rows].astype(np.float32))
+    np.testing.assert_array_equal(stored.whole(), vectors)
+    expected = exact.search(queries, 30)
+    shuffled = np.random.default_rng(0).permuted(expected[1], axis=1)
+    shuffled = np.concatenate([np.full((len(queries), 2), -1), shuffled], axis=1)
+    scores, best = refined(stored, queries.astype(np.float32), shuffled, 30)
+    np.testing.assert_array_equal(best, expected[1])
+    np.testing.assert_allclose(scores, expected[0], atol=1e-6)
