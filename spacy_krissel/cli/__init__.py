@@ -20,5 +20,6 @@ from . import (  # noqa: F401
     text_labels,
     text_split,
     train,
+    tune,
     zero_shot,
 )

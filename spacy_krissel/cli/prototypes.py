@@ -32,7 +32,7 @@ def prototypes_cli(
     gold_per_entity: int = typer.Option(0, help="So many gold mentions an entity of each file, drawn by seed (0: all)"),
     gold_weight: Optional[float] = typer.Option(None, help="Multiply the scores of gold prototypes; default: 1.05"),
     max_entities: int = typer.Option(0, help="So many entities only (0: all)"),
-    index: str = typer.Option("", help="exact, flat, hnsw, ivf or milvus; default: what the pipeline's config says"),
+    index: str = typer.Option("", help="exact, flat, hnsw, ivf, ivf_sq8, ivf_pq, milvus; default: as the config says"),
     kb_path: Optional[Path] = typer.Option(None, help="Save the knowledge base here and let the pipeline point to it"),
     name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
     seed: int = typer.Option(0),

@@ -20,7 +20,7 @@ FROM_ZERO = ("nlist", "pq_bytes", "refine")
 # k-means asks for at least 39 vectors a list (or code) and uses at most 256.
 MIN_TRAIN, MAX_TRAIN = 39, 256
 # Of many lists it makes do with fewer vectors each: the time of k-means grows with their product.
-MANY_TRAIN, MAX_TRAIN_OF_MANY = 2**19, 64
+MANY_TRAIN, MAX_TRAIN_OF_MANY = 2**18, 64
 # The number of codes of a byte.
 CODES = 256
 

@@ -55,6 +55,7 @@ def write_folder(
             prototype_sources=prototypes.source_counts(),
             references=description["references"] if references is not None else None,
             index_saved=index is not None,
+            tuning=description["tuning"] if index is not None else None,
         )
         if index is not None:
             (directory.path / INDEX_DIR).mkdir()

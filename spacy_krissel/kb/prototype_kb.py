@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -15,7 +16,8 @@ from ..errors import Errors, KrisselError
 from ..index.checks import check_mask, check_queries
 from ..index.exact import ExactIndex
 from ..index.fork import guard_forks
-from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors
+from ..index.kinds import make_index
+from ..index.protocol import MakeIndex, Mask, Rows, Scores, Searches, VectorIndex, Vectors
 from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .contents import METRIC, Contents, Encode
@@ -67,6 +69,7 @@ class PrototypeKB(Contents):
         self.n_candidates = n_candidates
         self._make_index = index
         self._index: Optional[VectorIndex] = None
+        self._tuning: Optional[Dict[str, Any]] = None
         self._source: Optional[Source] = None
 
     def description(self) -> Dict[str, Any]:
@@ -87,6 +90,7 @@ class PrototypeKB(Contents):
             "dtype": self.dtype,
             "encoder": self._encoder,
             "index": {"kind": index.kind, "settings": index.settings},
+            "tuning": self._tuning,
             "references": references,
         }
 
@@ -108,8 +112,16 @@ class PrototypeKB(Contents):
     def use_index(self, index: Optional[MakeIndex]) -> None:
         """Search with another kind of index from now on; it is made when first needed. None is the exact one."""
         self._make_index = index
-        self._index = None
+        self._index = self._tuning = None
         self._source = None
+
+    def adopt_index(self, index: VectorIndex, tuning: Optional[Dict[str, Any]] = None) -> None:
+        """Search with this index of its `vectors` from now on.
+
+        tuning: what was measured of it, for the manifest. JSON values only.
+        """
+        self.use_index(partial(make_index, index.kind, index.settings))
+        self._index, self._tuning = index, tuning
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
@@ -179,6 +191,12 @@ class PrototypeKB(Contents):
         if names is not None and evidence.names_weigh:
             found.append(search_entities(index, self._prototypes, names, k, allowed, break_ties))
         return rank_by_all(found, self._prototypes, queries, evidence, allowed, break_ties)
+
+    def search_with(self, index: Searches, vectors: Any, k: int) -> SearchResult:
+        """`search` by vectors alone, with another index of `self.vectors`. Raises what `search` does."""
+        self.check_filled()
+        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
+        return search_entities(index, self._prototypes, queries, k, None)
 
     def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
         """The `n` nearest prototypes of each vector (q, d), best first.
@@ -267,6 +285,7 @@ class PrototypeKB(Contents):
         self.normalized = read.manifest["normalized"]
         self._encoder = read.manifest["encoder"]
         self._index = read.index
+        self._tuning = read.manifest.get("tuning") if read.index is not None else None
         # Without an index it does not hold all that the folder does, or is to hold something else.
         self._source = None if read.index is None else read.source
         self._add_strings()

@@ -6,7 +6,7 @@ from typing import Dict, Optional
 import numpy as np
 
 from ..index.exact import lower_bound, rank_hits, vector_blocks
-from ..index.protocol import Mask, Rows, Scores, VectorIndex, Vectors
+from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
 from .prototypes import PrototypeTable
 
 # Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
@@ -45,7 +45,7 @@ class SearchResult:
 
 
 def search_entities(
-    index: VectorIndex,
+    index: Searches,
     prototypes: PrototypeTable,
     queries: Vectors,
     k: int,

@@ -150,7 +150,7 @@ def test_bytes_of_a_code_divide_the_width(vectors):
 def test_training_is_bounded():
     assert training_rows(10) == 2560
     assert training_rows(12_649) == 64 * 12_649
-    assert training_rows(4000) == 2**19
+    assert training_rows(4000) == 2**18
 
 
 @pytest.mark.parametrize("type_", ["flat", "hnsw", "ivf", "ivf_sq8", "ivf_pq"])

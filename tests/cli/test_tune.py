@@ -1,0 +1,30 @@
+"""`krissel tune`."""
+
+import json
+
+import pytest
+
+pytest.importorskip("faiss")
+
+
+def test_tune(made, run, refuse, tmp_path):
+    pipeline, metrics = made.path / "linker", tmp_path / "reports" / "tune.json"
+    manifest = pipeline / "krissel_linker" / "kb" / "manifest.json"
+    before = manifest.read_bytes()
+    said = run(
+        "tune", pipeline, "--dry-run", "--index", "ivf", "--n-queries", "9", "--metrics", metrics, "--queries",
+        made.path / "gold.spacy",
+    )  # fmt: skip
+    assert (
+        "entities R@1" in said
+        and "| ivf float16 | nprobe 1 |" in said.replace("**", "")
+        and "Nothing was saved" in said
+    )
+    found = json.loads(metrics.read_text())
+    assert found["queries"] == 9 and found["chosen"] in found["trials"] and found["command"]
+    assert manifest.read_bytes() == before
+    said = run("tune", manifest.parent, "-o", tmp_path / "kb", "--index", "ivf", "--memory", "0.000000001")
+    assert "ivf (would take more memory than it may)" in said and f"Saved: {tmp_path / 'kb'}" in said
+    assert json.loads((tmp_path / "kb" / "manifest.json").read_text())["tuning"]["ratio"] == 1.0
+    assert "[K006]" in refuse("tune", pipeline, "--recall", "2")
+    assert "[K611]" in refuse("tune", tmp_path / "missing")

@@ -1,0 +1,158 @@
+import numpy as np
+import pytest
+from spacy.vocab import Vocab
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.index import trials
+from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.index.faiss_index import FaissIndex
+from spacy_krissel.kb import tune as tune_module
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.queries import near_vectors
+from spacy_krissel.kb.tune import Trial, Tuning, tune
+from spacy_krissel.kb.tune_table import tuning_lines
+
+pytest.importorskip("faiss")
+N, WIDTH = 1200, 8
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """Unit vectors around as many centres as there are entities, every tenth a name that two entities share."""
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((N // 4, WIDTH))[np.arange(N) // 4] + 0.2 * rng.standard_normal((N, WIDTH))
+    points[10::40] = points[0::40]
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture
+def kb(random_kb, vectors):
+    return random_kb(np.arange(N) // 4, vectors)
+
+
+@pytest.fixture
+def queries(kb):
+    return near_vectors(kb, 60)
+
+
+@pytest.fixture(autouse=True)
+def any_time_will_do(monkeypatch):
+    """What is asked of the code depends on no clock: the exact index takes a second, others less for each row read."""
+    measure = tune_module._Measure._searched
+
+    def searched(self, index):
+        *found, _ = measure(self, index)
+        settings = getattr(index, "settings", {})
+        wide = settings.get("nprobe", settings.get("ef_search", 0)) * (1 + settings.get("refine", 0))
+        return (*found, wide / 1000 if wide else 1.0)
+
+    monkeypatch.setattr(tune_module._Measure, "_searched", searched)
+
+
+def test_the_fastest_that_finds_enough_is_chosen(kb, queries, tmp_path):
+    tuning, index = tune(kb, queries, tmp_path, recall=0.95, k=5)
+    assert tuning.trials[0].kind == "exact" and tuning.trials[0].ratio == 1
+    assert {trial.settings.get("type") for trial in tuning.trials} == {None, "ivf", "ivf_sq8", "ivf_pq", "hnsw"}
+    good = [trial for trial in tuning.trials if min(trial.recall, trial.entities) >= 0.95]
+    assert tuning.chosen.seconds == min(trial.seconds for trial in good) < 1
+    assert tuning.chosen.ratio == pytest.approx(1 / tuning.chosen.seconds)
+    assert {"kind": index.kind, "settings": index.settings} == {
+        "kind": tuning.chosen.kind,
+        "settings": tuning.chosen.settings,
+    }
+    # Of what was not chosen nothing is left.
+    assert [path.name for path in tmp_path.iterdir()] == [tuning.chosen.settings["type"]]
+    found = kb.search_with(index, queries, 5).entities[:, 0]
+    right = found == kb.search(queries, 5).entities[:, 0]
+    assert right.mean() == pytest.approx(tuning.chosen.entities)
+
+
+def test_each_index_is_built_once(kb, queries, tmp_path, monkeypatch):
+    built = []
+    build = FaissIndex.build
+    monkeypatch.setattr(FaissIndex, "build", lambda self, *given: built.append(self.type) or build(self, *given))
+    tuning, _ = tune(kb, queries, tmp_path, recall=0.9, types=["ivf_pq", "ivf"])
+    assert built == ["ivf", "ivf_pq"]
+    assert len([trial for trial in tuning.trials if trial.settings.get("type") == "ivf_pq"]) > 1
+
+
+def test_searches_become_wider_until_they_find_enough(kb, queries, tmp_path):
+    tuning, _ = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
+    widths = [trial.settings["nprobe"] for trial in tuning.trials[1:]]
+    assert widths == [2**i for i in range(len(widths))]
+    assert [trial.found() == 1 for trial in tuning.trials[1:]] == [False] * (len(widths) - 1) + [True]
+
+
+def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queries, tmp_path, monkeypatch):
+    monkeypatch.setitem(trials.WIDTHS, "ivf", ("nprobe", (1,)))
+    tuning, index = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
+    assert tuning.chosen == tuning.trials[0] and isinstance(index, ExactIndex)
+    assert len(tuning.trials) == 2 and not list(tmp_path.iterdir())
+    np.testing.assert_array_equal(kb.search_with(index, queries, 3).entities, kb.search(queries, 3).entities)
+
+
+def test_limits(kb, queries, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    tuning, _ = tune(kb, queries, tmp_path / "one", types=["hnsw", "ivf_pq"], memory=N * 15)
+    assert list(tuning.left_out) == ["hnsw"] and len(tuning.trials) > 1
+    tuning, index = tune(kb, queries, tmp_path / "two", seconds=1e-9)
+    assert list(tuning.left_out) == ["ivf", "ivf_sq8", "ivf_pq", "hnsw"]
+    assert len(tuning.trials) == 1 and index.kind == "exact"
+    assert "Not tried, or not all of it: hnsw (the time was over)" in list(tuning_lines(tuning))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"recall": 0}, {"recall": 1.5}, {"types": ["flat"]}, {"k": 0}, {"seconds": -1}, {"memory": float("nan")}],
+)
+def test_wrong_settings(kb, queries, tmp_path, settings):
+    with pytest.raises(KrisselError, match="K006"):
+        tune(kb, queries, tmp_path, **settings)
+
+
+def test_an_adopted_index_and_its_figures_are_saved(kb, queries, tmp_path):
+    (tmp_path / "work").mkdir()
+    tuning, index = tune(kb, queries, tmp_path / "work", types=["ivf_sq8"], recall=0.9)
+    kb.adopt_index(index, tuning.summary(kb.n_prototypes))
+    kb.to_disk(tmp_path / "kb")
+    loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
+    assert loaded.description() == kb.description()
+    assert loaded.description()["index"] == {"kind": "faiss", "settings": tuning.chosen.settings}
+    figures = loaded.description()["tuning"]
+    assert figures["recall"] == tuning.chosen.recall and figures["prototypes"] == N and figures["queries"] == 60
+    np.testing.assert_array_equal(loaded.search(queries, 3).entities, kb.search_with(index, queries, 3).entities)
+    # They are of this index alone.
+    loaded.to_disk(tmp_path / "without", exclude=["index"])
+    assert PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "without").description()["tuning"] is None
+    loaded.use_index(None)
+    assert loaded.description()["tuning"] is None
+
+
+def test_queries_lie_as_far_from_prototypes_as_these_from_one_another(kb, vectors):
+    made = near_vectors(kb, 100, seed=3)
+    assert made.shape == (100, WIDTH)
+    np.testing.assert_array_equal(made, near_vectors(kb, 100, seed=3))
+    assert not np.array_equal(made, near_vectors(kb, 100, seed=4))
+    rows = np.sort(np.random.default_rng(3).choice(N, 100, replace=False))
+    moved = np.linalg.norm(made - vectors[rows], axis=1)
+    apart = np.linalg.norm(vectors[rows][:, None] - vectors[None], axis=2)
+    nearest = np.where(apart > 0.02, apart, np.inf).min(axis=1)
+    # By inner product the nearest of unit vectors are the same ones.
+    np.testing.assert_allclose(moved, nearest, rtol=1e-3)
+    assert near_vectors(kb, 10 * N).shape == (N, WIDTH)
+
+
+def test_queries_of_a_single_prototype(random_kb):
+    kb = random_kb([0], np.eye(1, WIDTH, dtype=np.float32))
+    np.testing.assert_array_equal(near_vectors(kb, 5), kb.vectors)
+
+
+def test_the_table_has_a_line_a_trial():
+    exact = Trial("exact", {}, 1.0, 1.0, 1.0, 1.0, 0.04, 1.0, 0.0, 0.0)
+    settings = {"type": "ivf", "float16": True, "nlist": 0, "nprobe": 4}
+    quick = Trial("faiss", settings, 0.995, 0.98, 1.0, 0.99, 0.001, 40.0, 12.3, 61.0)
+    lines = list(tuning_lines(Tuning(k=8, queries=10, wanted=0.99, trials=[exact, quick])))
+    assert lines[0].startswith("| index | search | prototypes R@1 | R@8 |")
+    assert lines[2] == "| exact |  | 1.0000 | 1.0000 | 1.0000 | 1.0000 | 40.000 | 1.0 | 0 | 0 |"
+    assert lines[3] == ("| **ivf float16** | nprobe 4 | 0.9950 | 0.9800 | 1.0000 | 0.9900 | 1.000 | 40.0 | 12 | 61 |")
