@@ -16,7 +16,6 @@ HEAVY = {
     "pyarrow",
     "sklearn",
     "scipy",
-    "ahocorasick_rs",
 }
 SCRIPT = """
 import importlib, json, sys

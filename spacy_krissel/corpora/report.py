@@ -52,6 +52,13 @@ class CorpusReport:
         if len(places) < FIRST_PLACES:
             places.append(f"{source}, line {line}" + (f" ({detail})" if detail else ""))
 
+    def add(self, other: Dict[str, Any]) -> None:
+        """Add what `to_dict` of the report of a later part made."""
+        self.counts.update(other["counts"])
+        self.labels.update(other["labels"])
+        for name, places in other["places"].items():
+            self.places[name] = [*self.places.get(name, []), *places][:FIRST_PLACES]
+
     def warn(self) -> None:
         """One warning for each kind of blemish, with its count and first places."""
         for name, message in BLEMISHES.items():

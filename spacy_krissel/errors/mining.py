@@ -26,4 +26,7 @@ class MiningWarnings:
         "[KW301] None of the {names} names of the ontology '{ontology}' was found in {texts} texts: '{path}' holds no "
         "mention. Check that the texts are of the ontology's field and language, or try case='fold'."
     )
-    KW302 = "[KW302] {count} of {texts} texts bear the id of an earlier one and were left out (the first: {first})."
+    KW302 = (
+        "[KW302] {count} of {texts} texts were left out, because their id was read before or PubMed deleted it (the "
+        "first: {first})."
+    )

@@ -2,24 +2,27 @@
 
 import hashlib
 import json
+import os
 import time
 import warnings
-from collections import Counter
-from itertools import islice
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
-from ..corpora.report import CorpusReport
-from ..corpora.texts import SUFFIXES, Text, read_texts
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.manifest import MANIFEST, new_directory, sha256_file
 from ..util.progress import progress_bar
 from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
-from .miner import COUNTS, Miner, mine_chunks
-from .names import search_names
+from .miner import Miner
+from .names import SearchNames
+from .reading import ordered_files, units_of
+from .seen_ids import SeenIds
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
-from .work import WorkDirectory
+from .tally import Tally, chunk_record
+from .text_column import TextColumn
+from .work import WORK_VERSION, WorkDirectory
+from .workers import local_workers, mine_units
 
 if TYPE_CHECKING:
     from ..ontology.store import OntologyStore
@@ -81,30 +84,41 @@ def mine(
     paths = [Path(texts)] if isinstance(texts, (str, Path)) else [Path(path) for path in texts]
     _check_settings(cap=cap, n_process=n_process, chunk_chars=chunk_chars)
     _check_output(output)
-    names, name_counts = search_names(ontology, aliases)
+    files = ordered_files(paths)
+    names = SearchNames(ontology, aliases)
     matcher = NameMatcher(names, case)
-    if not name_counts["searched"]:
-        skipped = ", ".join(f"{count} are {reason}" for reason, count in name_counts.items() if count) or "none is left"
-        raise KrisselError(Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped))
+    matcher.build()
+    if not names.counts["searched"]:
+        skipped = ", ".join(f"{count} are {reason}" for reason, count in names.counts.items() if count)
+        raise KrisselError(
+            Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped or "none is left")
+        )
     settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
-    hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(paths)}
+    hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
     # The order of the files is part of the state of a run: its chunks are counted in it.
-    state = {"format_version": FORMAT_VERSION, "chunk_chars": chunk_chars, **settings, **hashes}
-    state["order"] = [file_.name for file_ in _files(paths)]
-    work = WorkDirectory(output, state, cap, restart=restart)
+    order = [file_.name for file_ in files]
+    state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
+    work = WorkDirectory(output, state, cap, len(ontology), restart=restart)
+    miner = Miner(matcher, TextColumn(ontology.ids), cap, seed, work.limits)
 
-    reader = _TextReader(paths)
+    seen = SeenIds()
+    for ids in work.ids():
+        seen.add(ids)
+    tally = Tally(work.records)
+    done = tally.counts["bytes"]
+    first, n_skipped = work.next_unit()
+    units = list(enumerate(units_of(files)))[first:]
     matching = time.perf_counter()
-    with _progress_bar(paths, show=progress) as bar:
-        chunks = reader.chunks(chunk_chars)
-        done = sum(_n_bytes(chunk) for chunk in islice(chunks, len(work)))
+    with _progress_bar(files, show=progress) as bar, local_workers(miner, n_process, len(units)) as workers:
         bar.update(done)
-        for chunk, (mentions, counts) in mine_chunks(Miner(matcher, list(ontology.ids), cap, seed), chunks, n_process):
-            work.add(mentions, counts)
-            bar.update(_n_bytes(chunk))
-            bar.set_postfix_str(f"{work.total('mentions_found'):,} mentions", refresh=False)
+        for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):
+            record = chunk_record(chunk, mined)
+            work.add(mined.mentions, record, ids)
+            tally.add(record)
+            bar.update(mined.counts["bytes"])
+            bar.set_postfix_str(f"{tally.counts['mentions_found']:,} mentions", refresh=False)
     match_seconds = time.perf_counter() - matching
-    reader.warn()
+    tally.warn()
 
     with new_directory(output, KIND, FORMAT_VERSION) as directory:
         shards: List[Dict[str, Any]] = []
@@ -115,19 +129,18 @@ def mine(
             shards.append({"file": name, "mentions": table.num_rows})
             entities.update(table["entity"].unique().to_pylist())
         counts = {
-            **reader.counts,
-            **{name: work.total(name) for name in COUNTS},
+            **tally.counts,
             "mentions": sum(shard["mentions"] for shard in shards),
             "entities": len(entities),
             "ontology_entities": len(ontology),
         }
         directory.info.update(
-            settings=settings, counts=counts, names=name_counts, rates=_rates(counts), shards=shards, **hashes
+            settings=settings, counts=counts, names=names.counts, rates=_rates(counts), shards=shards, **hashes
         )
     work.remove()
     if not counts["mentions"]:
         message = Warnings.KW301.format(
-            names=name_counts["searched"], ontology=ontology.path, texts=counts["texts"], path=output
+            names=names.counts["searched"], ontology=ontology.path, texts=counts["texts"], path=output
         )
         warnings.warn(message, KrisselWarning, stacklevel=2)
     return MiningReport(
@@ -137,55 +150,6 @@ def mine(
         matched_bytes=counts["bytes"] - done,
         match_seconds=match_seconds,
     )
-
-
-class _TextReader:
-    """The texts of several files, each id once, in chunks; what was read and left out is in `counts` at the end."""
-
-    def __init__(self, paths: List[Path]) -> None:
-        self._paths = paths
-        self._report = CorpusReport()
-        self._counts: Counter = Counter()
-        self._first_repeated = ""
-
-    def chunks(self, n_chars: int) -> Iterator[List[Text]]:
-        chunk: List[Text] = []
-        size = 0
-        for text in self._texts():
-            chunk.append(text)
-            size += len(text.text)
-            if size >= n_chars:
-                yield chunk
-                chunk, size = [], 0
-        if chunk:
-            yield chunk
-
-    @property
-    def counts(self) -> Dict[str, int]:
-        names = ("texts", "characters", "bytes", "repeated_ids")
-        return {**{name: self._counts[name] for name in names}, "bad_records": self._report["bad_records"]}
-
-    def warn(self) -> None:
-        self._report.warn()
-        if self._counts["repeated_ids"]:
-            message = Warnings.KW302.format(
-                count=self._counts["repeated_ids"], texts=self._report["texts"], first=self._first_repeated
-            )
-            warnings.warn(message, KrisselWarning, stacklevel=3)
-
-    def _texts(self) -> Iterator[Text]:
-        seen = set()
-        for path in self._paths:
-            for text in read_texts(path, report=self._report):
-                if text.id in seen:
-                    self._first_repeated = self._first_repeated or f"{text.id} in {text.source}, line {text.line}"
-                    self._counts["repeated_ids"] += 1
-                    continue
-                seen.add(text.id)
-                self._counts["texts"] += 1
-                self._counts["characters"] += len(text.text)
-                self._counts["bytes"] += _n_bytes([text])
-                yield text
 
 
 def _check_settings(**settings: Any) -> None:
@@ -212,21 +176,10 @@ def _ontology_hash(ontology: "OntologyStore") -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def _text_hashes(paths: List[Path]) -> List[str]:
+def _text_hashes(files: List[Path]) -> List[str]:
     # By name and not by path, and in no order: the same texts elsewhere, or listed differently, give the same shards.
-    return sorted(f"{file_.name} {sha256_file(file_)}" for file_ in _files(paths))
-
-
-def _files(paths: List[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(file_ for file_ in path.rglob("*") if file_.name.lower().endswith(SUFFIXES))
-        elif path.is_file():
-            yield path
-
-
-def _n_bytes(texts: List[Text]) -> int:
-    return sum(len(text.text) if text.text.isascii() else len(text.text.encode()) for text in texts)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        return sorted(f"{file_.name} {sha256}" for file_, sha256 in zip(files, threads.map(sha256_file, files)))
 
 
 def _rates(counts: Dict[str, Any]) -> Dict[str, float]:
@@ -241,8 +194,8 @@ def _rates(counts: Dict[str, Any]) -> Dict[str, float]:
     }
 
 
-def _progress_bar(paths: List[Path], show: bool) -> Any:
-    total = sum(map(_text_size, _files(paths)))
+def _progress_bar(files: List[Path], show: bool) -> Any:
+    total = sum(map(_text_size, files))
     return progress_bar(show=show, total=total, desc="mining", unit="B", unit_scale=True)
 
 

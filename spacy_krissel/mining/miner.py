@@ -1,127 +1,112 @@
-"""From a chunk of texts to a table of sampled mentions, in this process or in several."""
+"""From texts to a table of sampled mentions: the plain functions that every kind of worker calls."""
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from multiprocessing import connection
-from typing import TYPE_CHECKING, Deque, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
 
 from ..corpora.texts import Text
-from ..errors import Errors, KrisselError
 from ..views import mention_view
-from .matcher import NameMatch, NameMatcher
+from .matcher import UNSUPPORTED, Matches, NameMatcher
 from .names import AMBIGUOUS
-from .reservoir import Reservoir, priority
-from .shards import MinedMention
+from .reservoir import lowest, priorities
+from .text_column import TextColumn
 from .work import work_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# A chunk's mentions (columns of `work_schema`) and counts.
+# Mentions (columns of `work_schema`) and counts.
 Mined = Tuple["pa.Table", Dict[str, int]]
 COUNTS = ("mentions_found", "ambiguous_matches", "unsupported_matches")
-_worker: Optional["Miner"] = None
+TEXT_COUNTS = ("texts", "characters", "bytes", "repeated_ids")
+
+
+class MinedChunk(NamedTuple):
+    """mentions: columns of `work_schema`. counts: `COUNTS` and `TEXT_COUNTS`.
+
+    first_repeated: the first text that was left out, for messages.
+    """
+
+    mentions: "pa.Table"
+    counts: Dict[str, int]
+    first_repeated: str
 
 
 class Miner(NamedTuple):
     """Matches names in texts and samples the matches.
 
-    ids: entity ids by row. cap, seed: see `Reservoir` and `priority`.
+    ids: entity ids by row. cap, seed: see `reservoir`. limits: `Reservoir.limits`, by row: a mention of a priority
+    above is not made, since it would be thrown away.
     """
 
     matcher: NameMatcher
-    ids: Sequence[str]
+    ids: TextColumn
     cap: Optional[int]
     seed: int
+    limits: np.ndarray
 
     def __call__(self, texts: Sequence[Text]) -> Mined:
         """Counts: `mentions_found` (before the cap), and what was matched and dropped: `ambiguous_matches` (names of
         several entities), `unsupported_matches` (short acronyms alone, see `NameMatcher`).
         """
-        sampled: Reservoir[Tuple[Text, NameMatch]] = Reservoir(self.cap)
+        matches = [np.zeros(0, dtype=np.int64)] * len(Matches._fields)
+        parts = [Matches(*matches)]
+        orders = [np.zeros(0, dtype=np.uint64)]
         counts = dict.fromkeys(COUNTS, 0)
-        for text in texts:
-            for match in self.matcher.find_all(text.text):
-                if match.row < 0:
-                    counts["ambiguous_matches" if match.row == AMBIGUOUS else "unsupported_matches"] += 1
-                else:
-                    counts["mentions_found"] += 1
-                    order = priority(self.seed, text.id, match.start, self.ids[match.row])
-                    sampled.offer(match.row, order, (text, match))
-        return self._table(sampled), counts
+        for found in self.matcher.find_in(text.text for text in texts):
+            linked = np.flatnonzero(found.row >= 0)
+            counts["mentions_found"] += len(linked)
+            counts["ambiguous_matches"] += int((found.row == AMBIGUOUS).sum())
+            counts["unsupported_matches"] += int((found.row == UNSUPPORTED).sum())
+            found = found.take(linked)
+            order = self._priorities(texts, found)
+            kept = np.flatnonzero(order <= self.limits[found.row])
+            parts.append(found.take(kept))
+            orders.append(order[kept])
+        whole, order = Matches(*map(np.concatenate, zip(*parts))), np.concatenate(orders)
+        sampled = lowest(whole.row, order, self.cap)
+        return self._table(texts, whole.take(sampled), order[sampled]), counts
 
-    def _table(self, sampled: Reservoir[Tuple[Text, NameMatch]]) -> "pa.Table":
+    def _priorities(self, texts: Sequence[Text], matches: Matches) -> np.ndarray:
+        entities = self.ids.encoded(matches.row)
+        starts = matches.start.tolist()
+        found = [np.zeros(0, dtype=np.uint64)]
+        numbers, firsts = np.unique(matches.text, return_index=True)
+        for number, first, last in zip(numbers.tolist(), firsts, [*firsts[1:], len(starts)]):
+            prefix = f"{self.seed}\0{texts[number].id}\0".encode()
+            found.append(priorities(prefix, starts[first:last], entities[first:last]))
+        return np.concatenate(found)
+
+    def _table(self, texts: Sequence[Text], matches: Matches, orders: np.ndarray) -> "pa.Table":
         import pyarrow as pa
 
-        mentions: List[tuple] = []
-        for row, order, (text, match) in sampled:
-            view = mention_view(text.text, match.start, match.end)
-            mention = MinedMention(
-                self.ids[row], match.name, text.id, match.start, match.end, view.left, view.mention, view.right
-            )
-            mentions.append((*mention, row, order))
+        sources = [texts[number] for number in matches.text.tolist()]
+        starts, ends = matches.start.tolist(), matches.end.tolist()
+        views = [mention_view(text.text, start, end) for text, start, end in zip(sources, starts, ends)]
+        columns = {
+            "entity": self.ids.take(matches.row),
+            "name": self.matcher.build().texts(matches.entry),
+            "doc": [text.id for text in sources],
+            "start": starts,
+            "end": ends,
+            "left": [view.left for view in views],
+            "mention": [view.mention for view in views],
+            "right": [view.right for view in views],
+            "row": matches.row,
+            "priority": orders,
+        }
         schema = work_schema()
-        columns = zip(*mentions) if mentions else [()] * len(schema)
-        return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema)
+        return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
-def mine_chunks(miner: Miner, chunks: Iterable[List[Text]], n_process: int) -> Iterator[Tuple[List[Text], Mined]]:
-    """Each chunk and what `miner` makes of it, in the order of the chunks, few of them in memory at a time.
-
-    Raises KrisselError K303 when a process dies.
-    """
-    if n_process == 1:
-        for chunk in chunks:
-            yield chunk, miner(chunk)
-        return
-    waiting: Deque[Tuple[List[Text], Future[Mined]]] = deque()
-    # Built before the processes are, which then share it where they are forked.
-    miner.matcher.build()
-    with _processes(miner, n_process) as pool:
-        try:
-            for chunk in chunks:
-                if len(waiting) > n_process:
-                    first, future = waiting.popleft()
-                    yield first, future.result()
-                waiting.append((chunk, pool.submit(_mine_in_worker, chunk)))
-            while waiting:
-                first, future = waiting.popleft()
-                yield first, future.result()
-        except BrokenProcessPool as error:
-            raise KrisselError(Errors.K303.format(problem=error, n_process=n_process)) from error
-
-
-@contextmanager
-def _processes(miner: Miner, n_process: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(n_process, initializer=_start_worker, initargs=(miner,))
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_worker(miner: Miner) -> None:
-    global _worker
-    _worker = miner
-    # Ctrl-C is the parent's to answer.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # A killed parent cannot end its workers, and they would wait for work for ever.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
-
-
-def _mine_in_worker(texts: List[Text]) -> Mined:
-    assert _worker is not None
-    return _worker(texts)
+def mine_chunk(miner: Miner, texts: Sequence[Text], new: np.ndarray) -> MinedChunk:
+    """Mine those of the texts that are `new`, (n,) bool; the others bear an id that was there before."""
+    kept = [text for text, is_new in zip(texts, new) if is_new]
+    mentions, counts = miner(kept)
+    contents = [text.text for text in kept]
+    counts["texts"] = len(kept)
+    counts["characters"] = sum(map(len, contents))
+    counts["bytes"] = sum(len(text) if text.isascii() else len(text.encode()) for text in contents)
+    counts["repeated_ids"] = len(texts) - len(kept)
+    first = next((text for text, is_new in zip(texts, new) if not is_new), None)
+    return MinedChunk(mentions, counts, f"{first.id} in {first.source}, line {first.line}" if first else "")

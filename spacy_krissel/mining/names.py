@@ -1,7 +1,7 @@
 """Which names of an ontology are searched for, and which are left out and why."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple
 
 from .folding import fold_case
 
@@ -28,26 +28,33 @@ class SearchName(NamedTuple):
     text: str
 
 
-def search_names(ontology: "OntologyStore", aliases: bool = True) -> Tuple[List[SearchName], Dict[str, int]]:
-    """The names to search for, an entity's preferred name first, and counts of names by what became of them.
+class SearchNames:
+    """The names to search for, read from the store each time: first those of one entity, then the ambiguous ones.
 
     aliases: all names; otherwise the preferred ones, of which those that are an alias of another entity are ambiguous.
 
     Names count as the same when they fold to the same (`ontology.names.fold_name`), whatever their case here.
-    Counts: `searched`, `ambiguous` (borne by several entities), `too_short` (one letter or digit), `number` (no
-    letter), `stop_word`.
+
+    counts: after they were read, the names by what became of them: `searched`, `ambiguous` (borne by several entities),
+        `too_short` (one letter or digit), `number` (no letter), `stop_word`.
     """
-    names: List[SearchName] = []
-    counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
-    for shared in (False, True):
-        for row, name, preferred in ontology.names(shared=shared):
-            if not (aliases or preferred):
-                continue
-            reason = _skip_reason(name)
-            counts[reason or ("ambiguous" if shared else "searched")] += 1
-            if not reason:
-                names.append(SearchName(AMBIGUOUS if shared else row, name))
-    return names, dict(counts)
+
+    def __init__(self, ontology: "OntologyStore", aliases: bool = True) -> None:
+        self._ontology = ontology
+        self._aliases = aliases
+        self.counts: Dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[SearchName]:
+        counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
+        for shared in (False, True):
+            for row, name, preferred in self._ontology.names(shared=shared):
+                if not (self._aliases or preferred):
+                    continue
+                reason = _skip_reason(name)
+                counts[reason or ("ambiguous" if shared else "searched")] += 1
+                if not reason:
+                    yield SearchName(AMBIGUOUS if shared else row, name)
+        self.counts = dict(counts)
 
 
 def _skip_reason(name: str) -> str:

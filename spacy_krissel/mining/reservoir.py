@@ -6,43 +6,80 @@ chance, but which ones are kept depends on the mentions alone: not on the order 
 or where a run was interrupted. And samples merge: the sample of a whole is in the union of its parts' samples.
 """
 
-import heapq
+import mmap
 from hashlib import blake2b
-from typing import Dict, Generic, Iterator, List, Optional, Tuple, TypeVar
+from typing import List, Optional, Sequence
 
-Item = TypeVar("Item")
+import numpy as np
+
+# Mentions that are kept before the first look at which of them are too many.
+MIN_NEW = 1 << 16
 
 
 def priority(seed: int, doc: str, start: int, entity: str) -> int:
     """The mention's priority, uniform in [0, 2^64); the lowest are kept."""
-    digest = blake2b(f"{seed}\0{doc}\0{start}\0{entity}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
+    return int(priorities(f"{seed}\0{doc}\0".encode(), [start], [entity.encode()])[0])
 
 
-class Reservoir(Generic[Item]):
-    """For each key (the row of an entity) the `cap` items of lowest priority; all of them if `cap` is None."""
+def priorities(seed_and_doc: bytes, starts: Sequence[int], entities: Sequence[bytes]) -> np.ndarray:
+    """The priorities of the mentions of one document, (n,). seed_and_doc: `f"{seed}\\0{doc}\\0"`."""
+    digests = [
+        blake2b(b"%b%d\0%b" % (seed_and_doc, start, entity), digest_size=8).digest()
+        for start, entity in zip(starts, entities)
+    ]
+    return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
-    def __init__(self, cap: Optional[int]) -> None:
+
+def lowest(rows: np.ndarray, priorities: np.ndarray, cap: Optional[int]) -> np.ndarray:
+    """Positions of the first `cap` mentions of each row by priority (n ≤ len(rows)), by row and priority.
+
+    Equal priorities, should there ever be any, stand in the order in which they came.
+    """
+    order = np.lexsort((priorities, rows))
+    return order if cap is None else order[_ranks(rows[order]) < cap]
+
+
+class Reservoir:
+    """What is the sample of each entity so far: a mention that is not in it will never be.
+
+    Of each mention that may be in the sample there are 12 bytes in memory, and of each entity 8.
+
+    cap: mentions an entity; None keeps all. n_rows: entities.
+
+    limits: (n_rows,) uint64, the priority that a mention of each entity may have at most to be among the sample. They
+        only sink. Processes that are forked afterwards see them sink.
+    """
+
+    def __init__(self, cap: Optional[int], n_rows: int) -> None:
         self.cap = cap
-        self._heaps: Dict[int, List[Tuple[int, int, Item]]] = {}
-        self._offered = 0
+        self.limits = np.frombuffer(mmap.mmap(-1, max(1, 8 * n_rows)), dtype=np.uint64)[:n_rows]
+        self.limits[:] = np.iinfo(np.uint64).max
+        self._rows: List[np.ndarray] = [np.zeros(0, dtype=np.int32)]
+        self._priorities: List[np.ndarray] = [np.zeros(0, dtype=np.uint64)]
+        self._n_new = 0
 
-    def offer(self, key: int, priority: int, item: Item) -> bool:
-        """Whether the item is among the lowest of its key so far; it may be pushed out again later."""
-        heap = self._heaps.setdefault(key, [])
-        self._offered += 1
-        # Highest priority on top; equal ones, should there ever be any, by order of arrival, never by the items.
-        entry = (-priority, -self._offered, item)
-        if self.cap is None or len(heap) < self.cap:
-            heapq.heappush(heap, entry)
-        elif entry > heap[0]:
-            heapq.heapreplace(heap, entry)
-        else:
-            return False
-        return True
+    def offer(self, rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
+        """Which mentions may be in the sample, (n,) bool; they are remembered."""
+        if self.cap is None:
+            return np.ones(len(rows), dtype=bool)
+        kept = priorities <= self.limits[rows]
+        self._rows.append(rows[kept])
+        self._priorities.append(priorities[kept])
+        self._n_new += int(kept.sum())
+        # Sorting costs in proportion to all, and happens the more rarely.
+        if self._n_new > max(MIN_NEW, len(self._rows[0]) // 4):
+            self._settle(self.cap)
+        return kept
 
-    def __iter__(self) -> Iterator[Tuple[int, int, Item]]:
-        """Keys in order, and of each key `(key, priority, item)` from the lowest priority up."""
-        for key in sorted(self._heaps):
-            for negative, _, item in sorted(self._heaps[key], key=lambda entry: entry[:2], reverse=True):
-                yield key, -negative, item
+    def _settle(self, cap: int) -> None:
+        rows, priorities = np.concatenate(self._rows), np.concatenate(self._priorities)
+        order = lowest(rows, priorities, cap)
+        rows, priorities = rows[order], priorities[order]
+        full = np.flatnonzero(_ranks(rows) == cap - 1)
+        self.limits[rows[full]] = priorities[full]
+        self._rows, self._priorities, self._n_new = [rows], [priorities], 0
+
+
+def _ranks(rows: np.ndarray) -> np.ndarray:
+    """How many of the same row stand before each, (n,), for sorted rows."""
+    return np.arange(len(rows)) - np.searchsorted(rows, rows, side="left")

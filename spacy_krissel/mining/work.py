@@ -4,10 +4,10 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 from ..errors import Errors, KrisselError
-from .reservoir import Reservoir
+from .reservoir import Reservoir, lowest
 from .shards import SHARD_MENTIONS, shard_schema, write_shard
 
 if TYPE_CHECKING:
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STATE = "state.json"
+# Of what is kept for a run to go on.
+WORK_VERSION = 2
+# Each time all chunks are gone through, and some hundred bytes a mention held.
+SHARDS_AT_ONCE = 3
 
 
 class WorkDirectory:
@@ -24,16 +28,24 @@ class WorkDirectory:
     moment leaves its first chunks. A mention that can no longer be among its entity's sample is not written: the work
     of a long run grows with the logarithm of the text.
 
+    Of each chunk there is also a record, any JSON, and the hashes of the ids of its texts: a run that goes on need not
+    read again what was read.
+
     state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is refused.
     restart: throw away what an earlier run left.
+    n_rows: entities.
+    limits: see `Reservoir`. records: of the chunks.
 
     Raises KrisselError K302 when an earlier run of another state left work.
     """
 
-    def __init__(self, output: Path, state: Dict[str, Any], cap: Optional[int], *, restart: bool = False) -> None:
+    def __init__(
+        self, output: Path, state: Dict[str, Any], cap: Optional[int], n_rows: int, *, restart: bool = False
+    ) -> None:
         self.path = output.parent / f".{output.name}.partial"
-        self._kept: Reservoir[None] = Reservoir(cap)
-        self.chunks: List[Dict[str, int]] = []
+        self._kept = Reservoir(cap, n_rows)
+        self.limits = self._kept.limits
+        self.records: List[Dict[str, Any]] = []
         if restart:
             self.remove()
         if (self.path / STATE).exists():
@@ -46,21 +58,38 @@ class WorkDirectory:
             self._write(STATE, json.dumps(state, indent=2, sort_keys=True).encode())
 
     def __len__(self) -> int:
-        return len(self.chunks)
+        return len(self.records)
 
-    def add(self, mentions: "pa.Table", counts: Dict[str, int]) -> None:
-        """Add the mentions of the next chunk: the columns of a shard with `row` and `priority`; and its counts."""
+    def add(self, mentions: "pa.Table", record: Dict[str, Any], ids: "np.ndarray") -> None:
+        """Add the mentions of the next chunk: the columns of a shard with `row` and `priority`.
+
+        ids: the hashes of ids that the chunk brought, (n,) uint64.
+        """
         import pyarrow as pa
 
         kept = self._offer(mentions)
-        table = mentions.filter(pa.array(kept, pa.bool_())).replace_schema_metadata({"counts": json.dumps(counts)})
+        metadata = {"record": json.dumps(record), "ids": ids.tobytes()}
+        table = mentions.filter(pa.array(kept)).replace_schema_metadata(metadata)
         temporary = self.path / "chunk.tmp"
         write_shard(temporary, table)
-        os.replace(temporary, self._chunk_path(len(self.chunks)))
-        self.chunks.append(counts)
+        os.replace(temporary, self._chunk_path(len(self)))
+        self.records.append(record)
 
-    def total(self, count: str) -> int:
-        return sum(counts[count] for counts in self.chunks)
+    def ids(self) -> Iterator["np.ndarray"]:
+        """The hashes of ids that each chunk brought."""
+        import numpy as np
+
+        for i in range(len(self)):
+            yield np.frombuffer(self._read(i, []).schema.metadata[b"ids"], dtype=np.uint64)
+
+    def next_unit(self) -> Tuple[int, int]:
+        """The unit to go on with, and how many chunks of it there are already. Each record has `unit` and `is_last`."""
+        if not self.records:
+            return 0, 0
+        last = self.records[-1]
+        if last["is_last"]:
+            return last["unit"] + 1, 0
+        return last["unit"], sum(record["unit"] == last["unit"] for record in self.records)
 
     def shards(self) -> Iterator["pa.Table"]:
         """The sampled mentions, by entity row and priority, in tables of `SHARD_MENTIONS`."""
@@ -73,19 +102,20 @@ class WorkDirectory:
         chunk_of = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
         place_of = np.concatenate([np.arange(part.num_rows) for part in parts])
         keys = pa.concat_tables(parts)
-        order = _sampled(keys["row"].to_numpy(), keys["priority"].to_numpy(), self._kept.cap)
+        order = lowest(keys["row"].to_numpy(), keys["priority"].to_numpy(), self._kept.cap)
         names = shard_schema().names
-        for start in range(0, len(order), SHARD_MENTIONS):
-            selected = order[start : start + SHARD_MENTIONS]
-            chunks = chunk_of[selected]
-            pieces = []
-            for chunk in np.unique(chunks):
-                pieces.append(self._read(int(chunk), names).take(place_of[selected[chunks == chunk]]))
-            # The pieces are in chunk order: a stable sort by chunk says where each selected mention went.
+        for start in range(0, len(order), SHARDS_AT_ONCE * SHARD_MENTIONS):
+            selected = order[start : start + SHARDS_AT_ONCE * SHARD_MENTIONS]
+            # A stable sort by chunk says which mentions to read of each, and where each of them went.
+            by_chunk = np.argsort(chunk_of[selected], kind="stable")
+            chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
+            places = np.split(place_of[selected][by_chunk], firsts[1:])
+            pieces = [self._read(chunk, names).take(which) for chunk, which in zip(chunks.tolist(), places)]
             back = np.empty(len(selected), dtype="int64")
-            back[np.argsort(chunks, kind="stable")] = np.arange(len(selected))
-            table = pa.concat_tables(pieces).combine_chunks().take(back)
-            yield table.cast(shard_schema())
+            back[by_chunk] = np.arange(len(selected))
+            table = pa.concat_tables(pieces).combine_chunks().take(back).cast(shard_schema())
+            for first in range(0, len(selected), SHARD_MENTIONS):
+                yield table.slice(first, SHARD_MENTIONS)
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -106,16 +136,15 @@ class WorkDirectory:
         while self._chunk_path(len(self)).exists():
             try:
                 table = self._read(len(self), ["row", "priority"])
-                counts = json.loads(table.schema.metadata[b"counts"])
+                record = json.loads(table.schema.metadata[b"record"])
             except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
                 # Cut short by a crash of the machine: mined again, with all that came after it.
                 break
             self._offer(table)
-            self.chunks.append(counts)
+            self.records.append(record)
 
-    def _offer(self, mentions: "pa.Table") -> List[bool]:
-        rows, priorities = mentions["row"].to_pylist(), mentions["priority"].to_pylist()
-        return [self._kept.offer(row, priority, None) for row, priority in zip(rows, priorities)]
+    def _offer(self, mentions: "pa.Table") -> "np.ndarray":
+        return self._kept.offer(mentions["row"].to_numpy(), mentions["priority"].to_numpy())
 
     def _read(self, i: int, columns: List[str]) -> "pa.Table":
         import pyarrow as pa
@@ -139,18 +168,6 @@ def work_schema() -> "pa.Schema":
 
     fields = [pa.field("row", pa.int32(), nullable=False), pa.field("priority", pa.uint64(), nullable=False)]
     return pa.schema([*shard_schema(), *fields])
-
-
-def _sampled(rows: "np.ndarray", priorities: "np.ndarray", cap: Optional[int]) -> "np.ndarray":
-    """Positions of the first `cap` mentions of each row by priority (n ≤ len(rows)), by row and priority."""
-    import numpy as np
-
-    order = np.lexsort((priorities, rows))
-    if cap is None:
-        return order
-    ordered = rows[order]
-    first = np.searchsorted(ordered, ordered, side="left")
-    return order[np.arange(len(order)) - first < cap]
 
 
 def _difference(key: str, earlier: Any, now: Any) -> str:

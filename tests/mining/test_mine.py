@@ -14,6 +14,7 @@ import spacy_krissel
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mining import mine as mine_module
 from spacy_krissel.mining import miner as miner_module
+from spacy_krissel.mining import workers as workers_module
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.entity import Entity
@@ -218,7 +219,7 @@ def _die(miner):
 
 
 def test_a_process_that_dies_is_told_and_loses_nothing(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
-    monkeypatch.setattr(miner_module, "_start_worker", _die)
+    monkeypatch.setattr(workers_module, "_start_worker", _die)
     with pytest.raises(KrisselError, match="K303.*n_process is 2"):
         mine(ontology, many_texts, tmp_path / "shards", n_process=2)
     monkeypatch.undo()

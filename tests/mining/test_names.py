@@ -1,4 +1,9 @@
-from spacy_krissel.mining.names import AMBIGUOUS, search_names
+from spacy_krissel.mining.names import AMBIGUOUS, SearchNames
+
+
+def search_names(ontology, aliases=True):
+    names = SearchNames(ontology, aliases)
+    return list(names), names.counts
 
 
 def test_names_are_searched_or_counted_as_left_out(ontology):

@@ -1,51 +1,82 @@
 from collections import Counter
+from hashlib import blake2b
+from unittest.mock import patch
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mining.reservoir import Reservoir, priority
+from spacy_krissel.mining import reservoir as reservoir_module
+from spacy_krissel.mining.reservoir import Reservoir, lowest, priorities, priority
 
 items = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)), max_size=60, unique_by=lambda item: item[1])
 
 
-def fill(cap, offers):
-    reservoir = Reservoir(cap)
-    for key, order in offers:
-        reservoir.offer(key, order, f"{key}/{order}")
-    return list(reservoir)
+def columns(offers):
+    return np.array([row for row, _ in offers], dtype=np.int32), np.array([order for _, order in offers], np.uint64)
+
+
+def sample(cap, offers):
+    rows, orders = columns(offers)
+    places = lowest(rows, orders, cap)
+    return list(zip(rows[places].tolist(), orders[places].tolist()))
 
 
 @given(items, st.integers(1, 5), st.randoms())
 def test_sample_is_the_lowest_whatever_the_order(offers, cap, random):
     expected = []
-    for key in range(4):
-        lowest = sorted(order for k, order in offers if k == key)[:cap]
-        expected += [(key, order, f"{key}/{order}") for order in lowest]
+    for row in range(4):
+        expected += [(row, order) for order in sorted(order for r, order in offers if r == row)[:cap]]
     random.shuffle(offers)
-    assert fill(cap, offers) == expected
+    assert sample(cap, offers) == expected
 
 
 @given(items, st.integers(1, 5), st.integers(0, 60))
 def test_samples_of_parts_hold_the_sample_of_the_whole(offers, cap, cut):
-    parts = fill(cap, offers[:cut]) + fill(cap, offers[cut:])
-    assert fill(cap, [(key, order) for key, order, _ in parts]) == fill(cap, offers)
+    parts = sample(cap, offers[:cut]) + sample(cap, offers[cut:])
+    assert sample(cap, parts) == sample(cap, offers)
 
 
 @given(items)
 def test_no_cap_keeps_all(offers):
-    assert len(fill(None, offers)) == len(offers)
+    assert sample(None, offers) == sorted(offers)
 
 
-def test_items_are_never_compared():
-    reservoir = Reservoir(2)
-    for _ in range(4):
-        reservoir.offer(0, 7, {})
-    assert len(list(reservoir)) == 2
+@given(items, st.integers(1, 3), st.lists(st.integers(0, 60), max_size=5))
+def test_reservoir_lets_go_of_no_mention_of_the_sample(offers, cap, cuts):
+    reservoir = Reservoir(cap, n_rows=4)
+    kept = []
+    with patch.object(reservoir_module, "MIN_NEW", 4):
+        for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(offers)]):
+            part = offers[start:end]
+            kept += [offer for offer, may in zip(part, reservoir.offer(*columns(part))) if may]
+    assert sample(cap, kept) == sample(cap, offers)
 
 
-def test_offer_says_what_it_kept():
-    reservoir = Reservoir(1)
-    assert [reservoir.offer(0, order, None) for order in (5, 7, 3)] == [True, False, True]
+def test_reservoir_lets_go_of_what_is_too_many(monkeypatch):
+    monkeypatch.setattr(reservoir_module, "MIN_NEW", 3)
+    reservoir = Reservoir(2, n_rows=2)
+    assert reservoir.offer(*columns([(0, 5), (0, 7), (0, 3), (1, 9)])).all()
+    assert reservoir.limits.tolist() == [5, 2**64 - 1]
+    assert reservoir.offer(*columns([(0, 6), (0, 4), (1, 2**64 - 1), (0, 5)])).tolist() == [False, True, True, True]
+    # What was kept before counts, and a limit never rises.
+    assert reservoir.offer(*columns([(0, 8), (1, 1), (1, 2), (0, 1)])).tolist() == [False, True, True, True]
+    assert reservoir.limits.tolist() == [3, 2]
+    assert Reservoir(None, n_rows=1).offer(*columns([(0, 2**64 - 1)] * 5)).all()
+
+
+def test_equal_priorities_are_kept_in_order():
+    rows, orders = columns([(0, 7)] * 4)
+    assert lowest(rows, orders, 2).tolist() == [0, 1]
+
+
+@given(st.text(max_size=9), st.lists(st.tuples(st.integers(0, 2**20), st.text(max_size=9)), min_size=1, max_size=4))
+def test_priorities_of_a_document_are_those_of_its_mentions(doc, mentions):
+    starts, entities = zip(*mentions)
+    together = priorities(f"3\0{doc}\0".encode(), starts, [entity.encode() for entity in entities])
+    assert together.tolist() == [priority(3, doc, start, entity) for start, entity in mentions]
+    digest = blake2b(f"3\0{doc}\0{starts[0]}\0{entities[0]}".encode(), digest_size=8).digest()
+    assert together[0] == int.from_bytes(digest, "big")
 
 
 def test_every_mention_has_the_same_chance():
@@ -60,10 +91,8 @@ def test_every_mention_has_the_same_chance():
 
 
 def fill_places(seed, n, cap):
-    reservoir = Reservoir(cap)
-    for start in range(n):
-        reservoir.offer(0, priority(seed, "doc", start, "D1"), (seed, start))
-    return [item for _, _, item in reservoir]
+    orders = [priority(seed, "doc", start, "D1") for start in range(n)]
+    return [(seed, start) for start in lowest(*columns([(0, order) for order in orders]), cap).tolist()]
 
 
 def test_priority_is_the_same_everywhere():

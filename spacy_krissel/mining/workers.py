@@ -1,0 +1,184 @@
+"""Who reads and mines: this process, or several of this machine."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import connection
+from typing import Any, Deque, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Tuple
+
+import numpy as np
+
+from ..corpora.texts import Text
+from ..errors import Errors, KrisselError
+from .miner import MinedChunk, Miner, mine_chunk
+from .reading import Chunk, Unit, read_unit, unit_bytes
+from .seen_ids import SeenIds
+
+# Bytes of files whose texts may be in memory, read and not yet mined.
+READ_AHEAD = 128_000_000
+_miner: Optional[Miner] = None
+
+
+class Workers(Protocol):
+    """Where texts are read and mined; what is asked for may be done later and elsewhere, in any order.
+
+    n_ahead: chunks that are being mined while others are read. ahead_bytes: of the files that are read before their
+    turn, at most.
+    """
+
+    n_ahead: int
+    ahead_bytes: int
+
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
+        """`read_unit`, with something in place of the texts that `mine` takes."""
+
+    def mine(self, texts: Any, new: np.ndarray) -> Any:
+        """`mine_chunk`, with something in place of the outcome that `result` takes."""
+
+    def result(self, mined: Any) -> MinedChunk:
+        """The outcome, when it is there."""
+
+
+class Done(NamedTuple):
+    """A chunk that was mined. ids: the hashes of ids that it brought."""
+
+    chunk: Chunk
+    mined: MinedChunk
+    ids: np.ndarray
+
+
+def mine_units(
+    workers: Workers, units: Iterable[Tuple[int, Unit]], chunk_chars: int, seen: SeenIds, n_skipped: int
+) -> Iterator[Done]:
+    """The chunks of the units, mined, in order, few of them in memory at a time. Of one id the first text is mined.
+
+    units: with their numbers. n_skipped: chunks of the first unit to leave out, which were mined before. seen: the ids
+    of those and of all units before.
+    """
+    waiting: Deque[Tuple[Chunk, np.ndarray, Any]] = deque()
+    for chunk, texts in _read(workers, units, chunk_chars):
+        if n_skipped:
+            n_skipped -= 1
+            continue
+        new = seen.add(chunk.ids)
+        gone = chunk.deleted[seen.add(chunk.deleted)]
+        waiting.append((chunk, np.append(chunk.ids[new], gone), workers.mine(texts, new)))
+        while len(waiting) > workers.n_ahead:
+            yield _done(workers, waiting)
+    while waiting:
+        yield _done(workers, waiting)
+
+
+def _done(workers: Workers, waiting: Deque[Tuple[Chunk, np.ndarray, Any]]) -> Done:
+    chunk, ids, mined = waiting.popleft()
+    return Done(chunk, workers.result(mined), ids)
+
+
+def _read(workers: Workers, units: Iterable[Tuple[int, Unit]], chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
+    ahead: Deque[Tuple[int, Iterator[Tuple[Chunk, Any]]]] = deque()
+    n_bytes = 0
+    for number, unit in units:
+        size = unit_bytes(unit)
+        ahead.append((size, workers.read(unit, number, chunk_chars)))
+        n_bytes += size
+        while ahead and n_bytes > workers.ahead_bytes:
+            size, chunks = ahead.popleft()
+            n_bytes -= size
+            yield from chunks
+    for _, chunks in ahead:
+        yield from chunks
+
+
+class ThisProcess:
+    """Everything at once, here."""
+
+    n_ahead = 0
+    ahead_bytes = 0
+
+    def __init__(self, miner: Miner) -> None:
+        self._miner = miner
+
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, List[Text]]]:
+        return read_unit(unit, number, chunk_chars)
+
+    def mine(self, texts: List[Text], new: np.ndarray) -> MinedChunk:
+        return mine_chunk(self._miner, texts, new)
+
+    def result(self, mined: MinedChunk) -> MinedChunk:
+        return mined
+
+
+class Processes:
+    """Processes of this machine. Where they are forked, they share the miner's memory.
+
+    They read, too, each a unit and all of it. This process reads what is too large for that, one chunk after the other,
+    and everything where there are not enough units for all of them (`read_apart` is False).
+    """
+
+    def __init__(self, pool: ProcessPoolExecutor, n_process: int, read_apart: bool) -> None:
+        self._pool = pool
+        self._read_apart = read_apart
+        self.n_ahead = n_process + 1
+        self.ahead_bytes = READ_AHEAD if read_apart else 0
+
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, List[Text]]]:
+        if not self._read_apart or unit_bytes(unit) > READ_AHEAD:
+            return read_unit(unit, number, chunk_chars)
+        return _later(self._pool.submit(_read_whole, unit, number, chunk_chars))
+
+    def mine(self, texts: List[Text], new: np.ndarray) -> "Future[MinedChunk]":
+        return self._pool.submit(_mine_in_worker, texts, new)
+
+    def result(self, mined: "Future[MinedChunk]") -> MinedChunk:
+        return mined.result()
+
+
+@contextmanager
+def local_workers(miner: Miner, n_process: int, n_units: int) -> Iterator[Workers]:
+    """Raises KrisselError K303 when a process dies."""
+    # Built before the processes are, which then share it where they are forked.
+    miner.matcher.build()
+    if n_process == 1:
+        yield ThisProcess(miner)
+        return
+    pool = ProcessPoolExecutor(n_process, initializer=_start_worker, initargs=(miner,))
+    try:
+        yield Processes(pool, n_process, read_apart=n_units > n_process)
+    except BrokenProcessPool as error:
+        raise KrisselError(Errors.K303.format(problem=error, n_process=n_process)) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _later(chunks: "Future[List[Tuple[Chunk, List[Text]]]]") -> Iterator[Tuple[Chunk, List[Text]]]:
+    yield from chunks.result()
+
+
+def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, List[Text]]]:
+    return list(read_unit(unit, number, chunk_chars))
+
+
+def _start_worker(miner: Miner) -> None:
+    global _miner
+    _miner = miner
+    # Ctrl-C is the parent's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A killed parent cannot end its workers, and they would wait for work for ever.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _mine_in_worker(texts: List[Text], new: np.ndarray) -> MinedChunk:
+    assert _miner is not None
+    return mine_chunk(_miner, texts, new)

@@ -1,0 +1,84 @@
+"""Beyond what the matcher's tests see of it."""
+
+import numpy as np
+
+from spacy_krissel.mining import name_table as name_table_module
+from spacy_krissel.mining.folding import forms
+from spacy_krissel.mining.matcher import NameMatcher
+from spacy_krissel.mining.name_table import FormedName, NameTable
+from spacy_krissel.mining.names import AMBIGUOUS, SearchName
+
+
+def found(table, text):
+    whole = forms(text, fold=True)
+    matches = table.find(whole._replace(words=whole.words[1:-1]))
+    return [(text[start:end], table.texts(np.array([entry]))[0]) for start, end, entry in zip(*matches)]
+
+
+def test_overlapping_names_are_all_found_the_longer_first():
+    names = [FormedName(name, name, row, False) for row, name in enumerate(["a b c", "a b", "a", "b c", "c (d)", "-c"])]
+    assert [place for place, _ in found(NameTable(names, fold=True), "a b c (d)")] == [
+        "a b c", "a b", "a", "b c", "c (d)",
+    ]  # fmt: skip
+
+
+def test_what_stands_as_it_does_goes_before_what_is_folded():
+    names = [FormedName("aids", "aids", 0, False), FormedName("AIDS", "AIDS", 1, True)]
+    table = NameTable(names, fold=True)
+    assert found(table, "AIDS aids Aids") == [("AIDS", "AIDS"), ("aids", "aids"), ("Aids", "aids")]
+    assert len(table) == 2
+
+
+def test_the_same_names_are_one():
+    names = [("A b", 3), ("a b", 3), ("A B", 3), ("c", 1), ("C", 2), ("c", 1), ("d", AMBIGUOUS), ("D", AMBIGUOUS)]
+    table = NameTable([FormedName(name, name, row, False) for name, row in names], fold=True)
+    assert len(table) == 3
+    assert {text: int(table.row[i]) for i, text in enumerate(table.texts(np.arange(3)))} == {
+        "A b": 3, "c": AMBIGUOUS, "d": AMBIGUOUS,
+    }  # fmt: skip
+
+
+def test_blocks_change_nothing(monkeypatch):
+    names = [FormedName(f"{i % 7} w{i} ({i})", f"{i % 7} w{i} ({i})", i, False) for i in range(50)]
+    names += [FormedName("...", "...", 9, False)]
+    text = " and ".join(name.plain for name in names)
+    whole = NameTable(names, fold=True)
+    monkeypatch.setattr(name_table_module, "BLOCK", 8)
+    parts = NameTable(names, fold=True)
+    assert len(whole) == len(parts) == 50
+    assert found(parts, text) == found(whole, text) and len(found(whole, text)) == 50
+
+
+def test_a_filter_that_lets_everything_pass_changes_nothing():
+    names = [FormedName(f"w{i} w{i + 1}", f"w{i} w{i + 1}", i, False) for i in range(50)]
+    table = NameTable(names, fold=True)
+    text = " ".join(f"w{i}" for i in range(70))
+    expected = found(table, text)
+    table._filter[:] = name_table_module.NAME | name_table_module.BEGINNING
+    assert found(table, text) == expected and len(expected) == 50
+
+
+def test_equal_hashes_of_other_names_are_told_apart(monkeypatch):
+    """What a text agrees with in the first hash only is no match, and names that share it are all found."""
+    hashes = name_table_module.Stretches.hashes
+
+    def poor(self, starts, ends):
+        found = hashes(self, starts, ends)
+        return found if self.base else found >> np.uint64(61) << np.uint64(61)
+
+    monkeypatch.setattr(name_table_module.Stretches, "hashes", poor)
+    names = [SearchName(i, f"w{i} w{i + 1}") for i in range(0, 60, 2)]
+    matcher = NameMatcher(names, "fold")
+    text = "no " + ", ".join(name.text for name in names) + " w1 w2"
+    assert len(matcher) == 30
+    assert [match.name for match in matcher.find(text)] == [name.text for name in names]
+
+
+def test_texts_of_several_blocks_keep_their_numbers(monkeypatch):
+    monkeypatch.setattr("spacy_krissel.mining.matcher.BLOCK_CHARS", 12)
+    texts = ["lung", "", "no", "a lung lung", "", "x" * 40, "lung"]
+    matcher = NameMatcher([SearchName(4, "lung"), SearchName(5, "lung no"), SearchName(6, "no a")], "fold")
+    parts = list(matcher.find_in(texts))
+    places = [place for part in parts for place in zip(*(column.tolist() for column in part[:4]))]
+    assert places == [(0, 0, 4, 4), (3, 2, 6, 4), (3, 7, 11, 4), (6, 0, 4, 4)]
+    assert len(parts) > 1 and list(matcher.find_in([])) == []
