@@ -1,0 +1,60 @@
+"""Benchmarks that are run at full size elsewhere, at a size that shows that they run."""
+
+import importlib
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from spacy_krissel.ontology.build import build_ontology
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module
+
+
+def test_made_up_umls_is_read_whole(benchmark, tmp_path):
+    rows = benchmark("umls_files").write_umls(tmp_path / "META", 300)
+    again = benchmark("umls_files").write_umls(tmp_path / "again", 300)
+    assert rows == again
+    for name in ("MRCONSO.RRF", "MRREL.RRF", "SRDEF"):
+        assert (tmp_path / "META" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store = build_ontology(tmp_path / "META", tmp_path / "store", relations=["RB"], semantic_types=["A", "B"])
+    assert len(store) == 300 and 2 < store.manifest["names"] / len(store) < 2.7
+    assert store.manifest["shared_names"] and store.manifest["alternative_ids"] == rows["MRCUI"]
+    assert len(store.manifest["info"]["provenance"][0]["vocabularies"]) == rows["MRSAB"]
+
+
+def test_an_ontology_at_size(benchmark, tmp_path, capsys):
+    script = benchmark("ontology_at_size")
+    benchmark("umls_files").write_umls(tmp_path / "META", 300)
+    store = build_ontology(tmp_path / "META", tmp_path / "store")
+    script.open_store(store.path)
+    script.rates(store.path, n=50)
+    opened, rates = map(json.loads, capsys.readouterr().out.splitlines())
+    assert 0 < opened["seconds"] <= opened["first_entity"] and len(rates["a second"]) == 6
+    script.write_concepts(store, tmp_path / "concepts.jsonl")
+    again = build_ontology(tmp_path / "concepts.jsonl", tmp_path / "again")
+    assert [entity.names for entity in again] == [entity.names for entity in store]
+
+
+@pytest.mark.slow
+def test_linking_rate(benchmark, tmp_path, capsys):
+    script = benchmark("linking_rate")
+    script.main(
+        size="tiny", entities=300, prototypes=1000, mentions=95, device="cpu", batch_size=4, passes=1, peak=1.0, seed=0,
+        folder=tmp_path, output=tmp_path / "result.json",
+    )  # fmt: skip
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["setup"]["mentions"] == 100 and set(result["share_of_bf16"]) == {"linking", "encoding", "searching"}
+    assert 0 < result["mentions_per_second"]["linking"] < result["mentions_per_second"]["searching"]
+    assert "times the paper's 91" in capsys.readouterr().out
+    # A layer of width 1 over one piece: 8 + 4 operations, and 4 of attention.
+    assert script.Size(hidden=1, layers=1, heads=1, inner=1).arithmetic(1) == 16
