@@ -138,7 +138,9 @@ def main(
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Build, open, search and tune; print what it took."""
-    result: Dict[str, Any] = {"command": " ".join(["python", *sys.argv])}
+    # Where it was is nobody's business.
+    arguments = ["FOLDER" if argument == str(folder) else Path(argument).name for argument in sys.argv[1:]]
+    result: Dict[str, Any] = {"command": " ".join(["python benchmarks/kb_at_size.py", *arguments])}
     result["build"] = in_process(build, folder, entities, prototypes, width, dtype, seed)
     show("Build", result["build"])
     result["exact"] = opened_twice(folder, entities, prototypes, width, seed)
