@@ -1,0 +1,144 @@
+"""Mining with all names of a UMLS-sized store: memory, MB of text a second, two processes, and two peers.
+
+The texts are made up: words of the store's own names, as frequent as there, and here and there a whole name. Ours is
+`mine` from files to shards, in a process of its own. The peers match alone, from texts in memory, with as many of the
+names as `--peer-names` says, and beside them is `mine` with the same names again.
+
+    python benchmarks/mining_rate.py STORE --peer-python PYTHON --peer-names 1000000
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Dict, Iterator, List, Optional
+
+import typer
+
+from spacy_krissel.mining.mine import mine
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import OntologyStore, write_store
+
+RESULT = Path(__file__).parent / "results" / "mining_rate.json"
+PEER_SCRIPT = Path(__file__).with_name("matcher_peers.py")
+PEERS = ("phrasematcher", "flashtext")
+# On Linux in KiB, on macOS in bytes.
+UNIT = 2**20 if sys.platform == "darwin" else 2**10
+# Of a text's words how many begin a name, and how many a text has.
+NAMES, WORDS = 0.04, 200
+app = typer.Typer(add_completion=False)
+
+
+@app.command("run")
+def run(
+    store: Annotated[Path, typer.Argument(help="Ontology store")],
+    megabytes: Annotated[int, typer.Option(help="Text that ours is measured on")] = 200,
+    peer_megabytes: Annotated[int, typer.Option(help="Text that the peers are measured on")] = 4,
+    peer_python: Annotated[Optional[Path], typer.Option(help="The python of an environment with the peers")] = None,
+    peer_names: Annotated[int, typer.Option(help="Names that the peers hold")] = 1_000_000,
+    processes: Annotated[int, typer.Option(help="Of the second run of ours")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the texts")] = 0,
+    folder: Annotated[Optional[Path], typer.Option(help="Where texts and shards are written, for a while")] = None,
+    output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
+) -> None:
+    """Mine made-up texts, match them by the peers, and print rates, memory and ratios."""
+    opened = OntologyStore(store)
+    result: Dict[str, Any] = {"command": " ".join(["python", *sys.argv])}
+    with TemporaryDirectory(prefix="krissel-", dir=folder) as temporary:
+        texts, few = Path(temporary) / "texts.jsonl", Path(temporary) / "few.jsonl"
+        write_texts(opened, texts, megabytes * 10**6, seed)
+        write_texts(opened, few, peer_megabytes * 10**6, seed)
+        result["one"] = mined(store, texts, Path(temporary) / "one", 1)
+        result[f"{processes} processes"] = mined(store, texts, Path(temporary) / "several", processes)
+        if peer_python is not None:
+            some, names = Path(temporary) / "some", Path(temporary) / "names.txt"
+            write_store(first_entities(opened, peer_names), some)
+            lines = [name for _, name, _ in OntologyStore(some).names(shared=False)]
+            names.write_text("\n".join(lines) + "\n", encoding="utf8")
+            result["one, the peers' names"] = mined(some, texts, Path(temporary) / "fewer", 1)
+            for peer in PEERS:
+                result[peer] = told([str(peer_python), str(PEER_SCRIPT), peer, str(names), str(few)])
+    result["setup"] = {
+        "megabytes": megabytes,
+        "peer_megabytes": peer_megabytes,
+        "seed": seed,
+        "versions": {name: version(name) for name in ("numpy", "pyarrow")},
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
+    print(table(result, f"{processes} processes"))
+
+
+@app.command("mine")
+def mine_once(store: Path, texts: Path, output: Path, processes: int) -> None:
+    """Mine, and print what it took (JSON)."""
+    import resource
+
+    report = mine(OntologyStore(store), texts, output, n_process=processes)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT
+    # Of the largest of the other processes; what they share with the first is counted in each.
+    others = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / UNIT
+    found = {"names": report.manifest["names"]["searched"], "mb_per_second": report.mb_per_second}
+    found.update(seconds=report.seconds, match_seconds=report.match_seconds, mib=peak, mib_of_others=others)
+    print(json.dumps({**found, "matches": report.manifest["counts"]["mentions_found"]}))
+
+
+def write_texts(store: OntologyStore, path: Path, n_bytes: int, seed: int) -> None:
+    """Texts of `WORDS` words or names each, until they are `n_bytes` long."""
+    draw = Random(seed)
+    names = [draw.choice(store.entity_at(draw.randrange(len(store))).names) for _ in range(20_000)]
+    words = [word for name in names for word in name.split()]
+    written = number = 0
+    with path.open("w", encoding="utf8") as file_:
+        while written < n_bytes:
+            parts = [draw.choice(names if draw.random() < NAMES else words) for _ in range(WORDS)]
+            text = " ".join(parts) + "."
+            file_.write(json.dumps({"id": str(number), "text": text}, ensure_ascii=False) + "\n")
+            written += len(text.encode("utf8"))
+            number += 1
+
+
+def first_entities(store: OntologyStore, names: int) -> Iterator[Entity]:
+    """The first entities that have so many names."""
+    found = 0
+    for entity in store:
+        if found >= names:
+            return
+        found += len(entity.names)
+        yield entity
+
+
+def mined(store: Path, texts: Path, output: Path, processes: int) -> Dict[str, Any]:
+    return told([sys.executable, __file__, "mine", str(store), str(texts), str(output), str(processes)])
+
+
+def told(command: List[str]) -> Dict[str, Any]:
+    """What a process prints as its last line."""
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    answer: Dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
+    return answer
+
+
+def table(result: Dict[str, Any], several: str) -> str:
+    rows = ["| | names | MB of text a second | most memory, MiB |", "| --- | ---: | ---: | ---: |"]
+    for title, found in result.items():
+        if isinstance(found, dict) and "mb_per_second" in found:
+            rows.append(f"| {title} | {found['names']:,} | {found['mb_per_second']:.2f} | {found['mib']:,.0f} |")
+    one = result["one"]["mb_per_second"]
+    rows.append(f"\n{several}: {result[several]['mb_per_second'] / one:.2f} times one")
+    for peer in PEERS:
+        if peer in result:
+            ratio = result["one, the peers' names"]["mb_per_second"] / result[peer]["mb_per_second"]
+            rows.append(f"{peer} {result[peer]['version']}: ours is {ratio:.1f} times as fast with the same names")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    app()
