@@ -16,6 +16,7 @@ from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
 from .miner import Miner
 from .names import SearchNames
+from .ray_workers import ray_workers
 from .reading import ordered_files, units_of
 from .seen_ids import SeenIds
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
@@ -64,25 +65,35 @@ def mine(
     progress: bool = False,
     chunk_chars: int = CHUNK_CHARS,
     aliases: bool = True,
+    ray: Optional[str] = None,
 ) -> MiningReport:
     """Search every unambiguous name of `ontology` in `texts` and write the mentions found as shards at `output`.
 
-    texts: files or folders as `corpora.texts.read_texts` takes them. A text with the id of an earlier one is left out.
+    texts: files or folders as `corpora.texts.read_texts` takes them. A text with the id of an earlier one is left out;
+        PubMed's files are read from the last to the first, so that the last version of an article is the one that
+        counts, and what they delete is left out (`reading.ordered_files`).
     case: see `NameMatcher`.
     cap: at most so many mentions an entity, a uniform sample of all its mentions (see `reservoir`); None keeps all.
-    n_process: processes that match. The shards are the same for any number, and for any order of the texts.
+    n_process: processes that read and match. The shards are the same for any number, and for any order of the texts.
+    ray: the address of a Ray cluster that does so instead (`ray_workers`), "local" for one on this machine. The shards
+        are the same.
     restart: drop what an interrupted run left beside the output. Otherwise a run started with the same settings,
         ontology and texts goes on where it stopped, and one with others is refused.
     aliases: search all names, not the preferred ones alone.
     chunk_chars: characters of text between two steps that are safe from an interruption; no influence on the shards.
 
     Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left),
-    K303 (a process died), and those of `read_texts`. Warns KW301 (nothing found), KW302 (repeated ids).
+    K303 (a process died), K305 to K307 (Ray), and those of `read_texts`. Warns KW301 (nothing found), KW302 (repeated
+    ids).
     """
     began = time.perf_counter()
     output = Path(output)
     paths = [Path(texts)] if isinstance(texts, (str, Path)) else [Path(path) for path in texts]
     _check_settings(cap=cap, n_process=n_process, chunk_chars=chunk_chars)
+    if ray is not None and n_process != 1:
+        raise KrisselError(
+            Errors.K006.format(setting="n_process", found=n_process, expected="1, since Ray has its own")
+        )
     _check_output(output)
     files = ordered_files(paths)
     names = SearchNames(ontology, aliases)
@@ -109,7 +120,8 @@ def mine(
     first, n_skipped = work.next_unit()
     units = list(enumerate(units_of(files)))[first:]
     matching = time.perf_counter()
-    with _progress_bar(files, show=progress) as bar, local_workers(miner, n_process, len(units)) as workers:
+    used = local_workers(miner, n_process, len(units)) if ray is None else ray_workers(miner, ray)
+    with _progress_bar(files, show=progress) as bar, used as workers:
         bar.update(done)
         for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):
             record = chunk_record(chunk, mined)

@@ -436,6 +436,9 @@ def test_wrong_mining(refuse, made, missing, toy_files, tmp_path):
     assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
     assert "[K006]" in refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--case", "upper")
     assert "[K006]" in refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1")
+    for ray in (("--ray",), ("--ray-address", "auto")):
+        said = refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, *ray, "--n-process", "2")
+        assert "[K006]" in said and "n_process" in said
 
 
 def test_wrong_sample(refuse, made, missing):

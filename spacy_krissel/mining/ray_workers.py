@@ -1,0 +1,113 @@
+"""The workers of a Ray cluster, which read and mine with the plain functions that one process calls.
+
+They are tasks, and no Ray Data: which text is the first of its id is settled by one process in the order of the texts,
+between reading and mining, and chunks must be the same ones in every run, so that a run can go on where another stopped
+and in another way. Lost workers are what tasks are retried for; both functions give the same again.
+"""
+
+import os
+from contextlib import contextmanager
+from typing import Any, Iterator, List, Tuple
+
+import numpy as np
+
+from ..corpora.texts import Text
+from ..errors import Errors, KrisselError
+from .miner import MinedChunk, Miner, mine_chunk
+from .reading import Chunk, Unit, read_unit, unit_bytes
+from .workers import READ_AHEAD
+
+# A task is begun anew so often when its worker was lost.
+MAX_RETRIES = 5
+# Of files that are read ahead, for each processor.
+READ_AHEAD_EACH = 16_000_000
+# Chunks that are mined with the limits of the same moment: sending them costs 8 bytes an entity.
+CHUNKS_WITH_LIMITS = 64
+
+
+class RayWorkers:
+    """Tasks of a cluster. The miner is sent to each machine once, and shared by its workers.
+
+    What is too large to be read ahead is read by this process, one chunk after the other.
+    """
+
+    def __init__(self, ray: Any, miner: Miner) -> None:
+        self._ray = ray
+        n_processors = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.n_ahead = 2 * n_processors
+        self.ahead_bytes = max(READ_AHEAD, n_processors * READ_AHEAD_EACH)
+        self._limits = miner.limits
+        self._n_mined = 0
+        self._miner = ray.put(miner._replace(limits=miner.limits[:0]))
+        self._read_task = ray.remote(num_returns="streaming", max_retries=MAX_RETRIES)(_read)
+        self._mine_task = ray.remote(max_retries=MAX_RETRIES)(_mine)
+
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
+        if unit_bytes(unit) > READ_AHEAD:
+            return read_unit(unit, number, chunk_chars)
+        # Begun now, and not when the first chunk is asked for.
+        return self._chunks(self._read_task.remote(unit, number, chunk_chars))
+
+    def mine(self, texts: Any, new: np.ndarray) -> Any:
+        if self._n_mined % CHUNKS_WITH_LIMITS == 0:
+            self._sent_limits = self._ray.put(self._limits)
+        self._n_mined += 1
+        return self._mine_task.remote(self._miner, self._sent_limits, texts, new)
+
+    def result(self, mined: Any) -> MinedChunk:
+        return self._ray.get(mined)
+
+    def _chunks(self, parts: Any) -> Iterator[Tuple[Chunk, Any]]:
+        for part in parts:
+            yield self._ray.get(part), next(parts)
+
+
+@contextmanager
+def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
+    """address: of a cluster (`host:port`, "auto"), or "local" for one on this machine, for as long as it is used.
+
+    Where the program is connected to a cluster already, that one is used. The files must be at the same paths on all
+    machines, and this package in all of them.
+
+    Raises KrisselError K305 (Ray is not installed), K306 (no cluster), K307 (work lost again and again).
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise KrisselError(Errors.K305) from error
+
+    miner.matcher.build()
+    connected = ray.is_initialized()
+    if not connected:
+        _connect(ray, address)
+    try:
+        yield RayWorkers(ray, miner)
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, KrisselError):
+            raise cause from error
+        raise KrisselError(Errors.K307.format(problem=error, retries=MAX_RETRIES)) from error
+    finally:
+        if not connected:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    # It would tell its makers that it is used.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    local = {"include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address=address, log_to_driver=False, **local)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise KrisselError(Errors.K306.format(address=address, problem=error)) from error
+
+
+def _read(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:
+    """The chunks and their texts by turns, so that the texts stay where they were read."""
+    for chunk, texts in read_unit(unit, number, chunk_chars):
+        yield chunk
+        yield texts
+
+
+def _mine(miner: Miner, limits: np.ndarray, texts: List[Text], new: np.ndarray) -> MinedChunk:
+    return mine_chunk(miner._replace(limits=limits), texts, new)

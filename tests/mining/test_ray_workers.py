@@ -1,0 +1,147 @@
+"""Mining by Ray, on this machine."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.mining import reading as reading_module
+from spacy_krissel.mining.mine import mine
+from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.mining.work import WorkDirectory
+
+# Texts of other files bear these, too.
+SAME = {f"same{i}": f"glioma {i}" for i in range(3)}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray on two processors, for all tests."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = pytest.importorskip("ray")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def folder(write_texts, tmp_path, monkeypatch):
+    """30 files of 50 texts, each a unit."""
+    monkeypatch.setattr(reading_module, "UNIT_BYTES", 1)
+    for i in range(30):
+        texts = {f"t{i}-{j}": f"{i} {j} tumor, lung cancer, AIDS and glioma" for j in range(50)}
+        path = write_texts({**SAME, **texts}, f"in/{i:02}.jsonl")
+        path.write_text(path.read_text() + "no JSON\n")
+    return tmp_path / "in"
+
+
+SETTINGS = {"cap": 20, "chunk_chars": 400}
+
+
+@pytest.fixture
+def expected(ontology, folder, tmp_path, read_bytes):
+    """What one process makes of the folder: files and warnings."""
+    with pytest.warns(KrisselWarning) as found:
+        mine(ontology, folder, tmp_path / "expected", **SETTINGS)
+    return read_bytes(tmp_path / "expected"), [str(each.message) for each in found]
+
+
+@pytest.mark.slow
+def test_ray_makes_what_one_process_makes(cluster, ontology, folder, tmp_path, expected, read_bytes):
+    with pytest.warns(KrisselWarning) as found:
+        report = mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
+    assert (read_bytes(tmp_path / "s"), [str(each.message) for each in found]) == expected
+    assert report.manifest["counts"]["repeated_ids"] == 29 * len(SAME)
+    assert cluster.is_initialized(), "the program's own connection is left alone"
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_made_good(cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
+    @cluster.remote
+    def process():
+        time.sleep(0.5)
+        return os.getpid()
+
+    pids = set(cluster.get([process.remote() for _ in range(2)]))
+    assert len(pids) == 2
+    add = WorkDirectory.add
+
+    def killing(self, *args):
+        if len(self) == 60:  # of some 180: both processors are at work on what comes next
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+        add(self, *args)
+
+    monkeypatch.setattr(WorkDirectory, "add", killing)
+    with pytest.warns(KrisselWarning):
+        mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
+    assert read_bytes(tmp_path / "s") == expected[0]
+    assert pids.isdisjoint(cluster.get([process.remote() for _ in range(2)]))
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.slow
+def test_ray_goes_on_where_one_process_stopped_and_the_other_way(
+    cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch
+):
+    add = WorkDirectory.add
+
+    def stopping(self, *args):
+        if len(self) == 70:
+            raise Stop
+        add(self, *args)
+
+    for first, then in (({"ray": "local"}, {"n_process": 2}), ({}, {"ray": "local"})):
+        with monkeypatch.context() as patch, pytest.raises(Stop):
+            patch.setattr(WorkDirectory, "add", stopping)
+            mine(ontology, folder, tmp_path / "s", **SETTINGS, **first)
+        with pytest.warns(KrisselWarning):
+            report = mine(ontology, folder, tmp_path / "s", **SETTINGS, **then)
+        assert report.matched_bytes < report.manifest["counts"]["bytes"]
+        assert read_bytes(tmp_path / "s") == expected[0]
+
+
+@pytest.mark.slow
+def test_what_readers_refuse_is_the_same_error(cluster, ontology, folder, tmp_path):
+    (folder / "07.jsonl").write_text("no JSON at all\n")
+    with pytest.raises(KrisselError, match=r"^\[K209\].*07\.jsonl"):
+        mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.slow
+def test_work_lost_again_and_again_is_told(cluster, ontology, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_krissel.mining.ray_workers._mine", lambda *args: os._exit(9))
+    monkeypatch.setattr("spacy_krissel.mining.ray_workers.MAX_RETRIES", 0)
+    with pytest.raises(KrisselError, match=r"^\[K307\]"):
+        mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
+    assert (tmp_path / ".s.partial").is_dir()
+
+
+def test_ray_that_is_not_installed_is_told(ontology, write_texts, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(KrisselError, match=r"K305.*spacy-krissel\[ray\]"):
+        mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local")
+
+
+def test_processes_of_ray_are_its_own(ontology, write_texts, tmp_path):
+    with pytest.raises(KrisselError, match="K006.*'n_process'"):
+        mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local", n_process=2)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_its_own_and_none_at_all(cluster, ontology, write_texts, tmp_path):
+    """Last, since it ends the connection of the others."""
+    cluster.shutdown()
+    texts = write_texts({"a": "glioma"})
+    mine(ontology, texts, tmp_path / "s", ray="local")
+    assert [m.doc for m in MentionShards(tmp_path / "s")] == ["a"]
+    assert not cluster.is_initialized()
+    with pytest.raises(KrisselError, match=r"K306.*'auto'"):
+        mine(ontology, texts, tmp_path / "s", ray="auto")
