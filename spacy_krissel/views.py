@@ -4,9 +4,12 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 `piece_window` for those that read word pieces.
 """
 
+import sys
+from functools import cache
 from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 if TYPE_CHECKING:
+    import numpy as np
     from spacy.tokens import Doc, Span
 
 # Enough characters on each side for a window of 128 word pieces, little enough to copy and store cheaply.
@@ -157,6 +160,35 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
     return View(left, text[start:end], right)
 
 
+def view_edges(
+    whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = CONTEXT_CHARS
+) -> Tuple["np.ndarray", "np.ndarray"]:
+    """Where the contexts of many mentions begin and end as in `mention_view`, for many at once.
+
+    whole: texts, one behind the other. firsts: where each begins, and the end of the last, (n_texts + 1,).
+    starts, ends: of the mentions in `whole`, (n,).
+
+    RETURNS: (n,), (n,): the view of a mention is `whole[edge:start]`, `whole[start:end]`, `whole[end:edge]`.
+    """
+    import numpy as np
+
+    codes = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    is_space = np.isin(codes, _spaces())
+    spaces = np.append(np.flatnonzero(is_space), len(whole))
+    text = np.searchsorted(firsts, starts, side="right") - 1
+    first, last = firsts[text], firsts[text + 1]
+    left, right = np.maximum(first, starts - context_chars), np.minimum(last, ends + context_chars)
+    # A context that begins inside a word begins at the first white space in it instead, if there is any.
+    inside = (left > first) & ~is_space[np.maximum(left, 1) - 1]
+    left = np.where(inside, np.minimum(spaces[np.searchsorted(spaces, left)], starts), left)
+    # And one that ends inside a word ends behind the last white space in it.
+    inside = (right < last) & ~is_space[np.minimum(right, len(whole) - 1)]
+    place = np.searchsorted(spaces, right) - 1
+    before = np.where(place >= 0, spaces[np.maximum(place, 0)] + 1, 0)
+    right = np.where(inside, np.maximum(before, ends), right)
+    return left, right
+
+
 def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
     """The view of a span in its document, across sentence boundaries."""
     return mention_view(span.doc.text, span.start_char, span.end_char, context_chars)
@@ -271,6 +303,14 @@ def reference_window(
     for i, part in enumerate(parts or ((),)):
         ids += (*part, sep_id if between_id is None or i >= len(parts) - 1 else between_id)
     return ids if len(ids) <= window else [*ids[: window - 1], sep_id]
+
+
+@cache
+def _spaces() -> "np.ndarray":
+    """The characters that are white space to Python, as numbers."""
+    import numpy as np
+
+    return np.array([code for code in range(sys.maxunicode + 1) if chr(code).isspace()], dtype=np.uint32)
 
 
 def _one_line(text: str) -> str:

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import spacy
 from hypothesis import given
@@ -20,6 +21,7 @@ from spacy_krissel.views import (
     span_view,
     unit_texts,
     unit_views,
+    view_edges,
     with_mentions,
 )
 
@@ -282,3 +284,23 @@ def test_units_and_back(outside, data):
 
 def test_mentions_of_a_view_without_mates():
     assert with_mentions(View("a ", "b", " c"), str.upper) == View("a ", "B", " c")
+
+
+@given(
+    st.lists(st.text("ab \n\u2003é", max_size=14), min_size=1, max_size=4),
+    st.integers(0, 6),
+    st.data(),
+)
+def test_edges_of_many_views_are_those_of_each(texts, context_chars, data):
+    mentions = []
+    for number, text in enumerate(texts):
+        places = data.draw(st.lists(st.tuples(st.integers(0, len(text)), st.integers(0, len(text))), max_size=4))
+        mentions += [(number, *sorted(place)) for place in places if place[0] != place[1]]
+    firsts = np.cumsum([0, *map(len, texts)])
+    numbers, starts, ends = np.array(mentions, dtype=np.int64).reshape(-1, 3).T
+    starts, ends = starts + firsts[numbers], ends + firsts[numbers]
+    whole = "".join(texts)
+    left, right = view_edges(whole, firsts, starts, ends, context_chars)
+    for (number, start, end), first, a, b, last in zip(mentions, left, starts, ends, right):
+        view = mention_view(texts[number], start, end, context_chars)
+        assert (whole[first:a], whole[a:b], whole[b:last]) == (view.left, view.mention, view.right)

@@ -161,10 +161,11 @@ def is_acronym(name: str) -> bool:
 
 
 def _longest(found: Found) -> np.ndarray:
-    """From left to right the longest at each place, never overlapping."""
+    """From left to right the longest at each place, never overlapping: the places of those in `found`."""
+    first = np.flatnonzero(np.append(True, found.start[1:] != found.start[:-1])[: len(found.start)])
     chosen = []
     last_end = 0
-    for place, (start, end) in enumerate(zip(found.start.tolist(), found.end.tolist())):
+    for place, start, end in zip(*(column.tolist() for column in (first, found.start[first], found.end[first]))):
         if start >= last_end:
             chosen.append(place)
             last_end = end

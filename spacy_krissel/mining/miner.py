@@ -1,14 +1,14 @@
 """From texts to a table of sampled mentions: the plain functions that every kind of worker calls."""
 
-from typing import TYPE_CHECKING, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
 from ..corpora.texts import Text
-from ..views import mention_view
+from ..views import view_edges
 from .matcher import UNSUPPORTED, Matches, NameMatcher
 from .names import AMBIGUOUS
-from .reservoir import lowest, priorities
+from .reservoir import doc_prefix, lowest, priorities
 from .text_column import TextColumn
 from .work import work_schema
 
@@ -68,35 +68,40 @@ class Miner(NamedTuple):
         return self._table(texts, whole.take(sampled), order[sampled]), counts
 
     def _priorities(self, texts: Sequence[Text], matches: Matches) -> np.ndarray:
-        entities = self.ids.encoded(matches.row)
-        starts = matches.start.tolist()
-        found = [np.zeros(0, dtype=np.uint64)]
-        numbers, firsts = np.unique(matches.text, return_index=True)
-        for number, first, last in zip(numbers.tolist(), firsts, [*firsts[1:], len(starts)]):
-            prefix = f"{self.seed}\0{texts[number].id}\0".encode()
-            found.append(priorities(prefix, starts[first:last], entities[first:last]))
-        return np.concatenate(found)
+        numbers, which = np.unique(matches.text, return_inverse=True)
+        prefixes = [doc_prefix(self.seed, texts[number].id) for number in numbers.tolist()]
+        prefix_of = map(prefixes.__getitem__, which.tolist())
+        return priorities(prefix_of, matches.start.tolist(), self.ids.encoded(matches.row))
 
     def _table(self, texts: Sequence[Text], matches: Matches, orders: np.ndarray) -> "pa.Table":
         import pyarrow as pa
 
-        sources = [texts[number] for number in matches.text.tolist()]
-        starts, ends = matches.start.tolist(), matches.end.tolist()
-        views = [mention_view(text.text, start, end) for text, start, end in zip(sources, starts, ends)]
+        # The texts that mentions are in, in one.
+        numbers, which = np.unique(matches.text, return_inverse=True)
+        contents = [texts[number].text for number in numbers.tolist()]
+        firsts = np.cumsum([0, *map(len, contents)])
+        whole = "".join(contents)
+        starts, ends = matches.start + firsts[which], matches.end + firsts[which]
+        left, right = view_edges(whole, firsts, starts, ends)
+        ids = [texts[number].id for number in numbers.tolist()]
+
+        def cut(first: np.ndarray, last: np.ndarray) -> List[str]:
+            return [whole[a:b] for a, b in zip(first.tolist(), last.tolist())]
+
         columns = {
             "entity": self.ids.take(matches.row),
             "name": self.matcher.build().texts(matches.entry),
-            "doc": [text.id for text in sources],
-            "start": starts,
-            "end": ends,
-            "left": [view.left for view in views],
-            "mention": [view.mention for view in views],
-            "right": [view.right for view in views],
+            "doc": [ids[number] for number in which.tolist()],
+            "start": matches.start,
+            "end": matches.end,
+            "left": cut(left, starts),
+            "mention": cut(starts, ends),
+            "right": cut(ends, right),
             "row": matches.row,
             "priority": orders,
         }
         schema = work_schema()
-        return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+        return pa.table([pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema)
 
 
 def mine_chunk(miner: Miner, texts: Sequence[Text], new: np.ndarray) -> MinedChunk:

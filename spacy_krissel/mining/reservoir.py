@@ -8,7 +8,7 @@ or where a run was interrupted. And samples merge: the sample of a whole is in t
 
 import mmap
 from hashlib import blake2b
-from typing import List, Optional, Sequence
+from typing import Iterable, List, Optional
 
 import numpy as np
 
@@ -18,14 +18,19 @@ MIN_NEW = 1 << 16
 
 def priority(seed: int, doc: str, start: int, entity: str) -> int:
     """The mention's priority, uniform in [0, 2^64); the lowest are kept."""
-    return int(priorities(f"{seed}\0{doc}\0".encode(), [start], [entity.encode()])[0])
+    return int(priorities([doc_prefix(seed, doc)], [start], [entity.encode()])[0])
 
 
-def priorities(seed_and_doc: bytes, starts: Sequence[int], entities: Sequence[bytes]) -> np.ndarray:
-    """The priorities of the mentions of one document, (n,). seed_and_doc: `f"{seed}\\0{doc}\\0"`."""
+def doc_prefix(seed: int, doc: str) -> bytes:
+    """What the mentions of one document have in common, for `priorities`."""
+    return f"{seed}\0{doc}\0".encode()
+
+
+def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Iterable[bytes]) -> np.ndarray:
+    """The priorities of many mentions, (n,)."""
     digests = [
-        blake2b(b"%b%d\0%b" % (seed_and_doc, start, entity), digest_size=8).digest()
-        for start, entity in zip(starts, entities)
+        blake2b(b"%b%d\0%b" % (prefix, start, entity), digest_size=8).digest()
+        for prefix, start, entity in zip(prefixes, starts, entities)
     ]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 

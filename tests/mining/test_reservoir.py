@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.mining import reservoir as reservoir_module
-from spacy_krissel.mining.reservoir import Reservoir, lowest, priorities, priority
+from spacy_krissel.mining.reservoir import Reservoir, doc_prefix, lowest, priorities, priority
 
 items = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)), max_size=60, unique_by=lambda item: item[1])
 
@@ -73,7 +73,8 @@ def test_equal_priorities_are_kept_in_order():
 @given(st.text(max_size=9), st.lists(st.tuples(st.integers(0, 2**20), st.text(max_size=9)), min_size=1, max_size=4))
 def test_priorities_of_a_document_are_those_of_its_mentions(doc, mentions):
     starts, entities = zip(*mentions)
-    together = priorities(f"3\0{doc}\0".encode(), starts, [entity.encode() for entity in entities])
+    prefixes = [doc_prefix(3, doc)] * len(mentions)
+    together = priorities(prefixes, starts, [entity.encode() for entity in entities])
     assert together.tolist() == [priority(3, doc, start, entity) for start, entity in mentions]
     digest = blake2b(f"3\0{doc}\0{starts[0]}\0{entities[0]}".encode(), digest_size=8).digest()
     assert together[0] == int.from_bytes(digest, "big")
