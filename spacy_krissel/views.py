@@ -4,7 +4,6 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 `piece_window` for those that read word pieces.
 """
 
-import sys
 from functools import cache
 from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
@@ -20,6 +19,8 @@ MENTION_END = "[Me]"
 MAX_TREE_NUMBERS = 3
 # Between the parts of a reference on its left side; no part holds one.
 PART = "\n"
+# The last of Unicode's characters that are white space.
+LAST_SPACE = 0x3000
 
 
 class View(NamedTuple):
@@ -173,7 +174,7 @@ def view_edges(
     import numpy as np
 
     codes = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    is_space = np.isin(codes, _spaces())
+    is_space = _spaces()[np.minimum(codes, LAST_SPACE + 1)]
     spaces = np.append(np.flatnonzero(is_space), len(whole))
     text = np.searchsorted(firsts, starts, side="right") - 1
     first, last = firsts[text], firsts[text + 1]
@@ -307,10 +308,10 @@ def reference_window(
 
 @cache
 def _spaces() -> "np.ndarray":
-    """The characters that are white space to Python, as numbers."""
+    """Whether a character is white space to Python, by its number up to the first one that no white space has."""
     import numpy as np
 
-    return np.array([code for code in range(sys.maxunicode + 1) if chr(code).isspace()], dtype=np.uint32)
+    return np.array([chr(code).isspace() for code in range(LAST_SPACE + 2)])
 
 
 def _one_line(text: str) -> str:

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import spacy
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import (
+    LAST_SPACE,
     ReferenceParts,
     TitledParts,
     View,
@@ -287,7 +290,7 @@ def test_mentions_of_a_view_without_mates():
 
 
 @given(
-    st.lists(st.text("ab \n\u2003é", max_size=14), min_size=1, max_size=4),
+    st.lists(st.text("ab \n\u2003\u3000é\U00020000", max_size=14), min_size=1, max_size=4),
     st.integers(0, 6),
     st.data(),
 )
@@ -304,3 +307,7 @@ def test_edges_of_many_views_are_those_of_each(texts, context_chars, data):
     for (number, start, end), first, a, b, last in zip(mentions, left, starts, ends, right):
         view = mention_view(texts[number], start, end, context_chars)
         assert (whole[first:a], whole[a:b], whole[b:last]) == (view.left, view.mention, view.right)
+
+
+def test_no_white_space_is_behind_the_last():
+    assert max(code for code in range(sys.maxunicode + 1) if chr(code).isspace()) == LAST_SPACE

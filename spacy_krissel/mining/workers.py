@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -9,7 +10,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import connection
-from typing import Any, Deque, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Tuple
+from typing import Any, Deque, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Tuple, Union
 
 import numpy as np
 
@@ -116,8 +117,9 @@ class ThisProcess:
 class Processes:
     """Processes of this machine. Where they are forked, they share the miner's memory.
 
-    They read, too, each a unit and all of it. This process reads what is too large for that, one chunk after the other,
-    and everything where there are not enough units for all of them (`read_apart` is False).
+    They read, too, each a unit and all of it; the texts pass this process as bytes that it does not look at. What is
+    too large for that is read here, one chunk after the other, and so is everything where there are not enough units
+    for all of them (`read_apart` is False).
     """
 
     def __init__(self, pool: ProcessPoolExecutor, n_process: int, read_apart: bool) -> None:
@@ -126,12 +128,12 @@ class Processes:
         self.n_ahead = n_process + 1
         self.ahead_bytes = READ_AHEAD if read_apart else 0
 
-    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, List[Text]]]:
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Union[List[Text], bytes]]]:
         if not self._read_apart or unit_bytes(unit) > READ_AHEAD:
             return read_unit(unit, number, chunk_chars)
         return _later(self._pool.submit(_read_whole, unit, number, chunk_chars))
 
-    def mine(self, texts: List[Text], new: np.ndarray) -> "Future[MinedChunk]":
+    def mine(self, texts: Union[List[Text], bytes], new: np.ndarray) -> "Future[MinedChunk]":
         return self._pool.submit(_mine_in_worker, texts, new)
 
     def result(self, mined: "Future[MinedChunk]") -> MinedChunk:
@@ -155,12 +157,12 @@ def local_workers(miner: Miner, n_process: int, n_units: int) -> Iterator[Worker
         pool.shutdown(cancel_futures=True)
 
 
-def _later(chunks: "Future[List[Tuple[Chunk, List[Text]]]]") -> Iterator[Tuple[Chunk, List[Text]]]:
+def _later(chunks: "Future[List[Tuple[Chunk, bytes]]]") -> Iterator[Tuple[Chunk, bytes]]:
     yield from chunks.result()
 
 
-def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, List[Text]]]:
-    return list(read_unit(unit, number, chunk_chars))
+def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, bytes]]:
+    return [(chunk, pickle.dumps(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
 
 
 def _start_worker(miner: Miner) -> None:
@@ -179,6 +181,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _mine_in_worker(texts: List[Text], new: np.ndarray) -> MinedChunk:
+def _mine_in_worker(texts: Union[List[Text], bytes], new: np.ndarray) -> MinedChunk:
     assert _miner is not None
+    texts = pickle.loads(texts) if isinstance(texts, bytes) else texts
     return mine_chunk(_miner, texts, new)
