@@ -64,7 +64,8 @@ def build_ontology(
     # Made now, so that a wrong path or format is known before anything is written.
     streams: List[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
     info: Dict[str, Any] = {"sources": [Path(path).name for path in paths]}
-    info["provenance"] = [each for path in paths for each in provenance(path, format, version=version, licence=licence)]
+    stated = {"version": version, "licence": licence, "relations": options.get("relations", ())}
+    info["provenance"] = [each for path in paths for each in provenance(path, format, **stated)]
     entities: Iterable[Entity] = chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:

@@ -2,11 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Pattern, Tuple, Union
+from typing import Any, Dict, List, Optional, Pattern, Sequence, Tuple, Union
 
 from ..util.manifest import MANIFEST, read_manifest, sha256_file
-from .readers import PEEK_BYTES, detect_format
-from .readers.records import open_bytes
+from .readers import detect_format
+from .readers.records import read_start
 from .readers.umls import umls_files, umls_release
 from .store import KIND, VERSION
 
@@ -30,20 +30,28 @@ NODES = re.compile(r'"nodes"\s*:')
 
 
 def provenance(
-    path: Union[str, Path], format: str = "auto", *, version: Optional[str] = None, licence: Optional[str] = None
+    path: Union[str, Path],
+    format: str = "auto",
+    *,
+    version: Optional[str] = None,
+    licence: Optional[str] = None,
+    relations: Sequence[str] = (),
 ) -> List[Dict[str, Any]]:
     """What is known of an ontology file, or of a store: an object for each source of its entities.
 
     "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each. "version", "licence": as
     the file says, or else as given here; not there where nobody says. UMLS has "vocabularies" as well
-    (`readers.umls.umls_release`). A store has those of the sources that it was made from.
+    (`readers.umls.umls_release`), and MRREL among its files where `relations` are read. A store has those of the
+    sources that it was made from.
+
+    Raises KrisselError K101, K102 and K104 as `read_ontology` does.
     """
     path = Path(path)
     if (path / MANIFEST).is_file():
         earlier = read_manifest(path, KIND, VERSION).get("info", {}).get("provenance", [])
         return [dict(each) for each in earlier]
     format = detect_format(path) if format == "auto" else format
-    files = umls_files(path) if format == "umls" else [path]
+    files = umls_files(path, relations) if format == "umls" else [path]
     found: Dict[str, Any] = {"source": path.name, "format": format}
     found["files"] = {file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files}
     stated = umls_release(path) if format == "umls" else _stated(path, format)
@@ -54,8 +62,7 @@ def provenance(
 def _stated(path: Path, format: str) -> Dict[str, Any]:
     if format not in STATED:
         return {}
-    with open_bytes(path) as file_:
-        start = file_.read(PEEK_BYTES).decode("utf-8-sig", errors="replace")
+    start = read_start(path).decode("utf-8-sig", errors="replace")
     if format == "obographs":
         start = NODES.split(start, maxsplit=1)[0]
     found = zip(("version", "licence"), (pattern.search(start) for pattern in STATED[format]))

@@ -19,12 +19,9 @@ TYPES = [("ivf_sq8", {}), ("ivf_pq", {"pq_bytes": 4})]
 
 
 @pytest.fixture(scope="module")
-def vectors():
-    """Unit vectors in clusters, as the prototypes of entities are, stored in half the space."""
-    rng = np.random.default_rng(0)
-    centres = rng.standard_normal((200, WIDTH))
-    points = centres[np.arange(N) % 200] + 0.3 * rng.standard_normal((N, WIDTH))
-    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float16)
+def vectors(clustered):
+    """Stored in half the space."""
+    return clustered(N, WIDTH).astype(np.float16)
 
 
 @pytest.fixture(scope="module")

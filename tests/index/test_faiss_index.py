@@ -15,12 +15,8 @@ N, WIDTH = 3000, 32
 
 
 @pytest.fixture(scope="module")
-def vectors():
-    """Unit vectors in clusters, as the prototypes of entities are."""
-    rng = np.random.default_rng(0)
-    centres = rng.standard_normal((300, WIDTH))
-    points = centres[np.arange(N) % 300] + 0.3 * rng.standard_normal((N, WIDTH))
-    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+def vectors(clustered):
+    return clustered(N, WIDTH)
 
 
 @pytest.fixture(scope="module")

@@ -84,3 +84,6 @@ def test_a_store_has_that_of_its_sources(tmp_path):
     assert (found["source"], found["version"], found["licence"]) == ("names.jsonl", "3", "CC0")
     with pytest.raises(KrisselError, match="K101"):
         provenance(tmp_path / "nowhere")
+    (tmp_path / "short.obo.gz").write_bytes(gzip.compress(OBO.encode())[:40])
+    with pytest.raises(KrisselError, match=r"K102.*short\.obo\.gz"):
+        provenance(tmp_path / "short.obo.gz", "obo")

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Union
 
 from ...errors import Errors, KrisselError
-from ...util.compressed import DAMAGED
 from ..entity import Entity
 from .cellosaurus import FIRST_ACCESSION, is_cellosaurus_row, read_cellosaurus, read_cellosaurus_table
 from .ctd import ctd_header, read_ctd
@@ -18,7 +17,7 @@ from .mesh_xml import is_mesh_xml, read_mesh_xml
 from .obo import read_obo
 from .obographs import read_obographs
 from .phrases import read_phrases
-from .records import FORMATS, open_bytes
+from .records import FORMATS, open_bytes, read_start
 from .taxonomy import is_taxonomy_row, read_taxonomy
 from .umls import holds_umls, is_umls_row, read_umls
 from .zeshel import read_zeshel
@@ -67,8 +66,6 @@ READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
     )
 )
 GRAPHS = re.compile(r'\{\s*("meta"\s*:.*?)?"graphs"\s*:\s*\[', re.DOTALL)
-# How much of a file is read to tell its format; comments and blank lines may come first.
-PEEK_BYTES = 1 << 16
 
 
 def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
@@ -106,11 +103,7 @@ def detect_format(path: Union[str, Path]) -> str:
     """
     if holds_umls(path):
         return "umls"
-    with open_bytes(path) as file_:
-        try:
-            start = file_.read(PEEK_BYTES)
-        except DAMAGED as error:
-            raise KrisselError(Errors.K102.format(path=path, line=1, problem=error)) from error
+    start = read_start(path)
     lines = [line.strip() for line in start.decode("utf-8-sig", errors="replace").splitlines()]
     first = next((line for line in lines if line and not line.startswith("!")), "")
     cells = first.split("\t")

@@ -25,6 +25,8 @@ FORMATS = (
     "obographs",
     "mesh-xml",
 )
+# How much of a file is read to tell its format; comments and blank lines may come first.
+PEEK_BYTES = 1 << 16
 PLACES_SHOWN = 3
 # Above this many bad records, a file with more bad than good ones is taken for one of another format.
 BAD_RECORDS_ALLOWED = 20
@@ -46,6 +48,18 @@ def open_bytes(path: Union[str, Path]) -> BinaryIO:
         file_.close()
         return cast(BinaryIO, gzip.open(path, "rb"))
     return file_
+
+
+def read_start(path: Union[str, Path]) -> bytes:
+    """The first `PEEK_BYTES` of a plain or gzipped file.
+
+    Raises KrisselError K101 (no such file), K102 (damaged compression).
+    """
+    with open_bytes(path) as file_:
+        try:
+            return file_.read(PEEK_BYTES)
+        except DAMAGED as error:
+            raise KrisselError(Errors.K102.format(path=path, line=1, problem=error)) from error
 
 
 class RecordFile:

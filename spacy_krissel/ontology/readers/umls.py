@@ -221,10 +221,11 @@ def umls_release(path: Union[str, Path]) -> Dict[str, Any]:
     return found
 
 
-def umls_files(path: Union[str, Path]) -> List[Path]:
-    """Those of UMLS's files at `path` that are read."""
+def umls_files(path: Union[str, Path], relations: Sequence[str] = ()) -> List[Path]:
+    """Those of UMLS's files at `path` that are read; MRREL, the largest, only for `relations`."""
     folder, concepts = _locate(Path(path))
-    others = (_find(folder, name) for name in (TYPES, DEFINITIONS, RELATIONS, RETIRED, SOURCES))
+    names = (TYPES, DEFINITIONS, *((RELATIONS,) if relations else ()), RETIRED, SOURCES)
+    others = (_find(folder, name) for name in names)
     return [concepts, *(file_ for file_ in others if file_ is not None)]
 
 

@@ -153,11 +153,15 @@ def test_a_type_that_no_concept_has_is_found_in_the_network(umls, tmp_path):
     assert ids(read_umls(folder, semantic_types=["T071"])) == ["C0000001"], "A is not above B2.2"
 
 
-def test_related_concepts_are_references_where_they_are_asked_for(umls):
+def test_related_concepts_are_references_where_they_are_asked_for(umls, tmp_path):
     folder = umls(**{"MRREL.RRF": RELATIONS})
     assert [entity.xrefs for entity in read_umls(folder)] == [KNEE_PAIN.xrefs, GOUT.xrefs]
     first, second = read_umls(folder, relations=["RL", "SY"])
     assert first.xrefs == (*KNEE_PAIN.xrefs, "UMLS:C0000003") and second.xrefs == (*GOUT.xrefs, "UMLS:C0000012")
+    files = [
+        build_ontology(folder, tmp_path / "s", relations=asked).manifest["info"]["provenance"] for asked in ((), ["RL"])
+    ]
+    assert ["MRREL.RRF" in each["files"] for (each,) in files] == [False, True]
     first, *_ = read_umls(folder, relations=["RL"], suppressed=True)
     assert first.xrefs[-2:] == ("UMLS:C0000003", "UMLS:C0000009")
     (folder / "MRREL.RRF").unlink()
