@@ -2,7 +2,7 @@
 
 Runs inside an environment that has spacy and flashtext and needs nothing else; spacy_krissel is not imported.
 
-    python matcher_peers.py phrasematcher names.txt texts.jsonl
+    python matcher_peers.py phrasematcher names.txt texts/
 """
 
 import json
@@ -10,6 +10,7 @@ import resource
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Callable, List
 
 import typer
@@ -18,12 +19,14 @@ import typer
 UNIT = 2**20 if sys.platform == "darwin" else 2**10
 
 
-def main(peer: str, names: str, texts: str) -> None:
-    """Add the names (one a line), match the texts (JSON lines), and print a JSON object."""
+def main(peer: str, names: str, texts: Path) -> None:
+    """Add the names (one a line), match the texts (a folder of JSON lines), and print a JSON object."""
     with open(names, encoding="utf8") as file_:
         patterns = [line.rstrip("\n") for line in file_]
-    with open(texts, encoding="utf8") as file_:
-        read = [json.loads(line)["text"] for line in file_]
+    read = []
+    for path in sorted(texts.iterdir()):
+        with path.open(encoding="utf8") as file_:
+            read += [json.loads(line)["text"] for line in file_]
     n_names = len(patterns)
     start = time.perf_counter()
     match = {"phrasematcher": phrase_matcher, "flashtext": flashtext}[peer](patterns)

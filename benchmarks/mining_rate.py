@@ -1,8 +1,9 @@
 """Mining with all names of a UMLS-sized store: memory, MB of text a second, two processes, and two peers.
 
 The texts are made up: words of the store's own names, as frequent as there, and here and there a whole name. Ours is
-`mine` from files to shards, in a process of its own. The peers match alone, from texts in memory, with as many of the
-names as `--peer-names` says, and beside them is `mine` with the same names again.
+`mine` from files to shards, in a process of its own; its rate is that of reading, matching and keeping what was found,
+without the table of names, which is made once. The peers match alone, from texts in memory, with as many of the names
+as `--peer-names` says, and beside them is `mine` with the same names again.
 
     python benchmarks/mining_rate.py STORE --peer-python PYTHON --peer-names 1000000
 """
@@ -31,13 +32,15 @@ PEERS = ("phrasematcher", "flashtext")
 UNIT = 2**20 if sys.platform == "darwin" else 2**10
 # Of a text's words how many begin a name, and how many a text has.
 NAMES, WORDS = 0.04, 200
+# Of text in a file.
+FILE_BYTES = 10**7
 app = typer.Typer(add_completion=False)
 
 
 @app.command("run")
 def run(
     store: Annotated[Path, typer.Argument(help="Ontology store")],
-    megabytes: Annotated[int, typer.Option(help="Text that ours is measured on")] = 200,
+    megabytes: Annotated[int, typer.Option(help="Text that ours is measured on")] = 400,
     peer_megabytes: Annotated[int, typer.Option(help="Text that the peers are measured on")] = 4,
     peer_python: Annotated[Optional[Path], typer.Option(help="The python of an environment with the peers")] = None,
     peer_names: Annotated[int, typer.Option(help="Names that the peers hold")] = 1_000_000,
@@ -50,7 +53,7 @@ def run(
     opened = OntologyStore(store)
     result: Dict[str, Any] = {"command": " ".join(["python", *sys.argv])}
     with TemporaryDirectory(prefix="krissel-", dir=folder) as temporary:
-        texts, few = Path(temporary) / "texts.jsonl", Path(temporary) / "few.jsonl"
+        texts, few = Path(temporary) / "texts", Path(temporary) / "few"
         write_texts(opened, texts, megabytes * 10**6, seed)
         write_texts(opened, few, peer_megabytes * 10**6, seed)
         result["one"] = mined(store, texts, Path(temporary) / "one", 1)
@@ -62,7 +65,9 @@ def run(
             names.write_text("\n".join(lines) + "\n", encoding="utf8")
             result["one, the peers' names"] = mined(some, texts, Path(temporary) / "fewer", 1)
             for peer in PEERS:
-                result[peer] = told([str(peer_python), str(PEER_SCRIPT), peer, str(names), str(few)])
+                result[peer] = told(
+                    [str(peer_python), str(PEER_SCRIPT), peer, str(names), *map(str, sorted(few.iterdir()))]
+                )
     result["setup"] = {
         "megabytes": megabytes,
         "peer_megabytes": peer_megabytes,
@@ -90,19 +95,22 @@ def mine_once(store: Path, texts: Path, output: Path, processes: int) -> None:
     print(json.dumps({**found, "matches": report.manifest["counts"]["mentions_found"]}))
 
 
-def write_texts(store: OntologyStore, path: Path, n_bytes: int, seed: int) -> None:
-    """Texts of `WORDS` words or names each, until they are `n_bytes` long."""
+def write_texts(store: OntologyStore, folder: Path, n_bytes: int, seed: int) -> None:
+    """Texts of `WORDS` words or names each, until they are `n_bytes` long, in several files."""
     draw = Random(seed)
     names = [draw.choice(store.entity_at(draw.randrange(len(store))).names) for _ in range(20_000)]
     words = [word for name in names for word in name.split()]
-    written = number = 0
-    with path.open("w", encoding="utf8") as file_:
-        while written < n_bytes:
-            parts = [draw.choice(names if draw.random() < NAMES else words) for _ in range(WORDS)]
-            text = " ".join(parts) + "."
-            file_.write(json.dumps({"id": str(number), "text": text}, ensure_ascii=False) + "\n")
-            written += len(text.encode("utf8"))
-            number += 1
+    folder.mkdir()
+    number = 0
+    for start in range(0, n_bytes, FILE_BYTES):
+        with (folder / f"{start // FILE_BYTES:05}.jsonl").open("w", encoding="utf8") as file_:
+            written = 0
+            while written < min(FILE_BYTES, n_bytes - start):
+                parts = [draw.choice(names if draw.random() < NAMES else words) for _ in range(WORDS)]
+                text = " ".join(parts) + "."
+                file_.write(json.dumps({"id": str(number), "text": text}, ensure_ascii=False) + "\n")
+                written += len(text.encode("utf8"))
+                number += 1
 
 
 def first_entities(store: OntologyStore, names: int) -> Iterator[Entity]:

@@ -173,8 +173,11 @@ def view_edges(
     """
     import numpy as np
 
-    codes = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    is_space = _spaces()[np.minimum(codes, LAST_SPACE + 1)]
+    if whole.isascii():
+        is_space = _spaces()[np.frombuffer(whole.encode("ascii"), dtype=np.uint8)]
+    else:
+        codes = np.frombuffer(whole.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+        is_space = _spaces()[np.minimum(codes, LAST_SPACE + 1)]
     spaces = np.append(np.flatnonzero(is_space), len(whole))
     text = np.searchsorted(firsts, starts, side="right") - 1
     first, last = firsts[text], firsts[text + 1]

@@ -49,15 +49,15 @@ def test_mining_rate(benchmark, tmp_path, capsys):
     script = benchmark("mining_rate")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)
     store = build_ontology(tmp_path / "META", tmp_path / "store")
-    script.write_texts(store, tmp_path / "texts.jsonl", 50_000, 0)
-    script.mine_once(store.path, tmp_path / "texts.jsonl", tmp_path / "mined", 1)
+    script.write_texts(store, tmp_path / "texts", 50_000, 0)
+    script.mine_once(store.path, tmp_path / "texts", tmp_path / "mined", 1)
     ours = json.loads(capsys.readouterr().out)
     assert ours["matches"] > 100 and ours["mb_per_second"] > 0
     some = list(script.first_entities(store, 100))
     assert 100 <= sum(len(entity.names) for entity in some) < 120
     names = [name for entity in some for name in entity.names]
     (tmp_path / "names.txt").write_text("\n".join(names) + "\n")
-    benchmark("matcher_peers").main("phrasematcher", str(tmp_path / "names.txt"), str(tmp_path / "texts.jsonl"))
+    benchmark("matcher_peers").main("phrasematcher", str(tmp_path / "names.txt"), tmp_path / "texts")
     peer = json.loads(capsys.readouterr().out)
     assert peer["names"] == len(names) and peer["matches"] > 30
 

@@ -35,7 +35,7 @@ def text_of_record(
         return None
     id_ = f"{name}:{line}" if record.get("id") in (None, "") else str(record["id"])
     text = " ".join(part for part in parts if part.strip())
-    if _SURROGATE.search(id_ + text):
+    if not (id_.isascii() and text.isascii()) and _SURROGATE.search(id_ + text):
         # JSON can spell half of a character, which no file and no string store can hold.
         report.blemish("bad_records", source, line, "a lone surrogate")
         return None

@@ -1,5 +1,6 @@
 """The name matcher: every name of an ontology in one pass over a text (KRISSBERT §3.1)."""
 
+from bisect import bisect_left
 from typing import Any, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Tuple, get_args
 
 import numpy as np
@@ -8,7 +9,6 @@ from ..errors import Errors, KrisselError
 from .folding import Forms, forms, plain_form
 from .name_table import FormedName, Found, NameTable
 from .names import SearchName
-from .stretches import codes
 
 Case = Literal["preserve", "fold", "smart"]
 CASES: Tuple[str, ...] = get_args(Case)
@@ -20,6 +20,8 @@ SHORT_ACRONYM = 3
 LONG_ACRONYM = 8
 # Characters that are searched at once: what is made of them should not leave the processor's cache.
 BLOCK_CHARS = 1 << 17
+# So many chains of overlapping names are gone along one by one.
+FEW = 16
 # The row of a short acronym in a text that does not name its entity otherwise.
 UNSUPPORTED = -2
 
@@ -110,7 +112,11 @@ class NameMatcher:
     def build(self) -> NameTable:
         """The table of the names, built on first use."""
         if self._table is None:
-            self._table = NameTable(map(self._formed, self._names), fold=self.case != "preserve")
+            self._table = NameTable(
+                map(self._formed, self._names),
+                fold=self.case != "preserve",
+                short=SHORT_NAME if self.case == "smart" else 0,
+            )
             self._names = ()
         return self._table
 
@@ -125,29 +131,13 @@ class NameMatcher:
         # No name has two spaces in a row, so that none is found across two texts.
         joined = Forms("  ".join(plains), "  ".join(keys), "".join(words)[1:-1])
         found = table.find(joined)
+        found = found.take(_apart(found.start, found.end))
+        firsts = np.cumsum([0, *(len(text) + 2 for text in texts)])
+        text = np.repeat(np.arange(len(texts)), np.diff(np.searchsorted(found.start, firsts)))
+        row = found.row
         if self.case == "smart":
-            found = found.take(self._in_a_case_to_find(found, joined))
-        found = found.take(_longest(found))
-        firsts = np.cumsum([0, *(len(text) + 2 for text in texts)])[:-1]
-        text = np.searchsorted(firsts, found.start, side="right") - 1
-        row = table.row[found.entry]
-        if self.case == "smart":
-            row[self._unsupported(found, text, row)] = UNSUPPORTED
+            row[_unsupported(found, text)] = UNSUPPORTED
         return Matches(text + n_before, found.start - firsts[text], found.end - firsts[text], row, found.entry)
-
-    def _in_a_case_to_find(self, found: Found, text: Forms) -> np.ndarray:
-        """Places of what is no ordinary short name in capitals: the first letter may stand in one, the others not."""
-        n_capitals = np.append(0, np.cumsum(codes(text.plain) != codes(text.key)))
-        in_capitals = n_capitals[found.end] != n_capitals[found.start + 1]
-        short = found.end - found.start <= SHORT_NAME
-        return np.flatnonzero(self.build().exact[found.entry] | ~(short & in_capitals))
-
-    def _unsupported(self, found: Found, text: np.ndarray, row: np.ndarray) -> np.ndarray:
-        """Places of short acronyms whose entity has no longer name in their text."""
-        entity = text << 32 | row
-        short = found.end - found.start <= SHORT_ACRONYM
-        acronyms = np.flatnonzero(short & (row >= 0) & self.build().exact[found.entry])
-        return acronyms[~np.isin(entity[acronyms], entity[~short])]
 
 
 def is_acronym(name: str) -> bool:
@@ -160,13 +150,35 @@ def is_acronym(name: str) -> bool:
     return any(left.isalnum() and right.isupper() for left, right in zip(name, name[1:]))
 
 
-def _longest(found: Found) -> np.ndarray:
-    """From left to right the longest at each place, never overlapping: the places of those in `found`."""
-    first = np.flatnonzero(np.append(True, found.start[1:] != found.start[:-1])[: len(found.start)])
-    chosen = []
-    last_end = 0
-    for place, start, end in zip(*(column.tolist() for column in (first, found.start[first], found.end[first]))):
-        if start >= last_end:
-            chosen.append(place)
-            last_end = end
-    return np.array(chosen, dtype=np.int64)
+def _apart(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """From left to right one after the other, never overlapping: the places of those that are taken.
+
+    start, end: of one a place, by start, (n,).
+    """
+    # Where all before have ended, the choice begins anew.
+    chosen = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])[: len(start)]
+    last = np.flatnonzero(chosen[:-1] & ~chosen[1:])
+    while len(last) > FEW:
+        last = np.searchsorted(start, end[last])
+        last = last[last < len(start)]
+        last = last[~chosen[last]]
+        chosen[last] = True
+    if len(last):
+        starts = start.tolist()
+        for place in last.tolist():
+            while (place := bisect_left(starts, int(end[place]), place)) < len(starts) and not chosen[place]:
+                chosen[place] = True
+    return np.flatnonzero(chosen)
+
+
+def _unsupported(found: Found, text: np.ndarray) -> np.ndarray:
+    """Places of short acronyms whose entity has no longer name in their text. text: of each, (n,)."""
+    short = found.end - found.start <= SHORT_ACRONYM
+    acronyms = np.flatnonzero(short & (found.row >= 0) & found.exact)
+    longer = np.flatnonzero(~short)
+    # Most are of an entity that has no acronym: two rows in 65,536 share a mark.
+    marked = np.zeros(1 << 16, dtype=bool)
+    marked[found.row[acronyms] & 0xFFFF] = True
+    longer = longer[marked[found.row[longer] & 0xFFFF]]
+    entity = text << 32 | found.row
+    return acronyms[~np.isin(entity[acronyms], entity[longer])]

@@ -120,7 +120,7 @@ def mine(
     first, n_skipped = work.next_unit()
     units = list(enumerate(units_of(files)))[first:]
     matching = time.perf_counter()
-    used = local_workers(miner, n_process, len(units)) if ray is None else ray_workers(miner, ray)
+    used = local_workers(miner, n_process, len(units), work.path) if ray is None else ray_workers(miner, ray)
     with _progress_bar(files, show=progress) as bar, used as workers:
         bar.update(done)
         for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):

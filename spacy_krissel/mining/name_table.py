@@ -1,7 +1,7 @@
 """Names by the hashes of their words, in some hundred bytes a name."""
 
 from collections import defaultdict
-from typing import Dict, Iterable, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Tuple
 
 import numpy as np
 
@@ -10,9 +10,15 @@ from .names import AMBIGUOUS
 from .stretches import Stretches, Words
 from .text_column import TextColumn
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 # What the filter says of a hash: a name has it, or the beginning of one, up to the end of a word.
 NAME = 1
 BEGINNING = 2
+# Of what is known of an entry, above its row: whether the next one has the same hash, whether it is exact, and from
+# which bit on stands its place among those with a check, counted from 1.
+MORE, EXACT, SPECIAL = np.uint64(1 << 32), np.uint64(1 << 33), 34
 # Names that are hashed together.
 BLOCK = 1 << 15
 # Bytes of the filter for each hash in it, at least: of other hashes, one in so many passes.
@@ -32,14 +38,16 @@ class FormedName(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Names in a text: columns of one length, by start, the longer ones first. Of one place there is one name.
+    """Names in a text: columns of one length, by start; of those that begin at one place the longest.
 
-    entry: the name's place in the table.
+    entry: the name's place in the table. row, exact: of the name.
     """
 
     start: np.ndarray
     end: np.ndarray
     entry: np.ndarray
+    row: np.ndarray
+    exact: np.ndarray
 
     def take(self, which: np.ndarray) -> "Found":
         return Found(*(column[which] for column in self))
@@ -49,21 +57,22 @@ class NameTable:
     """Finds names in a text from word to word: from each word on, as long as some name goes on like this.
 
     A filter of one byte a place says, from the hash of a stretch of the text, whether it may be a name or the beginning
-    of one; most stretches cost one look at one byte. What may be a name is looked up among the sorted hashes of all
-    names, and counts as one when a second hash, independent of the first, is the name's too: of 10^7 names and the
-    10^11 stretches of all of PubMed, two that differ agree in these 128 bits with a probability of 10^-20.
+    of one; most stretches cost one look at one byte. What may be a name is looked up by its hash in a table of all of
+    them. Of 10^7 names and the 10^11 stretches of all of PubMed, two that differ agree in these 64 bits with a
+    probability of one in twenty: one wrong mention among a billion.
 
-    The first hash is of a name from its first letter or digit to its last, the second of all of it. A name without
-    letters and digits is not found.
+    The hash is of a name from its first letter or digit to its last, its case folded. Of a name that has more, or that
+    is to be found in its own case, the hash of all of it is compared as well. A name without letters and digits is not
+    found.
 
     names: of those that are the same in what is compared, the first is kept, with `AMBIGUOUS` for a row when they are
         of several entities. fold: case is ignored, but where a name is `exact`.
-
-    row, exact: by entry, (n,).
+    short: a name of up to so many characters, but an exact one, is not found with a capital behind its first letter.
     """
 
-    def __init__(self, names: Iterable[FormedName], fold: bool) -> None:
+    def __init__(self, names: Iterable[FormedName], fold: bool, short: int = 0) -> None:
         self._fold = fold
+        self._short = short
         self._names = TextColumn()
         columns = self._hashed(names)
         self._make_filter(columns["hash"], columns.pop("beginning"))
@@ -76,47 +85,51 @@ class NameTable:
         if len(row):
             alike = np.minimum.reduceat(row, starts) == np.maximum.reduceat(row, starts)
             row = np.where(alike, row[starts], AMBIGUOUS).astype(np.int32)
-        self.row = row
-        self.exact, self._number = columns.pop("exact")[starts], columns.pop("number")[starts]
-        self._hashes, self._checks = columns.pop("hash")[starts], columns.pop("check")[starts]
-        self._before, self._after = columns.pop("before")[starts], columns.pop("after")[starts]
-        # Whether the next entry has the same hash, too.
-        self._more = np.zeros(len(self), dtype=bool)
-        self._more[:-1] = self._hashes[1:] == self._hashes[:-1]
-        # Where the hashes begin with each of the numbers that their first bits can make.
-        bits = max(1, len(self).bit_length())
-        self._bucket_shift = np.uint64(64 - bits)
-        firsts = np.arange(1 << bits, dtype=np.uint64) << self._bucket_shift
-        self._buckets = np.append(np.searchsorted(self._hashes, firsts), len(self)).astype(np.uint32)
+        columns = {name: columns.pop(name)[starts] for name in list(columns)}
+        hashes = columns["hash"]
+        self._n_names = len(hashes)
+        special = np.flatnonzero(columns["exact"] | (columns["before"] > 0) | (columns["after"] > 0))
+        self._before, self._after, self._checks = (columns[name][special] for name in ("before", "after", "check"))
+        about = row.view(np.uint32).astype(np.uint64)
+        about |= np.append(hashes[1:] == hashes[:-1], False)[: len(hashes)].astype(np.uint64) * MORE
+        about |= columns["exact"].astype(np.uint64) * EXACT
+        about[special] |= np.arange(1, len(special) + 1, dtype=np.uint64) << SPECIAL
+        # In the order of their hashes, each at the place that the first bits of its hash say or the next one that is
+        # free; nothing is above all. What is looked at together stands together.
+        bits = len(self).bit_length() + 1
+        self._place_shift = np.uint64(64 - bits)
+        numbers = np.arange(len(self))
+        places = np.maximum.accumulate((hashes >> self._place_shift).astype(np.int64) - numbers) + numbers
+        n_places = max(1 << bits, places.max(initial=0) + 1) + 1
+        self._entries = np.full((n_places, 2), np.iinfo(np.uint64).max)
+        self._entries[places, 0], self._entries[places, 1] = hashes, about
+        self._number = np.zeros(n_places, dtype=np.uint32)
+        self._number[places] = columns["number"]
+        self._names.settle()
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return self._n_names
 
     def texts(self, entries: np.ndarray) -> List[str]:
         """The names as the ontology has them."""
         return self._names.take(self._number[entries])
 
-    def find(self, forms: Forms) -> Found:
-        """All names in a text, between other than letters and digits; they may overlap."""
-        words = Words(forms.words)
-        start, end, entry = self._candidates(forms.key, words)
-        start, end = start - self._before[entry], end + self._after[entry]
-        inside = np.flatnonzero((start >= 0) & (end <= len(forms.key)))
-        # With the punctuation at its edge, a name may begin or end next to a letter.
-        inside = inside[~(words.inside(start[inside] - 1) | words.inside(end[inside]))]
-        found = Found(start[inside], end[inside], entry[inside])
-        checks = Stretches(forms.key, 1).hashes(found.start, found.end)
-        if self._fold and len(exact := np.flatnonzero(self.exact[found.entry])):
-            checks[exact] = Stretches(forms.plain, 1).hashes(found.start[exact], found.end[exact])
-        found = found.take(np.flatnonzero(checks == self._checks[found.entry]))
-        # By start, then the longer ones; of one place in the order of the entries, the exact ones first.
-        found = found.take(np.lexsort((found.entry, -found.end, found.start)))
-        return found.take(np.flatnonzero(_first_of_same(found.start, found.end)))
+    def arrow(self, entries: np.ndarray) -> "pa.Array":
+        """The same as an array of strings."""
+        return self._names.arrow(self._number[entries])
 
-    def _candidates(self, key: str, words: Words) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stretches from word to word with the hash of an entry: where they start and end, and the entry."""
-        stretches = Stretches(key)
-        starts, ends, entries = [], [], []
+    def rows(self, entries: np.ndarray) -> np.ndarray:
+        """The entities' rows, or `AMBIGUOUS`: (n,) → (n,) int32."""
+        return _rows(self._entries[entries, 1])
+
+    def find(self, forms: Forms) -> Found:
+        """The longest names in a text from each place on, between other than letters and digits; they may overlap."""
+        words = Words(forms.words)
+        stretches = Stretches(forms.plain if self._fold else forms.key, forms.key)
+        # What begins with a word: the longest so far, which is the last that was found.
+        longest = _Longest(words.starts)
+        # What begins with punctuation.
+        before: List[_Candidates] = []
         # The words that some name may go on from, and by how many words it has done so.
         alive = np.arange(len(words.starts))
         n_further = 0
@@ -125,36 +138,67 @@ class NameTable:
             hashes = stretches.hashes(start, end)
             marks = self._filter[hashes >> self._filter_shift]
             named = np.flatnonzero(marks & NAME)
-            place, entry = self._look_up(hashes[named])
+            place, entry, about = self._look_up(hashes[named])
             place = named[place]
-            starts.append(start[place])
-            ends.append(end[place])
-            entries.append(entry)
+            candidates = _Candidates(alive[place], start[place], end[place], entry, about)
+            special = about >= 1 << SPECIAL
+            if special.any():
+                whole = self._whole(candidates.take(np.flatnonzero(special)), words, stretches)
+                candidates = candidates.take(np.flatnonzero(~special))
+                longest.add(self._in_case(candidates, stretches))
+                at_word = whole.start == words.starts[whole.word]
+                longest.add(whole.take(np.flatnonzero(at_word)))
+                before.append(whole.take(np.flatnonzero(~at_word)))
+            else:
+                longest.add(self._in_case(candidates, stretches))
             n_further += 1
             alive = alive[np.flatnonzero(marks & BEGINNING)]
             alive = alive[: np.searchsorted(alive, len(words.starts) - n_further)]
-        columns = (starts, ends, entries)
-        none = np.zeros(0, dtype=np.int64)
-        return tuple(np.concatenate([none, *column]) for column in columns)  # type: ignore[return-value]
+        return longest.found(before)
 
-    def _look_up(self, hashes: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """The entries that have these hashes, each with the place of its hash: (n,) → (m,), (m,)."""
-        bucket = hashes >> self._bucket_shift
-        entry, last = self._buckets[bucket].astype(np.int64), self._buckets[bucket + np.uint64(1)]
-        behind = np.flatnonzero(entry < last)
+    def _look_up(self, hashes: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The entries that have these hashes: the place of the hash, the entry, what is known of it, (m,) each."""
+        entry = (hashes >> self._place_shift).astype(np.int64)
+        found = np.take(self._entries, entry, axis=0)
+        behind = np.flatnonzero(found[:, 0] < hashes)
         while len(behind):
-            behind = behind[self._hashes[entry[behind]] < hashes[behind]]
             entry[behind] += 1
-            behind = behind[entry[behind] < last[behind]]
-        place = np.flatnonzero(entry < last)
-        place = place[self._hashes[entry[place]] == hashes[place]]
-        entry = entry[place]
-        places, entries = [place], [entry]
-        while len(more := np.flatnonzero(self._more[entry])):
+            found[behind] = self._entries[entry[behind]]
+            behind = behind[found[behind, 0] < hashes[behind]]
+        place = np.flatnonzero(found[:, 0] == hashes)
+        entry, about = entry[place], found[place, 1]
+        parts = [(place, entry, about)]
+        while len(more := np.flatnonzero(about & MORE)):
             place, entry = place[more], entry[more] + 1
-            places.append(place)
-            entries.append(entry)
-        return np.concatenate(places), np.concatenate(entries)
+            about = self._entries[entry, 1]
+            parts.append((place, entry, about))
+        return tuple(map(np.concatenate, zip(*parts)))  # type: ignore[return-value]
+
+    def _whole(self, candidates: "_Candidates", words: Words, stretches: Stretches) -> "_Candidates":
+        """Of names that are more than their hash, those that are there with all they are: by end, the exact ones last.
+
+        Start and end are those of all of the name.
+        """
+        which = (candidates.about >> np.uint64(SPECIAL)).astype(np.int64) - 1
+        start, end = candidates.start - self._before[which], candidates.end + self._after[which]
+        inside = np.flatnonzero((start >= 0) & (end <= len(stretches)))
+        # With the punctuation at its edge, a name may begin or end next to a letter.
+        inside = inside[~(words.inside(start[inside] - 1) | words.inside(end[inside]))]
+        candidates = candidates._replace(start=start, end=end).take(inside)
+        exact = candidates.about & EXACT != 0
+        hashes = stretches.hashes(candidates.start, candidates.end)
+        hashes[exact] = stretches.plain_hashes(candidates.start[exact], candidates.end[exact])
+        equal = hashes == self._checks[which[inside]]
+        exact = np.flatnonzero(equal & exact)
+        folded = self._in_case(candidates.take(np.flatnonzero(equal & (candidates.about & EXACT == 0))), stretches)
+        both = _Candidates(*map(np.concatenate, zip(folded, candidates.take(exact))))
+        return both.take(np.argsort(both.end, kind="stable"))
+
+    def _in_case(self, candidates: "_Candidates", stretches: Stretches) -> "_Candidates":
+        """Without the short names in capitals: the first letter may stand in one, the others not."""
+        short = np.flatnonzero(candidates.end - candidates.start <= self._short)
+        raised = short[stretches.has_capital(candidates.start[short] + 1, candidates.end[short])]
+        return candidates.take(np.delete(np.arange(len(candidates.word)), raised)) if len(raised) else candidates
 
     def _hashed(self, names: Iterable[FormedName]) -> Dict[str, np.ndarray]:
         """The names' columns in the order of `names`, and the hashes of their beginnings (`beginning`)."""
@@ -180,18 +224,23 @@ class NameTable:
         is_first = _first_of_same(name_of)
         is_last = _first_of_same(name_of[::-1])[::-1]
         first, name = words.starts[is_first], name_of[is_first]
-        hashes = Stretches(key).hashes(first[np.cumsum(is_first) - 1], words.ends)
-        exact = np.fromiter((name.exact for name in names), dtype=bool, count=len(names))
-        checks = np.where(exact, *(Stretches(form, 1).hashes(starts, ends) for form in (plain, key)))
+        stretches = Stretches(plain, key)
+        hashes = stretches.hashes(first[np.cumsum(is_first) - 1], words.ends)
+        exact = np.fromiter((self._fold and name.exact for name in names), dtype=bool, count=len(names))[name]
+        before, after = first - starts[name], ends[name] - words.ends[is_last]
+        start, end = starts[name], ends[name]
+        checks = np.where(exact, stretches.plain_hashes(start, end), stretches.hashes(start, end))
+        # Of other names the first hash is of all of it.
+        checks[~(exact | (before > 0) | (after > 0))] = 0
         columns = {
             "hash": hashes[is_last],
             "beginning": np.unique(hashes[~is_last]),
-            "check": checks[name],
+            "check": checks,
             "number": (name + len(self._names)).astype(np.uint32),
             "row": np.fromiter((name.row for name in names), dtype=np.int32, count=len(names))[name],
-            "exact": exact[name],
-            "before": (first - starts[name]).astype(np.int32),
-            "after": (ends[name] - words.ends[is_last]).astype(np.int32),
+            "exact": exact,
+            "before": before.astype(np.int32),
+            "after": after.astype(np.int32),
         }
         for column, values in columns.items():
             blocks[column].append(values)
@@ -203,6 +252,58 @@ class NameTable:
         self._filter = np.zeros(1 << bits, dtype=np.uint8)
         self._filter[beginnings >> self._filter_shift] = BEGINNING
         self._filter[names >> self._filter_shift] |= NAME
+
+
+class _Candidates(NamedTuple):
+    """Names that may be in a text: columns of one length.
+
+    word: the word that it begins with. about: what is known of the entry.
+    """
+
+    word: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    entry: np.ndarray
+    about: np.ndarray
+
+    def take(self, which: np.ndarray) -> "_Candidates":
+        return _Candidates(*(column[which] for column in self))
+
+
+class _Longest:
+    """The longest name from each word of a text on.
+
+    starts: of the words, (n_words,).
+    """
+
+    def __init__(self, starts: np.ndarray) -> None:
+        self._starts = starts
+        self._ends, self._entries = np.zeros((2, len(starts)), dtype=np.int64)
+        self._abouts = np.zeros(len(starts), dtype=np.uint64)
+
+    def add(self, longer: _Candidates) -> None:
+        """Names that are longer than what was added before; of those of one word the last counts."""
+        self._ends[longer.word] = longer.end
+        self._entries[longer.word] = longer.entry
+        self._abouts[longer.word] = longer.about
+
+    def found(self, others: List[_Candidates]) -> Found:
+        """What was added, with `others` that begin between the words."""
+        word = np.flatnonzero(self._ends)
+        columns = (self._starts[word], self._ends[word], self._entries[word], self._abouts[word])
+        if sum(len(other.word) for other in others):
+            parts = [(other.start, other.end, other.entry, other.about) for other in others]
+            start, end, entry, about = map(np.concatenate, zip(columns, *parts))
+            # Of those that begin between two words the longest, and of these an exact one.
+            order = np.lexsort((about & EXACT == 0, -end, start))
+            order = order[_first_of_same(start[order])]
+            columns = (start[order], end[order], entry[order], about[order])
+        start, end, entry, about = columns
+        return Found(start, end, entry, _rows(about), about & EXACT != 0)
+
+
+def _rows(about: np.ndarray) -> np.ndarray:
+    return about.astype(np.uint32).view(np.int32)
 
 
 def _first_of_same(*columns: np.ndarray) -> np.ndarray:

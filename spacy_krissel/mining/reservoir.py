@@ -40,14 +40,44 @@ def lowest(rows: np.ndarray, priorities: np.ndarray, cap: Optional[int]) -> np.n
 
     Equal priorities, should there ever be any, stand in the order in which they came.
     """
-    order = np.lexsort((priorities, rows))
+    order = _by_row(rows, priorities)
     return order if cap is None else order[_ranks(rows[order]) < cap]
+
+
+def _by_row(rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
+    # One number of what both are sorts many times as fast as two, and tells nearly all apart.
+    keys = _Keys(int(rows.max(initial=0)) + 1).of(rows, priorities)
+    order = np.argsort(keys)
+    keys = keys[order]
+    return np.lexsort((priorities, rows)) if (keys[1:] == keys[:-1]).any() else order
+
+
+class _Keys:
+    """Row and priority in one number: the first bits are the row, the others the first ones of the priority.
+
+    n_rows: the rows that there may be.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        # One bit at least, so that neither is shifted by all of 64.
+        self._row_bits = np.uint64(max(1, (n_rows - 1).bit_length()))
+        self._priority_bits = np.uint64(64) - self._row_bits
+
+    def of(self, rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
+        return rows.astype(np.uint64) << self._priority_bits | priorities >> self._row_bits
+
+    def rows(self, keys: np.ndarray) -> np.ndarray:
+        return (keys >> self._priority_bits).astype(np.int64)
+
+    def highest_priorities(self, keys: np.ndarray) -> np.ndarray:
+        """The highest that have these keys."""
+        return ~(~keys << self._row_bits)
 
 
 class Reservoir:
     """What is the sample of each entity so far: a mention that is not in it will never be.
 
-    Of each mention that may be in the sample there are 12 bytes in memory, and of each entity 8.
+    Of each mention that may be in the sample there are 8 bytes in memory, and of each entity 8.
 
     cap: mentions an entity; None keeps all. n_rows: entities.
 
@@ -59,8 +89,8 @@ class Reservoir:
         self.cap = cap
         self.limits = np.frombuffer(mmap.mmap(-1, max(1, 8 * n_rows)), dtype=np.uint64)[:n_rows]
         self.limits[:] = np.iinfo(np.uint64).max
-        self._rows: List[np.ndarray] = [np.zeros(0, dtype=np.int32)]
-        self._priorities: List[np.ndarray] = [np.zeros(0, dtype=np.uint64)]
+        self._keys = _Keys(n_rows)
+        self._sample: List[np.ndarray] = [np.zeros(0, dtype=np.uint64)]
         self._n_new = 0
 
     def offer(self, rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
@@ -68,23 +98,24 @@ class Reservoir:
         if self.cap is None:
             return np.ones(len(rows), dtype=bool)
         kept = priorities <= self.limits[rows]
-        self._rows.append(rows[kept])
-        self._priorities.append(priorities[kept])
-        self._n_new += int(kept.sum())
+        self._sample.append(self._keys.of(rows[kept], priorities[kept]))
+        self._n_new += len(self._sample[-1])
         # Sorting costs in proportion to all, and happens the more rarely.
-        if self._n_new > max(MIN_NEW, len(self._rows[0]) // 4):
+        if self._n_new > max(MIN_NEW, len(self._sample[0]) // 4):
             self._settle(self.cap)
         return kept
 
     def _settle(self, cap: int) -> None:
-        rows, priorities = np.concatenate(self._rows), np.concatenate(self._priorities)
-        order = lowest(rows, priorities, cap)
-        rows, priorities = rows[order], priorities[order]
-        full = np.flatnonzero(_ranks(rows) == cap - 1)
-        self.limits[rows[full]] = priorities[full]
-        self._rows, self._priorities, self._n_new = [rows], [priorities], 0
+        keys = np.sort(np.concatenate(self._sample))
+        ranks = _ranks(self._keys.rows(keys))
+        keys, full = keys[ranks < cap], keys[ranks == cap - 1]
+        self.limits[self._keys.rows(full)] = self._keys.highest_priorities(full)
+        self._sample, self._n_new = [keys], 0
 
 
 def _ranks(rows: np.ndarray) -> np.ndarray:
     """How many of the same row stand before each, (n,), for sorted rows."""
-    return np.arange(len(rows)) - np.searchsorted(rows, rows, side="left")
+    places = np.arange(len(rows))
+    starts = places.copy()
+    starts[1:][rows[1:] == rows[:-1]] = 0
+    return places - np.maximum.accumulate(starts)

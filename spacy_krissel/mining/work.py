@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
 from .reservoir import Reservoir, lowest
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 STATE = "state.json"
 # Of what is kept for a run to go on.
-WORK_VERSION = 2
+WORK_VERSION = 3
+# What says which mentions are among the sample.
+OFFERED = ["row", "priority"]
 # Each time all chunks are gone through, and some hundred bytes a mention held.
 SHARDS_AT_ONCE = 3
 
@@ -24,12 +26,10 @@ SHARDS_AT_ONCE = 3
 class WorkDirectory:
     """Chunks of mined mentions beside the output, in the directory `.{output}.partial`.
 
-    Chunks are added in the order of the text, each by rename when it is whole, so that a run that was stopped at any
-    moment leaves its first chunks. A mention that can no longer be among its entity's sample is not written: the work
-    of a long run grows with the logarithm of the text.
-
-    Of each chunk there is also a record, any JSON, and the hashes of the ids of its texts: a run that goes on need not
-    read again what was read.
+    Chunks are added in the order of the text. Of each there is a file of mentions, and then a record: any JSON, and the
+    hashes of the ids of its texts. A run that was stopped at any moment leaves its first chunks, and one that goes on
+    need not read again what was read. A mention that can no longer be among its entity's sample is not written, as far
+    as its writer can tell: the work of a long run grows with the logarithm of the text.
 
     state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is refused.
     restart: throw away what an earlier run left.
@@ -60,19 +60,23 @@ class WorkDirectory:
     def __len__(self) -> int:
         return len(self.records)
 
-    def add(self, mentions: "pa.Table", record: Dict[str, Any], ids: "np.ndarray") -> None:
+    def add(self, mentions: "Union[pa.Table, Path]", record: Dict[str, Any], ids: "np.ndarray") -> None:
         """Add the mentions of the next chunk: the columns of a shard with `row` and `priority`.
 
+        mentions: a table, or a file of one in this directory (`write_shard`) that no longer belongs to its writer.
         ids: the hashes of ids that the chunk brought, (n,) uint64.
         """
         import pyarrow as pa
 
-        kept = self._offer(mentions)
-        metadata = {"record": json.dumps(record), "ids": ids.tobytes()}
-        table = mentions.filter(pa.array(kept)).replace_schema_metadata(metadata)
-        temporary = self.path / "chunk.tmp"
-        write_shard(temporary, table)
-        os.replace(temporary, self._chunk_path(len(self)))
+        if isinstance(mentions, Path):
+            self._offer(_read(mentions, OFFERED))
+        else:
+            kept = self._offer(mentions)
+            mentions = mentions if kept.all() else mentions.filter(pa.array(kept))
+            write_shard(self.path / "chunk.tmp", mentions)
+            mentions = self.path / "chunk.tmp"
+        os.replace(mentions, self._chunk_path(len(self)))
+        self._write(f"{len(self):06}.json", json.dumps({"record": record, "ids": ids.tobytes().hex()}).encode())
         self.records.append(record)
 
     def ids(self) -> Iterator["np.ndarray"]:
@@ -80,7 +84,7 @@ class WorkDirectory:
         import numpy as np
 
         for i in range(len(self)):
-            yield np.frombuffer(self._read(i, []).schema.metadata[b"ids"], dtype=np.uint64)
+            yield np.frombuffer(bytes.fromhex(self._read_record(i)["ids"]), dtype=np.uint64)
 
     def next_unit(self) -> Tuple[int, int]:
         """The unit to go on with, and how many chunks of it there are already. Each record has `unit` and `is_last`."""
@@ -96,7 +100,7 @@ class WorkDirectory:
         import numpy as np
         import pyarrow as pa
 
-        parts = [self._read(i, ["row", "priority"]) for i in range(len(self))]
+        parts = [_read(self._chunk_path(i), OFFERED) for i in range(len(self))]
         if not parts:
             return
         chunk_of = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
@@ -110,7 +114,9 @@ class WorkDirectory:
             by_chunk = np.argsort(chunk_of[selected], kind="stable")
             chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
             places = np.split(place_of[selected][by_chunk], firsts[1:])
-            pieces = [self._read(chunk, names).take(which) for chunk, which in zip(chunks.tolist(), places)]
+            pieces = [
+                _read(self._chunk_path(chunk), names).take(which) for chunk, which in zip(chunks.tolist(), places)
+            ]
             back = np.empty(len(selected), dtype="int64")
             back[by_chunk] = np.arange(len(selected))
             table = pa.concat_tables(pieces).combine_chunks().take(back).cast(shard_schema())
@@ -133,10 +139,12 @@ class WorkDirectory:
     def _read_chunks(self) -> None:
         import pyarrow as pa
 
-        while self._chunk_path(len(self)).exists():
+        for path in self.path.glob("*.tmp"):
+            path.unlink()
+        while self._record_path(len(self)).exists():
             try:
-                table = self._read(len(self), ["row", "priority"])
-                record = json.loads(table.schema.metadata[b"record"])
+                table = _read(self._chunk_path(len(self)), OFFERED)
+                record = self._read_record(len(self))["record"]
             except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
                 # Cut short by a crash of the machine: mined again, with all that came after it.
                 break
@@ -146,15 +154,15 @@ class WorkDirectory:
     def _offer(self, mentions: "pa.Table") -> "np.ndarray":
         return self._kept.offer(mentions["row"].to_numpy(), mentions["priority"].to_numpy())
 
-    def _read(self, i: int, columns: List[str]) -> "pa.Table":
-        import pyarrow as pa
-
-        # Not kept open: a long run has more chunks than a process may have files.
-        with pa.memory_map(str(self._chunk_path(i))) as file_:
-            return pa.ipc.open_file(file_).read_all().select(columns)
+    def _read_record(self, i: int) -> Dict[str, Any]:
+        found: Dict[str, Any] = json.loads(self._record_path(i).read_text(encoding="utf8"))
+        return found
 
     def _chunk_path(self, i: int) -> Path:
-        return self.path / f"chunk-{i:06}.arrow"
+        return self.path / f"{i:06}.arrow"
+
+    def _record_path(self, i: int) -> Path:
+        return self.path / f"{i:06}.json"
 
     def _write(self, name: str, content: bytes) -> None:
         temporary = self.path / f"{name}.tmp"
@@ -168,6 +176,14 @@ def work_schema() -> "pa.Schema":
 
     fields = [pa.field("row", pa.int32(), nullable=False), pa.field("priority", pa.uint64(), nullable=False)]
     return pa.schema([*shard_schema(), *fields])
+
+
+def _read(path: Path, columns: List[str]) -> "pa.Table":
+    import pyarrow as pa
+
+    # Not kept open: a long run has more chunks than a process may have files.
+    with pa.memory_map(str(path)) as file_:
+        return pa.ipc.open_file(file_).read_all().select(columns)
 
 
 def _difference(key: str, earlier: Any, now: Any) -> str:

@@ -10,7 +10,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import connection
+from pathlib import Path
 from typing import Any, Deque, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Tuple, Union
+from uuid import uuid4
 
 import numpy as np
 
@@ -19,10 +21,13 @@ from ..errors import Errors, KrisselError
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
 from .seen_ids import SeenIds
+from .shards import write_shard
 
 # Bytes of files whose texts may be in memory, read and not yet mined.
 READ_AHEAD = 128_000_000
+# What a worker process mines with, and where it writes.
 _miner: Optional[Miner] = None
+_directory = Path()
 
 
 class Workers(Protocol):
@@ -117,6 +122,7 @@ class ThisProcess:
 class Processes:
     """Processes of this machine. Where they are forked, they share the miner's memory.
 
+    What they mine they write to files in the work directory, and it does not pass this process at all.
     They read, too, each a unit and all of it; the texts pass this process as bytes that it does not look at. What is
     too large for that is read here, one chunk after the other, and so is everything where there are not enough units
     for all of them (`read_apart` is False).
@@ -141,14 +147,16 @@ class Processes:
 
 
 @contextmanager
-def local_workers(miner: Miner, n_process: int, n_units: int) -> Iterator[Workers]:
-    """Raises KrisselError K303 when a process dies."""
+def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -> Iterator[Workers]:
+    """directory: of the work.
+
+    Raises KrisselError K303 when a process dies."""
     # Built before the processes are, which then share it where they are forked.
     miner.matcher.build()
     if n_process == 1:
         yield ThisProcess(miner)
         return
-    pool = ProcessPoolExecutor(n_process, initializer=_start_worker, initargs=(miner,))
+    pool = ProcessPoolExecutor(n_process, initializer=_start_worker, initargs=(miner, directory))
     try:
         yield Processes(pool, n_process, read_apart=n_units > n_process)
     except BrokenProcessPool as error:
@@ -165,9 +173,9 @@ def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, 
     return [(chunk, pickle.dumps(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
 
 
-def _start_worker(miner: Miner) -> None:
-    global _miner
-    _miner = miner
+def _start_worker(miner: Miner, directory: Path) -> None:
+    global _miner, _directory
+    _miner, _directory = miner, directory
     # Ctrl-C is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -184,4 +192,7 @@ def _end_with_parent() -> None:
 def _mine_in_worker(texts: Union[List[Text], bytes], new: np.ndarray) -> MinedChunk:
     assert _miner is not None
     texts = pickle.loads(texts) if isinstance(texts, bytes) else texts
-    return mine_chunk(_miner, texts, new)
+    mined = mine_chunk(_miner, texts, new)
+    path = _directory / f"{uuid4().hex}.tmp"
+    write_shard(path, mined.mentions)
+    return mined._replace(mentions=path)

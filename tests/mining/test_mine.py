@@ -136,7 +136,7 @@ def test_a_chunk_cut_short_is_mined_again(ontology, many_texts, tmp_path, monkey
         stop_after(patch, 4)
         mine(ontology, many_texts, tmp_path / "resumed", **settings)
     partial = tmp_path / ".resumed.partial"
-    chunk = partial / "chunk-000002.arrow"
+    chunk = partial / "000002.arrow"
     chunk.write_bytes(chunk.read_bytes()[:-30])
     (partial / "chunk.tmp").write_bytes(b"half")
     with monkeypatch.context() as patch:
@@ -198,7 +198,7 @@ def test_killed_and_resumed(ontology, write_texts, tmp_path, n_process, read_byt
     environment = {**os.environ, "PYTHONPATH": str(Path(spacy_krissel.__file__).parent.parent)}
     process = subprocess.Popen([*command, str(n_process)], env=environment, start_new_session=True)
     deadline = time.time() + 60
-    while len(list(partial.glob("chunk-*"))) < 5 and process.poll() is None and time.time() < deadline:
+    while len(list(partial.glob("*.json"))) < 5 and process.poll() is None and time.time() < deadline:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL, "the run ended before it could be killed"

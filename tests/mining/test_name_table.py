@@ -12,14 +12,24 @@ from spacy_krissel.mining.names import AMBIGUOUS, SearchName
 def found(table, text):
     whole = forms(text, fold=True)
     matches = table.find(whole._replace(words=whole.words[1:-1]))
-    return [(text[start:end], table.texts(np.array([entry]))[0]) for start, end, entry in zip(*matches)]
+    assert matches.row.tolist() == table.rows(matches.entry).tolist()
+    return [(text[start:end], table.texts(np.array([entry]))[0]) for start, end, entry in zip(*matches[:3])]
 
 
-def test_overlapping_names_are_all_found_the_longer_first():
-    names = [FormedName(name, name, row, False) for row, name in enumerate(["a b c", "a b", "a", "b c", "c (d)", "-c"])]
-    assert [place for place, _ in found(NameTable(names, fold=True), "a b c (d)")] == [
-        "a b c", "a b", "a", "b c", "c (d)",
-    ]  # fmt: skip
+def places(names, text):
+    table = NameTable([FormedName(name, name, row, False) for row, name in enumerate(names)], fold=True)
+    return [place for place, _ in found(table, text)]
+
+
+def test_the_longest_name_from_each_place_on_is_found_whatever_overlaps():
+    names = ["a b c", "a b", "a", "b", "b c", "b (d)", "c (d)", "c", "-c"]
+    assert places(names, "a b c (d)") == ["a b c", "b c", "c (d)"]
+    assert places(names, "a b, c(d)") == ["a b", "b", "c"]
+
+
+def test_punctuation_at_the_edges_of_names():
+    names = ["(d) e", "(d) e.", "(d)", "d", "d)", "((d", "d) e f", "e"]
+    assert places(names, "((d) e.) d) e f ((d") == ["((d", "(d) e.", "d)", "e", "d) e f", "e", "((d", "d"]
 
 
 def test_what_stands_as_it_does_goes_before_what_is_folded():
@@ -33,9 +43,8 @@ def test_the_same_names_are_one():
     names = [("A b", 3), ("a b", 3), ("A B", 3), ("c", 1), ("C", 2), ("c", 1), ("d", AMBIGUOUS), ("D", AMBIGUOUS)]
     table = NameTable([FormedName(name, name, row, False) for name, row in names], fold=True)
     assert len(table) == 3
-    assert {text: int(table.row[i]) for i, text in enumerate(table.texts(np.arange(3)))} == {
-        "A b": 3, "c": AMBIGUOUS, "d": AMBIGUOUS,
-    }  # fmt: skip
+    entries = table.find(forms("a b c d", fold=True)._replace(words="a b c d")).entry
+    assert dict(zip(table.texts(entries), table.rows(entries).tolist())) == {"A b": 3, "c": AMBIGUOUS, "d": AMBIGUOUS}
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -59,19 +68,18 @@ def test_a_filter_that_lets_everything_pass_changes_nothing():
 
 
 def test_equal_hashes_of_other_names_are_told_apart(monkeypatch):
-    """What a text agrees with in the first hash only is no match, and names that share it are all found."""
+    """Names that share the hash that is looked up are all found, and what has this hash alone is none of them."""
     hashes = name_table_module.Stretches.hashes
 
     def poor(self, starts, ends):
-        found = hashes(self, starts, ends)
-        return found if self.base else found >> np.uint64(61) << np.uint64(61)
+        return hashes(self, starts, ends) >> np.uint64(61) << np.uint64(61)
 
     monkeypatch.setattr(name_table_module.Stretches, "hashes", poor)
-    names = [SearchName(i, f"w{i} w{i + 1}") for i in range(0, 60, 2)]
-    matcher = NameMatcher(names, "fold")
-    text = "no " + ", ".join(name.text for name in names) + " w1 w2"
-    assert len(matcher) == 30
-    assert [match.name for match in matcher.find(text)] == [name.text for name in names]
+    names = [FormedName(f"W{i} W{i + 1}", f"W{i} W{i + 1}", i, True) for i in range(0, 60, 2)]
+    table = NameTable(names, fold=True)
+    text = "no " + ", ".join(name.text for name in names) + " W1 W2"
+    assert len(table) == 30
+    assert [name for _, name in found(table, text)] == [name.text for name in names]
 
 
 def test_texts_of_several_blocks_keep_their_numbers(monkeypatch):

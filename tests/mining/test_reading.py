@@ -185,10 +185,10 @@ def test_a_damaged_file_is_named_whoever_reads_it(ontology, many_files, tmp_path
 
 
 def test_work_of_another_version_is_refused(ontology, write_texts, tmp_path):
-    """A run that an earlier version of the package began, without the ids that it read."""
+    """A run that an earlier version of the package began, which kept chunks in other files."""
     partial = tmp_path / ".s.partial"
     partial.mkdir()
-    (partial / "state.json").write_text(json.dumps({"format_version": 1}))
-    with pytest.raises(KrisselError, match="K302.*format_version was 1 and is 2"):
+    (partial / "state.json").write_text(json.dumps({"format_version": 2}))
+    with pytest.raises(KrisselError, match="K302.*format_version was 2 and is 3"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s")
     assert os.listdir(partial) == ["state.json"]

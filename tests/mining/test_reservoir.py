@@ -56,12 +56,13 @@ def test_reservoir_lets_go_of_no_mention_of_the_sample(offers, cap, cuts):
 def test_reservoir_lets_go_of_what_is_too_many(monkeypatch):
     monkeypatch.setattr(reservoir_module, "MIN_NEW", 3)
     reservoir = Reservoir(2, n_rows=2)
-    assert reservoir.offer(*columns([(0, 5), (0, 7), (0, 3), (1, 9)])).all()
-    assert reservoir.limits.tolist() == [5, 2**64 - 1]
-    assert reservoir.offer(*columns([(0, 6), (0, 4), (1, 2**64 - 1), (0, 5)])).tolist() == [False, True, True, True]
+    # Of a priority the last bits may be lost, here one; a limit is never below that of the sample.
+    assert reservoir.offer(*columns([(0, 10), (0, 14), (0, 6), (1, 18)])).all()
+    assert reservoir.limits.tolist() == [11, 2**64 - 1]
+    assert reservoir.offer(*columns([(0, 12), (0, 8), (1, 2**64 - 1), (0, 10)])).tolist() == [False, True, True, True]
     # What was kept before counts, and a limit never rises.
-    assert reservoir.offer(*columns([(0, 8), (1, 1), (1, 2), (0, 1)])).tolist() == [False, True, True, True]
-    assert reservoir.limits.tolist() == [3, 2]
+    assert reservoir.offer(*columns([(0, 16), (1, 2), (1, 4), (0, 2)])).tolist() == [False, True, True, True]
+    assert reservoir.limits.tolist() == [7, 5]
     assert Reservoir(None, n_rows=1).offer(*columns([(0, 2**64 - 1)] * 5)).all()
 
 

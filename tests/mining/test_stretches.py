@@ -2,26 +2,44 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mining.folding import forms
-from spacy_krissel.mining.stretches import BASES, Stretches, Words
+from spacy_krissel.mining.folding import fold_case, forms
+from spacy_krissel.mining.stretches import Stretches, Words
 
-wild = st.text(st.characters(codec=None) | st.sampled_from("ab "), max_size=40)
+wild = st.text(st.characters(codec=None) | st.sampled_from("abAB "), max_size=40)
+pairs = st.text("aAb\x01\U0010ffff", max_size=12)
+
+
+def both_hashes(plain, start=0, end=None):
+    stretches = Stretches(plain, fold_case(plain))
+    place = np.array([start]), np.array([len(plain) if end is None else end])
+    return int(stretches.hashes(*place)[0]), int(stretches.plain_hashes(*place)[0])
 
 
 @given(wild, wild, wild)
 def test_the_hash_of_a_stretch_is_of_its_characters_alone(left, text, right):
-    for base in range(len(BASES)):
-        whole = Stretches(left + text + right, base)
-        alone = Stretches(text, base)
-        place = np.array([len(left)])
-        assert whole.hashes(place, place + len(text)) == alone.hashes(np.array([0]), np.array([len(text)]))
+    alone = Stretches(text, text)
+    place = np.array([0]), np.array([len(text)])
+    plain = int(alone.hashes(*place)[0])
+    key = int(Stretches(fold_case(text), fold_case(text)).hashes(*place)[0])
+    assert both_hashes(left + text + right, len(left), len(left + text)) == (key, plain)
 
 
-@given(st.text("ab\x00\U0010ffff", max_size=12), st.text("ab\x00\U0010ffff", max_size=12))
+@given(pairs, pairs)
 def test_other_characters_have_another_hash(one, other):
-    hashes = [[int(Stretches(text, base).hashes(*np.array([[0], [len(text)]]))[0]) for base in (0, 1)]
-              for text in (one, other)]  # fmt: skip
-    assert (hashes[0][0] == hashes[1][0]) == (hashes[0][1] == hashes[1][1]) == (one == other)
+    keys, plains = zip(both_hashes(one), both_hashes(other))
+    assert (plains[0] == plains[1]) == (one == other)
+    assert (keys[0] == keys[1]) == (fold_case(one) == fold_case(other))
+
+
+@given(wild)
+def test_capitals(text):
+    key = fold_case(text)
+    stretches = Stretches(text, key)
+    starts, ends = (np.ravel(places) for places in np.mgrid[: len(text) + 1, : len(text) + 1])
+    assert stretches.has_capital(starts, ends).tolist() == [
+        text[start:end] != key[start:end] for start, end in zip(starts, ends)
+    ]
+    assert len(stretches) == len(text)
 
 
 @given(wild)
@@ -35,4 +53,4 @@ def test_words(text):
 
 def test_no_text():
     assert len(Words("").starts) == 0
-    assert len(Stretches("").hashes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
+    assert len(Stretches("", "").hashes(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))) == 0
