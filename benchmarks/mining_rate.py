@@ -65,9 +65,8 @@ def run(
             names.write_text("\n".join(lines) + "\n", encoding="utf8")
             result["one, the peers' names"] = mined(some, texts, Path(temporary) / "fewer", 1)
             for peer in PEERS:
-                result[peer] = told(
-                    [str(peer_python), str(PEER_SCRIPT), peer, str(names), *map(str, sorted(few.iterdir()))]
-                )
+                # This package is not in their environment, and is not to be found there.
+                result[peer] = told([str(peer_python), "-I", str(PEER_SCRIPT), peer, str(names), str(few)])
     result["setup"] = {
         "megabytes": megabytes,
         "peer_megabytes": peer_megabytes,

@@ -1,5 +1,6 @@
 """Each step of a build, killed: nothing half-written is ever loaded, and the step run again completes."""
 
+import json
 import os
 import signal
 import sys
@@ -11,15 +12,25 @@ import spacy
 
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.corpora.text_split import text_split
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb import build
+from spacy_krissel.kb.tune import Tuning
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.pipeline import save
+from spacy_krissel.pipeline.find import find_linker
 from spacy_krissel.pipeline.prototypes import prototypes
+from spacy_krissel.pipeline.save import copy_whole
+from spacy_krissel.pipeline.train import train
+from spacy_krissel.pipeline.tune import tune_index
+from spacy_krissel.util.manifest import read_manifest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
 POINTS = 10
+MODELS = ("model-best", "model-last")
 CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
 
 
@@ -53,11 +64,33 @@ def links_of(path):
         raise KrisselError(f"no pipeline: {error}") from error
     kb = nlp.get_pipe("krissel_linker").kb
     assert not kb.is_empty(), "a pipeline that loads has its knowledge base"
+    assert kb.search(kb.own_vectors[:3], 1).entities.shape == (3, 1)
     return list(kb.entity_ids), kb.prototype_entities.tolist(), kb.own_vectors.tolist()
 
 
+def split_of(path):
+    read_manifest(path, "text-level split", 1, verify=True)
+    return [docs_of(path / f"{part}.spacy") for part in ("train", "test")]
+
+
 @pytest.fixture
-def step(request, toy_files, toy_store, toy_shards, trained):
+def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypatch):
+    # Several blocks of views, of which an earlier run may have encoded some.
+    monkeypatch.setattr(build, "BLOCK", 16)
+    # Of so few vectors no index is faster than the exact one.
+    monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
+
+    def split(path):
+        convert(toy_files / "gold.pubtator", tmp_path / "gold.spacy")
+        text_split(tmp_path / "gold.spacy", path, min_train=0)
+
+    def tuned(path):
+        if not (tmp_path / "pipeline").exists():
+            prototypes(trained, tmp_path / "pipeline", toy_store.path, toy_shards, progress=False)
+        if not path.exists():
+            copy_whole(tmp_path / "pipeline", path)
+        tune_index(path, types=["ivf"], n_queries=5)
+
     return {
         "ontology": Step(lambda path: build_ontology(toy_files / "ontology.jsonl", path), store_of),
         "mine": Step(lambda path: mine(toy_store, toy_files / "texts.jsonl", path, chunk_chars=300), shards_of),
@@ -65,11 +98,13 @@ def step(request, toy_files, toy_store, toy_shards, trained):
         "prototypes": Step(
             lambda path: prototypes(trained, path, toy_store.path, toy_shards, progress=False), links_of
         ),
+        "split": Step(split, split_of),
+        "tune": Step(tuned, links_of),
     }[request.param]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["ontology", "mine", "convert", "prototypes"], indirect=True)
+@pytest.mark.parametrize("step", ["ontology", "mine", "convert", "split", "prototypes", "tune"], indirect=True)
 @pytest.mark.parametrize("earlier", [False, True])
 def test_killed_at_ten_points(step, earlier, tmp_path):
     """At changes of folders all through a first run and one that replaces earlier work, and in between at calls."""
@@ -95,6 +130,41 @@ def test_killed_at_ten_points(step, earlier, tmp_path):
         assert step.load(path) == expected
         assert not list(path.parent.rglob("*.tmp"))
         assert [each.name for each in path.parent.iterdir()] == [name], "and nothing is left beside it"
+
+
+@pytest.mark.slow
+def test_killed_training(configs, toy_overrides, tmp_path, monkeypatch):
+    """`model-best` and `model-last` are one of those that were saved, all of it, whenever training is killed."""
+    saved = []
+    put_in_place = save.put_in_place
+
+    def noted(temporary, path):
+        put_in_place(temporary, path)
+        saved.append(state_of(path))
+
+    def make(path):
+        train(configs / "small.cfg", path, overrides=toy_overrides["small"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(save, "put_in_place", noted)
+        make(tmp_path / "whole")
+    assert len(saved) > len(set(saved)) > 1
+    expected = [state_of(tmp_path / "whole" / name) for name in MODELS]
+    _, n_changes = run_until(lambda: make(tmp_path / "again"))
+    for number, change in enumerate(spread(n_changes, POINTS)):
+        path = tmp_path / str(number)
+        for _ in range(2):
+            # The second time with what the first one left in its place.
+            run_until(lambda path=path: make(path), 0, change)
+            assert {state_of(path / name) for name in MODELS if (path / name).exists()} <= set(saved)
+        make(path)
+        assert [state_of(path / name) for name in MODELS] == expected
+        assert sorted(each.name for each in path.iterdir()) == sorted(MODELS), "and nothing is left beside them"
+
+
+def state_of(path):
+    nlp = spacy.load(path)
+    return json.dumps(nlp.meta["performance"]), find_linker(nlp).fingerprint(), len(nlp.vocab.strings)
 
 
 def spread(n, points):

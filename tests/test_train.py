@@ -14,7 +14,8 @@ from spacy_krissel.cli.prototypes import prototypes_cli
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.pipeline.encoder import export_encoder
-from spacy_krissel.pipeline.prototypes import find_linker, prototypes
+from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.prototypes import prototypes
 from spacy_krissel.views import ReferenceParts, View, reference_view
 
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]

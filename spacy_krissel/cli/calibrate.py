@@ -40,7 +40,7 @@ def calibrate_cli(
     from ..evaluation.tables import nil_line, strict_line
     from ..experiments.nil_curve import draw_nil_curve
     from ..pipeline.load import load_pipeline
-    from ..pipeline.prototypes import save_pipeline
+    from ..pipeline.save import save_pipeline
 
     setup_gpu(gpu_id)
     drawn: List[Path] = []

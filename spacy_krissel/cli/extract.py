@@ -22,8 +22,8 @@ def extract_cli(
     from spacy.cli._util import setup_gpu
 
     from ..errors import Errors, KrisselError
+    from ..pipeline.find import find_kb_pipe
     from ..pipeline.load import load_pipeline
-    from ..pipeline.prototypes import find_kb_pipe
     from ..pipeline.render import save_rendering
 
     setup_gpu(gpu_id)

@@ -37,6 +37,10 @@ def prototypes_cli(
     name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
     seed: int = typer.Option(0),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU to encode on, or -1 for the CPU"),
+    n_process: int = typer.Option(1, help="Processes that encode, on the GPUs from --gpu-id on, or on the CPU"),
+    ray: bool = typer.Option(False, "--ray", help="Encode by Ray on this machine, or on a cluster; -g 0: on its GPUs"),
+    ray_address: str = typer.Option("", help="Of a Ray cluster, as host:port, or auto; the files must be on all of it"),
+    restart: bool = typer.Option(False, "--restart", help="Drop what an interrupted run left"),
 ) -> None:
     """Encode names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) into a knowledge base.
 
@@ -86,6 +90,10 @@ def prototypes_cli(
             overrides=overrides,
             name=name,
             index=named_index(index) if index else None,
+            n_process=n_process,
+            gpu_id=gpu_id,
+            ray=ray_address or ("local" if ray else None),
+            restart=restart,
             **settings,
         )
     for key, value in described.items():

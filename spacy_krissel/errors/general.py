@@ -50,6 +50,19 @@ class GeneralErrors:
         "[K022] {count} processes cannot train together: {problem}. Expected a launcher's, and a GPU for each, or none "
         "for any: torchrun --nproc-per-node N -m spacy krissel train CONFIG --gpu-id 0 (or without --gpu-id)."
     )
+    K023 = (
+        "[K023] Ray is not installed, and work on it was asked for. Expected it on every machine of the cluster: "
+        "install spacy-krissel[ray], or use the processes of this machine (n_process)."
+    )
+    K024 = (
+        "[K024] There is no Ray cluster at '{address}' to work on: {problem}. Expected the address of one that runs "
+        "(host:port, or 'auto' on one of its machines); start it with `ray start --head`, or name none for this "
+        "machine alone."
+    )
+    K025 = (
+        "[K025] Ray could not do a piece of the work, after {retries} retries ({problem}), most often because memory "
+        "ran out. What was done so far is kept: run it again to go on, with fewer workers a machine."
+    )
 
 
 class GeneralWarnings:

@@ -87,6 +87,11 @@ class KBErrors:
         "[K528] The knowledge base has vectors of width {expected}, but the encoder gives width {found}. Use the "
         "encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
     )
+    K529 = (
+        "[K529] An interrupted run left vectors in '{path}' that were made of other input: {difference}. Expected the "
+        "same pipeline, ontology, mentions and settings. Run it again as it was started to go on, or start over with "
+        "restart=True (--restart)."
+    )
     # Knowledge base: references.
     K530 = (
         "[K530] The knowledge base has no references to use. Make it again by a pipeline whose encoder has references "

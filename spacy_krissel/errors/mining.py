@@ -19,19 +19,6 @@ class MiningErrors:
         "[K304] A sample of {found} mentions was asked for. Expected a number from 1 to {available}, the number of "
         "mentions in '{path}'."
     )
-    K305 = (
-        "[K305] Ray is not installed, and mining with it was asked for. Expected it on every machine of the cluster: "
-        "install spacy-krissel[ray], or mine with the processes of this machine (n_process)."
-    )
-    K306 = (
-        "[K306] There is no Ray cluster at '{address}' to mine with: {problem}. Expected the address of one that runs "
-        "(host:port, or 'auto' on one of its machines); start it with `ray start --head`, or name none for this "
-        "machine alone."
-    )
-    K307 = (
-        "[K307] Ray could not mine a chunk of the texts, after {retries} retries ({problem}), most often because "
-        "memory ran out. What was mined so far is kept: run it again to go on, with fewer workers a machine."
-    )
 
 
 class MiningWarnings:

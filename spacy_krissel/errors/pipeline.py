@@ -115,6 +115,10 @@ class PipelineErrors:
         "[K640] A loss over the contexts of a text got {found} synonyms among {rows} rows. Expected that of the entity "
         "first, at least one synonym's after it, and then those of other entities."
     )
+    K641 = (
+        "[K641] A process that encodes ended without an answer ({problem}), most often because memory ran out. What "
+        "was encoded so far is kept: run it again to go on, with fewer processes (n_process is {n_process})."
+    )
     K651 = (
         "[K651] {count} processes cannot train '{name}' together: it is no component of spacy-krissel, and each of "
         "them would train one of its own. Train it in one process, and name it in training.frozen_components here."

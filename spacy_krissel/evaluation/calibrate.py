@@ -14,8 +14,8 @@ from ..corpora.gold_split import GoldSplit
 from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
+from ..pipeline.find import find_linker
 from ..pipeline.linker import KrisselLinker
-from ..pipeline.prototypes import find_linker
 from ..pipeline.reranker import KrisselReranker
 from .gold import GoldDoc, Source, read_gold
 from .metrics import nil_scores

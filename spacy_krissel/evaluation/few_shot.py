@@ -13,7 +13,7 @@ from ..errors import Errors, KrisselError
 from ..kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from ..kb.prototypes import Prototype
 from ..ontology.store import OntologyStore
-from ..pipeline.prototypes import find_linker
+from ..pipeline.find import find_linker
 from ..views import View
 from .gold import Source, read_gold
 from .metrics import is_strict

@@ -18,8 +18,9 @@ from ..evaluation.gold import linked_mentions
 from ..evaluation.records import read_records
 from ..kb.sources import open_prototype_source
 from ..ontology.store import OntologyStore
+from ..pipeline.find import find_linker
 from ..pipeline.load import load_pipeline
-from ..pipeline.prototypes import add_gold_files, build_prototypes, find_linker
+from ..pipeline.prototypes import add_gold_files, build_prototypes
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
 from .details import (
     Details,

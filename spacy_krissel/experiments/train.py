@@ -8,8 +8,10 @@ from spacy.cli.train import train
 from spacy.util import load_config
 
 from ..kb.sources import open_prototype_source
+from ..pipeline.find import find_linker
 from ..pipeline.load import load_pipeline
-from ..pipeline.prototypes import build_prototypes, find_linker, save_pipeline
+from ..pipeline.prototypes import build_prototypes
+from ..pipeline.save import save_pipeline
 from .settings import Ablation
 
 LINKER, RERANKER = "krissel_linker", "krissel_reranker"

@@ -39,10 +39,10 @@ def check_mask(allowed: Any, n: int, what: str) -> Mask:
     return mask
 
 
-def check_device(device: str, all_cards: bool = False) -> str:
-    """`device` if it reads "cpu", "cuda" or "cuda:N" (or "cuda:all", with `all_cards`). Raises KrisselError K006."""
+def check_device(device: str) -> str:
+    """`device` if it reads "cpu", "cuda", "cuda:N" or "cuda:all". Raises KrisselError K006."""
     name, _, card = device.partition(":")
-    if device not in ("cpu", "cuda") and not (name == "cuda" and (card.isdigit() or (all_cards and card == "all"))):
-        expected = "'cpu', 'cuda' or 'cuda:N'" + (" or 'cuda:all'" if all_cards else "")
+    if device not in ("cpu", "cuda", "cuda:all") and not (name == "cuda" and card.isdigit()):
+        expected = "'cpu', 'cuda', 'cuda:N' or 'cuda:all'"
         raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
     return device

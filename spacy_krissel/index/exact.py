@@ -1,8 +1,9 @@
-"""Exhaustive search, the measure of every other index: NumPy, or torch on a CUDA device."""
+"""Exhaustive search, the measure of every other index: NumPy, or torch on one or all CUDA devices."""
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -23,7 +24,8 @@ FindHits = Callable[[Vectors, Any, int, Scores], Tuple[Rows, Rows, Scores]]
 def make_exact_index(device: str = "cpu") -> Callable[[], "ExactIndex"]:
     """Registered as `spacy-krissel.ExactIndex.v1`.
 
-    device: "cpu", "cuda" or "cuda:N".
+    device: "cpu", "cuda", "cuda:N", or "cuda:all" (the vectors are divided among all cards). On cards the vectors are
+        of the width in memory that the knowledge base's are, two bytes a number with float16.
     """
     return functools.partial(ExactIndex, device=device)
 
@@ -37,7 +39,7 @@ class ExactIndex:
     def __init__(self, device: str = "cpu") -> None:
         self.device = check_device(device)
         self._vectors: Vectors = np.zeros((0, 0), dtype=np.float32)
-        self._tensor: Any = None
+        self._shards: List[Shard] = []
 
     @property
     def settings(self) -> Dict[str, Any]:
@@ -50,11 +52,11 @@ class ExactIndex:
         return len(self._vectors)
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_tensor": None}
+        return {**self.__dict__, "_shards": []}
 
     def build(self, vectors: Vectors) -> None:
         self._vectors = check_vectors(vectors, None, "vectors")
-        self._tensor = None
+        self._shards = []
 
     def add(self, vectors: Vectors) -> None:
         vectors = check_vectors(vectors, self._vectors.shape[1] if len(self) else None, "vectors")
@@ -67,9 +69,15 @@ class ExactIndex:
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(check_mask(allowed, len(self), "vector"))
         if self.device == "cpu" or fork.cuda_lost():
             return search_blocks(vector_blocks(self._vectors, rows), queries, k)
-        tensor = self._on_device()
-        blocks = ((block, tensor[_on(tensor, block)].float()) for block in _cut(rows, CUDA_BLOCK_ROWS))
-        return search_blocks(blocks, queries, k, find_hits=torch_hits, query_rows=CUDA_QUERY_ROWS)
+        shards = self._on_devices()
+        if len(shards) == 1:
+            return shards[0].search(rows, queries, k)
+        with ThreadPoolExecutor(len(shards)) as threads:
+            parts = list(threads.map(lambda shard: shard.search(rows, queries, k), shards))
+        # In the order of the shards, which is that of the rows: equal scores stay in it.
+        scores, found = (np.concatenate(arrays, axis=1) for arrays in zip(*parts))
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(found, order, axis=1)
 
     def to_disk(self, directory: Path) -> None:
         """Writes nothing: the vectors are all there is."""
@@ -77,10 +85,10 @@ class ExactIndex:
     def from_disk(self, directory: Path, vectors: Vectors) -> None:
         # Not checked row by row: memory-mapped vectors are to be read when they are searched, not before.
         self._vectors = vectors
-        self._tensor = None
+        self._shards = []
 
-    def _on_device(self) -> Any:
-        if self._tensor is None:
+    def _on_devices(self) -> List["Shard"]:
+        if not self._shards:
             import torch
 
             if not torch.cuda.is_available():
@@ -88,9 +96,38 @@ class ExactIndex:
                 raise KrisselError(Errors.K502.format(device=self.device, problem=problem, library="torch with CUDA"))
             fork.note_cuda()
             fork.guard_forks()
-            # A copy, because torch warns of memory that cannot be written, as mapped vectors cannot.
-            self._tensor = torch.from_numpy(np.array(self._vectors)).to(self.device)
-        return self._tensor
+            devices = _all_devices() if self.device == "cuda:all" else [self.device]
+            edges = np.linspace(0, len(self), len(devices) + 1).astype(np.int64).tolist()
+            self._shards = [
+                # A copy, because torch warns of memory that cannot be written, as mapped vectors cannot.
+                Shard(first, torch.from_numpy(np.array(self._vectors[first:last])).to(device))
+                for device, first, last in zip(devices, edges, edges[1:])
+            ]
+        return self._shards
+
+
+class Shard(NamedTuple):
+    """Vectors on a device. first: the row of the first of them. tensor: (n, d)."""
+
+    first: int
+    tensor: Any
+
+    def search(self, rows: Rows, queries: Vectors, k: int) -> Tuple[Scores, Rows]:
+        """As `search_blocks`, over those of the ascending rows that are here."""
+        here = rows[np.searchsorted(rows, self.first) : np.searchsorted(rows, self.first + len(self.tensor))]
+        blocks = ((block, self._vectors(block)) for block in _cut(here, CUDA_BLOCK_ROWS))
+        return search_blocks(blocks, queries, k, find_hits=torch_hits, query_rows=CUDA_QUERY_ROWS)
+
+    def _vectors(self, rows: Rows) -> Any:
+        import torch
+
+        return self.tensor[torch.from_numpy(rows - self.first).to(self.tensor.device)].float()
+
+
+def _all_devices() -> List[str]:
+    import torch
+
+    return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
 
 
 def vector_blocks(vectors: Vectors, rows: Rows) -> Iterator[Block]:
@@ -184,9 +221,3 @@ def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> 
 def _cut(rows: Rows, size: int) -> Iterator[Rows]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
-
-
-def _on(tensor: Any, rows: Rows) -> Any:
-    import torch
-
-    return torch.from_numpy(rows).to(tensor.device)

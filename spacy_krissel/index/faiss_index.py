@@ -72,7 +72,7 @@ class FaissIndex:
     def __init__(self, type: str = "hnsw", device: str = "cpu", float16: bool = False, **settings: int) -> None:
         self._own = checked_settings(type, device, float16, settings)
         self.type = type
-        self.device = check_device(device, all_cards=True)
+        self.device = check_device(device)
         self.float16 = float16
         self._ivf = type.startswith("ivf")
         # Where codes are searched, what is at hand to decide between those found.

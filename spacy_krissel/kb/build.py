@@ -1,12 +1,14 @@
 """Encode a source's prototypes into a knowledge base."""
 
+from functools import partial
 from itertools import islice
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
 from ..util.progress import progress_bar
 from ..views import AnyParts, View
+from .encoding import Encode, Encoders, Here, VectorWork, encoded
 from .prototype_kb import PrototypeKB
 from .prototypes import Prototype
 from .sources import PrototypeSource
@@ -21,29 +23,35 @@ Item = TypeVar("Item")
 def fill_kb(
     kb: PrototypeKB,
     source: PrototypeSource,
-    encode: Callable[[Sequence[View]], np.ndarray],
+    encode: Encode,
     *,
     encoder: Optional[str] = None,
     references: Optional[AnyParts] = None,
     progress: bool = False,
+    encoders: Optional[Encoders] = None,
+    work: Optional[VectorWork] = None,
 ) -> PrototypeKB:
     """Give the empty `kb` the entities, prototypes and references of `source`.
 
     encode: views → (n, width) float32.
     encoder: fingerprint of the encoder, so that the knowledge base can refuse another one.
     references: what stands in the references that the encoder was made for; None for an encoder of mentions alone.
+    encoders: where the views are encoded; None: here, by `encode`.
+    work: keeps the vectors of an interrupted run, for the next one.
     """
     kb.set_entities(source.entities())
     # All are made twice, since a bar without an end says little of hours; what they are made of is never held at once.
     total = sum(1 for _ in source.prototypes()) if progress else None
+    encoded_items = partial(_encoded, encoders=encoders or Here(encode), kb=kb, work=work)
     with progress_bar(show=progress, total=total, desc="Prototypes", unit=" views") as bar:
-        for block, vectors in _encoded(source.prototypes(), lambda prototype: prototype.view, encode, kb, bar):
+        prototypes = source.prototypes()
+        for block, vectors in encoded_items(prototypes, lambda prototype: prototype.view, bar=bar, name="prototypes"):
             kb.add_prototypes(block, vectors)
     if references is not None and (source.use_references or source.reference_prototypes):
         with progress_bar(show=progress, total=kb.n_entities, desc="References", unit=" views") as bar:
-            encoded = _encoded(source.references(references), lambda item: item[1], encode, kb, bar)
-            blocks = _as_prototypes(kb, encoded) if source.reference_prototypes else encoded
-            by_entity = (([entity for entity, _ in found], vectors) for found, vectors in blocks)
+            found = encoded_items(source.references(references), lambda item: item[1], bar=bar, name="references")
+            blocks = _as_prototypes(kb, found) if source.reference_prototypes else found
+            by_entity = (([entity for entity, _ in items], vectors) for items, vectors in blocks)
             if source.use_references:
                 kb.stream_references(by_entity)
             else:
@@ -66,16 +74,26 @@ def _as_prototypes(
 def _encoded(
     items: Iterable[Item],
     view: Callable[[Item], View],
-    encode: Callable[[Sequence[View]], np.ndarray],
+    *,
+    encoders: Encoders,
     kb: PrototypeKB,
+    work: Optional[VectorWork],
     bar: Any,
+    name: str,
 ) -> Iterator[Tuple[List[Item], np.ndarray]]:
     """So many items at a time, and the vectors of their views."""
+    blocks = _counted(encoded(_blocks(items), view, encoders, kb.entity_vector_length, work, name), bar)
+    while some := list(islice(blocks, BLOCKS_ADDED)):
+        yield [item for block, _ in some for item in block], np.concatenate([vectors for _, vectors in some])
+
+
+def _blocks(items: Iterable[Item]) -> Iterator[List[Item]]:
     stream = iter(items)
-    while found := list(islice(stream, BLOCK * BLOCKS_ADDED)):
-        vectors = np.empty((len(found), kb.entity_vector_length), dtype=np.float32)
-        for start in range(0, len(found), BLOCK):
-            block = found[start : start + BLOCK]
-            vectors[start : start + len(block)] = encode([view(item) for item in block])
-            bar.update(len(block))
-        yield found, vectors
+    while block := list(islice(stream, BLOCK)):
+        yield block
+
+
+def _counted(blocks: Iterator[Tuple[List[Item], np.ndarray]], bar: Any) -> Iterator[Tuple[List[Item], np.ndarray]]:
+    for block, vectors in blocks:
+        bar.update(len(block))
+        yield block, vectors

@@ -41,13 +41,18 @@ def own_gpu(first: int) -> int:
     """
     if first < 0 or n_launched() == 1:
         return first
-    import torch
-
-    found, own = torch.cuda.device_count(), first + int(os.environ.get("LOCAL_RANK") or 0)
+    found, own = n_gpus(), first + int(os.environ.get("LOCAL_RANK") or 0)
     if own >= found:
         problem = f"process {launched_number()} is to use GPU {own}, and torch finds {found} here"
         raise KrisselError(Errors.K022.format(count=n_launched(), problem=problem))
     return own
+
+
+def n_gpus() -> int:
+    """GPUs of this machine, by torch."""
+    import torch
+
+    return torch.cuda.device_count()
 
 
 @contextmanager

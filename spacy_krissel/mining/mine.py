@@ -83,7 +83,7 @@ def mine(
     chunk_chars: characters of text between two steps that are safe from an interruption; no influence on the shards.
 
     Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left),
-    K303 (a process died), K305 to K307 (Ray), and those of `read_texts`. Warns KW301 (nothing found), KW302 (repeated
+    K303 (a process died), K023 to K025 (Ray), and those of `read_texts`. Warns KW301 (nothing found), KW302 (repeated
     ids).
     """
     began = time.perf_counter()

@@ -19,6 +19,7 @@ STOP_WORDS = frozenset(
     "there these they this those to too two under up us use very via was we were what when where which "
     "who will with would yet you".split()
 )
+LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
 
 
 class SearchName(NamedTuple):
@@ -58,10 +59,12 @@ class SearchNames:
 
 
 def _skip_reason(name: str) -> str:
-    if sum(map(str.isalnum, name)) < 2:
+    # Most names begin with two letters, and need not be gone through.
+    if not (len(name) > 1 and name[:2].isalnum()) and sum(map(str.isalnum, name)) < 2:
         return "too_short"
     if not any(map(str.isalpha, name)):
         return "number"
-    if fold_case(name.strip()) in STOP_WORDS:
+    stripped = name.strip()
+    if len(stripped) <= LONGEST_STOP_WORD and fold_case(stripped) in STOP_WORDS:
         return "stop_word"
     return ""

@@ -5,14 +5,13 @@ between reading and mining, and chunks must be the same ones in every run, so th
 and in another way. Lost workers are what tasks are retried for; both functions give the same again.
 """
 
-import os
 from contextlib import contextmanager
 from typing import Any, Iterator, List, Tuple
 
 import numpy as np
 
 from ..corpora.texts import Text
-from ..errors import Errors, KrisselError
+from ..util.ray_cluster import ray_cluster
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
 from .workers import READ_AHEAD
@@ -64,42 +63,14 @@ class RayWorkers:
 
 @contextmanager
 def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
-    """address: of a cluster (`host:port`, "auto"), or "local" for one on this machine, for as long as it is used.
+    """address: see `util.ray_cluster`. The files must be at the same paths on all machines, and this package in all of
+    them.
 
-    Where the program is connected to a cluster already, that one is used. The files must be at the same paths on all
-    machines, and this package in all of them.
-
-    Raises KrisselError K305 (Ray is not installed), K306 (no cluster), K307 (work lost again and again).
+    Raises KrisselError K023 to K025 (Ray).
     """
-    try:
-        import ray
-    except ImportError as error:
-        raise KrisselError(Errors.K305) from error
-
     miner.matcher.build()
-    connected = ray.is_initialized()
-    if not connected:
-        _connect(ray, address)
-    try:
+    with ray_cluster(address, MAX_RETRIES) as ray:
         yield RayWorkers(ray, miner)
-    except ray.exceptions.RayError as error:
-        cause = getattr(error, "cause", None)
-        if isinstance(cause, KrisselError):
-            raise cause from error
-        raise KrisselError(Errors.K307.format(problem=error, retries=MAX_RETRIES)) from error
-    finally:
-        if not connected:
-            ray.shutdown()
-
-
-def _connect(ray: Any, address: str) -> None:
-    # It would tell its makers that it is used.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    local = {"include_dashboard": False} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, **local)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise KrisselError(Errors.K306.format(address=address, problem=error)) from error
 
 
 def _read(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:

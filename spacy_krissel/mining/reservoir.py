@@ -107,10 +107,14 @@ class Reservoir:
 
     def _settle(self, cap: int) -> None:
         keys = np.sort(np.concatenate(self._sample))
-        ranks = _ranks(self._keys.rows(keys))
-        keys, full = keys[ranks < cap], keys[ranks == cap - 1]
-        self.limits[self._keys.rows(full)] = self._keys.highest_priorities(full)
-        self._sample, self._n_new = [keys], 0
+        rows = self._keys.rows(keys)
+        kept, full = np.ones(len(keys), dtype=bool), np.zeros(len(keys), dtype=bool)
+        # Behind so many of its row a mention is too many, and with one less before it, the last of a full sample.
+        kept[cap:] = rows[cap:] != rows[:-cap]
+        full[cap - 1 :] = rows[cap - 1 :] == rows[: max(0, len(rows) - cap + 1)]
+        full &= kept
+        self.limits[rows[full]] = self._keys.highest_priorities(keys[full])
+        self._sample, self._n_new = [keys[kept]], 0
 
 
 def _ranks(rows: np.ndarray) -> np.ndarray:

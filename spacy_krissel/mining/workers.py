@@ -1,15 +1,10 @@
 """Who reads and mines: this process, or several of this machine."""
 
-import multiprocessing
-import os
 import pickle
-import signal
-import threading
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import connection
 from pathlib import Path
 from typing import Any, Deque, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Tuple, Union
 from uuid import uuid4
@@ -18,6 +13,7 @@ import numpy as np
 
 from ..corpora.texts import Text
 from ..errors import Errors, KrisselError
+from ..util.child import follow_parent
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
 from .seen_ids import SeenIds
@@ -176,17 +172,7 @@ def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, 
 def _start_worker(miner: Miner, directory: Path) -> None:
     global _miner, _directory
     _miner, _directory = miner, directory
-    # Ctrl-C is the parent's to answer.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # A killed parent cannot end its workers, and they would wait for work for ever.
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+    follow_parent()
 
 
 def _mine_in_worker(texts: Union[List[Text], bytes], new: np.ndarray) -> MinedChunk:

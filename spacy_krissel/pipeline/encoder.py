@@ -8,8 +8,8 @@ from thinc.api import Model
 
 from ..errors import Errors, KrisselError
 from ..layers.start import average_with, start_from, write_transformer
+from .find import find_kb_pipe, find_linker
 from .load import load_pipeline
-from .prototypes import find_kb_pipe, find_linker
 
 
 def export_encoder(

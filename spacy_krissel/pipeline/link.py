@@ -14,8 +14,8 @@ from ..corpora.texts import read_texts
 from ..errors import Errors, KrisselError
 from ..util.progress import progress_bar
 from .annotations import spans_of
+from .find import find_linker
 from .load import load_pipeline
-from .prototypes import find_linker
 
 
 def link(

@@ -1,36 +1,25 @@
 """Build the full knowledge base of a trained pipeline."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, Optional, Sequence
 
 from spacy.language import Language
 
+from .. import __version__
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
+from ..kb import build
 from ..kb.build import fill_kb
+from ..kb.encoding import Encoders, VectorWork
 from ..kb.gold_prototypes import GoldCounts
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
+from ..util.manifest import content_hash
+from .find import find_kb_pipe
 from .kb_pipe import KBPipe
-from .linker import KrisselLinker
 from .load import load_pipeline
-
-
-def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
-    """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
-    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
-    if not isinstance(pipe, KrisselLinker):
-        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.pipe_names) or "nothing"))
-    return pipe
-
-
-def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
-    """A pipe with a knowledge base, linker or span extractor, be it disabled. Raises KrisselError K610 when there is
-    none called `name`."""
-    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
-    if not isinstance(pipe, KBPipe):
-        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.pipe_names) or "nothing"))
-    return pipe
+from .save import check_place, save_pipeline
 
 
 def build_prototypes(
@@ -41,33 +30,32 @@ def build_prototypes(
     index: Optional[Callable] = None,
     scratch: Optional[Path] = None,
     progress: bool = False,
+    encoders: Optional[Encoders] = None,
+    work: Optional[VectorWork] = None,
 ) -> PrototypeKB:
     """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
     index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
     scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
+    encoders, work: see `fill_kb`.
     """
     pipe = find_kb_pipe(nlp, name)
     pipe.require_weights()
     kb = pipe.new_kb(index=index)
     kb.scratch = scratch
     parts = pipe.reference_parts()
-    fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=parts, progress=progress)
+    fill_kb(
+        kb,
+        source,
+        pipe.encode,
+        encoder=pipe.fingerprint(),
+        references=parts,
+        progress=progress,
+        encoders=encoders,
+        work=work,
+    )
     pipe.set_kb(kb)
     return kb
-
-
-def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None, name: str = "krissel_linker") -> None:
-    """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel."""
-    pipe = find_kb_pipe(nlp, name)
-    if kb_path is not None:
-        pipe.kb.to_disk(kb_path)
-        pipe.kb_path = str(kb_path)
-        # Not in `nlp.config`, which is made anew from these at every access.
-        nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
-    # spaCy makes the last folder of the path alone, and what was encoded is minutes of work.
-    Path(output).parent.mkdir(parents=True, exist_ok=True)
-    nlp.to_disk(output)
 
 
 def add_gold_files(
@@ -119,6 +107,10 @@ def prototypes(
     name: str = "krissel_linker",
     progress: bool = True,
     index: Optional[Callable] = None,
+    n_process: int = 1,
+    gpu_id: int = -1,
+    ray: Optional[str] = None,
+    restart: bool = False,
     **settings: Any,
 ) -> Dict[str, Any]:
     """Load a trained pipeline, give it the full knowledge base, save it to `output`. RETURNS: the KB's description.
@@ -128,14 +120,22 @@ def prototypes(
     gold_settings: of `PrototypeKB.add_gold`.
     settings: of `PrototypeSource`; they need an ontology, as `mentions` and `index` do.
     overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
+    n_process: processes that encode, on the GPUs from `gpu_id` on, or on the CPU with -1. With one, it is this process,
+        on the device that it is on.
+    ray: the address of a Ray cluster that encodes instead, on its GPUs where `gpu_id` is not -1; "local" for one on
+        this machine.
+    restart: throw away what an interrupted run encoded. Otherwise a run with the same input goes on from there, and one
+        with other input is refused. Gold mentions are always encoded anew, and here.
 
-    Raises KrisselError K614 when there is neither an ontology nor gold, or a setting that would need the one that is
-    missing, and what `add_gold_files` raises.
+    Raises KrisselError K006 (a setting), K023 to K025 (Ray), K529 (other work left), K641 (a process died), K614 when
+    there is neither an ontology nor gold, or a setting that would need the one that is missing, and what
+    `add_gold_files` raises.
     """
     from ..kb.sources import open_prototype_source
 
     if ontology is None:
-        given = {"mentions": mentions, "index": index, **settings}
+        workers = {"n_process": n_process if n_process != 1 else None, "ray": ray}
+        given = {"mentions": mentions, "index": index, **workers, **settings}
         unread = [key for key, value in given.items() if value is not None]
         if unread:
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
@@ -145,8 +145,13 @@ def prototypes(
         raise KrisselError(
             Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(gold_settings)}")
         )
+    if n_process < 1 or (ray is not None and n_process != 1):
+        expected = "a number from 1 up" if ray is None else "1, since Ray has its own"
+        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
     # Before hours of encoding.
+    check_place(output)
     _gold_sources(gold)
+    work: Optional[VectorWork] = None
     nlp = load_pipeline(pipeline, overrides)
     if ontology is not None:
         settings = {"held_out": 0.0, "seed": 0, **settings}
@@ -154,7 +159,12 @@ def prototypes(
         # On the disk that is to hold the result.
         scratch = (kb_path or output).absolute().parent
         scratch.mkdir(parents=True, exist_ok=True)
-        build_prototypes(nlp, source, name=name, index=index, scratch=scratch, progress=progress)
+        state = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions), **settings}
+        work = VectorWork((kb_path or output).absolute(), _state(find_kb_pipe(nlp, name), state), restart=restart)
+        with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
+            build_prototypes(
+                nlp, source, name=name, index=index, scratch=scratch, progress=progress, encoders=encoders, work=work
+            )
     add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
     pipe = find_kb_pipe(nlp, name)
     if pipe.kb_path and kb_path is None:
@@ -163,4 +173,24 @@ def prototypes(
         nlp.get_pipe_config(name)["kb_path"] = None
     pipe.kb.check_filled()
     save_pipeline(nlp, output, kb_path=kb_path, name=name)
+    if work is not None:
+        work.remove()
     return pipe.kb.description()
+
+
+def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
+    """What vectors depend on. state: what the views do."""
+    pipe.require_weights()
+    made_by = {"version": __version__, "encoder": pipe.fingerprint(), "references": str(pipe.reference_parts())}
+    return {**state, **made_by, "block": build.BLOCK}
+
+
+def _encoders(
+    pipeline: Path, overrides: Optional[Dict[str, Any]], name: str, n_process: int, gpu_id: int, ray: Optional[str]
+) -> ContextManager[Optional[Encoders]]:
+    from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
+
+    encoder = EncoderOf(Path(pipeline).absolute() if Path(pipeline).exists() else pipeline, overrides or {}, name)
+    if ray is not None:
+        return encoding_actors(encoder, ray, gpu_id)
+    return encoding_processes(encoder, n_process, gpu_id) if n_process > 1 else nullcontext()

@@ -20,11 +20,11 @@ from ..ontology.store import OntologyStore
 from ..util.weak import Weak
 from ..views import CandidateView, View, candidate_view
 from .annotations import NIL, SpanLink, register_extensions, spans_of, write_links
+from .find import find_linker
 from .linker import KrisselLinker
 from .mention_views import mention_views
 from .nil_candidate import decided, relative_to_nil, with_nil
 from .pipe import KrisselPipe
-from .prototypes import find_linker
 from .reorder import reorder
 from .reranker_settings import RerankerSettings
 from .settings import LiveSettings

@@ -4,14 +4,15 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
 from spacy.cli._util import setup_gpu, show_validation_error
-from spacy.cli.train import train as spacy_train
 from spacy.language import Language
-from spacy.training import Example
+from spacy.training import Example, loop
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_nlp
 from spacy.util import load_config
@@ -22,6 +23,7 @@ from ..layers.fingerprint import fingerprint
 from ..layers.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
 from ..layers.rng import capture_rng, replay_rng
 from .pipe import KrisselPipe
+from .save import copy_whole, save_whole
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
 
@@ -34,7 +36,8 @@ def train(
     overrides: Optional[Dict[str, Any]] = None,
     timeout: float = 60.0,
 ) -> None:
-    """`spacy train`; under a launcher, together with the processes that it started.
+    """`spacy train`, whose `model-best` and `model-last` are whole at any moment; under a launcher, together with the
+    processes that it started.
 
     All of them make the same steps, as one process would: each batch is divided among them (`layers.processes`). The
     first alone writes to `output`, logs and measures development accuracy, while the others wait.
@@ -46,27 +49,26 @@ def train(
     Raises KrisselError K022 (cannot be joined), K651 (another component than this package's is to be trained), K652 (no
     seed), K653 (different weights at the start), K020 (another process ended), K021 (different batches).
     """
-    overrides = overrides or {}
-    if n_launched() == 1:
-        spacy_train(config, output, use_gpu=use_gpu, overrides=overrides)
-        return
     use_gpu = own_gpu(use_gpu)
-    with joined(use_gpu, timeout), _first_alone_heard():
+    alone = n_launched() == 1
+    with joined(use_gpu, timeout), nullcontext() if alone else _first_alone_heard():
         is_first = launched_number() == 0
         setup_gpu(use_gpu)
         with show_validation_error(config):
-            changed = load_config(config, overrides=overrides, interpolate=False)
+            changed = load_config(config, overrides=overrides or {}, interpolate=False)
         if not is_first:
             changed["training"]["logger"] = SILENT
-        msg.divider(f"Initializing pipeline in {n_launched()} processes")
+        msg.divider("Initializing pipeline" + ("" if alone else f" in {n_launched()} processes"))
         with show_validation_error(config, hint_fill=False):
             nlp = init_nlp(changed, use_gpu=use_gpu)
-        _check(nlp)
-        nlp.evaluate = _evaluated_by_first(nlp.evaluate)  # type: ignore[method-assign]
+        if not alone:
+            _check(nlp)
+            nlp.evaluate = _evaluated_by_first(nlp.evaluate)  # type: ignore[method-assign]
         msg.divider("Training pipeline")
         if is_first and output is not None:
             output.mkdir(parents=True, exist_ok=True)
-        train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
+        with _saved_whole(nlp):
+            train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
 
 
 def _check(nlp: Language) -> None:
@@ -95,6 +97,19 @@ def _evaluated_by_first(evaluate: Callable[..., Dict[str, Any]]) -> Callable[...
         return from_first(scores)
 
     return evaluated
+
+
+@contextmanager
+def _saved_whole(nlp: Language) -> Iterator[None]:
+    """spaCy writes `model-last` into its folder file by file, and copies it to `model-best` likewise."""
+    shutil = loop.shutil
+    nlp.to_disk = partial(save_whole, nlp.to_disk)  # type: ignore[method-assign]
+    loop.shutil = SimpleNamespace(rmtree=shutil.rmtree, copytree=copy_whole)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        loop.shutil = shutil
+        del nlp.to_disk
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
 
 import os
-import tempfile
-import uuid
 from pathlib import Path
 from typing import Any, Dict, Optional
 
@@ -15,10 +13,12 @@ from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.queries import near_vectors
 from ..kb.tune import Tuning, tune
+from ..util.beside import beside
 from ..util.manifest import MANIFEST
 from .annotations import spans_of
+from .find import find_kb_pipe, find_linker
 from .load import load_pipeline
-from .prototypes import find_kb_pipe, find_linker, save_pipeline
+from .save import save_pipeline
 
 
 def tune_index(
@@ -67,11 +67,9 @@ def tune_index(
         vectors = near_vectors(kb, n_queries, seed)
     else:
         vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
-    parent = target.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
     # Built indexes are as large as the one that stays: on the disk that is to hold it.
-    with tempfile.TemporaryDirectory(prefix=".krissel-tune-", dir=parent, ignore_cleanup_errors=True) as folder:
-        tuning, index = tune(kb, vectors, Path(folder), **settings)
+    with beside(target.absolute()) as folder:
+        tuning, index = tune(kb, vectors, folder, **settings)
         if not dry_run:
             kb.adopt_index(index, tuning.summary(kb.n_prototypes))
             if nlp is None:
@@ -95,7 +93,7 @@ def _save(nlp: Language, path: Path, output: Optional[Path], kb_path: Path, name
         return
     pipe.kb.to_disk(kb_path)
     if named:
-        temporary = path / f".config.{uuid.uuid4().hex[:8]}.tmp"
+        temporary = path / ".config.tmp"
         nlp.config.to_disk(temporary)
         os.replace(temporary, path / "config.cfg")
 

@@ -1,16 +1,14 @@
 """Directories that are whole or absent: files plus one `manifest.json`, written aside and renamed when complete."""
 
-import glob
 import hashlib
 import json
 import os
-import shutil
-import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterator, Optional, Union
 
 from ..errors import Errors, KrisselError
+from .beside import beside, put_in_place
 
 MANIFEST = "manifest.json"
 # Hashing costs about a second a gigabyte: files above this size are checked by size alone unless `verify=True`.
@@ -59,20 +57,11 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
     path = Path(path)
     if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
         raise KrisselError(Errors.K005.format(path=path, kind=kind))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
-    temporary.mkdir()
-    lock = _lock(temporary)
-    writer = DirectoryWriter(temporary)
-    try:
+    with beside(path) as temporary:
+        writer = DirectoryWriter(temporary)
         yield writer
         write_manifest(temporary, kind, version, writer.info)
-        _replace(temporary, path)
-    finally:
-        if lock is not None:
-            os.close(lock)
-        shutil.rmtree(temporary, ignore_errors=True)
+        put_in_place(temporary, path)
 
 
 class DirectoryWriter:
@@ -139,47 +128,8 @@ def read_manifest(
     return manifest
 
 
-def _lock(directory: Path) -> Optional[int]:
-    """Hold a directory as long as this process lives. RETURNS: what is to be closed, or None where it is held already,
-    or cannot be (not on Windows, nor on every network's disk)."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove what processes that were killed while they wrote `path` have left beside it."""
-    for temporary in _beside(path, "tmp"):
-        lock = _lock(temporary)
-        if lock is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-            os.close(lock)
-
-
-def _beside(path: Path, suffix: str) -> List[Path]:
-    return list(path.parent.glob(f".{glob.escape(path.name)}.????????.{suffix}"))
-
-
 def _is_kind(path: Path, kind: str) -> bool:
     try:
         return json.loads((path / MANIFEST).read_text(encoding="utf8")).get("kind") == kind
     except (OSError, ValueError, AttributeError):
         return False
-
-
-def _replace(temporary: Path, path: Path) -> None:
-    # A directory cannot be renamed over a full one, so the old one steps aside first; memory maps of it stay valid.
-    if path.exists():
-        os.replace(path, path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old")
-    os.replace(temporary, path)
-    # This one, and those of processes that were killed before they came here.
-    for aside in _beside(path, "old"):
-        shutil.rmtree(aside, ignore_errors=True)

@@ -11,9 +11,11 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.kb.sources import PrototypeSource
-from spacy_krissel.pipeline.prototypes import build_prototypes, find_linker, save_pipeline
+from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.prototypes import build_prototypes
 from spacy_krissel.pipeline.reorder import reorder
 from spacy_krissel.pipeline.reranker import KrisselReranker
+from spacy_krissel.pipeline.save import save_pipeline
 
 # Names of the toy ontology, and words that none of its names is like.
 LINKED = {"T03": "lung cancer", "T07": "bronchial asthma", "T08": "megrim", "T10": "grippe", "T06": "mammary neoplasm"}

@@ -22,7 +22,7 @@ from spacy_krissel.experiments import train as training
 from spacy_krissel.experiments.ablation import AblationRun
 from spacy_krissel.experiments.settings import read_ablation
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.pipeline.prototypes import find_linker
+from spacy_krissel.pipeline.find import find_linker
 
 
 @pytest.fixture(scope="module")

@@ -119,14 +119,14 @@ def test_what_readers_refuse_is_the_same_error(cluster, ontology, folder, tmp_pa
 def test_work_lost_again_and_again_is_told(cluster, ontology, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.mining.ray_workers._mine", lambda *args: os._exit(9))
     monkeypatch.setattr("spacy_krissel.mining.ray_workers.MAX_RETRIES", 0)
-    with pytest.raises(KrisselError, match=r"^\[K307\]"):
+    with pytest.raises(KrisselError, match=r"^\[K025\]"):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert (tmp_path / ".s.partial").is_dir()
 
 
 def test_ray_that_is_not_installed_is_told(ontology, write_texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(KrisselError, match=r"K305.*spacy-krissel\[ray\]"):
+    with pytest.raises(KrisselError, match=r"K023.*spacy-krissel\[ray\]"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local")
 
 
@@ -143,5 +143,5 @@ def test_a_cluster_of_its_own_and_none_at_all(cluster, ontology, write_texts, tm
     mine(ontology, texts, tmp_path / "s", ray="local")
     assert [m.doc for m in MentionShards(tmp_path / "s")] == ["a"]
     assert not cluster.is_initialized()
-    with pytest.raises(KrisselError, match=r"K306.*'auto'"):
+    with pytest.raises(KrisselError, match=r"K024.*'auto'"):
         mine(ontology, texts, tmp_path / "s", ray="auto")

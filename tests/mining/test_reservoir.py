@@ -42,7 +42,7 @@ def test_no_cap_keeps_all(offers):
     assert sample(None, offers) == sorted(offers)
 
 
-@given(items, st.integers(1, 3), st.lists(st.integers(0, 60), max_size=5))
+@given(items, st.integers(1, 9), st.lists(st.integers(0, 60), max_size=5))
 def test_reservoir_lets_go_of_no_mention_of_the_sample(offers, cap, cuts):
     reservoir = Reservoir(cap, n_rows=4)
     kept = []

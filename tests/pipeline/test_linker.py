@@ -12,7 +12,8 @@ from spacy_krissel.kb.lexicon import Lexicon
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.pipeline.prototypes import build_prototypes, save_pipeline
+from spacy_krissel.pipeline.prototypes import build_prototypes
+from spacy_krissel.pipeline.save import save_pipeline
 from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.views import View, name_view
 

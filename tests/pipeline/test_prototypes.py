@@ -7,8 +7,9 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.kinds import named_index
+from spacy_krissel.pipeline.find import find_linker
 from spacy_krissel.pipeline.linker import KrisselLinker
-from spacy_krissel.pipeline.prototypes import add_gold_files, build_prototypes, find_linker, prototypes
+from spacy_krissel.pipeline.prototypes import add_gold_files, build_prototypes, prototypes
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from spacy.util import load_config
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.processes import process_number
-from spacy_krissel.pipeline.prototypes import find_linker
+from spacy_krissel.pipeline.find import find_linker
 from spacy_krissel.pipeline.train import _check, _evaluated_by_first, train
 from spacy_krissel.views import View
 

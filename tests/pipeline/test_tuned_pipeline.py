@@ -9,7 +9,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.tune import Trial, Tuning
 from spacy_krissel.pipeline import tune as tune_module
-from spacy_krissel.pipeline.prototypes import find_linker, prototypes
+from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.prototypes import prototypes
 from spacy_krissel.pipeline.tune import tune_index
 
 pytest.importorskip("faiss")

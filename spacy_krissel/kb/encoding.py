@@ -1,0 +1,136 @@
+"""Views encoded block by block: here or elsewhere, and kept until all of them are in a knowledge base."""
+
+import json
+import os
+import shutil
+from collections import deque
+from pathlib import Path
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, TypeVar
+
+import numpy as np
+
+from ..errors import Errors, KrisselError
+from ..views import View
+from .array_file import read_array, write_array
+
+Encode = Callable[[Sequence[View]], np.ndarray]
+Item = TypeVar("Item")
+STATE = "state.json"
+VERSION = 1
+
+
+class Encoders(Protocol):
+    """Where views are encoded; what is asked for may be done later and elsewhere.
+
+    n_ahead: blocks that are being encoded while others are waited for.
+    """
+
+    n_ahead: int
+
+    def begin(self, views: List[View]) -> Any:
+        """Something in place of the vectors that `result` takes."""
+
+    def result(self, begun: Any) -> np.ndarray:
+        """The vectors (n, width) float32, when they are there."""
+
+
+class Here:
+    """Everything at once, in this process."""
+
+    n_ahead = 0
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+
+    def begin(self, views: List[View]) -> List[View]:
+        return views
+
+    def result(self, begun: List[View]) -> np.ndarray:
+        return self._encode(begun)
+
+
+class VectorWork:
+    """The vectors of an unfinished knowledge base, beside the output in the directory `.{output}.partial`.
+
+    Of each block of views there is a file, written aside and renamed when it is whole: a run that was stopped at any
+    moment leaves the blocks that it encoded, and one with the same state goes on.
+
+    state: everything that views and vectors depend on, JSON. restart: throw away what an earlier run left.
+
+    Raises KrisselError K529 when an earlier run of another state left work.
+    """
+
+    def __init__(self, output: Path, state: Dict[str, Any], *, restart: bool = False) -> None:
+        self.path = output.parent / f".{output.name}.partial"
+        state = json.loads(json.dumps({"version": VERSION, **state}))
+        if restart:
+            self.remove()
+        if (self.path / STATE).exists() and any(self.path.glob("*.npy")):
+            self._check_state(state)
+        else:
+            self.remove()
+            self.path.mkdir(parents=True)
+            temporary = self.path / f"{STATE}.tmp"
+            temporary.write_text(json.dumps(state, indent=2, sort_keys=True), encoding="utf8")
+            os.replace(temporary, self.path / STATE)
+
+    def get(self, name: str, rows: int, width: int) -> Optional[np.ndarray]:
+        """The vectors (rows, width) of a block; None when they are not there, or damaged."""
+        try:
+            return read_array(self._file(name), rows, width, "<f4")
+        except KrisselError:
+            return None
+
+    def put(self, name: str, vectors: np.ndarray) -> None:
+        temporary = self.path / "block.tmp"
+        write_array(np.asarray(vectors, dtype="<f4"), temporary)
+        os.replace(temporary, self._file(name))
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def _file(self, name: str) -> Path:
+        return self.path / f"{name}.npy"
+
+    def _check_state(self, state: Dict[str, Any]) -> None:
+        try:
+            earlier = json.loads((self.path / STATE).read_text(encoding="utf8"))
+        except ValueError:
+            earlier = {}
+        differing = sorted(key for key in {*earlier, *state} if earlier.get(key) != state.get(key))
+        if differing:
+            shown = [f"{key} was {earlier.get(key)!r} and is {state.get(key)!r}" for key in differing]
+            raise KrisselError(Errors.K529.format(path=self.path, difference="; ".join(shown)))
+
+
+def encoded(
+    blocks: Iterable[List[Item]],
+    view: Callable[[Item], View],
+    encoders: Encoders,
+    width: int,
+    work: Optional[VectorWork] = None,
+    name: str = "block",
+) -> Iterator[Tuple[List[Item], np.ndarray]]:
+    """The blocks, in order, with the vectors of their views (n, width); few of them in memory at a time.
+
+    work: where vectors are looked for, and kept. name: of these blocks there.
+    """
+    waiting: Deque[Tuple[str, List[Item], Any, Optional[np.ndarray]]] = deque()
+
+    def finished() -> Tuple[List[Item], np.ndarray]:
+        file_name, block, begun, vectors = waiting.popleft()
+        if vectors is None:
+            vectors = encoders.result(begun)
+            if work is not None:
+                work.put(file_name, vectors)
+        return block, vectors
+
+    for number, block in enumerate(blocks):
+        file_name = f"{name}-{number:06}"
+        vectors = None if work is None else work.get(file_name, len(block), width)
+        begun = encoders.begin([view(item) for item in block]) if vectors is None else None
+        waiting.append((file_name, block, begun, vectors))
+        while len(waiting) > encoders.n_ahead:
+            yield finished()
+    while waiting:
+        yield finished()

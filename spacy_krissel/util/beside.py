@@ -1,0 +1,68 @@
+"""Folders that are written beside their place, and put there when they are whole."""
+
+import glob
+import os
+import shutil
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, List, Optional
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A new folder beside `path`, on the same disk, for as long as the block lasts.
+
+    What processes that were killed have left of such folders is removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(path)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary.mkdir()
+    lock = _lock(temporary)
+    try:
+        yield temporary
+    finally:
+        if lock is not None:
+            os.close(lock)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a whole folder to `path`, in place of what is there: at any moment that is the old, nothing or the new."""
+    # A directory cannot be renamed over a full one, so the old one steps aside first; memory maps of it stay valid.
+    if path.exists():
+        os.replace(path, path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+    os.replace(temporary, path)
+    # This one, and those of processes that were killed before they came here.
+    for aside in _left(path, "old"):
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _lock(directory: Path) -> Optional[int]:
+    """Hold a directory as long as this process lives. RETURNS: what is to be closed, or None where it is held already,
+    or cannot be (not on Windows, nor on every network's disk)."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes that were killed while they wrote `path` have left beside it."""
+    for temporary in _left(path, "tmp"):
+        lock = _lock(temporary)
+        if lock is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+            os.close(lock)
+
+
+def _left(path: Path, suffix: str) -> List[Path]:
+    return list(path.parent.glob(f".{glob.escape(path.name)}.????????.{suffix}"))

@@ -1,0 +1,48 @@
+"""A Ray cluster to work on."""
+
+import os
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from ..errors import Errors, KrisselError
+
+
+@contextmanager
+def ray_cluster(address: str, retries: int) -> Iterator[Any]:
+    """The module `ray`, connected.
+
+    address: of a cluster (`host:port`, "auto"), or "local" for one on this machine, for as long as it is used. Where
+        the program is connected to a cluster already, that one is used.
+    retries: how often lost work is begun anew, for the message.
+
+    Raises KrisselError K023 (Ray is not installed), K024 (no cluster), K025 (work lost again and again), and what the
+    work itself raised.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise KrisselError(Errors.K023) from error
+
+    connected = ray.is_initialized()
+    if not connected:
+        _connect(ray, address)
+    try:
+        yield ray
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, KrisselError):
+            raise cause from error
+        raise KrisselError(Errors.K025.format(problem=error, retries=retries)) from error
+    finally:
+        if not connected:
+            ray.shutdown()
+
+
+def _connect(ray: Any, address: str) -> None:
+    # It would tell its makers that it is used.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    local = {"include_dashboard": False} if address == "local" else {}
+    try:
+        ray.init(address=address, log_to_driver=False, **local)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise KrisselError(Errors.K024.format(address=address, problem=error)) from error

@@ -1,0 +1,130 @@
+"""Prototypes encoded by other processes."""
+
+import os
+import signal
+import sys
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb import build
+from spacy_krissel.kb.encoding import VectorWork
+from spacy_krissel.pipeline import encoding_workers
+from spacy_krissel.pipeline.encoding_workers import EncoderOf, encoding_processes
+from spacy_krissel.pipeline.prototypes import prototypes
+from spacy_krissel.views import name_view
+
+
+@pytest.fixture
+def built(trained, toy_store, toy_shards, tmp_path, monkeypatch):
+    """Builds a pipeline with its knowledge base in blocks of 7, and returns what is in that."""
+    monkeypatch.setattr(build, "BLOCK", 7)
+
+    def make(name="out", **settings):
+        prototypes(trained, tmp_path / name, toy_store.path, toy_shards, progress=False, **settings)
+        kb = spacy.load(tmp_path / name).get_pipe("krissel_linker").kb
+        return kb.prototypes_at(np.arange(kb.n_prototypes)), kb.own_vectors
+
+    return make
+
+
+def assert_alike(found, expected):
+    assert found[0] == expected[0]
+    # Products of matrices may be added up in another order by so many threads.
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_two_processes_make_what_one_makes(built, tmp_path):
+    assert_alike(built(n_process=2), built("one"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
+
+
+@pytest.mark.slow
+def test_a_process_that_died_is_told_and_what_was_encoded_is_kept(built, tmp_path, monkeypatch):
+    expected = built("whole")
+    put = VectorWork.put
+    encoded = []
+
+    def killing(self, name, vectors):
+        put(self, name, vectors)
+        encoded.append(name)
+        if len(encoded) == 2:
+            for process in list(pools[0]._pool._processes.values()):
+                os.kill(process.pid, signal.SIGKILL)
+
+    pools = []
+    init = encoding_workers.EncodingProcesses.__init__
+
+    def noted(self, *args):
+        init(self, *args)
+        pools.append(self)
+
+    monkeypatch.setattr(encoding_workers.EncodingProcesses, "__init__", noted)
+    with monkeypatch.context() as patch, pytest.raises(KrisselError, match=r"K641.*n_process is 2"):
+        patch.setattr(VectorWork, "put", killing)
+        built(n_process=2)
+    assert len(list((tmp_path / ".out.partial").glob("*.npy"))) == len(encoded)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(VectorWork, "put", lambda self, name, vectors: (encoded.append(name), put(self, name, vectors)))
+    # The other way: this process goes on where several stopped.
+    assert_alike(built(), expected)
+    assert len(encoded) == len(set(encoded))
+
+
+def test_more_processes_than_gpus_are_refused(trained, monkeypatch):
+    monkeypatch.setattr(encoding_workers, "n_gpus", lambda: 3)
+    with pytest.raises(KrisselError, match="K006.*'n_process' is 3.*at most 2, the GPUs from 1 on"):
+        with encoding_processes(EncoderOf(trained, {}, "krissel_linker"), 3, gpu_id=1):
+            pass
+
+
+@pytest.mark.parametrize("settings", [{"n_process": 0}, {"n_process": 2, "ray": "local"}])
+def test_refuses_settings(built, settings):
+    with pytest.raises(KrisselError, match="K006.*'n_process'"):
+        built(**settings)
+
+
+def test_without_an_ontology_nobody_encodes_elsewhere(trained, tmp_path):
+    with pytest.raises(KrisselError, match="K614.*n_process, ray"):
+        prototypes(trained, tmp_path / "out", gold=[tmp_path / "x"], n_process=2, ray="local")
+
+
+def test_other_input_is_refused_and_started_over_when_asked_for(built, tmp_path, monkeypatch):
+    put = VectorWork.put
+
+    def stopping(self, name, vectors):
+        put(self, name, vectors)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(VectorWork, "put", stopping)
+        built()
+    with pytest.raises(KrisselError, match="K529.*mentions_per_entity was None and is 3"):
+        built(mentions_per_entity=3)
+    assert_alike(built(mentions_per_entity=3, restart=True), built("again", mentions_per_entity=3))
+
+
+def test_ray_that_is_not_installed_is_told(built, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(KrisselError, match=r"K023.*spacy-krissel\[ray\]"):
+        built(ray="local")
+
+
+@pytest.mark.slow
+def test_ray_makes_what_one_process_makes(built, trained):
+    ray = pytest.importorskip("ray")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        assert_alike(built(ray="local"), built("one"))
+        with pytest.raises(KrisselError, match="K024.*has no GPU"):
+            built("on_gpu", ray="local", gpu_id=0)
+        with pytest.raises(KrisselError, match="K611"):
+            encoder = EncoderOf(trained.parent / "nowhere", {}, "krissel_linker")
+            with encoding_workers.encoding_actors(encoder, "local", -1) as encoders:
+                encoders.result(encoders.begin([name_view("lung")]))
+    finally:
+        ray.shutdown()
