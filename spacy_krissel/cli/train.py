@@ -24,7 +24,8 @@ def train_cli(
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
     Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
-    `spacy train`. Further options override the config: --training.max_steps 100
+    `spacy train`, but for folders that are whole at any moment. Further options override the config:
+    --training.max_steps 100
     """
     from spacy.cli._util import import_code, parse_config_overrides
 

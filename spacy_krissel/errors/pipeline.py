@@ -119,6 +119,10 @@ class PipelineErrors:
         "[K641] A process that encodes ended without an answer ({problem}), most often because memory ran out. What "
         "was encoded so far is kept: run it again to go on, with fewer processes (n_process is {n_process})."
     )
+    K642 = (
+        "[K642] The knowledge base in '{path}' was about to be replaced when the process was killed. Run the command "
+        "again, or rename the folder '{aside}' there to 'kb'."
+    )
     K651 = (
         "[K651] {count} processes cannot train '{name}' together: it is no component of spacy-krissel, and each of "
         "them would train one of its own. Train it in one process, and name it in training.frozen_components here."

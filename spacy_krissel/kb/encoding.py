@@ -50,7 +50,7 @@ class Here:
 
 
 class VectorWork:
-    """The vectors of an unfinished knowledge base, beside the output in the directory `.{output}.partial`.
+    """The vectors of an unfinished knowledge base, beside the output in the directory `.{output}.vectors.partial`.
 
     Of each block of views there is a file, written aside and renamed when it is whole: a run that was stopped at any
     moment leaves the blocks that it encoded, and one with the same state goes on.
@@ -61,7 +61,7 @@ class VectorWork:
     """
 
     def __init__(self, output: Path, state: Dict[str, Any], *, restart: bool = False) -> None:
-        self.path = output.parent / f".{output.name}.partial"
+        self.path = output.parent / f".{output.name}.vectors.partial"
         state = json.loads(json.dumps({"version": VERSION, **state}))
         if restart:
             self.remove()

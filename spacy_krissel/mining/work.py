@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 STATE = "state.json"
 # Of what is kept for a run to go on.
 WORK_VERSION = 3
+# Of a file of mentions the part, below which it is written again without the others.
+WORTH_KEEPING = 0.5
 # What says which mentions are among the sample.
 OFFERED = ["row", "priority"]
 # Each time all chunks are gone through, and some hundred bytes a mention held.
@@ -68,14 +70,18 @@ class WorkDirectory:
         """
         import pyarrow as pa
 
-        if isinstance(mentions, Path):
-            self._offer(_read(mentions, OFFERED))
+        table = _read(mentions) if isinstance(mentions, Path) else mentions
+        kept = self._offer(table)
+        path = self.path / "chunk.tmp"
+        if not isinstance(mentions, Path):
+            write_shard(path, table if kept.all() else table.filter(pa.array(kept)))
+        elif kept.sum() < WORTH_KEEPING * len(kept):
+            # Its writer had limits of long ago.
+            write_shard(path, table.filter(pa.array(kept)))
+            mentions.unlink()
         else:
-            kept = self._offer(mentions)
-            mentions = mentions if kept.all() else mentions.filter(pa.array(kept))
-            write_shard(self.path / "chunk.tmp", mentions)
-            mentions = self.path / "chunk.tmp"
-        os.replace(mentions, self._chunk_path(len(self)))
+            path = mentions
+        os.replace(path, self._chunk_path(len(self)))
         self._write(f"{len(self):06}.json", json.dumps({"record": record, "ids": ids.tobytes().hex()}).encode())
         self.records.append(record)
 
@@ -178,12 +184,13 @@ def work_schema() -> "pa.Schema":
     return pa.schema([*shard_schema(), *fields])
 
 
-def _read(path: Path, columns: List[str]) -> "pa.Table":
+def _read(path: Path, columns: Optional[List[str]] = None) -> "pa.Table":
     import pyarrow as pa
 
     # Not kept open: a long run has more chunks than a process may have files.
     with pa.memory_map(str(path)) as file_:
-        return pa.ipc.open_file(file_).read_all().select(columns)
+        table = pa.ipc.open_file(file_).read_all()
+        return table if columns is None else table.select(columns)
 
 
 def _difference(key: str, earlier: Any, now: Any) -> str:

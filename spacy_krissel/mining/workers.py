@@ -118,10 +118,9 @@ class ThisProcess:
 class Processes:
     """Processes of this machine. Where they are forked, they share the miner's memory.
 
-    What they mine they write to files in the work directory, and it does not pass this process at all.
     They read, too, each a unit and all of it; the texts pass this process as bytes that it does not look at. What is
     too large for that is read here, one chunk after the other, and so is everything where there are not enough units
-    for all of them (`read_apart` is False).
+    for all of them (`read_apart` is False). What they mine they write to files in the work directory themselves.
     """
 
     def __init__(self, pool: ProcessPoolExecutor, n_process: int, read_apart: bool) -> None:
@@ -144,9 +143,7 @@ class Processes:
 
 @contextmanager
 def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -> Iterator[Workers]:
-    """directory: of the work.
-
-    Raises KrisselError K303 when a process dies."""
+    """directory: of the work. Raises KrisselError K303 when a process dies."""
     # Built before the processes are, which then share it where they are forked.
     miner.matcher.build()
     if n_process == 1:

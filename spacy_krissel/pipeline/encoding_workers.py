@@ -79,12 +79,17 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
         yield EncodingProcesses(pool, n_process)
     except BrokenProcessPool as error:
         raise KrisselError(Errors.K641.format(problem=error, n_process=n_process)) from error
+    except BaseException:
+        # They do not listen to Ctrl-C, and a block takes minutes. What they have not sent is lost either way.
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 class EncodingActors:
-    """Actors of a Ray cluster, one for each of its GPUs, or else of its processors."""
+    """Actors of a Ray cluster, one for each of its free GPUs, or else processors."""
 
     def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
         self._ray = ray
@@ -122,9 +127,10 @@ def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[E
     """
     kind = "GPU" if gpu_id >= 0 else "CPU"
     with ray_cluster(address, MAX_RETRIES) as ray:
-        n_actors = int(ray.cluster_resources().get(kind, 0))
+        # Of others there may be more, which an actor would wait for without end.
+        n_actors = int(ray.available_resources().get(kind, 0))
         if not n_actors:
-            raise KrisselError(Errors.K024.format(address=address, problem=f"the one there has no {kind}"))
+            raise KrisselError(Errors.K024.format(address=address, problem=f"the one there has no free {kind}"))
         yield EncodingActors(ray, encoder, gpu_id >= 0, n_actors)
 
 

@@ -18,6 +18,7 @@ from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
 from ..layers.gradients import gradient_norm, sum_gradients
 from ..objectives.protocol import Objective
+from ..util.beside import stepped_aside
 from ..views import AnyParts, View
 from .annotations import NIL
 from .pipe import KrisselPipe
@@ -220,8 +221,11 @@ class KBPipe(KrisselPipe):
             "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
             "model": lambda p: self._load_model(p.read_bytes()),
         }
-        if (path / "kb").exists() and not self.kb_path:
-            deserialize["kb"] = self._load_kb
+        if not self.kb_path and "kb" not in exclude:
+            if aside := stepped_aside(path / "kb"):
+                raise KrisselError(Errors.K642.format(path=path, aside=aside[-1].name))
+            if (path / "kb").exists():
+                deserialize["kb"] = self._load_kb
         with self._coded(path):
             util.from_disk(path, deserialize, exclude)
         self._open_kb_path(exclude)

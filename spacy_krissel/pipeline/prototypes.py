@@ -127,14 +127,14 @@ def prototypes(
     restart: throw away what an interrupted run encoded. Otherwise a run with the same input goes on from there, and one
         with other input is refused. Gold mentions are always encoded anew, and here.
 
-    Raises KrisselError K006 (a setting), K023 to K025 (Ray), K529 (other work left), K641 (a process died), K614 when
-    there is neither an ontology nor gold, or a setting that would need the one that is missing, and what
-    `add_gold_files` raises.
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K529 (other work
+    left), K641 (a process died), K614 when there is neither an ontology nor gold, or a setting that would need the one
+    that is missing, and what `add_gold_files` raises.
     """
     from ..kb.sources import open_prototype_source
 
     if ontology is None:
-        workers = {"n_process": n_process if n_process != 1 else None, "ray": ray}
+        workers = {"n_process": n_process if n_process != 1 else None, "ray": ray, "restart": restart or None}
         given = {"mentions": mentions, "index": index, **workers, **settings}
         unread = [key for key, value in given.items() if value is not None]
         if unread:
@@ -149,7 +149,7 @@ def prototypes(
         expected = "a number from 1 up" if ray is None else "1, since Ray has its own"
         raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
     # Before hours of encoding.
-    check_place(output)
+    check_place(output, kb_path)
     _gold_sources(gold)
     work: Optional[VectorWork] = None
     nlp = load_pipeline(pipeline, overrides)
@@ -159,7 +159,8 @@ def prototypes(
         # On the disk that is to hold the result.
         scratch = (kb_path or output).absolute().parent
         scratch.mkdir(parents=True, exist_ok=True)
-        state = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions), **settings}
+        hashes = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions)}
+        state = {**hashes, **settings, "overrides": overrides or {}}
         work = VectorWork((kb_path or output).absolute(), _state(find_kb_pipe(nlp, name), state), restart=restart)
         with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
             build_prototypes(
@@ -182,7 +183,8 @@ def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
     """What vectors depend on. state: what the views do."""
     pipe.require_weights()
     made_by = {"version": __version__, "encoder": pipe.fingerprint(), "references": str(pipe.reference_parts())}
-    return {**state, **made_by, "block": build.BLOCK}
+    spelling = pipe.cfg.saved().get("american_spelling")
+    return {**state, **made_by, "american_spelling": spelling, "block": build.BLOCK}
 
 
 def _encoders(

@@ -22,6 +22,7 @@ from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
 from ..layers.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
 from ..layers.rng import capture_rng, replay_rng
+from ..util.beside import remove_folder
 from .pipe import KrisselPipe
 from .save import copy_whole, save_whole
 
@@ -101,10 +102,10 @@ def _evaluated_by_first(evaluate: Callable[..., Dict[str, Any]]) -> Callable[...
 
 @contextmanager
 def _saved_whole(nlp: Language) -> Iterator[None]:
-    """spaCy writes `model-last` into its folder file by file, and copies it to `model-best` likewise."""
+    """spaCy writes `model-last` into its folder file by file, copies it to `model-best` and removes both likewise."""
     shutil = loop.shutil
     nlp.to_disk = partial(save_whole, nlp.to_disk)  # type: ignore[method-assign]
-    loop.shutil = SimpleNamespace(rmtree=shutil.rmtree, copytree=copy_whole)  # type: ignore[assignment]
+    loop.shutil = SimpleNamespace(rmtree=remove_folder, copytree=copy_whole)  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -2,10 +2,11 @@
 
 import os
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import numpy as np
 from spacy.language import Language
+from spacy.util import load_config
 from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
@@ -13,7 +14,7 @@ from ..errors import Errors, KrisselError
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.queries import near_vectors
 from ..kb.tune import Tuning, tune
-from ..util.beside import beside
+from ..util.beside import beside, put_back
 from ..util.manifest import MANIFEST
 from .annotations import spans_of
 from .find import find_kb_pipe, find_linker
@@ -47,6 +48,9 @@ def tune_index(
     if n_queries < 1:
         raise KrisselError(Errors.K006.format(setting="n_queries", found=n_queries, expected="an integer from 1"))
     nlp: Optional[Language] = None
+    for place in _kb_places(path, name):
+        # Where an earlier run was killed.
+        put_back(place)
     if (path / MANIFEST).is_file():
         if queries is not None:
             expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
@@ -77,6 +81,15 @@ def tune_index(
             else:
                 _save(nlp, path, output, target, name)
     return tuning
+
+
+def _kb_places(path: Path, name: str) -> List[Path]:
+    """Where the knowledge base may be that is to be tuned."""
+    places = [path, path / name / "kb"]
+    if (path / "config.cfg").is_file():
+        kb_path = load_config(path / "config.cfg")["components"].get(name, {}).get("kb_path")
+        places += [Path(kb_path)] if kb_path else []
+    return places
 
 
 def _save(nlp: Language, path: Path, output: Optional[Path], kb_path: Path, name: str) -> None:

@@ -6,18 +6,20 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List, Optional
+from typing import Iterator, List, Optional, Union
 
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """A new folder beside `path`, on the same disk, for as long as the block lasts.
 
-    What processes that were killed have left of such folders is removed.
+    What processes that were killed have left of such folders is removed, and what one of them was about to replace is
+    put back.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    put_back(path)
     _remove_abandoned(path)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary = _beside(path, "tmp")
     temporary.mkdir()
     lock = _lock(temporary)
     try:
@@ -32,11 +34,34 @@ def put_in_place(temporary: Path, path: Path) -> None:
     """Rename a whole folder to `path`, in place of what is there: at any moment that is the old, nothing or the new."""
     # A directory cannot be renamed over a full one, so the old one steps aside first; memory maps of it stay valid.
     if path.exists():
-        os.replace(path, path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+        os.replace(path, _beside(path, "old"))
     os.replace(temporary, path)
     # This one, and those of processes that were killed before they came here.
     for aside in _left(path, "old"):
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside, path)
+
+
+def remove_folder(path: Union[str, Path]) -> None:
+    """`shutil.rmtree`, of which at any moment all is there or nothing."""
+    _remove(Path(path), Path(path))
+
+
+def _remove(folder: Path, path: Path) -> None:
+    # What is half removed is never taken for what stepped aside.
+    removed = _beside(path, "del")
+    os.replace(folder, removed)
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+def stepped_aside(path: Path) -> List[Path]:
+    """What stood at `path` when a process was killed that was about to replace it; nothing where something is there."""
+    return [] if path.exists() else sorted(_left(path, "old"), key=os.path.getmtime)
+
+
+def put_back(path: Path) -> None:
+    """Put what was about to be replaced back in its place, if nothing is there."""
+    if found := stepped_aside(path):
+        os.replace(found[-1], path)
 
 
 def _lock(directory: Path) -> Optional[int]:
@@ -57,11 +82,17 @@ def _lock(directory: Path) -> Optional[int]:
 
 def _remove_abandoned(path: Path) -> None:
     """Remove what processes that were killed while they wrote `path` have left beside it."""
+    for removed in _left(path, "del"):
+        shutil.rmtree(removed, ignore_errors=True)
     for temporary in _left(path, "tmp"):
         lock = _lock(temporary)
         if lock is not None:
             shutil.rmtree(temporary, ignore_errors=True)
             os.close(lock)
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.parent / f".{path.name}.{uuid.uuid4().hex[:8]}.{suffix}"
 
 
 def _left(path: Path, suffix: str) -> List[Path]:

@@ -99,7 +99,7 @@ def test_a_damaged_block_is_encoded_again(filled, tmp_path):
 def test_work_of_other_input_is_refused_unless_there_is_none(tmp_path):
     work = VectorWork(tmp_path / "kb", {"encoder": "a", "settings": (1, 2)})
     VectorWork(tmp_path / "kb", {"encoder": "b"}).put("x", np.zeros((2, 3)))
-    with pytest.raises(KrisselError, match=r"K529.*\.kb\.partial.*encoder was 'b' and is 'c'"):
+    with pytest.raises(KrisselError, match=r"K529.*\.kb\.vectors\.partial.*encoder was 'b' and is 'c'"):
         VectorWork(tmp_path / "kb", {"encoder": "c"})
     assert work.get("x", 2, 3).tolist() == np.zeros((2, 3)).tolist() and work.get("x", 3, 2) is None
     (work.path / "state.json").write_text("{")

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from spacy_krissel.kb import build
 from spacy_krissel.kb.encoding import VectorWork
 from spacy_krissel.pipeline import encoding_workers
 from spacy_krissel.pipeline.encoding_workers import EncoderOf, encoding_processes
+from spacy_krissel.pipeline.linker import KrisselLinker
 from spacy_krissel.pipeline.prototypes import prototypes
 from spacy_krissel.views import name_view
 
@@ -30,6 +32,20 @@ def built(trained, toy_store, toy_shards, tmp_path, monkeypatch):
     return make
 
 
+@pytest.fixture
+def not_here(monkeypatch):
+    """A context in which this process cannot encode, and those that it starts can."""
+
+    @contextmanager
+    def made():
+        with monkeypatch.context() as patch:
+            patch.setattr(KrisselLinker, "encode", None)
+            # It is lent to the knowledge base.
+            yield
+
+    return made
+
+
 def assert_alike(found, expected):
     assert found[0] == expected[0]
     # Products of matrices may be added up in another order by so many threads.
@@ -37,8 +53,10 @@ def assert_alike(found, expected):
 
 
 @pytest.mark.slow
-def test_two_processes_make_what_one_makes(built, tmp_path):
-    assert_alike(built(n_process=2), built("one"))
+def test_two_processes_make_what_one_makes(built, tmp_path, not_here):
+    with not_here():
+        found = built(n_process=2)
+    assert_alike(found, built("one"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "out"]
 
 
@@ -66,7 +84,7 @@ def test_a_process_that_died_is_told_and_what_was_encoded_is_kept(built, tmp_pat
     with monkeypatch.context() as patch, pytest.raises(KrisselError, match=r"K641.*n_process is 2"):
         patch.setattr(VectorWork, "put", killing)
         built(n_process=2)
-    assert len(list((tmp_path / ".out.partial").glob("*.npy"))) == len(encoded)
+    assert len(list((tmp_path / ".out.vectors.partial").glob("*.npy"))) == len(encoded)
     assert not (tmp_path / "out").exists()
     monkeypatch.setattr(VectorWork, "put", lambda self, name, vectors: (encoded.append(name), put(self, name, vectors)))
     # The other way: this process goes on where several stopped.
@@ -114,13 +132,15 @@ def test_ray_that_is_not_installed_is_told(built, monkeypatch):
 
 
 @pytest.mark.slow
-def test_ray_makes_what_one_process_makes(built, trained):
+def test_ray_makes_what_one_process_makes(built, trained, not_here):
     ray = pytest.importorskip("ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        assert_alike(built(ray="local"), built("one"))
-        with pytest.raises(KrisselError, match="K024.*has no GPU"):
+        with not_here():
+            found = built(ray="local")
+        assert_alike(found, built("one"))
+        with pytest.raises(KrisselError, match="K024.*has no free GPU"):
             built("on_gpu", ray="local", gpu_id=0)
         with pytest.raises(KrisselError, match="K611"):
             encoder = EncoderOf(trained.parent / "nowhere", {}, "krissel_linker")

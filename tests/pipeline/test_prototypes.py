@@ -50,6 +50,22 @@ def test_kb_beside_the_pipeline(trained_dir, toy_store, tmp_path):
     assert not (tmp_path / "again" / "krissel_linker" / "kb").exists()
 
 
+def test_a_pipeline_replaces_a_pipeline_and_nothing_else(trained_dir, toy_store, tmp_path):
+    out = tmp_path / "out"
+    for _ in range(2):
+        prototypes(trained_dir, out, toy_store.path, progress=False)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    with pytest.raises(KrisselError, match="K005.*notes.*pipeline"):
+        prototypes(trained_dir, tmp_path / "notes", toy_store.path, progress=False)
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["mine.txt"]
+    for kb_path in (out, out / "kb"):
+        with pytest.raises(KrisselError, match="K006.*kb_path.*outside"):
+            prototypes(trained_dir, out, toy_store.path, kb_path=kb_path, progress=False)
+    assert find_linker(spacy.load(out)).kb.n_entities == 12
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes", "out", "trained"]
+
+
 def test_settings_of_the_config_can_be_overridden(trained_dir, toy_store, tmp_path):
     overrides = {"components.krissel_linker.threshold": 0.75}
     prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, progress=False)

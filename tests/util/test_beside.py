@@ -1,0 +1,91 @@
+import os
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from spacy_krissel.util.beside import beside, put_back, put_in_place, remove_folder, stepped_aside
+
+
+class Killed(BaseException):
+    pass
+
+
+def write(path, content):
+    with beside(path) as folder:
+        for i in range(3):
+            (folder / str(i)).write_text(content)
+        put_in_place(folder, path)
+
+
+def content_of(path):
+    return [(path / str(i)).read_text() for i in range(3)]
+
+
+@pytest.fixture
+def killed_at(monkeypatch):
+    """A context that ends like a killed process at the so manieth rename: what would tidy up does not run either."""
+
+    @contextmanager
+    def made(number):
+        replace, calls = os.replace, []
+
+        def counting(*args):
+            calls.append(args)
+            if len(calls) >= number:
+                raise Killed
+            replace(*args)
+
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(os, "replace", counting)
+            patch.setattr(shutil, "rmtree", lambda *args, **settings: None)
+            yield
+
+    return made
+
+
+def test_a_folder_is_replaced_and_nothing_is_left(tmp_path):
+    for content in ("a", "b"):
+        write(tmp_path / "x", content)
+        assert content_of(tmp_path / "x") == [content] * 3
+        assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("number, there", [(1, True), (2, False), (3, True)])
+def test_killed_while_it_is_replaced(tmp_path, killed_at, number, there):
+    """Before anything; between the old one's stepping aside and the new one's coming; before the old one's removal."""
+    path = tmp_path / "x"
+    write(path, "a")
+    with killed_at(number):
+        write(path, "b")
+    assert path.exists() == there and bool(stepped_aside(path)) != there
+    put_back(path)
+    assert content_of(path) == ["b" if number == 3 else "a"] * 3
+    write(path, "c")
+    assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
+
+
+def test_what_is_half_removed_is_never_put_back(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    write(path, "a")
+
+    def half(folder, **settings):
+        (folder / "1").unlink()
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(shutil, "rmtree", half)
+        remove_folder(path)
+    assert not path.exists() and not stepped_aside(path)
+    put_back(path)
+    assert not path.exists()
+    write(path, "b")
+    assert content_of(path) == ["b"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
+
+
+def test_other_folders_are_left_alone(tmp_path):
+    others = [tmp_path / name for name in (".x.old", ".xy.12345678.old", ".x.123456789.tmp", "x.12345678.old")]
+    for other in others:
+        other.mkdir()
+    write(tmp_path / "x", "a")
+    assert all(other.exists() for other in others)
