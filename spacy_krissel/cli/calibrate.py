@@ -40,7 +40,7 @@ def calibrate_cli(
     from ..evaluation.tables import nil_line, strict_line
     from ..experiments.nil_curve import draw_nil_curve
     from ..pipeline.load import load_pipeline
-    from ..pipeline.save import save_pipeline
+    from ..pipeline.save import check_place, save_pipeline
 
     setup_gpu(gpu_id)
     drawn: List[Path] = []
@@ -49,6 +49,7 @@ def calibrate_cli(
         if plot is not None and plot.suffix != ".svg":
             expected = "a path ending in .svg"
             raise KrisselError(Errors.K006.format(setting="plot", found=str(plot), expected=expected))
+        check_place(output)
         nlp = load_pipeline(pipeline)
         found = calibrate(
             nlp,

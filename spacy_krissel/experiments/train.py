@@ -1,7 +1,6 @@
 """Train a row's pipeline: its linker and, over that, its re-ranker."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Dict, Optional
 
 from spacy.cli.train import train
@@ -11,7 +10,8 @@ from ..kb.sources import open_prototype_source
 from ..pipeline.find import find_linker
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import build_prototypes
-from ..pipeline.save import save_pipeline
+from ..pipeline.save import save_pipeline, save_whole
+from ..util.beside import beside, put_in_place
 from .settings import Ablation
 
 LINKER, RERANKER = "krissel_linker", "krissel_reranker"
@@ -27,10 +27,10 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
     """
     row, training = ablation.rows[name], ablation.train
     overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
-    with TemporaryDirectory(dir=output.parent, prefix=".training-") as folder:
-        steps = Path(folder) / STEPS
+    with beside(output) as folder:
+        steps = folder / STEPS
         train(training.config, folder, use_gpu=gpu_id, overrides={**_logged_to(steps, training.config), **overrides})
-        (Path(folder) / "model-last").rename(output)
+        put_in_place(folder / "model-last", output)
         if steps.exists():
             steps.rename(output.parent / STEPS)
 
@@ -44,25 +44,25 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
     assert training is not None, "called where there is a re-ranker to train"
     knowledge = ablation.train
     ontology = row.ontology or knowledge.ontology
-    with TemporaryDirectory(dir=output.parent, prefix=".training-") as folder:
+    with beside(output) as folder:
         nlp = load_pipeline(linker)
         settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
         mined = knowledge.mined(row.mined_aliases)
         build_prototypes(nlp, open_prototype_source(ontology, mined, **settings), name=LINKER, progress=True)
-        save_pipeline(nlp, Path(folder) / "linker", name=LINKER)
+        save_pipeline(nlp, folder / "linker", name=LINKER)
         overrides = {
-            "paths.linker": str(Path(folder) / "linker"),
+            "paths.linker": str(folder / "linker"),
             **_data(ablation, name, seed),
             **training.overrides,
             **row.reranker,
         }
-        train(training.config, Path(folder) / "out", use_gpu=gpu_id, overrides=overrides)
+        train(training.config, folder / "out", use_gpu=gpu_id, overrides=overrides)
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
-        reranker: Any = nlp.add_pipe(RERANKER, source=load_pipeline(Path(folder) / "out" / "model-last"))
+        reranker: Any = nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
         settings = find_linker(nlp, LINKER).cfg
         settings["n_candidates"] = max(settings["n_candidates"], reranker.cfg["top_k"])
-        nlp.to_disk(output)
+        save_whole(nlp.to_disk, output)
 
 
 def _logged_to(path: Path, config: Path) -> Dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Names by the hashes of their words, in some hundred bytes a name."""
+"""Names by the hashes of their words."""
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Tuple
@@ -123,7 +123,10 @@ class NameTable:
         return _rows(self._entries[entries, 1])
 
     def find(self, forms: Forms) -> Found:
-        """The longest names in a text from each place on, between other than letters and digits; they may overlap."""
+        """The longest names in a text from each place on, between other than letters and digits; they may overlap.
+
+        forms: `words` without the spaces at both ends.
+        """
         words = Words(forms.words)
         stretches = Stretches(forms.plain if self._fold else forms.key, forms.key)
         # What begins with a word: the longest so far, which is the last that was found.

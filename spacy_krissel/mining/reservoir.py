@@ -67,7 +67,7 @@ class _Keys:
         return rows.astype(np.uint64) << self._priority_bits | priorities >> self._row_bits
 
     def rows(self, keys: np.ndarray) -> np.ndarray:
-        return (keys >> self._priority_bits).astype(np.int64)
+        return (keys >> self._priority_bits).view(np.int64)
 
     def highest_priorities(self, keys: np.ndarray) -> np.ndarray:
         """The highest that have these keys."""

@@ -1,6 +1,5 @@
 """Who reads and mines: this process, or several of this machine."""
 
-import pickle
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +20,8 @@ from .shards import write_shard
 
 # Bytes of files whose texts may be in memory, read and not yet mined.
 READ_AHEAD = 128_000_000
+# Texts, or a file of them.
+Texts = Union[List[Text], Path]
 # What a worker process mines with, and where it writes.
 _miner: Optional[Miner] = None
 _directory = Path()
@@ -118,9 +119,10 @@ class ThisProcess:
 class Processes:
     """Processes of this machine. Where they are forked, they share the miner's memory.
 
-    They read, too, each a unit and all of it; the texts pass this process as bytes that it does not look at. What is
-    too large for that is read here, one chunk after the other, and so is everything where there are not enough units
-    for all of them (`read_apart` is False). What they mine they write to files in the work directory themselves.
+    They read, too, each a unit and all of it. Texts and what is mined in them are handed on as files in the work
+    directory, which this process does not look at: through its pipes they would take a tenth of the time. A unit that
+    is too large to be read ahead is read here, one chunk after the other, and so is everything where there are not
+    enough units for all of them (`read_apart` is False).
     """
 
     def __init__(self, pool: ProcessPoolExecutor, n_process: int, read_apart: bool) -> None:
@@ -129,12 +131,12 @@ class Processes:
         self.n_ahead = n_process + 1
         self.ahead_bytes = READ_AHEAD if read_apart else 0
 
-    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Union[List[Text], bytes]]]:
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Texts]]:
         if not self._read_apart or unit_bytes(unit) > READ_AHEAD:
             return read_unit(unit, number, chunk_chars)
         return _later(self._pool.submit(_read_whole, unit, number, chunk_chars))
 
-    def mine(self, texts: Union[List[Text], bytes], new: np.ndarray) -> "Future[MinedChunk]":
+    def mine(self, texts: "Texts", new: np.ndarray) -> "Future[MinedChunk]":
         return self._pool.submit(_mine_in_worker, texts, new)
 
     def result(self, mined: "Future[MinedChunk]") -> MinedChunk:
@@ -158,12 +160,43 @@ def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -
         pool.shutdown(cancel_futures=True)
 
 
-def _later(chunks: "Future[List[Tuple[Chunk, bytes]]]") -> Iterator[Tuple[Chunk, bytes]]:
+def _later(chunks: "Future[List[Tuple[Chunk, Path]]]") -> Iterator[Tuple[Chunk, Path]]:
     yield from chunks.result()
 
 
-def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, bytes]]:
-    return [(chunk, pickle.dumps(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
+def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, Path]]:
+    return [(chunk, _put(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
+
+
+def _put(texts: List[Text]) -> Path:
+    import pyarrow as pa
+
+    path = _new_path()
+    columns = list(zip(*texts)) or [()] * len(Text._fields)
+    table = pa.table(dict(zip(Text._fields, columns)), schema=_text_schema())
+    with pa.OSFile(str(path), "wb") as file_, pa.ipc.new_file(file_, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+def _take(path: Path) -> List[Text]:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as file_:
+        table = pa.ipc.open_file(file_).read_all()
+        texts = list(map(Text, *(column.to_pylist() for column in table.columns)))
+    path.unlink()
+    return texts
+
+
+def _text_schema() -> Any:
+    import pyarrow as pa
+
+    return pa.schema([(name, pa.int64() if name == "line" else pa.large_string()) for name in Text._fields])
+
+
+def _new_path() -> Path:
+    return _directory / f"{uuid4().hex}.tmp"
 
 
 def _start_worker(miner: Miner, directory: Path) -> None:
@@ -172,10 +205,9 @@ def _start_worker(miner: Miner, directory: Path) -> None:
     follow_parent()
 
 
-def _mine_in_worker(texts: Union[List[Text], bytes], new: np.ndarray) -> MinedChunk:
+def _mine_in_worker(texts: "Texts", new: np.ndarray) -> MinedChunk:
     assert _miner is not None
-    texts = pickle.loads(texts) if isinstance(texts, bytes) else texts
-    mined = mine_chunk(_miner, texts, new)
-    path = _directory / f"{uuid4().hex}.tmp"
+    mined = mine_chunk(_miner, _take(texts) if isinstance(texts, Path) else texts, new)
+    path = _new_path()
     write_shard(path, mined.mentions)
     return mined._replace(mentions=path)

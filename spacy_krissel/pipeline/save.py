@@ -8,7 +8,9 @@ from typing import Any, Callable, Optional, Union
 from spacy.language import Language
 
 from ..errors import Errors, KrisselError
+from ..kb.folder import KIND as KB
 from ..util.beside import beside, put_in_place
+from ..util.manifest import check_replaceable
 from .find import find_kb_pipe
 
 # Files that every saved pipeline has.
@@ -55,12 +57,14 @@ def copy_whole(source: Union[str, Path], output: Union[str, Path]) -> None:
 
 
 def check_place(output: Path, kb_path: Optional[Path] = None) -> None:
-    """Raises KrisselError K005 when `output` holds something else than a pipeline, K006 when it is a whole disk, or the
-    knowledge base is to be kept apart from the pipeline, but in its folder.
+    """Raises KrisselError K005 when `output` holds something else than a pipeline, or `kb_path` than a knowledge base;
+    K006 when the output is a whole disk, or the knowledge base is to be apart from the pipeline, but in its folder.
     """
     if kb_path is not None and output.absolute() in (kb_path.absolute(), *kb_path.absolute().parents):
         expected = f"a folder outside '{output}', which is written anew as a whole"
         raise KrisselError(Errors.K006.format(setting="kb_path", found=str(kb_path), expected=expected))
+    if kb_path is not None:
+        check_replaceable(kb_path, KB)
     if os.path.ismount(output):
         expected = "a folder within it: a whole disk cannot be replaced when the pipeline is there"
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))

@@ -19,7 +19,7 @@ from ..util.manifest import MANIFEST
 from .annotations import spans_of
 from .find import find_kb_pipe, find_linker
 from .load import load_pipeline
-from .save import save_pipeline
+from .save import check_place, save_pipeline
 
 
 def tune_index(
@@ -67,6 +67,8 @@ def tune_index(
             raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
         target = output or kb_path
     kb.check_filled()
+    if output is not None and nlp is not None:
+        check_place(output)
     if nlp is None or queries is None:
         vectors = near_vectors(kb, n_queries, seed)
     else:

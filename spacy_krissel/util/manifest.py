@@ -55,13 +55,18 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
     Raises KrisselError K005 when `path` holds something else.
     """
     path = Path(path)
-    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
-        raise KrisselError(Errors.K005.format(path=path, kind=kind))
+    check_replaceable(path, kind)
     with beside(path) as temporary:
         writer = DirectoryWriter(temporary)
         yield writer
         write_manifest(temporary, kind, version, writer.info)
         put_in_place(temporary, path)
+
+
+def check_replaceable(path: Path, kind: str) -> None:
+    """Raises KrisselError K005 when something else than a directory of `kind` is at `path`."""
+    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
+        raise KrisselError(Errors.K005.format(path=path, kind=kind))
 
 
 class DirectoryWriter:

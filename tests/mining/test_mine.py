@@ -8,15 +8,18 @@ import time
 import warnings
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import spacy_krissel
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mining import mine as mine_module
 from spacy_krissel.mining import miner as miner_module
+from spacy_krissel.mining import reservoir as reservoir_module
 from spacy_krissel.mining import workers as workers_module
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
+from spacy_krissel.mining.work import WorkDirectory
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.views import mention_view
@@ -339,3 +342,31 @@ def medic(data_dir, tmp_path_factory):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
         return build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path_factory.mktemp("medic") / "s")
+
+
+def test_what_a_worker_kept_by_older_limits_is_not_kept_for_ever(
+    ontology, many_texts, tmp_path, monkeypatch, read_bytes
+):
+    """As on systems where processes do not see the limits of the first one sink."""
+    monkeypatch.setattr(reservoir_module, "MIN_NEW", 1)
+    kept = []
+    remove = WorkDirectory.remove
+
+    def counting(self):
+        kept.append(sum(pa.ipc.open_file(path.read_bytes()).read_all().num_rows for path in self.path.glob("*.arrow")))
+        remove(self)
+
+    monkeypatch.setattr(WorkDirectory, "remove", counting)
+    settings = {"cap": 2, "chunk_chars": 500, "n_process": 2}
+    mine(ontology, many_texts, tmp_path / "seen", **settings)
+    local_workers = mine_module.local_workers
+    monkeypatch.setattr(
+        mine_module,
+        "local_workers",
+        lambda miner, *args: local_workers(miner._replace(limits=miner.limits.copy()), *args),
+    )
+    report = mine(ontology, many_texts, tmp_path / "not-seen", **settings)
+    assert read_bytes(tmp_path / "not-seen") == read_bytes(tmp_path / "seen")
+    n_found = report.manifest["counts"]["mentions_found"]
+    assert report.manifest["counts"]["mentions"] <= kept[-1] < n_found / 3
+    assert not list(tmp_path.rglob("*.tmp"))

@@ -10,6 +10,7 @@ from spacy_krissel.index.kinds import named_index
 from spacy_krissel.pipeline.find import find_linker
 from spacy_krissel.pipeline.linker import KrisselLinker
 from spacy_krissel.pipeline.prototypes import add_gold_files, build_prototypes, prototypes
+from spacy_krissel.pipeline.save import save_pipeline
 
 
 @pytest.fixture
@@ -62,6 +63,13 @@ def test_a_pipeline_replaces_a_pipeline_and_nothing_else(trained_dir, toy_store,
     for kb_path in (out, out / "kb"):
         with pytest.raises(KrisselError, match="K006.*kb_path.*outside"):
             prototypes(trained_dir, out, toy_store.path, kb_path=kb_path, progress=False)
+    with pytest.raises(KrisselError, match="K005.*notes.*knowledge base"):
+        prototypes(trained_dir, out, toy_store.path, kb_path=tmp_path / "notes", progress=False)
+    nlp = spacy.load(out)
+    # As a pipeline of an earlier version may have it.
+    find_linker(nlp).kb_path = str(out / "kb")
+    with pytest.raises(KrisselError, match="K006.*kb_path.*outside"):
+        save_pipeline(nlp, out)
     assert find_linker(spacy.load(out)).kb.n_entities == 12
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes", "out", "trained"]
 

@@ -151,3 +151,18 @@ def test_what_cannot_be_tuned(make_linker, tmp_path):
         tune_index(tmp_path / "missing")
     with pytest.raises(KrisselError, match="K006.*n_queries"):
         tune_index(tmp_path / "trained", n_queries=0)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_killed_between_two_renames_nothing_is_linked_and_the_rerun_completes(
+    make_pipeline, make_docs, tmp_path, apart
+):
+    path = make_pipeline(kb_path=tmp_path / "kb" if apart else None)
+    expected = linked(path, make_docs)
+    kb = tmp_path / "kb" if apart else path / KB
+    kb.rename(kb.parent / f".{kb.name}.12345678.old")
+    with pytest.raises(KrisselError, match="K001" if apart else "K642.*about to be replaced.*12345678.old"):
+        spacy.load(path)
+    tune_index(path, types=["ivf"], n_queries=20)
+    assert linked(path, make_docs) == expected
+    assert not list(tmp_path.rglob("*.old"))
