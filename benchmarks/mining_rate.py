@@ -6,7 +6,7 @@ without the table of names, which is made once. The peers match alone, from text
 as `--peer-names` says, and beside them is `mine` with the same names. Of each the best of `--repeats` runs counts,
 since other work on the machine makes some slower.
 
-    python benchmarks/mining_rate.py STORE --peer-python PYTHON --peer-names 1000000
+    python benchmarks/mining_rate.py run STORE --peer-python PYTHON --peer-names 1000000
 """
 
 import json

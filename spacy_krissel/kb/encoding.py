@@ -1,6 +1,5 @@
 """Views encoded block by block: here or elsewhere, and kept until all of them are in a knowledge base."""
 
-import json
 import os
 import shutil
 from collections import deque
@@ -10,12 +9,12 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optiona
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..util.state import STATE, changes_of_state, write_state
 from ..views import View
 from .array_file import read_array, write_array
 
 Encode = Callable[[Sequence[View]], np.ndarray]
 Item = TypeVar("Item")
-STATE = "state.json"
 VERSION = 1
 
 
@@ -62,17 +61,16 @@ class VectorWork:
 
     def __init__(self, output: Path, state: Dict[str, Any], *, restart: bool = False) -> None:
         self.path = output.parent / f".{output.name}.vectors.partial"
-        state = json.loads(json.dumps({"version": VERSION, **state}))
+        state = {"version": VERSION, **state}
         if restart:
             self.remove()
         if (self.path / STATE).exists() and any(self.path.glob("*.npy")):
-            self._check_state(state)
+            if difference := changes_of_state(self.path, state):
+                raise KrisselError(Errors.K529.format(path=self.path, difference=difference))
         else:
             self.remove()
             self.path.mkdir(parents=True)
-            temporary = self.path / f"{STATE}.tmp"
-            temporary.write_text(json.dumps(state, indent=2, sort_keys=True), encoding="utf8")
-            os.replace(temporary, self.path / STATE)
+            write_state(self.path, state)
 
     def get(self, name: str, rows: int, width: int) -> Optional[np.ndarray]:
         """The vectors (rows, width) of a block; None when they are not there, or damaged."""
@@ -91,16 +89,6 @@ class VectorWork:
 
     def _file(self, name: str) -> Path:
         return self.path / f"{name}.npy"
-
-    def _check_state(self, state: Dict[str, Any]) -> None:
-        try:
-            earlier = json.loads((self.path / STATE).read_text(encoding="utf8"))
-        except ValueError:
-            earlier = {}
-        differing = sorted(key for key in {*earlier, *state} if earlier.get(key) != state.get(key))
-        if differing:
-            shown = [f"{key} was {earlier.get(key)!r} and is {state.get(key)!r}" for key in differing]
-            raise KrisselError(Errors.K529.format(path=self.path, difference="; ".join(shown)))
 
 
 def encoded(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.state import STATE, changes_of_state, write_state
 from .reservoir import Reservoir, lowest
 from .shards import SHARD_MENTIONS, shard_schema, write_shard
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-STATE = "state.json"
 # Of what is kept for a run to go on.
 WORK_VERSION = 3
 # Of a file of mentions the part, below which it is written again without the others.
@@ -51,13 +51,14 @@ class WorkDirectory:
         if restart:
             self.remove()
         if (self.path / STATE).exists():
-            self._check_state(state)
+            if difference := changes_of_state(self.path, state):
+                raise KrisselError(Errors.K302.format(path=self.path, difference=difference))
             self._read_chunks()
         else:
             # Without its state the directory was never begun.
             self.remove()
             self.path.mkdir(parents=True)
-            self._write(STATE, json.dumps(state, indent=2, sort_keys=True).encode())
+            write_state(self.path, state)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -132,16 +133,6 @@ class WorkDirectory:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def _check_state(self, state: Dict[str, Any]) -> None:
-        try:
-            earlier = json.loads((self.path / STATE).read_text(encoding="utf8"))
-        except ValueError:
-            earlier = {}
-        differing = sorted(key for key in {*earlier, *state} if earlier.get(key) != state.get(key))
-        if differing:
-            shown = [_difference(key, earlier.get(key), state.get(key)) for key in differing]
-            raise KrisselError(Errors.K302.format(path=self.path, difference="; ".join(shown)))
-
     def _read_chunks(self) -> None:
         import pyarrow as pa
 
@@ -191,9 +182,3 @@ def _read(path: Path, columns: Optional[List[str]] = None) -> "pa.Table":
     with pa.memory_map(str(path)) as file_:
         table = pa.ipc.open_file(file_).read_all()
         return table if columns is None else table.select(columns)
-
-
-def _difference(key: str, earlier: Any, now: Any) -> str:
-    if isinstance(now, (int, float, str, type(None))) and len(str(now)) < 40:
-        return f"{key} was {earlier!r} and is {now!r}"
-    return f"{key} changed"

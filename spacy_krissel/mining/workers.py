@@ -120,8 +120,8 @@ class Processes:
     """Processes of this machine. Where they are forked, they share the miner's memory.
 
     They read, too, each a unit and all of it. Texts and what is mined in them are handed on as files in the work
-    directory, which this process does not look at: through its pipes they would take a tenth of the time. A unit that
-    is too large to be read ahead is read here, one chunk after the other, and so is everything where there are not
+    directory, which this process does not look at: through its pipes all would take a twentieth longer. A unit that is
+    too large to be read ahead is read here, one chunk after the other, and so is everything where there are not
     enough units for all of them (`read_apart` is False).
     """
 

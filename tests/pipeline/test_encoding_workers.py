@@ -40,7 +40,6 @@ def not_here(monkeypatch):
     def made():
         with monkeypatch.context() as patch:
             patch.setattr(KrisselLinker, "encode", None)
-            # It is lent to the knowledge base.
             yield
 
     return made
