@@ -63,6 +63,7 @@ class GeneralErrors:
         "[K025] Ray could not do a piece of the work, after {retries} retries ({problem}), most often because memory "
         "ran out. What was done so far is kept: run it again to go on, with fewer workers a machine."
     )
+    K026 = "[K026] '{path}' could not be read or written: {problem}. {advice}."
 
 
 class GeneralWarnings:

@@ -6,7 +6,9 @@ import shutil
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, List, Optional, Union
+from typing import Iterator, List, Union
+
+from .disk import try_lock
 
 
 @contextmanager
@@ -21,7 +23,7 @@ def beside(path: Path) -> Iterator[Path]:
     _remove_abandoned(path)
     temporary = _beside(path, "tmp")
     temporary.mkdir()
-    lock = _lock(temporary)
+    lock = try_lock(temporary)
     try:
         yield temporary
     finally:
@@ -64,28 +66,12 @@ def put_back(path: Path) -> None:
         os.replace(found[-1], path)
 
 
-def _lock(directory: Path) -> Optional[int]:
-    """Hold a directory as long as this process lives. RETURNS: what is to be closed, or None where it is held already,
-    or cannot be (not on Windows, nor on every network's disk)."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
 def _remove_abandoned(path: Path) -> None:
     """Remove what processes that were killed while they wrote `path` have left beside it."""
     for removed in _left(path, "del"):
         shutil.rmtree(removed, ignore_errors=True)
     for temporary in _left(path, "tmp"):
-        lock = _lock(temporary)
+        lock = try_lock(temporary)
         if lock is not None:
             shutil.rmtree(temporary, ignore_errors=True)
             os.close(lock)

@@ -1,0 +1,64 @@
+"""What a disk refuses, as coded errors, and locks on folders."""
+
+import errno
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Iterator, Optional, Union
+
+from ..errors import Errors, KrisselError
+
+_FULL = "Free space there, or choose a path on another disk, and run it again"
+_FORBIDDEN = "Choose a path that you may read and write, or change its permissions"
+_ADVICE = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EROFS: _FORBIDDEN,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.ENOTDIR: "A file stands where a folder is needed: choose another path",
+    errno.EISDIR: "A folder stands where a file is needed: choose another path",
+    errno.EEXIST: "Something else stands at that path: choose another one",
+    errno.ENOENT: "Check the path",
+    errno.ENAMETOOLONG: "Choose a shorter path",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n)",
+}
+
+
+@contextmanager
+def coded_io(path: Union[str, Path]) -> Iterator[None]:
+    """Turn an OSError of the block into KrisselError K026, which names the file: the error's own, or else `path`.
+
+    Out of memory (MemoryError, Arrow's too) is not the disk's, and passes.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def disk_error(error: OSError, path: Union[str, Path] = "") -> KrisselError:
+    """K026 for `error`, about the file that it names, or else `path`."""
+    named = error.filename if isinstance(error.filename, (str, Path)) else path
+    problem = error.strerror or str(error) or type(error).__name__
+    advice = _ADVICE.get(error.errno or 0, "Check the disk, and run it again")
+    return KrisselError(Errors.K026.format(path=named, problem=problem, advice=advice))
+
+
+def try_lock(folder: Path) -> Optional[int]:
+    """Hold a folder for as long as this process lives, or until the handle is closed.
+
+    RETURNS: the handle to close; None where another process holds it, or where there are no locks (Windows, some
+        network disks).
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
