@@ -64,6 +64,10 @@ class GeneralErrors:
         "ran out. What was done so far is kept: run it again to go on, with fewer workers a machine."
     )
     K026 = "[K026] '{path}' could not be read or written: {problem}. {advice}."
+    K045 = (
+        "[K045] Another run is at work in '{path}', and writes the same output. Expected one run for each output: wait "
+        "for the other one, end it, or choose another output."
+    )
 
 
 class GeneralWarnings:

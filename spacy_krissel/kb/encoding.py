@@ -1,7 +1,6 @@
 """Views encoded block by block: here or elsewhere, and kept until all of them are in a knowledge base."""
 
 import os
-import shutil
 from collections import deque
 from pathlib import Path
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, TypeVar
@@ -9,7 +8,9 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optiona
 import numpy as np
 
 from ..errors import Errors, KrisselError
-from ..util.state import STATE, changes_of_state, write_state
+from ..util.disk import coded_io
+from ..util.manifest import sha256_file
+from ..util.state import WorkFolder
 from ..views import View
 from .array_file import read_array, write_array
 
@@ -48,7 +49,7 @@ class Here:
         return self._encode(begun)
 
 
-class VectorWork:
+class VectorWork(WorkFolder):
     """The vectors of an unfinished knowledge base, beside the output in the directory `.{output}.vectors.partial`.
 
     Of each block of views there is a file, written aside and renamed when it is whole: a run that was stopped at any
@@ -56,39 +57,38 @@ class VectorWork:
 
     state: everything that views and vectors depend on, JSON. restart: throw away what an earlier run left.
 
-    Raises KrisselError K529 when an earlier run of another state left work.
+    Raises KrisselError K529 when an earlier run of another state left work, K045 when another run is at work there.
     """
 
     def __init__(self, output: Path, state: Dict[str, Any], *, restart: bool = False) -> None:
-        self.path = output.parent / f".{output.name}.vectors.partial"
-        state = {"version": VERSION, **state}
-        if restart:
-            self.remove()
-        if (self.path / STATE).exists() and any(self.path.glob("*.npy")):
-            if difference := changes_of_state(self.path, state):
-                raise KrisselError(Errors.K529.format(path=self.path, difference=difference))
-        else:
-            self.remove()
-            self.path.mkdir(parents=True)
-            write_state(self.path, state)
+        super().__init__(output.parent / f".{output.name}.vectors.partial")
+        self.start({"version": VERSION, **state}, restart=restart)
+
+    def has_work(self) -> bool:
+        return any(self.path.glob("*.npy"))
+
+    def refusal(self, difference: str) -> KrisselError:
+        return KrisselError(Errors.K529.format(path=self.path, difference=difference))
 
     def get(self, name: str, rows: int, width: int) -> Optional[np.ndarray]:
         """The vectors (rows, width) of a block; None when they are not there, or damaged."""
         try:
+            if self._file(name, ".sha256").read_text("ascii") != sha256_file(self._file(name)):
+                return None
             return read_array(self._file(name), rows, width, "<f4")
-        except KrisselError:
+        except (FileNotFoundError, ValueError):  # KrisselError among them
             return None
 
     def put(self, name: str, vectors: np.ndarray) -> None:
-        temporary = self.path / "block.tmp"
-        write_array(np.asarray(vectors, dtype="<f4"), temporary)
-        os.replace(temporary, self._file(name))
+        temporary = self.temporary(f"{name}.npy")
+        with coded_io(self.path):
+            self.check()
+            write_array(np.asarray(vectors, dtype="<f4"), temporary)
+            self.write(f"{name}.sha256", sha256_file(temporary).encode())
+            os.replace(temporary, self._file(name))
 
-    def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-
-    def _file(self, name: str) -> Path:
-        return self.path / f"{name}.npy"
+    def _file(self, name: str, suffix: str = ".npy") -> Path:
+        return self.path / f"{name}{suffix}"
 
 
 def encoded(

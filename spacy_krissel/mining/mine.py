@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..util.manifest import MANIFEST, new_directory, sha256_file
+from ..util.disk import coded_io
+from ..util.manifest import check_replaceable, new_directory, sha256_file
 from ..util.progress import progress_bar
 from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
@@ -82,9 +83,9 @@ def mine(
     aliases: search all names, not the preferred ones alone.
     chunk_chars: characters of text between two steps that are safe from an interruption; no influence on the shards.
 
-    Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left),
-    K303 (a process died), K023 to K025 (Ray), and those of `read_texts`. Warns KW301 (nothing found), KW302 (repeated
-    ids).
+    Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left), K303
+    (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045 (another run writes there), and those of
+    `read_texts`. Warns KW301 (nothing found), KW302 (repeated ids).
     """
     began = time.perf_counter()
     output = Path(output)
@@ -94,62 +95,65 @@ def mine(
         raise KrisselError(
             Errors.K006.format(setting="n_process", found=n_process, expected="1, since Ray has its own")
         )
-    _check_output(output)
+    # Seen before the work rather than after it, when `new_directory` would refuse.
+    check_replaceable(output, KIND)
     files = ordered_files(paths)
-    names = SearchNames(ontology, aliases)
-    matcher = NameMatcher(names, case)
-    matcher.build()
-    if not names.counts["searched"]:
-        skipped = ", ".join(f"{count} are {reason}" for reason, count in names.counts.items() if count)
-        raise KrisselError(
-            Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped or "none is left")
-        )
-    settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
-    hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
-    # The order of the files is part of the state of a run: its chunks are counted in it.
-    order = [file_.name for file_ in files]
-    state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
-    work = WorkDirectory(output, state, cap, len(ontology), restart=restart)
-    miner = Miner(matcher, TextColumn(ontology.ids), cap, seed, work.limits)
+    with coded_io(output), WorkDirectory(output) as work:
+        names = SearchNames(ontology, aliases)
+        matcher = NameMatcher(names, case)
+        matcher.build()
+        if not names.counts["searched"]:
+            skipped = ", ".join(f"{count} are {reason}" for reason, count in names.counts.items() if count)
+            raise KrisselError(
+                Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped or "none is left")
+            )
+        settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
+        hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
+        # The order of the files is part of the state of a run: its chunks are counted in it.
+        order = [file_.name for file_ in files]
+        state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
+        work.begin(state, cap, len(ontology), restart=restart)
+        miner = Miner(matcher, TextColumn(ontology.ids), cap, seed, work.limits)
 
-    seen = SeenIds()
-    for ids in work.ids():
-        seen.add(ids)
-    tally = Tally(work.records)
-    done = tally.counts["bytes"]
-    first, n_skipped = work.next_unit()
-    units = list(enumerate(units_of(files)))[first:]
-    matching = time.perf_counter()
-    used = local_workers(miner, n_process, len(units), work.path) if ray is None else ray_workers(miner, ray)
-    with _progress_bar(files, show=progress) as bar, used as workers:
-        bar.update(done)
-        for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):
-            record = chunk_record(chunk, mined)
-            work.add(mined.mentions, record, ids)
-            tally.add(record)
-            bar.update(mined.counts["bytes"])
-            bar.set_postfix_str(f"{tally.counts['mentions_found']:,} mentions", refresh=False)
-    match_seconds = time.perf_counter() - matching
-    tally.warn()
+        seen = SeenIds()
+        for ids in work.ids():
+            seen.add(ids)
+        tally = Tally(work.records)
+        done = tally.counts["bytes"]
+        first, n_skipped = work.next_unit()
+        units = list(enumerate(units_of(files)))[first:]
+        matching = time.perf_counter()
+        used = local_workers(miner, n_process, len(units), work.path) if ray is None else ray_workers(miner, ray)
+        with _progress_bar(files, show=progress) as bar, used as workers:
+            bar.update(done)
+            for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):
+                record = chunk_record(chunk, mined)
+                work.add(mined.mentions, record, ids)
+                tally.add(record)
+                bar.update(mined.counts["bytes"])
+                bar.set_postfix_str(f"{tally.counts['mentions_found']:,} mentions", refresh=False)
+        match_seconds = time.perf_counter() - matching
+        tally.warn()
 
-    with new_directory(output, KIND, FORMAT_VERSION) as directory:
-        shards: List[Dict[str, Any]] = []
-        entities = set()
-        for table in work.shards():
-            name = f"shard-{len(shards):05}.arrow"
-            write_shard(directory.path / name, table)
-            shards.append({"file": name, "mentions": table.num_rows})
-            entities.update(table["entity"].unique().to_pylist())
-        counts = {
-            **tally.counts,
-            "mentions": sum(shard["mentions"] for shard in shards),
-            "entities": len(entities),
-            "ontology_entities": len(ontology),
-        }
-        directory.info.update(
-            settings=settings, counts=counts, names=names.counts, rates=_rates(counts), shards=shards, **hashes
-        )
-    work.remove()
+        with new_directory(output, KIND, FORMAT_VERSION) as directory:
+            shards: List[Dict[str, Any]] = []
+            entities = set()
+            for table in work.shards():
+                name = f"shard-{len(shards):05}.arrow"
+                write_shard(directory.path / name, table)
+                shards.append({"file": name, "mentions": table.num_rows})
+                entities.update(table["entity"].unique().to_pylist())
+            counts = {
+                **tally.counts,
+                "mentions": sum(shard["mentions"] for shard in shards),
+                "entities": len(entities),
+                "ontology_entities": len(ontology),
+            }
+            directory.info.update(
+                settings=settings, counts=counts, names=names.counts, rates=_rates(counts), shards=shards, **hashes
+            )
+        manifest = MentionShards(output, verify=False).manifest
+        work.remove()
     if not counts["mentions"]:
         message = Warnings.KW301.format(
             names=names.counts["searched"], ontology=ontology.path, texts=counts["texts"], path=output
@@ -157,7 +161,7 @@ def mine(
         warnings.warn(message, KrisselWarning, stacklevel=2)
     return MiningReport(
         path=output,
-        manifest=MentionShards(output).manifest,
+        manifest=manifest,
         seconds=time.perf_counter() - began,
         matched_bytes=counts["bytes"] - done,
         match_seconds=match_seconds,
@@ -170,17 +174,6 @@ def _check_settings(**settings: Any) -> None:
             continue
         if not isinstance(value, int) or value < 1:
             raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a number from 1 up"))
-
-
-def _check_output(output: Path) -> None:
-    # Seen before the work rather than after it, when `new_directory` would refuse.
-    if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        try:
-            kind = json.loads((output / MANIFEST).read_text(encoding="utf8"))["kind"]
-        except (OSError, ValueError, KeyError, TypeError):
-            kind = None
-        if kind != KIND:
-            raise KrisselError(Errors.K005.format(path=output, kind=KIND))
 
 
 def _ontology_hash(ontology: "OntologyStore") -> str:
@@ -214,7 +207,8 @@ def _progress_bar(files: List[Path], show: bool) -> Any:
 def _text_size(path: Path) -> int:
     """About how many bytes of text a file holds, for the progress bar: a gzip file's last four bytes say it."""
     with path.open("rb") as file_:
-        if file_.read(2) != b"\x1f\x8b":
-            return path.stat().st_size
+        size = path.stat().st_size
+        if file_.read(2) != b"\x1f\x8b" or size < 4:
+            return size
         file_.seek(-4, 2)
         return int.from_bytes(file_.read(), "little")

@@ -48,10 +48,10 @@ def ordered_files(paths: Sequence[Path]) -> List[Path]:
 def units_of(files: Sequence[Path]) -> List[Unit]:
     """The files, those that are small together with their neighbours."""
     units: List[Unit] = []
-    size = UNIT_BYTES
+    size = 0
     for file_ in files:
         n_bytes = file_.stat().st_size
-        if size + n_bytes > UNIT_BYTES:
+        if not units or size + n_bytes > UNIT_BYTES:
             units.append(())
             size = 0
         units[-1] += (file_,)

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import Errors, KrisselError
-from ..util.manifest import MAKERS, read_manifest
+from ..util.damage import damage
+from ..util.manifest import MAKERS, Count, Shape, check_file, read_manifest
 from ..views import View
 
 if TYPE_CHECKING:
@@ -40,18 +41,35 @@ class MinedMention(NamedTuple):
         return View(self.left, self.mention, self.right)
 
 
+class Shard(Shape):
+    """file: its name. mentions: how many it holds."""
+
+    file: str
+    mentions: Count
+
+
+class ShardsShape(Shape):
+    shards: List[Shard]
+
+    def needs(self) -> List[str]:
+        return [shard.file for shard in self.shards]
+
+
 class MentionShards(Sequence[MinedMention]):
     """The mentions mined to `path`, memory-mapped: an entity's mentions stand together, entities in ontology order.
 
     Of one entity the mentions are in the order of the seeded sample, so that its first m are a uniform sample of m.
 
-    verify: check the SHA-256 of large shards too.
-    Raises KrisselError K001-K004 for a directory that is missing, another thing, another version, or damaged.
+    verify: check the SHA-256 of each shard, and all that is in it, when it is first read.
+    Raises KrisselError K001-K004 for a directory that is missing, another thing, another version, or damaged; K004 also
+    later, when a damaged shard is first read.
     """
 
-    def __init__(self, path: Union[str, Path], *, verify: bool = False) -> None:
+    def __init__(self, path: Union[str, Path], *, verify: bool = True) -> None:
         self.path = Path(path)
-        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=verify)
+        # There may be hundreds of gigabytes of them, of which little is read.
+        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=ShardsShape)
+        self._verify = verify
         self._files: List[str] = [shard["file"] for shard in self.manifest["shards"]]
         self._starts: List[int] = [0]
         for shard in self.manifest["shards"]:
@@ -125,25 +143,31 @@ class MentionShards(Sequence[MinedMention]):
     def _read(self, i: int) -> List["pa.RecordBatch"]:
         import pyarrow as pa
 
-        problem = ""
-        batches: List[pa.RecordBatch] = []
-        try:
-            reader = pa.ipc.open_file(pa.memory_map(str(self.path / self._files[i])))
+        name = self._files[i]
+        if self._verify:
+            check_file(self.path, name, self.manifest["files"][name], MAKERS[KIND])
+
+        def damaged(problem: object) -> KrisselError:
+            return KrisselError(Errors.K004.format(file=name, path=self.path, problem=problem, make=MAKERS[KIND]))
+
+        with damage(self.path / name, damaged):
+            reader = pa.ipc.open_file(pa.memory_map(str(self.path / name)))
             if reader.schema != shard_schema():
-                problem = f"its columns are {reader.schema.names}"
-            else:
-                batches = [reader.get_batch(j) for j in range(reader.num_record_batches)]
-        except (OSError, pa.ArrowInvalid) as error:
-            problem = str(error)
+                raise damaged(f"its columns are {reader.schema.names}")
+            batches = [reader.get_batch(j) for j in range(reader.num_record_batches)]
+            for batch in batches:
+                batch.validate(full=self._verify)
         found = sum(batch.num_rows for batch in batches)
         expected = self._starts[i + 1] - self._starts[i]
-        if not problem and found != expected:
-            problem = f"it holds {found} mentions instead of {expected}"
-        if problem:
-            raise KrisselError(
-                Errors.K004.format(file=self._files[i], path=self.path, problem=problem, make=MAKERS[KIND])
-            )
+        if found != expected:
+            raise damaged(f"it holds {found} mentions instead of {expected}")
+        if any(batch.num_rows != BATCH_MENTIONS for batch in batches[:-1]) or _has_nulls(batches):
+            raise damaged("its batches are not those that were written")
         return batches
+
+
+def _has_nulls(batches: List["pa.RecordBatch"]) -> bool:
+    return any(column.null_count for batch in batches for column in batch.columns)
 
 
 def shard_schema() -> "pa.Schema":

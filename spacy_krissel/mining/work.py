@@ -2,12 +2,12 @@
 
 import json
 import os
-import shutil
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
-from ..util.state import STATE, changes_of_state, write_state
+from ..util.state import WorkFolder
 from .reservoir import Reservoir, lowest
 from .shards import SHARD_MENTIONS, shard_schema, write_shard
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Of what is kept for a run to go on.
-WORK_VERSION = 3
+WORK_VERSION = 4
 # Of a file of mentions the part, below which it is written again without the others.
 WORTH_KEEPING = 0.5
 # What says which mentions are among the sample.
@@ -25,40 +25,41 @@ OFFERED = ["row", "priority"]
 SHARDS_AT_ONCE = 3
 
 
-class WorkDirectory:
-    """Chunks of mined mentions beside the output, in the directory `.{output}.partial`.
+class WorkDirectory(WorkFolder):
+    """Chunks of mined mentions beside the output, in the directory `.{output}.partial`, held from here on.
 
-    Chunks are added in the order of the text. Of each there is a file of mentions, and then a record: any JSON, and the
-    hashes of the ids of its texts. A run that was stopped at any moment leaves its first chunks, and one that goes on
-    need not read again what was read. A mention that can no longer be among its entity's sample is not written, as far
-    as its writer can tell: the work of a long run grows with the logarithm of the text.
+    Chunks are added in the order of the text. Of each there is a file of mentions, and then a record: any JSON, the
+    hashes of the ids of its texts, and checksums. A run that was stopped at any moment leaves its first chunks, and one
+    that goes on need not read again what was read. A mention that can no longer be among its entity's sample is not
+    written, as far as its writer can tell: the work of a long run grows with the logarithm of the text.
 
-    state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is refused.
-    restart: throw away what an earlier run left.
-    n_rows: entities.
     limits: see `Reservoir`. records: of the chunks.
 
-    Raises KrisselError K302 when an earlier run of another state left work.
+    Raises KrisselError K045 when another run is at work there.
     """
 
-    def __init__(
-        self, output: Path, state: Dict[str, Any], cap: Optional[int], n_rows: int, *, restart: bool = False
-    ) -> None:
-        self.path = output.parent / f".{output.name}.partial"
+    def __init__(self, output: Path) -> None:
+        super().__init__(output.parent / f".{output.name}.partial")
+        self.records: List[Dict[str, Any]] = []
+
+    def begin(self, state: Dict[str, Any], cap: Optional[int], n_rows: int, *, restart: bool = False) -> None:
+        """Go on with what an earlier run left, or begin.
+
+        state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is
+        refused. n_rows: entities. restart: throw away what an earlier run left.
+
+        Raises KrisselError K302 when an earlier run of another state left work.
+        """
+        self.start(state, restart=restart)
         self._kept = Reservoir(cap, n_rows)
         self.limits = self._kept.limits
-        self.records: List[Dict[str, Any]] = []
-        if restart:
-            self.remove()
-        if (self.path / STATE).exists():
-            if difference := changes_of_state(self.path, state):
-                raise KrisselError(Errors.K302.format(path=self.path, difference=difference))
-            self._read_chunks()
-        else:
-            # Without its state the directory was never begun.
-            self.remove()
-            self.path.mkdir(parents=True)
-            write_state(self.path, state)
+        self._read_chunks()
+
+    def has_work(self) -> bool:
+        return self._chunk_path(0).exists()
+
+    def refusal(self, difference: str) -> KrisselError:
+        return KrisselError(Errors.K302.format(path=self.path, difference=difference))
 
     def __len__(self) -> int:
         return len(self.records)
@@ -73,7 +74,8 @@ class WorkDirectory:
 
         table = _read(mentions) if isinstance(mentions, Path) else mentions
         kept = self._offer(table)
-        path = self.path / "chunk.tmp"
+        path = self.temporary("chunk")
+        self.check()
         if not isinstance(mentions, Path):
             write_shard(path, table if kept.all() else table.filter(pa.array(kept)))
         elif kept.sum() < WORTH_KEEPING * len(kept):
@@ -82,8 +84,9 @@ class WorkDirectory:
             mentions.unlink()
         else:
             path = mentions
+        content = {"record": record, "ids": ids.tobytes().hex(), "mentions": _checksum(path)}
         os.replace(path, self._chunk_path(len(self)))
-        self._write(f"{len(self):06}.json", json.dumps({"record": record, "ids": ids.tobytes().hex()}).encode())
+        self.write(self._record_path(len(self)).name, json.dumps([content, _checksum_of(content)]).encode())
         self.records.append(record)
 
     def ids(self) -> Iterator["np.ndarray"]:
@@ -130,41 +133,37 @@ class WorkDirectory:
             for first in range(0, len(selected), SHARD_MENTIONS):
                 yield table.slice(first, SHARD_MENTIONS)
 
-    def remove(self) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
-
     def _read_chunks(self) -> None:
-        import pyarrow as pa
-
         for path in self.path.glob("*.tmp"):
             path.unlink()
         while self._record_path(len(self)).exists():
+            path = self._chunk_path(len(self))
             try:
-                table = _read(self._chunk_path(len(self)), OFFERED)
-                record = self._read_record(len(self))["record"]
-            except (OSError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
-                # Cut short by a crash of the machine: mined again, with all that came after it.
+                content = self._read_record(len(self))
+                if content["mentions"] != _checksum(path):
+                    break
+            except (FileNotFoundError, ValueError, RecursionError):
+                # Cut short by a crash of the machine, or damaged: mined again, with all that came after it.
                 break
-            self._offer(table)
-            self.records.append(record)
+            self._offer(_read(path, OFFERED))
+            self.records.append(content["record"])
 
     def _offer(self, mentions: "pa.Table") -> "np.ndarray":
         return self._kept.offer(mentions["row"].to_numpy(), mentions["priority"].to_numpy())
 
     def _read_record(self, i: int) -> Dict[str, Any]:
-        found: Dict[str, Any] = json.loads(self._record_path(i).read_text(encoding="utf8"))
-        return found
+        """Raises ValueError or RecursionError where it is damaged."""
+        found: Any = json.loads(self._record_path(i).read_text(encoding="utf8"))
+        if not isinstance(found, list) or len(found) != 2 or found[1] != _checksum_of(found[0]):
+            raise ValueError(f"{self._record_path(i)} is damaged")
+        content: Dict[str, Any] = found[0]
+        return content
 
     def _chunk_path(self, i: int) -> Path:
         return self.path / f"{i:06}.arrow"
 
     def _record_path(self, i: int) -> Path:
         return self.path / f"{i:06}.json"
-
-    def _write(self, name: str, content: bytes) -> None:
-        temporary = self.path / f"{name}.tmp"
-        temporary.write_bytes(content)
-        os.replace(temporary, self.path / name)
 
 
 def work_schema() -> "pa.Schema":
@@ -182,3 +181,16 @@ def _read(path: Path, columns: Optional[List[str]] = None) -> "pa.Table":
     with pa.memory_map(str(path)) as file_:
         table = pa.ipc.open_file(file_).read_all()
         return table if columns is None else table.select(columns)
+
+
+def _checksum(path: Path) -> int:
+    # Of damage, no more is wanted; SHA-256 would hold up the one process that all chunks pass through.
+    checksum = 0
+    with path.open("rb") as file_:
+        while block := file_.read(1 << 20):
+            checksum = zlib.crc32(block, checksum)
+    return checksum
+
+
+def _checksum_of(content: Any) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

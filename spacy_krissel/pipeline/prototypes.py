@@ -1,6 +1,6 @@
 """Build the full knowledge base of a trained pipeline."""
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Dict, Optional, Sequence
 
@@ -15,6 +15,7 @@ from ..kb.encoding import Encoders, VectorWork
 from ..kb.gold_prototypes import GoldCounts
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.sources import PrototypeSource
+from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from .find import find_kb_pipe
 from .kb_pipe import KBPipe
@@ -127,9 +128,9 @@ def prototypes(
     restart: throw away what an interrupted run encoded. Otherwise a run with the same input goes on from there, and one
         with other input is refused. Gold mentions are always encoded anew, and here.
 
-    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K529 (other work
-    left), K641 (a process died), K614 when there is neither an ontology nor gold, or a setting that would need the one
-    that is missing, and what `add_gold_files` raises.
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K026 (the disk
+    refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K614 when there is neither
+    an ontology nor gold, or a setting that would need the one that is missing, and what `add_gold_files` raises.
     """
     from ..kb.sources import open_prototype_source
 
@@ -151,31 +152,32 @@ def prototypes(
     # Before hours of encoding.
     check_place(output, kb_path)
     _gold_sources(gold)
-    work: Optional[VectorWork] = None
     nlp = load_pipeline(pipeline, overrides)
-    if ontology is not None:
-        settings = {"held_out": 0.0, "seed": 0, **settings}
-        source = open_prototype_source(ontology, mentions, **settings)
-        # On the disk that is to hold the result.
-        scratch = (kb_path or output).absolute().parent
-        scratch.mkdir(parents=True, exist_ok=True)
-        hashes = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions)}
-        state = {**hashes, **settings, "overrides": overrides or {}}
-        work = VectorWork((kb_path or output).absolute(), _state(find_kb_pipe(nlp, name), state), restart=restart)
-        with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
-            build_prototypes(
-                nlp, source, name=name, index=index, scratch=scratch, progress=progress, encoders=encoders, work=work
-            )
-    add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
-    pipe = find_kb_pipe(nlp, name)
-    if pipe.kb_path and kb_path is None:
-        # What was made here is not in the folder that the pipeline pointed to.
-        pipe.kb_path = None
-        nlp.get_pipe_config(name)["kb_path"] = None
-    pipe.kb.check_filled()
-    save_pipeline(nlp, output, kb_path=kb_path, name=name)
-    if work is not None:
-        work.remove()
+    with ExitStack() as stack:
+        work: Optional[VectorWork] = None
+        if ontology is not None:
+            settings = {"held_out": 0.0, "seed": 0, **settings}
+            source = open_prototype_source(ontology, mentions, **settings)
+            # On the disk that is to hold the result.
+            scratch = (kb_path or output).absolute().parent
+            with coded_io(scratch):
+                scratch.mkdir(parents=True, exist_ok=True)
+            hashes = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions)}
+            state = _state(find_kb_pipe(nlp, name), {**hashes, **settings, "overrides": overrides or {}})
+            work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
+            with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
+                places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
+                build_prototypes(nlp, source, name=name, index=index, progress=progress, **places)
+        add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
+        pipe = find_kb_pipe(nlp, name)
+        if pipe.kb_path and kb_path is None:
+            # What was made here is not in the folder that the pipeline pointed to.
+            pipe.kb_path = None
+            nlp.get_pipe_config(name)["kb_path"] = None
+        pipe.kb.check_filled()
+        save_pipeline(nlp, output, kb_path=kb_path, name=name)
+        if work is not None:
+            work.remove()
     return pipe.kb.description()
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Iterator, List, Union
 
-from .disk import try_lock
+from .disk import coded_io, try_lock
 
 
 @contextmanager
@@ -16,20 +16,21 @@ def beside(path: Path) -> Iterator[Path]:
     """A new folder beside `path`, on the same disk, for as long as the block lasts.
 
     What processes that were killed have left of such folders is removed, and what one of them was about to replace is
-    put back.
+    put back. Raises KrisselError K026 for an OSError, also one of the block.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    put_back(path)
-    _remove_abandoned(path)
-    temporary = _beside(path, "tmp")
-    temporary.mkdir()
-    lock = try_lock(temporary)
-    try:
-        yield temporary
-    finally:
-        if lock is not None:
-            os.close(lock)
-        shutil.rmtree(temporary, ignore_errors=True)
+    with coded_io(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        put_back(path)
+        _remove_abandoned(path)
+        temporary = _beside(path, "tmp")
+        temporary.mkdir()
+        lock = try_lock(temporary)
+        try:
+            yield temporary
+        finally:
+            if lock is not None:
+                os.close(lock)
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def put_in_place(temporary: Path, path: Path) -> None:

@@ -3,22 +3,72 @@
 import hashlib
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Dict, Iterator, Optional, Union
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Dict, Iterable, Iterator, NamedTuple, Optional, Set, Tuple, Type, Union
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Errors, KrisselError
 from .beside import beside, put_in_place
+from .disk import coded_io
 
 MANIFEST = "manifest.json"
-# Hashing costs about a second a gigabyte: files above this size are checked by size alone unless `verify=True`.
-HASH_LIMIT = 64 * 2**20
+# The manifest's key for the hash of all its others.
+OWN_HASH = "manifest_sha256"
+# Far above that of the largest directory; a file of this size that claims to be one would fill the memory.
+MAX_BYTES = 256 * 2**20
+# File systems note the time of a change in steps of up to two seconds: within one, a second change would not be seen.
+CLOCK_STEP = 2.0
+# Bytes that are hashed in the time that threads take to start.
+THREADS_WORTH = 2**20
 # What makes each kind of directory, named in every message about a damaged one.
 MAKERS = {
     "ontology store": "python -m spacy krissel ontology",
     "mention shards": "python -m spacy krissel mine",
     "knowledge base": "python -m spacy krissel prototypes",
 }
+# Above it, numpy's and Arrow's integers end.
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class Shape(BaseModel):
+    """What a manifest must hold for its kind to be read; other keys are free."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+
+    def needs(self) -> Iterable[str]:
+        """The files that are read, which the manifest must list; of a folder ("name/") all that is there."""
+        return ()
+
+
+class Described(BaseModel):
+    """A file in a manifest."""
+
+    model_config = ConfigDict(strict=True)
+    bytes: Count
+    sha256: str
+
+
+class _Manifest(Shape):
+    files: Dict[str, Described]
+
+
+class Verified(NamedTuple):
+    """A file in the state in which it was hashed."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+    changed: int
+    sha256: str
+
+
+# Files whose hash was the recorded one. A file that is changed later has another time, and is hashed again.
+_verified: Set[Verified] = set()
 
 
 def sha256_file(path: Path) -> str:
@@ -52,7 +102,7 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
     the block ends without an exception, the manifest is written and the directory renamed to `path`, replacing an
     earlier one of the same kind; otherwise nothing is left behind. What a killed process left is removed.
 
-    Raises KrisselError K005 when `path` holds something else.
+    Raises KrisselError K005 when `path` holds something else, K026 when the disk refuses.
     """
     path = Path(path)
     check_replaceable(path, kind)
@@ -64,9 +114,10 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
 
 
 def check_replaceable(path: Path, kind: str) -> None:
-    """Raises KrisselError K005 when something else than a directory of `kind` is at `path`."""
-    if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
-        raise KrisselError(Errors.K005.format(path=path, kind=kind))
+    """Raises KrisselError K005 when something else than a directory of `kind` is at `path`, K026 as `coded_io` does."""
+    with coded_io(path):
+        if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
+            raise KrisselError(Errors.K005.format(path=path, kind=kind))
 
 
 class DirectoryWriter:
@@ -82,59 +133,157 @@ def write_manifest(path: Path, kind: str, version: int, info: Dict[str, Any]) ->
         for file_ in sorted(path.rglob("*"))
         if file_.is_file() and file_.name != MANIFEST
     }
-    manifest = {"kind": kind, "format_version": version, **info, "files": files}
+    # As it is read again: keys that are numbers become texts.
+    manifest = json.loads(json.dumps({"kind": kind, "format_version": version, **info, "files": files}))
+    manifest[OWN_HASH] = manifest_hash(manifest)
     temporary = path / f".{MANIFEST}.tmp"
     temporary.write_text(json.dumps(manifest, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf8")
     os.replace(temporary, path / MANIFEST)
 
 
+def manifest_hash(manifest: Dict[str, Any]) -> str:
+    """The SHA-256 of what a manifest says, but for this hash."""
+    said = {key: value for key, value in manifest.items() if key != OWN_HASH}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
 def read_manifest(
-    path: Union[str, Path], kind: str, version: int, *, make: Optional[str] = None, verify: bool = False
+    path: Union[str, Path],
+    kind: str,
+    version: int,
+    *,
+    make: Optional[str] = None,
+    verify: bool = True,
+    shape: Type[Shape] = Shape,
 ) -> Dict[str, Any]:
     """Read and check the manifest of the directory `path`.
 
-    Every file must exist with its recorded size; files up to `HASH_LIMIT` bytes (all of them with `verify`) must also
-    have their recorded SHA-256.
+    Every file must exist with its recorded size and SHA-256. Hashing costs about 0.7 seconds a gigabyte and processor,
+    once in a process for a file that stays as it is.
 
-    Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged).
+    verify: False leaves the hashes of files out. shape: what the manifest must hold.
+
+    Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged), K026 (the
+    disk refuses).
     """
     path = Path(path)
     make = make or MAKERS.get(kind, "the command that made it")
-    if not path.exists():
-        expected = "a directory with manifest.json"
-        raise KrisselError(Errors.K001.format(what=kind, path=path, expected=expected, make=make))
+    with coded_io(path):
+        if not path.exists():
+            expected = "a directory with manifest.json"
+            raise KrisselError(Errors.K001.format(what=kind, path=path, expected=expected, make=make))
+
+    def refused(problem: str) -> KrisselError:
+        return KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make))
+
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
-    except (OSError, ValueError) as error:
-        problem = f"cannot be read ({error})"
-        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make)) from error
+        with coded_io(path):
+            text = _text(path / MANIFEST)
+        if text is None:
+            raise refused(f"has more than {MAX_BYTES} bytes")
+        manifest = json.loads(text)
+    except KrisselError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise refused(f"cannot be read ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind:
         found = manifest.get("kind") if isinstance(manifest, dict) else type(manifest).__name__
-        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem=f"describes a {found!r}", make=make))
-    if manifest.get("format_version") != version:
-        raise KrisselError(
-            Errors.K003.format(path=path, kind=kind, found=manifest.get("format_version"), expected=version, make=make)
-        )
-    files: Any = manifest.get("files")
-    described = isinstance(files, dict) and all(isinstance(item, dict) for item in files.values())
-    if not described or not all({"bytes", "sha256"} <= set(item) for item in files.values()):
-        raise KrisselError(Errors.K002.format(path=path, kind=kind, problem="does not describe its files", make=make))
-    for name, expected in files.items():
-        file_ = path / name
-        problem = ""
-        if not file_.is_file():
-            problem = "it is missing"
-        elif file_.stat().st_size != expected["bytes"]:
-            problem = f"it has {file_.stat().st_size} bytes instead of {expected['bytes']}"
-        elif (verify or expected["bytes"] <= HASH_LIMIT) and sha256_file(file_) != expected["sha256"]:
-            problem = "its SHA-256 is not the recorded one"
+        raise refused(f"describes a {str(found)[:100]!r}")
+    found = manifest.get("format_version")
+    if type(found) is not int or found != version:
+        shown = repr(found)[:100] if type(found) is not int or found.bit_length() < 300 else "a huge number"
+        raise KrisselError(Errors.K003.format(path=path, kind=kind, found=shown, expected=version, make=make))
+    try:
+        own_hash = manifest_hash(manifest)
+        described = _Manifest.model_validate(manifest)
+        needs = list(shape.model_validate(manifest).needs())
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:200]
+        raise refused(f"has a wrong value or none under '{place}' ({first['msg']})") from None
+    except (ValueError, RecursionError) as error:
+        raise refused(f"cannot be read ({error})") from error
+    if manifest.get(OWN_HASH) != own_hash:
+        raise refused(f"is not what was written: its '{OWN_HASH}' does not fit")
+    _check_names(path, described.files, needs, refused)
+    _check_files(path, described.files, verify, make)
+    return manifest
+
+
+def _text(manifest: Path) -> Optional[str]:
+    """What stands in a manifest; None where that is too much. Raises ValueError where there is none."""
+    try:
+        if manifest.stat().st_size > MAX_BYTES:
+            return None
+        return manifest.read_text(encoding="utf8")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ValueError(error) from error
+
+
+def check_file(path: Path, name: str, described: Dict[str, Any], make: str) -> None:
+    """Raises KrisselError K004 when the file `name` of the directory `path` has not the recorded size and SHA-256, K026
+    when the disk refuses."""
+    _check_files(path, {name: Described.model_validate(described)}, True, make)
+
+
+def plain_name(name: str) -> bool:
+    """Whether `name` is that of a file within a folder: relative, without steps up, the same on each system."""
+    parts = PurePosixPath(name).parts
+    return "/".join(parts) == name and ".." not in parts and not set("\\\0:") & set(name) and name != ""
+
+
+def _check_names(path: Path, files: Dict[str, Described], needs: Iterable[str], refused: Any) -> None:
+    wrong = [name for name in files if not plain_name(name) or name == MANIFEST]
+    if wrong:
+        raise refused(f"names a file that cannot be in it ({wrong[0][:200]!r})")
+    for need in needs:
+        if need.endswith("/"):
+            there = (file_ for file_ in (path / need).rglob("*") if not file_.is_dir())
+            unknown = [name for file_ in there if (name := file_.relative_to(path).as_posix()) not in files]
+            if unknown:
+                raise refused(f"does not list the file {sorted(unknown)[0]!r}, which is there")
+        elif need not in files:
+            raise refused(f"does not list the file {need[:200]!r}, which it needs")
+
+
+def _check_files(path: Path, files: Dict[str, Described], verify: bool, make: str) -> None:
+    def problem_of(item: Tuple[str, Described]) -> str:
+        with coded_io(path / item[0]):
+            return _problem(path / item[0], item[1], verify)
+
+    # The largest first, so that none of them is left for the end.
+    items = sorted(files.items(), key=lambda item: -item[1].bytes)
+    if not verify or sum(item.bytes for _, item in items) < THREADS_WORTH:
+        problems = list(map(problem_of, items))
+    else:
+        # Hashing lets other threads run.
+        with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as threads:
+            problems = list(threads.map(problem_of, items))
+    for name, problem in sorted(zip((name for name, _ in items), problems)):
         if problem:
             raise KrisselError(Errors.K004.format(file=name, path=path, problem=problem, make=make))
-    return manifest
+
+
+def _problem(file_: Path, described: Described, verify: bool) -> str:
+    """What is wrong with a file, "" for nothing."""
+    if not file_.is_file():
+        return "it is missing"
+    found = file_.stat()
+    if found.st_size != described.bytes:
+        return f"it has {found.st_size} bytes instead of {described.bytes}"
+    state = Verified(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, described.sha256)
+    if not verify or state in _verified:
+        return ""
+    began = time.time()
+    if sha256_file(file_) != described.sha256:
+        return "its SHA-256 is not the recorded one"
+    if began - max(found.st_mtime, found.st_ctime) > CLOCK_STEP:
+        _verified.add(state)
+    return ""
 
 
 def _is_kind(path: Path, kind: str) -> bool:
     try:
         return json.loads((path / MANIFEST).read_text(encoding="utf8")).get("kind") == kind
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False

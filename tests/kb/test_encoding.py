@@ -75,8 +75,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(filled, tmp_path):
     n_done = 0
     for more in (2, 7, 0, 30):
         encode = Counting(stop_before=more)
-        with pytest.raises(Stop):
-            filled(encode, work=VectorWork(tmp_path / "kb", {"of": 1}))
+        with pytest.raises(Stop), VectorWork(tmp_path / "kb", {"of": 1}) as work:
+            filled(encode, work=work)
         n_done += encode.n_blocks
     encode = Counting()
     work = VectorWork(tmp_path / "kb", {"of": 1})
@@ -87,25 +87,71 @@ def test_an_interrupted_run_goes_on_where_it_stopped(filled, tmp_path):
 
 
 def test_a_damaged_block_is_encoded_again(filled, tmp_path):
-    work = VectorWork(tmp_path / "kb", {})
-    expected = filled(Counting(), work=work)
+    with VectorWork(tmp_path / "kb", {}) as work:
+        expected = filled(Counting(), work=work)
     (work.path / "prototypes-000003.npy").write_bytes(b"\x93NUMPY")
     (work.path / "references-000001.npy").unlink()
+    flipped = bytearray((work.path / "references-000000.npy").read_bytes())
+    flipped[-3] ^= 1
+    (work.path / "references-000000.npy").write_bytes(flipped)
+    (work.path / "prototypes-000001.sha256").write_bytes(b"\xff")
+    (work.path / "prototypes-000002.sha256").unlink()
     encode = Counting()
-    assert filled(encode, work=VectorWork(tmp_path / "kb", {})) == expected
-    assert encode.n_blocks == 2
+    with VectorWork(tmp_path / "kb", {}) as work:
+        assert filled(encode, work=work) == expected
+    assert encode.n_blocks == 5
 
 
 def test_work_of_other_input_is_refused_unless_there_is_none(tmp_path):
-    work = VectorWork(tmp_path / "kb", {"encoder": "a", "settings": (1, 2)})
-    VectorWork(tmp_path / "kb", {"encoder": "b"}).put("x", np.zeros((2, 3)))
+    with VectorWork(tmp_path / "kb", {"encoder": "a", "settings": (1, 2)}):
+        pass
+    with VectorWork(tmp_path / "kb", {"encoder": "b"}) as work:
+        work.put("x", np.zeros((2, 3)))
     with pytest.raises(KrisselError, match=r"K529.*\.kb\.vectors\.partial.*encoder was 'b' and is 'c'"):
         VectorWork(tmp_path / "kb", {"encoder": "c"})
     assert work.get("x", 2, 3).tolist() == np.zeros((2, 3)).tolist() and work.get("x", 3, 2) is None
     (work.path / "state.json").write_text("{")
     with pytest.raises(KrisselError, match="K529"):
         VectorWork(tmp_path / "kb", {"encoder": "b"})
-    assert VectorWork(tmp_path / "kb", {"encoder": "c"}, restart=True).get("x", 2, 3) is None
+    with VectorWork(tmp_path / "kb", {"encoder": "c"}, restart=True) as work:
+        assert work.get("x", 2, 3) is None
+
+
+@pytest.mark.parametrize("state, restart", [({}, False), ({"other": 1}, False), ({"other": 1}, True)])
+@pytest.mark.parametrize("n_blocks", [0, 3])
+def test_two_runs_take_each_others_vectors(filled, tmp_path, state, restart, n_blocks):
+    """The second begins when the first has so many blocks."""
+
+    class Second(Counting):
+        def __call__(self, views):
+            if self.n_blocks == n_blocks:
+                with pytest.raises(KrisselError, match=r"K045.*\.kb\.vectors\.partial.*choose another output"):
+                    VectorWork(tmp_path / "kb", state, restart=restart)
+            return super().__call__(views)
+
+    encode = Second()
+    with VectorWork(tmp_path / "kb", {}) as work:
+        assert filled(encode, work=work) == filled(Counting())
+    assert encode.n_blocks > n_blocks
+
+
+def test_a_run_without_locks_goes_on_with_anothers_vectors(tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_krissel.util.state.try_lock", lambda path: None)
+    first, second = (VectorWork(tmp_path / "kb", {"of": name}) for name in "ab")
+    second.put("x", np.zeros((2, 3)))
+    with pytest.raises(KrisselError, match="K045"):
+        first.put("x", np.ones((2, 3)))
+    assert second.get("x", 2, 3).tolist() == np.zeros((2, 3)).tolist()
+
+
+def test_a_full_disk_is_not_coded(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("spacy_krissel.kb.encoding.write_array", full)
+    with VectorWork(tmp_path / "kb", {}) as work, pytest.raises(KrisselError, match="K026.*Free space"):
+        work.put("x", np.zeros((2, 3)))
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_encoded_elsewhere_comes_in_order(filled, tmp_path):
@@ -116,7 +162,8 @@ def test_what_is_encoded_elsewhere_comes_in_order(filled, tmp_path):
     assert ahead.most == 4 and not ahead.waiting
     # Of blocks that are there nothing is begun.
     for _ in range(2):
-        assert filled(None, encoders=ahead, work=VectorWork(tmp_path / "kb", {})) == expected
+        with VectorWork(tmp_path / "kb", {}) as work:
+            assert filled(None, encoders=ahead, work=work) == expected
     assert encode.n_blocks == 2 * ahead_blocks(expected)
 
 
@@ -146,5 +193,6 @@ def test_killed_in_the_middle_of_a_block(filled, tmp_path, monkeypatch):
     _, status = os.waitpid(child, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     encode, whole = Counting(), Counting()
-    assert filled(encode, work=VectorWork(tmp_path / "kb", {})) == filled(whole)
+    with VectorWork(tmp_path / "kb", {}) as work:
+        assert filled(encode, work=work) == filled(whole)
     assert encode.n_blocks == whole.n_blocks - 4

@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mining import mine as mine_module
 from spacy_krissel.mining import miner as miner_module
 from spacy_krissel.mining import reservoir as reservoir_module
+from spacy_krissel.mining import work as work_module
 from spacy_krissel.mining import workers as workers_module
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
@@ -120,7 +122,7 @@ def test_interrupted_and_resumed(ontology, many_texts, tmp_path, monkeypatch, do
     with monkeypatch.context() as patch, pytest.raises(Stop):
         first = stop_after(patch, done)
         mine(ontology, many_texts, tmp_path / "resumed", **settings)
-    assert not (tmp_path / "resumed").exists() and (tmp_path / ".resumed.partial").is_dir()
+    assert not (tmp_path / "resumed").exists() and (tmp_path / ".resumed.partial").is_dir() == (done > 0)
     with monkeypatch.context() as patch:
         second = stop_after(patch, -1)
         report = mine(ontology, many_texts, tmp_path / "resumed", **settings)
@@ -281,12 +283,111 @@ def test_no_texts_at_all(ontology, tmp_path):
     assert len(MentionShards(tmp_path / "shards")) == 0
 
 
-def test_work_whose_state_is_unreadable_is_refused(ontology, write_texts, tmp_path):
+@pytest.mark.parametrize("content", ['{"cap"', "[" * 100_000, "[1]", None])
+def test_work_whose_state_is_unreadable_is_lost(ontology, write_texts, tmp_path, content):
     partial = tmp_path / ".shards.partial"
     partial.mkdir()
-    (partial / "state.json").write_text('{"cap"')
-    with pytest.raises(KrisselError, match="K302.*cap was None and is 64"):
+    (partial / "000000.arrow").write_bytes(b"work")
+    if content is not None:
+        (partial / "state.json").write_text(content)
+    with pytest.raises(KrisselError, match="K302.*state.json cannot be read"):
         mine(ontology, write_texts(TEXTS), tmp_path / "shards")
+    assert (partial / "000000.arrow").read_bytes() == b"work"
+    mine(ontology, write_texts(TEXTS), tmp_path / "shards", restart=True)
+
+
+def test_a_corrected_text_is_refused_where_there_is_nothing_to_lose(ontology, write_texts, tmp_path):
+    """Nor is it after a run that was killed before its first chunk."""
+    texts = tmp_path / "texts.txt.gz"
+    texts.write_bytes(gzip.compress(b"A case of glioma.")[:-4])
+    with pytest.raises(KrisselError, match="K2"):
+        mine(ontology, texts, tmp_path / "shards")
+    assert not (tmp_path / ".shards.partial").exists()
+    (tmp_path / ".shards.partial").mkdir()
+    (tmp_path / ".shards.partial" / "state.json").write_text(json.dumps({"format_version": 1}))
+    texts.write_bytes(gzip.compress(b"A case of glioma."))
+    mine(ontology, texts, tmp_path / "shards")
+    assert [mention.mention for mention in MentionShards(tmp_path / "shards")] == ["glioma"]
+
+
+@pytest.mark.parametrize("n_bytes", [0, 1, 2, 3])
+def test_a_gzip_file_of_few_bytes_is_not_coded(ontology, tmp_path, n_bytes):
+    (tmp_path / "texts.txt.gz").write_bytes(gzip.compress(b"A case of glioma.")[:n_bytes])
+    try:
+        mine(ontology, tmp_path / "texts.txt.gz", tmp_path / "shards", progress=True)
+    except KrisselError as error:
+        assert str(error).startswith("[K2")
+
+
+@pytest.mark.parametrize("name", ["000002.arrow", "000002.json", "state.json"])
+def test_a_flipped_bit_of_unfinished_work_is_in_the_shards(
+    ontology, many_texts, tmp_path, monkeypatch, name, read_bytes
+):
+    settings = {"cap": 10, "chunk_chars": 1500}
+    mine(ontology, many_texts, tmp_path / "whole", **settings)
+    with monkeypatch.context() as patch, pytest.raises(Stop):
+        stop_after(patch, 4)
+        mine(ontology, many_texts, tmp_path / "kept", **settings)
+    n_bytes = (tmp_path / ".kept.partial" / name).stat().st_size
+    for byte in {0, n_bytes - 1, *range(5, n_bytes, n_bytes // 25)}:
+        shutil.copytree(tmp_path / ".kept.partial", tmp_path / ".shards.partial")
+        damaged = bytearray((tmp_path / ".shards.partial" / name).read_bytes())
+        damaged[byte] ^= 1 << byte % 8
+        (tmp_path / ".shards.partial" / name).write_bytes(damaged)
+        try:
+            mine(ontology, many_texts, tmp_path / "shards", **settings)
+        except KrisselError as error:
+            assert str(error).startswith("[K302]") and name == "state.json"
+            shutil.rmtree(tmp_path / ".shards.partial")
+        else:
+            assert read_bytes(tmp_path / "shards") == read_bytes(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("n_chunks", [0, 2])
+@pytest.mark.parametrize("other", [{}, {"seed": 1}, {"restart": True}])
+def test_two_runs_into_one_output_spoil_each_other(
+    ontology, many_texts, tmp_path, monkeypatch, n_chunks, other, read_bytes
+):
+    """The second begins when the first has so many chunks."""
+    settings = {"cap": 10, "chunk_chars": 1500}
+    mine(ontology, many_texts, tmp_path / "whole", **settings)
+    call, refused = miner_module.Miner.__call__, []
+
+    def second(self, texts):
+        if len(list((tmp_path / ".shards.partial").glob("*.json"))) == n_chunks + 1 and not refused:
+            refused.append(True)
+            with pytest.raises(KrisselError, match=r"K045.*\.shards\.partial.*choose another output"):
+                mine(ontology, many_texts, tmp_path / "shards", **{**settings, **other})
+        return call(self, texts)
+
+    monkeypatch.setattr(miner_module.Miner, "__call__", second)
+    mine(ontology, many_texts, tmp_path / "shards", **settings)
+    assert refused and read_bytes(tmp_path / "shards") == read_bytes(tmp_path / "whole")
+
+
+def test_two_processes_into_one_output_spoil_each_other(ontology, write_texts, tmp_path, read_bytes):
+    texts = write_texts({f"t{i}": f"{i} tumor, lung cancer, AIDS, glioma" for i in range(20000)})
+    (tmp_path / "script.py").write_text(SCRIPT)
+    command = [sys.executable, str(tmp_path / "script.py"), str(ontology.path), str(texts), str(tmp_path / "both"), "1"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(spacy_krissel.__file__).parent.parent)}
+    runs = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    messages = [run.communicate()[1] for run in runs]
+    failed = [message for run, message in zip(runs, messages) if run.returncode]
+    assert len(failed) < 2 and all("[K045]" in message for message in failed), messages
+    mine(ontology, texts, tmp_path / "whole", cap=20)
+    assert read_bytes(tmp_path / "both") == read_bytes(tmp_path / "whole")
+
+
+def test_what_the_disk_refuses_is_not_coded(ontology, write_texts, tmp_path, monkeypatch):
+    texts = write_texts(TEXTS)
+    for module in (work_module, mine_module):
+        with monkeypatch.context() as patch, pytest.raises(KrisselError, match="K026.*No space left.*Free space"):
+            patch.setattr(module, "write_shard", lambda *args: (_ for _ in ()).throw(OSError(28, "No space left")))
+            mine(ontology, texts, tmp_path / "shards")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(KrisselError, match="K026.*A file stands where a folder is needed"):
+        mine(ontology, texts, tmp_path / "file" / "shards")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".shards.partial", "file", "texts.jsonl"]
 
 
 def test_missing_texts_are_refused(ontology, tmp_path):

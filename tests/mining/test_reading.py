@@ -188,7 +188,8 @@ def test_work_of_another_version_is_refused(ontology, write_texts, tmp_path):
     """A run that an earlier version of the package began, which kept chunks in other files."""
     partial = tmp_path / ".s.partial"
     partial.mkdir()
-    (partial / "state.json").write_text(json.dumps({"format_version": 2}))
-    with pytest.raises(KrisselError, match="K302.*format_version was 2 and is 3"):
+    (partial / "state.json").write_text(json.dumps({"format_version": 3}))
+    (partial / "000000.arrow").write_bytes(b"work")
+    with pytest.raises(KrisselError, match="K302.*format_version was 3 and is 4"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s")
-    assert os.listdir(partial) == ["state.json"]
+    assert sorted(os.listdir(partial)) == ["000000.arrow", "state.json"]

@@ -9,7 +9,7 @@ from spacy_krissel.mining import shards as shards_module
 from spacy_krissel.mining import work
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards, shard_schema, write_shard
-from spacy_krissel.util.manifest import write_manifest
+from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import View
 
 
@@ -74,19 +74,67 @@ def test_a_shard_of_other_columns_or_length_is_named(shards):
         MentionShards(shards.path)[0]
 
 
+def sign(path, change):
+    """Change the manifest as no damage by accident would."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    change(manifest)
+    manifest[OWN_HASH] = manifest_hash(manifest)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
 def test_what_is_no_arrow_file_is_named(shards):
-    # Larger than what is hashed at opening, a shard may be damaged within its size.
     (shards.path / "shard-00000.arrow").write_bytes(b"ARROW2" * 100)
-    manifest = json.loads((shards.path / "manifest.json").read_text())
-    manifest["files"]["shard-00000.arrow"] = {"bytes": 600, "sha256": ""}
-    (shards.path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("spacy_krissel.util.manifest.HASH_LIMIT", 10)
-        damaged = MentionShards(shards.path)
+    sign(shards.path, lambda manifest: manifest["files"]["shard-00000.arrow"].update(bytes=600))
+    with pytest.raises(KrisselError, match="K004.*shard-00000.arrow.*SHA-256"):
+        MentionShards(shards.path)[0]
     with pytest.raises(KrisselError, match="K004.*shard-00000.arrow"):
-        damaged[0]
-    with pytest.raises(KrisselError, match="K004.*SHA-256"):
-        MentionShards(shards.path, verify=True)
+        MentionShards(shards.path, verify=False)[0]
+
+
+def test_a_flipped_bit_of_a_shard_is_read(shards):
+    """It is hashed when it is read, and not before."""
+    whole = (shards.path / "shard-00001.arrow").read_bytes()
+    for byte in range(3, len(whole), len(whole) // 50):
+        damaged = bytearray(whole)
+        damaged[byte] ^= 1 << byte % 8
+        (shards.path / "shard-00001.arrow").write_bytes(damaged)
+        opened = MentionShards(shards.path)
+        assert opened[0] == shards[0]
+        for read in (lambda opened=opened: opened[50], opened.by_entity, lambda opened=opened: list(opened)):
+            with pytest.raises(KrisselError, match="K004.*shard-00001.arrow.*SHA-256"):
+                read()
+
+
+@pytest.mark.parametrize("value", [None, 5, "x", [], {}, [1], [{}], [{"file": "shard-00000.arrow"}], -1, float("nan")])
+@pytest.mark.parametrize("key", ["shards", "files"])
+def test_a_manifest_of_other_content_is_not_coded(shards, key, value):
+    sign(shards.path, lambda manifest: manifest.update({key: value}))
+    if (key, value) == ("shards", []):
+        assert len(MentionShards(shards.path)) == 0
+        return
+    with pytest.raises(KrisselError, match="K002"):
+        MentionShards(shards.path)
+
+
+@pytest.mark.parametrize("name", ["../secret.arrow", "other.arrow", "", 5, None])
+def test_a_shard_that_is_not_listed_is_read(shards, name):
+    (shards.path / "other.arrow").write_bytes((shards.path / "shard-00000.arrow").read_bytes())
+    sign(shards.path, lambda manifest: manifest["shards"][0].update(file=name))
+    with pytest.raises(KrisselError, match="K002"):
+        MentionShards(shards.path)
+
+
+def test_out_of_memory_is_called_damage(shards, monkeypatch):
+    def full(*args):
+        raise pa.ArrowMemoryError("malloc of size 5000 failed")
+
+    def no_map(*args):
+        raise OSError(12, "Memory mapping file failed: Cannot allocate memory")
+
+    for name, fails in (("ipc.open_file", full), ("memory_map", no_map)):
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr(f"pyarrow.{name}", fails)
+            MentionShards(shards.path)[0]
 
 
 def test_other_directories_are_refused(ontology, tmp_path):

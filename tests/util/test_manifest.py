@@ -1,11 +1,23 @@
 import json
 import os
+import time
+from typing import Dict, List
 
 import pytest
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util import manifest as module
-from spacy_krissel.util.manifest import MANIFEST, content_hash, new_directory, read_manifest, sha256_file
+from spacy_krissel.util.manifest import (
+    MANIFEST,
+    OWN_HASH,
+    Count,
+    Shape,
+    content_hash,
+    manifest_hash,
+    new_directory,
+    read_manifest,
+    sha256_file,
+)
 
 KIND = "mention shards"
 
@@ -20,8 +32,10 @@ def write(path, files=None, kind=KIND, version=1, **info):
 
 
 def edit(path, change):
+    """Change a manifest, and sign it again."""
     manifest = json.loads((path / MANIFEST).read_text())
     change(manifest)
+    manifest[OWN_HASH] = manifest_hash(manifest)
     (path / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -117,7 +131,9 @@ def test_k002_no_manifest(directory, tmp_path):
             read_manifest(path, KIND, 1)
 
 
-@pytest.mark.parametrize("files", [[], "a.txt", {"a.txt": {}}, {"a.txt": 5}, {"a.txt": {"bytes": "5", "sha256": None}}])
+@pytest.mark.parametrize(
+    "files", [[], None, "a.txt", {"a.txt": {}}, {"a.txt": 5}, {"a.txt": {"bytes": "5", "sha256": None}}]
+)
 def test_k002_files_that_are_not_described(directory, files):
     edit(directory, lambda manifest: manifest.update(files=files))
     with pytest.raises(KrisselError, match="K00[24].*made"):
@@ -146,16 +162,198 @@ def test_k004_damaged(directory, damage, problem):
         read_manifest(directory, KIND, 1)
 
 
-def test_large_files_are_hashed_only_when_asked(directory, monkeypatch):
-    monkeypatch.setattr(module, "HASH_LIMIT", 4)
-    (directory / "a.txt").write_text("alphA")
-    read_manifest(directory, KIND, 1)
-    with pytest.raises(KrisselError, match="K004.*SHA-256"):
-        read_manifest(directory, KIND, 1, verify=True)
-    (directory / "a.txt").write_text("alpha")
-    (directory / "sub" / "b.bin").write_text("bETA")
-    with pytest.raises(KrisselError, match="K004.*b.bin"):
+def test_large_files_are_not_hashed(directory):
+    """Of any size, unless it is asked for."""
+    with (directory / "a.txt").open("r+b") as file_:
+        file_.truncate(65 * 2**20)
+        os.utime(directory / "a.txt", (1e9, 1e9))
+    edit(directory, lambda manifest: manifest["files"]["a.txt"].update(bytes=65 * 2**20))
+    with pytest.raises(KrisselError, match="K004.*a.txt.*SHA-256"):
         read_manifest(directory, KIND, 1)
+    read_manifest(directory, KIND, 1, verify=False)
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    """The names of the files that are hashed, in any order."""
+    found = []
+    monkeypatch.setattr(module, "sha256_file", lambda path: (found.append(path.name), sha256_file(path))[1])
+    return found
+
+
+def test_a_file_that_stays_as_it_is_is_hashed_again(directory, hashed, monkeypatch):
+    monkeypatch.setattr(module, "CLOCK_STEP", 0.05)
+    time.sleep(0.1)
+    for _ in range(3):
+        read_manifest(directory, KIND, 1)
+    assert sorted(hashed) == ["a.txt", "b.bin"]
+
+
+def test_a_change_after_a_file_was_hashed_is_not_seen(directory, monkeypatch):
+    """At once, within one step of the file system's clock; later, with the time set back; and by another file."""
+    path = directory / "a.txt"
+
+    def damaged(write):
+        path.write_text("alpha")
+        read_manifest(directory, KIND, 1)
+        write()
+        with pytest.raises(KrisselError, match="K004"):
+            read_manifest(directory, KIND, 1)
+
+    def with_its_time():
+        before = path.stat()
+        path.write_text("alphA")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def replaced():
+        (directory / "other").write_text("alphA")
+        os.replace(directory / "other", path)
+
+    changes = [lambda: path.write_text("alphA"), with_its_time, replaced]
+    for change in changes:
+        damaged(change)
+    monkeypatch.setattr(module, "CLOCK_STEP", 0.05)
+    for change in changes:
+        damaged(lambda change=change: (time.sleep(0.1), read_manifest(directory, KIND, 1), change()))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda manifest: manifest.update(count=3),
+        lambda manifest: manifest.update(other=1),
+        lambda manifest: manifest.pop("count"),
+        lambda manifest: manifest["files"].pop("a.txt"),
+        lambda manifest: manifest["files"].clear(),
+        lambda manifest: manifest.pop(OWN_HASH),
+        lambda manifest: manifest.update({OWN_HASH: None}),
+    ],
+)
+def test_a_manifest_that_was_changed_is_read(directory, change):
+    manifest = json.loads((directory / MANIFEST).read_text())
+    change(manifest)
+    (directory / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(KrisselError, match="K002.*manifest_sha256"):
+        read_manifest(directory, KIND, 1)
+
+
+def test_a_flipped_bit_of_a_manifest_is_read(directory):
+    """Each bit: refused, or the same is read, as where white space became other white space."""
+    before, whole = read_manifest(directory, KIND, 1), (directory / MANIFEST).read_bytes()
+    for bit in range(len(whole) * 8):
+        changed = bytearray(whole)
+        changed[bit // 8] ^= 1 << bit % 8
+        (directory / MANIFEST).write_bytes(changed)
+        try:
+            assert read_manifest(directory, KIND, 1, verify=False) == before
+        except KrisselError as error:
+            assert str(error)[:6] in ("[K002]", "[K003]")
+
+
+class Cake(Shape):
+    count: Count
+    layers: Dict[str, List[float]]
+
+    def needs(self):
+        return ["a.txt", "sub/"]
+
+
+def cake(path, **info):
+    return write(path, **{"count": 2, "layers": {"top": [1, 2.5]}, **info})
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize("text", ["null", "true", '"2"', "2.0", "-1", "[]", "{}", "NaN", "Infinity", "1e400", HUGE])
+@pytest.mark.parametrize("key", ["count", "layers", "files", "format_version", "kind"])
+def test_a_value_of_another_type_is_read(tmp_path, key, text):
+    path = cake(tmp_path / "cake")
+    try:
+        edit(path, lambda manifest: manifest.update({key: json.loads(text)}))
+    except ValueError:
+        pytest.skip("no JSON")
+    if key == "layers" and text == "{}":
+        assert read_manifest(path, KIND, 1, shape=Cake)["layers"] == {}
+        return
+    with pytest.raises(KrisselError, match="K00[23]"):
+        read_manifest(path, KIND, 1, shape=Cake)
+
+
+@pytest.mark.parametrize("key", ["count", "layers", "files", "format_version", "kind"])
+def test_a_missing_key_is_not_named(tmp_path, key):
+    path = cake(tmp_path / "cake")
+    edit(path, lambda manifest: manifest.pop(key))
+    with pytest.raises(KrisselError, match=rf"K002.*'{key}'|K003.*None|K002.*None"):
+        read_manifest(path, KIND, 1, shape=Cake)
+
+
+@pytest.mark.parametrize("layers", [{"top": [1, "2"]}, {"top": [float("nan")]}, {"top": [float("inf")]}, {"top": 1}])
+def test_a_value_within_another_is_read(tmp_path, layers):
+    path = cake(tmp_path / "cake", layers=layers)
+    with pytest.raises(KrisselError, match=r"K002.*'layers\.top"):
+        read_manifest(path, KIND, 1, shape=Cake)
+
+
+@pytest.mark.parametrize("bomb", ["[" * 100_000, '{"a":' * 100_000, "[" * 900 + "]" * 900, "1" * 10_000])
+def test_a_bomb_is_not_coded(directory, bomb):
+    text = (directory / MANIFEST).read_text()
+    for content in (bomb, text.replace('"count": 2', f'"count": {bomb}')):
+        (directory / MANIFEST).write_text(content)
+        with pytest.raises(KrisselError, match="K002"):
+            read_manifest(directory, KIND, 1)
+
+
+def test_a_manifest_of_any_size_is_read(directory, monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 100)
+    with pytest.raises(KrisselError, match="K002.*more than 100 bytes"):
+        read_manifest(directory, KIND, 1)
+
+
+def test_a_file_that_is_needed_and_not_listed_is_read(tmp_path):
+    path = cake(tmp_path / "cake")
+    read_manifest(path, KIND, 1, shape=Cake)
+    (path / "notes.txt").write_text("Nobody reads this.")
+    read_manifest(path, KIND, 1, shape=Cake)
+    (path / "sub" / "more.bin").write_text("But this.")
+    with pytest.raises(KrisselError, match="K002.*does not list the file 'sub/more.bin', which is there"):
+        read_manifest(path, KIND, 1, shape=Cake)
+    (path / "sub" / "more.bin").unlink()
+    edit(path, lambda manifest: manifest["files"].pop("a.txt"))
+    with pytest.raises(KrisselError, match="K002.*does not list the file 'a.txt', which it needs"):
+        read_manifest(path, KIND, 1, shape=Cake)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["/etc/hostname", "../secret", "sub/../../secret", "./a.txt", "sub//b.bin", "", ".", "..", "a\0", "C:a", "a\\b"],
+)
+def test_a_file_outside_the_folder_is_read(directory, tmp_path, name):
+    (tmp_path / "secret").write_text("alpha")
+    edit(directory, lambda manifest: manifest["files"].update({name: manifest["files"]["a.txt"]}))
+    with pytest.raises(KrisselError, match="K002.*cannot be in it"):
+        read_manifest(directory, KIND, 1)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs files that this user may not read")
+def test_a_file_that_may_not_be_read_is_called_damaged(directory):
+    for name in (MANIFEST, "a.txt"):
+        (directory / name).chmod(0)
+        with pytest.raises(KrisselError, match=f"K026.*{name}"):
+            read_manifest(directory, KIND, 1)
+        (directory / name).chmod(0o600)
+
+
+def test_what_the_disk_refuses_is_not_coded(directory, monkeypatch):
+    def fails(path):
+        raise OSError(5, "Input/output error", str(path))
+
+    with monkeypatch.context() as patch, pytest.raises(KrisselError, match="K026.*a.txt.*Input/output"):
+        patch.setattr(module, "sha256_file", fails)
+        read_manifest(directory, KIND, 1)
+    with pytest.raises(KrisselError, match="K026.*made.*No space"), new_directory(directory, KIND, 1):
+        raise OSError(28, "No space left on device")
+    assert read_manifest(directory, KIND, 1)["count"] == 2
 
 
 def test_k005_something_else_is_in_the_way(directory, tmp_path):
