@@ -104,8 +104,9 @@ class EntityTable:
         return cls(table)
 
     @classmethod
-    def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
-        return cls(read_table(directory / FILE, SCHEMA, rows, DEFAULTS))
+    def from_disk(cls, directory: Path, rows: int, *, verify: bool = True) -> "EntityTable":
+        """verify: check all that is in the file. Raises KrisselError K524."""
+        return cls(read_table(directory / FILE, SCHEMA, rows, DEFAULTS, verify=verify))
 
     def to_disk(self, directory: Path) -> None:
         write_table(self._table, directory / FILE)

@@ -2,19 +2,61 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Collection, Dict, Optional
+from typing import Annotated, Any, Collection, Dict, Iterator, Literal, Optional
+
+from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
-from ..util.manifest import new_directory, read_manifest
+from ..util.manifest import Count, Shape, new_directory, read_manifest
+from .entities import FILE as ENTITIES
 from .entities import EntityTable
-from .prototypes import PrototypeTable
+from .prototypes import FILE as PROTOTYPES
+from .prototypes import SUMS_FILE, VECTORS_FILE, PrototypeTable
+from .references import FILE as REFERENCES
 from .references import References
 from .storage import KIND, Source
 
 FORMAT_VERSION = 1
 INDEX_DIR = "index"
+
+
+class IndexShape(Shape):
+    kind: str
+    settings: Dict[str, Any]
+
+
+class ReferencesShape(Shape):
+    entities: Count
+    weight: Annotated[float, Field(ge=0)]
+    used: bool
+
+
+class KBShape(Shape):
+    """See `PrototypeKB.description`."""
+
+    entities: Count
+    prototypes: Count
+    dimensions: Annotated[int, Field(ge=0, le=2**24)]
+    dtype: Literal["float32", "float16"]
+    normalized: bool
+    encoder: Optional[str]
+    index: IndexShape
+    index_saved: bool
+    tuning: Optional[Dict[str, Any]] = None
+    # Knowledge bases of before there were references say nothing of them.
+    references: Optional[ReferencesShape] = None
+
+    def needs(self) -> Iterator[str]:
+        yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
+        if self.references is not None:
+            yield REFERENCES
+            if self.references.used:
+                yield SUMS_FILE
+        if self.index_saved:
+            # What an index reads is its own affair.
+            yield f"{INDEX_DIR}/"
 
 
 @dataclass(frozen=True)
@@ -59,30 +101,38 @@ def write_folder(
         )
         if index is not None:
             (directory.path / INDEX_DIR).mkdir()
-            index.to_disk(directory.path / INDEX_DIR)
+            try:
+                index.to_disk(directory.path / INDEX_DIR)
+            except RuntimeError as error:
+                # FAISS has no other word for a full disk.
+                advice = "Free space there, or choose a path on another disk, and run it again"
+                raise KrisselError(Errors.K026.format(path=path, problem=error, advice=advice)) from error
 
 
-def read_folder(path: Path, width: int, make: Optional[MakeIndex], excluded: Collection[str]) -> Folder:
+def read_folder(
+    path: Path, width: int, make: Optional[MakeIndex], excluded: Collection[str], verify: bool = True
+) -> Folder:
     """Read the folder `path`.
 
     width: of the vectors that are wanted, 0 for any. make: the index that is wanted, None for the one that was saved.
-    excluded: "index", "prototypes".
+    excluded: "index", "prototypes". verify: check the hash of each file, and what is in it.
 
     Raises what `PrototypeKB.from_disk` raises.
     """
-    manifest = read_manifest(path, KIND, FORMAT_VERSION)
+    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, shape=KBShape)
     source = Source.of(path)
     dimensions, dtype = manifest["dimensions"], manifest["dtype"]
     if width and dimensions and dimensions != width:
         raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
-    entities = EntityTable.from_disk(path, manifest["entities"])
+    entities = EntityTable.from_disk(path, manifest["entities"], verify=verify)
     if "prototypes" in excluded:
         return Folder(source, manifest, entities, PrototypeTable(dimensions, dtype), None, None)
-    # Knowledge bases of before there were references say nothing of them.
     described = manifest.get("references")
-    references = References.from_disk(path, described, len(entities), dimensions, dtype)
+    references = References.from_disk(path, described, len(entities), dimensions, dtype, verify=verify)
     used = references if described and described["used"] else None
-    prototypes = PrototypeTable.from_disk(path, manifest["prototypes"], dimensions, dtype, len(entities), used)
+    prototypes = PrototypeTable.from_disk(
+        path, manifest["prototypes"], dimensions, dtype, len(entities), used, verify=verify
+    )
     index = None
     if manifest["index_saved"] and "index" not in excluded:
         index = _read_index(path / INDEX_DIR, manifest["index"], prototypes.vectors, make)

@@ -320,22 +320,25 @@ class PrototypeTable:
         dtype: str,
         n_entities: int,
         references: Optional[References] = None,
+        *,
+        verify: bool = True,
     ) -> "PrototypeTable":
-        """references: those whose sums were saved.
+        """references: those whose sums were saved. verify: check all that is in the files.
 
         Raises KrisselError K524 when the files do not hold what the manifest says.
         """
         prototypes = cls(width, dtype)
-        prototypes._table = read_table(directory / FILE, SCHEMA, rows, NO_ORIGIN._asdict())
-        prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype)
+        prototypes._table = read_table(directory / FILE, SCHEMA, rows, NO_ORIGIN._asdict(), verify=verify)
+        prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify)
         if references is not None:
             prototypes._references = references
-            prototypes._sums = read_array(directory / SUMS_FILE, rows, width, dtype)
-        # Where they are mapped; `entity_rows` are a copy of them.
-        found = pc.min_max(prototypes._table.column("entity")).as_py()
-        if rows and (found["min"] < 0 or found["max"] >= n_entities):
-            problem = f"{FILE} names entity rows outside 0 to {n_entities - 1}"
-            raise KrisselError(Errors.K524.format(path=directory, problem=problem))
+            prototypes._sums = read_array(directory / SUMS_FILE, rows, width, dtype, verify=verify)
+        for column, n, what in (("entity", n_entities, "entity rows"), ("kind", len(KINDS), "kinds")):
+            # Where they are mapped; `entity_rows` are a copy of them.
+            found = pc.min_max(prototypes._table.column(column)).as_py()
+            if rows and (found["min"] < 0 or found["max"] >= n):
+                problem = f"{FILE} names {what} outside 0 to {n - 1}"
+                raise KrisselError(Errors.K524.format(path=directory, problem=problem))
         return prototypes
 
     def _join(self) -> None:

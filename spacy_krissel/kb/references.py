@@ -60,8 +60,20 @@ class References:
         write_array(self.vectors, directory / FILE)
 
     @classmethod
-    def from_disk(cls, directory: Path, described: Optional[Dict[str, Any]], rows: int, width: int, dtype: str) -> Any:
-        """What a manifest describes, memory-mapped; None where it describes nothing. Raises KrisselError K524."""
+    def from_disk(
+        cls,
+        directory: Path,
+        described: Optional[Dict[str, Any]],
+        rows: int,
+        width: int,
+        dtype: str,
+        *,
+        verify: bool = False,
+    ) -> Any:
+        """What a manifest describes, memory-mapped; None where it describes nothing. verify: see `read_array`.
+
+        Raises KrisselError K524.
+        """
         if not described:
             return None
-        return cls(read_array(directory / FILE, rows, width, dtype), float(described["weight"]))
+        return cls(read_array(directory / FILE, rows, width, dtype, verify=verify), float(described["weight"]))

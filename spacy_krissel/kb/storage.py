@@ -7,7 +7,8 @@ from typing import Iterator, NamedTuple
 import srsly
 
 from ..errors import Errors, KrisselError
-from ..util.manifest import MANIFEST
+from ..util.disk import coded_io
+from ..util.manifest import MANIFEST, plain_name
 
 # msgpack refuses a byte string of 4 GiB.
 PIECE = 2**30
@@ -46,20 +47,25 @@ def pack(directory: Path) -> bytes:
 
 
 def unpack(bytes_data: bytes, directory: Path) -> None:
-    """Write the files that `pack` read below `directory`. Raises KrisselError K527."""
+    """Write the files that `pack` read below `directory`. Raises KrisselError K527, K026 (the disk refuses)."""
     try:
         message = srsly.msgpack_loads(bytes_data)
+    except MemoryError:
+        raise
     except Exception as error:  # msgpack's own errors have no class in common.
         raise KrisselError(Errors.K527.format(problem=f"cannot be read ({error})")) from None
-    if not isinstance(message, dict) or message.get("kind") != KIND:
+    if not isinstance(message, dict) or message.get("kind") != KIND or not isinstance(message.get("files"), dict):
         raise KrisselError(Errors.K527.format(problem="hold something else"))
     for name, pieces in message["files"].items():
+        if not isinstance(name, str) or not plain_name(name):
+            raise KrisselError(Errors.K527.format(problem=f"name a file outside their folder ({str(name)[:200]!r})"))
+        if not isinstance(pieces, list) or not all(isinstance(piece, bytes) for piece in pieces):
+            raise KrisselError(Errors.K527.format(problem=f"have something else than bytes for the file '{name}'"))
         file_ = directory / name
-        if directory.resolve() not in file_.resolve().parents:
-            raise KrisselError(Errors.K527.format(problem=f"name a file outside their folder ('{name}')"))
-        file_.parent.mkdir(parents=True, exist_ok=True)
-        with file_.open("wb") as out:
-            out.writelines(pieces)
+        with coded_io(file_):
+            file_.parent.mkdir(parents=True, exist_ok=True)
+            with file_.open("wb") as out:
+                out.writelines(pieces)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

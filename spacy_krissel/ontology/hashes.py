@@ -12,6 +12,9 @@ import pyarrow as pa
 
 from .names import hash_text
 
+# Of an index.
+INDEX_COLUMNS = {"hash": np.uint64, "row": np.uint32, "position": np.uint32}
+
 
 class HashIndexBuilder:
     """Collects (hash, row, position) compactly: 16 bytes an entry."""
@@ -43,9 +46,11 @@ def write_columns(columns: Dict[str, np.ndarray], path: Union[str, Path]) -> Non
 
 
 def read_columns(path: Union[str, Path]) -> Dict[str, np.ndarray]:
-    """The arrays of `write_columns`, memory-mapped. Raises pyarrow.ArrowException when the file is damaged."""
+    """The arrays of `write_columns`, memory-mapped. Raises whatever pyarrow and numpy do when the file is damaged."""
     with pa.memory_map(str(path)) as source:
         batch = pa.ipc.open_file(source).get_batch(0)
+    # Of numbers without nulls, this is all that there is to check.
+    batch.validate()
     return {name: batch.column(name).to_numpy() for name in batch.schema.names}
 
 

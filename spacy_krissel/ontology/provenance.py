@@ -8,7 +8,7 @@ from ..util.manifest import MANIFEST, read_manifest, sha256_file
 from .readers import detect_format
 from .readers.records import read_start
 from .readers.umls import umls_files, umls_release
-from .store import KIND, VERSION
+from .store import KIND, VERSION, StoreShape
 
 # Of the formats whose files say so in their first lines: where the version and the licence stand.
 STATED: Dict[str, Tuple[Pattern[str], Pattern[str]]] = {
@@ -48,7 +48,7 @@ def provenance(
     """
     path = Path(path)
     if (path / MANIFEST).is_file():
-        earlier = read_manifest(path, KIND, VERSION).get("info", {}).get("provenance", [])
+        earlier = read_manifest(path, KIND, VERSION, verify=False, shape=StoreShape)["info"].get("provenance", [])
         return [dict(each) for each in earlier]
     format = detect_format(path) if format == "auto" else format
     files = umls_files(path, relations) if format == "umls" else [path]

@@ -1,16 +1,17 @@
 """The ontology store: entities on disk, found by row, id or name without loading them."""
 
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
-import pyarrow as pa
 
 from ..errors import Errors, KrisselError
-from ..util.manifest import new_directory, read_manifest
+from ..util.damage import damage
+from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .entity import Entity
-from .hashes import find_hash, find_hashes, read_columns, write_columns
+from .hashes import INDEX_COLUMNS, find_hash, find_hashes, read_columns, write_columns
 from .ids import spellings
 from .indexing import count_ambiguous_ids, drop_duplicates, shared_groups, sort_by_hash, write_entities
 from .names import fold_name
@@ -23,33 +24,41 @@ NAMES = "names.arrow"
 IDS = "ids.arrow"
 
 
+class StoreShape(Shape):
+    entities: Count
+    info: Dict[str, Any]
+
+    def needs(self) -> List[str]:
+        return [ENTITIES, NAMES, IDS]
+
+
 class OntologyStore:
     """A memory-mapped directory of entities. Writing one: `write_store`.
 
     Rows are numbered from 0 in the order of the source. A store can be pickled: its path is.
 
-    verify: check the SHA-256 of every file, also of large ones.
+    verify: check the SHA-256 of every file, and what is in each part when it is first read.
     Raises KrisselError K001 to K004 (missing, not a store, of another version, damaged), K109.
     """
 
-    def __init__(self, path: Union[str, Path], verify: bool = False) -> None:
+    def __init__(self, path: Union[str, Path], verify: bool = True) -> None:
         self.path = Path(path)
-        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify)
-        self._table = EntityTable(self.path / ENTITIES)
+        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify, shape=StoreShape)
+        self._verify = verify
+        self._table = EntityTable(self.path / ENTITIES, verify)
         if len(self._table) != self.manifest["entities"]:
-            problem = f"it has {len(self._table)} rows instead of {self.manifest['entities']}"
-            raise KrisselError(Errors.K109.format(file=ENTITIES, path=self.path, problem=problem))
+            raise self._damaged(ENTITIES, f"it has {len(self._table)} rows instead of {self.manifest['entities']}")
         # Sorted by hash: which row, and which of its names (0: the canonical one, i: alias i - 1) or ids.
-        names = self._columns(NAMES)
+        names = self._columns(NAMES, {**INDEX_COLUMNS, "shared": np.uint8, "shared_in_order": np.uint8})
         self._name_hashes, self._name_rows, self._name_positions = names["hash"], names["row"], names["position"]
         self._name_shared = names["shared"]
         # In the order of the rows instead, for `names`.
         self._shared_in_order = names["shared_in_order"]
-        ids = self._columns(IDS)
+        ids = self._columns(IDS, INDEX_COLUMNS)
         self._id_hashes, self._id_rows, self._id_positions = ids["hash"], ids["row"], ids["position"]
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        return OntologyStore, (str(self.path.absolute()),)
+        return OntologyStore, (str(self.path.absolute()), self._verify)
 
     def __repr__(self) -> str:
         return f"OntologyStore({str(self.path)!r}, {len(self)} entities)"
@@ -213,11 +222,17 @@ class OntologyStore:
             raise KrisselError(Errors.K107.format(path=self.path, row=row, last=len(self) - 1))
         return row
 
-    def _columns(self, file: str) -> Dict[str, np.ndarray]:
-        try:
-            return read_columns(self.path / file)
-        except (pa.ArrowException, OSError) as error:
-            raise KrisselError(Errors.K109.format(file=file, path=self.path, problem=error)) from error
+    def _columns(self, file: str, expected: Dict[str, Any]) -> Dict[str, np.ndarray]:
+        with damage(self.path / file, partial(self._damaged, file)):
+            columns = read_columns(self.path / file)
+            if {name: column.dtype for name, column in columns.items()} != expected:
+                raise self._damaged(file, f"its columns are {', '.join(columns)}")
+            if self._verify and len(columns["row"]) and columns["row"].max() >= len(self):
+                raise self._damaged(file, f"it names rows from {len(self)} up")
+        return columns
+
+    def _damaged(self, file: str, problem: object) -> KrisselError:
+        return KrisselError(Errors.K109.format(file=file, path=self.path, problem=problem))
 
 
 def write_store(
@@ -261,4 +276,5 @@ def write_store(
             duplicate_ids_dropped=n_dropped,
             info=dict(info or {}),
         )
-    return OntologyStore(path)
+    # It was hashed when it was written.
+    return OntologyStore(path, verify=False)

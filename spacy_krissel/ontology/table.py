@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
+from ..util.damage import damage
 from .cells import cells_of
 from .entity import Entity
 
@@ -62,19 +63,22 @@ class EntityTableWriter:
 class EntityTable:
     """Reads entities from an Arrow file without loading it.
 
+    verify: check all that is in a batch when it is first read.
+
     Raises KrisselError K109 when the file is damaged, also later, when a damaged part is first reached.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, verify: bool = False) -> None:
         self.path = path
-        try:
+        self._verify = verify
+        with damage(path, self._damaged):
             self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            if self._reader.schema != SCHEMA:
+                raise self._damaged(f"its columns are {', '.join(self._reader.schema.names)}")
             n_batches = self._reader.num_record_batches
-            self._batches: List[Optional[pa.RecordBatch]] = [None] * n_batches
-            self._cells: List[Optional[Dict[str, Any]]] = [None] * n_batches
-            last = self.batch(n_batches - 1).num_rows if n_batches else 0
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
+        self._batches: List[Optional[pa.RecordBatch]] = [None] * n_batches
+        self._cells: List[Optional[Dict[str, Any]]] = [None] * n_batches
+        last = self.batch(n_batches - 1).num_rows if n_batches else 0
         self.n_rows = max(0, n_batches - 1) * BATCH_ROWS + last
 
     def __len__(self) -> int:
@@ -83,10 +87,13 @@ class EntityTable:
     def batch(self, i: int) -> pa.RecordBatch:
         batch = self._batches[i]
         if batch is None:
-            try:
+            with damage(self.path, self._damaged):
                 batch = self._reader.get_batch(i)
-            except (pa.ArrowException, OSError) as error:
-                raise self._damaged(error) from error
+                batch.validate(full=self._verify)
+            if any(column.null_count for column in batch.columns) or (
+                i < len(self._batches) - 1 and batch.num_rows != BATCH_ROWS
+            ):
+                raise self._damaged(f"batch {i} is not one that was written")
             self._batches[i] = batch
         return batch
 
@@ -113,7 +120,10 @@ class EntityTable:
         return found.tolist()
 
     def list_item(self, row: int, column: str, i: int) -> str:
-        return self.cells(row // BATCH_ROWS)[column].item(row % BATCH_ROWS, i)
+        try:
+            return self.cells(row // BATCH_ROWS)[column].item(row % BATCH_ROWS, i)
+        except IndexError:
+            raise self._damaged(f"row {row} has no number {i} of its {column}") from None
 
     def entity(self, row: int) -> Entity:
         cells, i = self.cells(row // BATCH_ROWS), row % BATCH_ROWS
@@ -133,7 +143,7 @@ class EntityTable:
             for values in zip(*texts, *lists):
                 yield Entity(**dict(zip((*TEXTS, *LISTS), values)))
 
-    def _damaged(self, error: Exception) -> KrisselError:
+    def _damaged(self, error: object) -> KrisselError:
         return KrisselError(Errors.K109.format(file=self.path.name, path=self.path.parent, problem=error))
 
 

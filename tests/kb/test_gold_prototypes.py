@@ -14,8 +14,9 @@ from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import NO_ORIGIN, Origin, Prototype
+from spacy_krissel.kb.storage import KIND
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.util.manifest import sha256_file
+from spacy_krissel.util.manifest import write_manifest
 from spacy_krissel.views import View, name_view
 
 TEXT = "MS in MS or stenosis"
@@ -318,10 +319,9 @@ def test_folders_from_before_origins_load(kb, tmp_path):
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
     manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
-    for file_, facts in manifest["files"].items():
-        facts["bytes"] = (tmp_path / "kb" / file_).stat().st_size
-        facts["sha256"] = sha256_file(tmp_path / "kb" / file_)
-    (tmp_path / "kb" / "manifest.json").write_text(json.dumps(manifest))
+    for key in ("kind", "format_version", "files"):
+        del manifest[key]
+    write_manifest(tmp_path / "kb", KIND, 1, manifest)
     loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
     assert loaded.prototypes_at([0]) == kb.prototypes_at([0])
     assert loaded.resolve("OMIM:1") is None and loaded.resolve("D1") == "D1"

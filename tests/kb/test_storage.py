@@ -101,7 +101,7 @@ def test_an_interrupted_save_leaves_the_old_one_whole(make_kb, tmp_path, monkeyp
         raise OSError("no space left")
 
     monkeypatch.setattr(PrototypeTable, "to_disk", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(KrisselError, match="K026.*no space left"):
         kb.to_disk(tmp_path / "kb")
     assert files(tmp_path / "kb") == before
     assert [path.name for path in tmp_path.iterdir()] == ["kb"]
@@ -264,12 +264,11 @@ def test_names_the_damage(make_kb, tmp_path):
 
 
 def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch):
-    # As when a file too large to be hashed at each load was replaced by another of its size.
     make_kb().to_disk(tmp_path / "kb")
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
     def fails(message, **changes):
-        monkeypatch.setattr(folder, "read_manifest", lambda *args: {**manifest, **changes})
+        monkeypatch.setattr(folder, "read_manifest", lambda *args, **settings: {**manifest, **changes})
         with pytest.raises(KrisselError, match=message):
             PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
 

@@ -18,6 +18,7 @@ from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.names import fold_name, hash_text
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.table import BATCH_ROWS
+from spacy_krissel.util.manifest import OWN_HASH, write_manifest
 
 from .strategies import names, ontologies
 
@@ -250,21 +251,24 @@ def test_damage_is_found_on_opening(store, file):
         OntologyStore(store.path)
 
 
+def sign(path, **changes):
+    """Describe what is there as if it were what was written."""
+    manifest = {**json.loads((path / "manifest.json").read_text()), **changes}
+    kind, version, _ = (manifest.pop(key) for key in ("kind", "format_version", "files"))
+    manifest.pop(OWN_HASH)
+    write_manifest(path, kind, version, manifest)
+
+
 @pytest.mark.parametrize("file", ["entities.arrow", "names.arrow", "ids.arrow"])
 def test_damage_that_the_manifest_does_not_know_of(store, file):
-    """As in files too large to be hashed on opening."""
     (store.path / file).write_bytes(b"not an Arrow file")
-    manifest = json.loads((store.path / "manifest.json").read_text())
-    del manifest["files"][file]
-    (store.path / "manifest.json").write_text(json.dumps(manifest))
+    sign(store.path)
     with pytest.raises(KrisselError, match=f"K109.*{file}.*krissel ontology"):
         OntologyStore(store.path)
 
 
 def test_rows_that_do_not_fit_the_manifest(store):
-    manifest = json.loads((store.path / "manifest.json").read_text())
-    manifest["entities"] = 5
-    (store.path / "manifest.json").write_text(json.dumps(manifest))
+    sign(store.path, entities=5)
     with pytest.raises(KrisselError, match="K109.*4 rows instead of 5"):
         OntologyStore(store.path)
 
