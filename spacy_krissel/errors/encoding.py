@@ -61,6 +61,11 @@ class EncodingErrors:
         "[K414] The tokenizer of the encoder does not know the separator '{separator}'. Expected an encoder that was "
         "made with it: leave the setting `separator` as it was when the encoder was trained."
     )
+    K415 = (
+        "[K415] The transformer {name} brings Python code that would have to be run (auto_map in its config or its "
+        "tokenizer's). Code of a model's own never runs here, whatever `trust_remote_code` says. Expected an "
+        "architecture of the transformers library, such as BERT; choose another encoder."
+    )
 
 
 class EncodingWarnings:

@@ -12,6 +12,8 @@ from ..views import MENTION_END, MENTION_START
 from .dropout import use_cheap_dropout
 
 MARKERS = (MENTION_START, MENTION_END)
+# Python files among a model's own are never run, nor is anybody asked whether they may, which is the library's default.
+NO_REMOTE_CODE = {"trust_remote_code": False}
 
 
 def load_pretrained(
@@ -20,20 +22,24 @@ def load_pretrained(
     """Read tokenizer and transformer from a directory or the hub, and add the markers to both.
 
     tokens: the markers, and further special tokens.
-    tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the model's config.
+    tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the model's config, but
+        for `trust_remote_code`: code that a model brings along never runs.
     RETURNS: the tokenizer, and the transformer on the default device.
-    RAISES: KrisselError K401 (nothing there), K402 (not a whole transformer), K403 (not an encoder's tokenizer).
+    RAISES: KrisselError K401 (nothing there), K402 (not a whole transformer), K403 (not an encoder's tokenizer),
+        K415 (it needs code of its own).
     """
     _check_path(name)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, **tokenizer_config)
-        config = AutoConfig.from_pretrained(name, **transformer_config)
+        tokenizer = AutoTokenizer.from_pretrained(name, **{**tokenizer_config, **NO_REMOTE_CODE})
+        config = AutoConfig.from_pretrained(name, **{**transformer_config, **NO_REMOTE_CODE})
         # Without the fork, weights that the checkpoint lacks (the pooler) would move the global random state.
         with torch.random.fork_rng(devices=[]):
             transformer, info = AutoModel.from_pretrained(
-                name, config=config, output_loading_info=True, **attention(transformer_config)
+                name, config=config, output_loading_info=True, **attention(transformer_config), **NO_REMOTE_CODE
             )
     except Exception as err:
+        if needs_code(err):
+            raise KrisselError(Errors.K415.format(name=f"'{name}'")) from err
         # The readers below raise OSError, ValueError, KeyError, SafetensorError… for one and the same thing.
         code = Errors.K402 if Path(name).is_dir() else Errors.K401
         raise KrisselError(code.format(name=name, problem=f"{type(err).__name__}: {err}")) from err
@@ -46,6 +52,11 @@ def load_pretrained(
     add_tokens(tokenizer, transformer, tokens)
     transformer.to(get_torch_default_device())
     return tokenizer, transformer
+
+
+def needs_code(error: Exception) -> bool:
+    """Was this raised because a model would have to run Python files of its own?"""
+    return isinstance(error, ValueError) and "trust_remote_code" in str(error)
 
 
 def attention(transformer_config: Dict[str, Any]) -> Dict[str, Any]:

@@ -18,7 +18,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ..errors import Errors, KrisselError
 from .adapters import add_adapters, whole_state
-from .hf_load import attention, finish_transformer
+from .hf_load import NO_REMOTE_CODE, attention, finish_transformer, needs_code
+from .pieces import settle_tokenizer
 
 # What differs between machines and not between encoders: where the files lay, and which library wrote them.
 UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
@@ -120,29 +121,30 @@ class WholeHFShim(HFShim):
     def from_bytes(self, bytes_data: bytes) -> "WholeHFShim":
         """Load what `to_bytes` wrote, onto the default device and without the network.
 
-        RAISES: KrisselError K406 if it is damaged or of another kind.
+        RAISES: KrisselError K406 if it is damaged or of another kind, K415 if it needs code of its own.
         """
         try:
             msg = srsly.msgpack_loads(bytes_data)
             files, weights = msg["files"], msg["weights"]
-            encoder = self._build(files, weights) if files else None
+            if files:
+                self._hold(*self._build(files, weights))
         except Exception as err:  # the readers raise anything, ImportError for a missing file included
+            if needs_code(err):
+                raise KrisselError(Errors.K415.format(name="of the saved pipeline")) from err
             raise KrisselError(Errors.K406.format(problem=f"{type(err).__name__}: {err}")) from err
         self._files = dict(files)
-        if encoder is not None:
-            self._hold(*encoder)
         return self
 
     def _build(self, files: Dict[str, bytes], weights: bytes) -> Tuple[Any, Any]:
         with TemporaryDirectory() as folder:
             for name, content in files.items():
                 (Path(folder) / Path(name).name).write_bytes(content)
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
         overrides = self._hfmodel._init_transformer_config
         config.update({key: value for key, value in overrides.items() if key != "attn_implementation"})
         with torch.random.fork_rng(devices=[]):
-            transformer = AutoModel.from_config(config, **attention(overrides))
+            transformer = AutoModel.from_config(config, **attention(overrides), **NO_REMOTE_CODE)
         finish_transformer(transformer)
         transformer.load_state_dict(load_safetensors(weights))
         transformer.to(get_torch_default_device())
@@ -150,6 +152,7 @@ class WholeHFShim(HFShim):
 
     def _hold(self, tokenizer: Any, transformer: Any) -> None:
         held = self._hfmodel
+        settle_tokenizer(tokenizer)
         self._hfmodel = HFObjects(
             tokenizer, transformer, None, held._init_tokenizer_config, held._init_transformer_config
         )
@@ -173,6 +176,8 @@ class WholeHFShim(HFShim):
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._pid = os.getpid()
+        if self.tokenizer is not None:
+            settle_tokenizer(self.tokenizer)  # a copy of a Rust tokenizer loses a part of its settings
 
 
 def _half_type(device: str) -> torch.dtype:

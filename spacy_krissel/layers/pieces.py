@@ -136,23 +136,27 @@ def _texts(view: View) -> List[str]:
 
 
 def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
-    """The piece ids of each text, without special tokens, whole."""
-    return [encoding.ids for encoding in _backend(tokenizer).encode_batch_fast(texts, add_special_tokens=False)]
+    """The piece ids of each text, without special tokens, whole. `settle_tokenizer` has set the tokenizer up."""
+    # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
+    found = tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in found]
 
 
 def encode_with_places(tokenizer: Any, texts: List[str]) -> List[Tuple[List[int], List[Tuple[int, int]]]]:
     """The same, with where each piece begins and ends in its text, in characters."""
-    found = _backend(tokenizer).encode_batch(texts, add_special_tokens=False)
+    found = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     return [(encoding.ids, encoding.offsets) for encoding in found]
 
 
-def _backend(tokenizer: Any) -> Any:
-    # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
+def settle_tokenizer(tokenizer: Any) -> None:
+    """Set a tokenizer up for `encode_texts`: once, before its first text.
+
+    Threads that encode share it, and a change of its settings fails while any of them does.
+    """
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
     backend.encode_special_tokens = True  # "[Ms]" or "[MASK]" in a text is text
-    return backend
 
 
 def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[List[int]]:

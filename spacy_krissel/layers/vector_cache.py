@@ -16,37 +16,36 @@ class VectorCache(Shim):
     """The vectors of names by one frozen encoder.
 
     A shim, because thinc tells shims when weights are loaded: then it forgets. It saves nothing.
+
+    Threads share it without a lock, which a fork might leave locked: a dict of vectors only grows, and to forget is to
+    begin another. What a thread has read, or writes late, is in the dict that it began with.
     """
 
     def __init__(self) -> None:
         super().__init__(None)
-        self._rows: Dict[str, int] = {}
-        self._vectors = numpy.zeros((0, 0), dtype="float32")
+        self._vectors: Dict[str, numpy.ndarray] = {}
 
     def encode(self, encoder: Model[List[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
         """(len(names), width) float32 on the CPU."""
-        new = self._new(names)
-        if new and len(self._rows) + len(new) > MOST_NAMES:
-            self.forget()
-            new = self._new(names)
+        distinct = list(dict.fromkeys(names))
+        kept = self._vectors
+        found = {name: kept[name] for name in distinct if name in kept}
+        new = [name for name in distinct if name not in found]
         if new:
-            vectors = encoder.ops.to_numpy(encoder.predict([name_view(name) for name in new]))
-            start = len(self._rows)
-            if start + len(new) > len(self._vectors):
-                grown = numpy.zeros((2 * (start + len(new)), vectors.shape[1]), dtype="float32")
-                if start:
-                    grown[:start] = self._vectors[:start]
-                self._vectors = grown
-            self._vectors[start : start + len(new)] = vectors
-            self._rows.update(zip(new, range(start, start + len(new))))
-        return self._vectors[[self._rows[name] for name in names]]
-
-    def _new(self, names: Sequence[str]) -> List[str]:
-        return list(dict.fromkeys(name for name in names if name not in self._rows))
+            if len(kept) + len(new) > MOST_NAMES:
+                self.forget()
+                kept = self._vectors
+            # Copies, since a row of a batch would hold all of it in memory.
+            vectors = [vector.copy() for vector in encoder.ops.to_numpy(encoder.predict([name_view(n) for n in new]))]
+            found.update(zip(new, vectors))
+            kept.update(zip(new[:MOST_NAMES], vectors))
+        if not distinct:
+            return numpy.zeros((0, 0), dtype="float32")
+        places = {name: place for place, name in enumerate(distinct)}
+        return numpy.stack([found[name] for name in distinct])[[places[name] for name in names]]
 
     def forget(self) -> None:
-        self._rows = {}
-        self._vectors = numpy.zeros((0, 0), dtype="float32")
+        self._vectors = {}
 
     def finish_update(self, optimizer: Optimizer) -> None:
         pass
@@ -62,4 +61,4 @@ class VectorCache(Shim):
         return self
 
     def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_rows": {}, "_vectors": self._vectors[:0, :0]}
+        return {**self.__dict__, "_vectors": {}}

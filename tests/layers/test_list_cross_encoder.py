@@ -127,9 +127,9 @@ def test_names_are_encoded_once_and_again_with_new_weights(make):
     model, other = make(), make()
     inner = model.layers[0]
     model.predict(MENTIONS)
-    known = len(inner.shims[0]._rows)
+    known = len(inner.shims[0]._vectors)
     model.predict(MENTIONS)
-    assert len(inner.shims[0]._rows) == known > 5
+    assert len(inner.shims[0]._vectors) == known > 5
     random = np.random.default_rng(5)
     table = other.layers[0].layers[0].layers[0].layers[0].shims[0].table
     table[:] = random.normal(size=table.shape)

@@ -4,14 +4,16 @@ from hypothesis import strategies as st
 
 from spacy_krissel.layers.hf_load import load_pretrained
 from spacy_krissel.layers.pair_pieces import pair_pieces
-from spacy_krissel.layers.pieces import view_pieces
+from spacy_krissel.layers.pieces import settle_tokenizer, view_pieces
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.views import CandidateView, View
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tiny_bert):
-    return load_pretrained(str(tiny_bert), {}, {})[0]
+    tokenizer = load_pretrained(str(tiny_bert), {}, {})[0]
+    settle_tokenizer(tokenizer)
+    return tokenizer
 
 
 def ranked(view, *parts):

@@ -5,13 +5,26 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf_load import load_pretrained
-from spacy_krissel.layers.pieces import length_batches, pad_pieces, read_together, unit_pieces, view_pieces
+from spacy_krissel.layers.pieces import (
+    length_batches,
+    pad_pieces,
+    read_together,
+    settle_tokenizer,
+    unit_pieces,
+    view_pieces,
+)
 from spacy_krissel.views import View, name_view, unit_views
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tiny_bert):
-    return load_pretrained(str(tiny_bert), {}, {})[0]
+    return load_settled(tiny_bert)
+
+
+def load_settled(path):
+    tokenizer = load_pretrained(str(path), {}, {})[0]
+    settle_tokenizer(tokenizer)
+    return tokenizer
 
 
 def tokens(tokenizer, row):
@@ -56,7 +69,7 @@ def test_masking_does_not_shift_neighbours(tokenizer):
 
 
 def test_masked_view_without_mask_token_is_an_error(tiny_bert):
-    tokenizer = load_pretrained(str(tiny_bert), {}, {})[0]
+    tokenizer = load_settled(tiny_bert)
     tokenizer.mask_token = None
     with pytest.raises(KrisselError, match="K407"):
         view_pieces(tokenizer, [View("a ", "cold", "", masked=True)], 64)

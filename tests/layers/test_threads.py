@@ -1,0 +1,191 @@
+"""Models that several threads call at once give what they give to one."""
+
+import copy
+import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from spacy_krissel.layers import vector_cache
+from spacy_krissel.layers.cross_encoder import CrossEncoder
+from spacy_krissel.layers.label_attention import LabelAttention
+from spacy_krissel.layers.list_cross_encoder import PARAMS, ListCrossEncoder
+from spacy_krissel.layers.piece_states import PieceStates
+from spacy_krissel.layers.ranked import RankedMention
+from spacy_krissel.layers.small import SmallEncoder
+from spacy_krissel.layers.token_states import WordStates
+from spacy_krissel.layers.transformer import TransformerEncoder
+from spacy_krissel.layers.vector_cache import VectorCache
+from spacy_krissel.views import CandidateView, View, name_view
+
+N_THREADS = 8
+N_CALLS = 10
+WORDS = "the patient had acute lung injury and cold with fever in of a discharge was ms multiple sclerosis".split()
+
+
+def views(seed):
+    random = np.random.default_rng(seed)
+    parts = [[" ".join(random.choice(WORDS, random.integers(1, 9))) for _ in range(3)] for _ in range(3)]
+    return [View(f"{left} ", mention, f" {right}") for left, mention, right in parts]
+
+
+def texts(seed):
+    return [view.left + view.mention + view.right for view in views(seed)]
+
+
+def ranked(seed):
+    names = [view.mention for view in views(seed + 1)]
+    candidates = tuple(CandidateView((name,), (name, "a")) for name in names)
+    return [RankedMention(view, candidates, np.zeros(len(names), dtype="float32")) for view in views(seed)]
+
+
+def small():
+    return SmallEncoder(width=16, rows=512, context_rows=256, hidden=4)
+
+
+def list_model():
+    model = ListCrossEncoder(small(), hidden=5)
+    model.initialize(X=ranked(0))
+    for name in PARAMS:
+        shape = model.layers[0].get_param(name).shape
+        model.layers[0].set_param(name, np.random.default_rng(0).normal(size=shape).astype("float32"))
+    return model
+
+
+def pair_model(path):
+    model = CrossEncoder(path, window=24, candidate_window=16)
+    model.initialize(X=ranked(0))
+    model.layers[0].layers[1].set_param("W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32"))
+    return model
+
+
+def initialized(model, inputs):
+    model.initialize(X=inputs)
+    return model
+
+
+MAKERS = {
+    "small": (lambda path: initialized(small(), views(0)), views),
+    "transformer": (lambda path: initialized(TransformerEncoder(path), views(0)), views),
+    "units": (lambda path: initialized(TransformerEncoder(path, units=True, pooling="marker"), views(0)), views),
+    "words": (lambda path: initialized(LabelAttention(WordStates(small())), texts(0)), texts),
+    "pieces": (lambda path: initialized(LabelAttention(PieceStates(path, window=32)), texts(0)), texts),
+    "pairs": (pair_model, ranked),
+    "list": (lambda path: list_model(), ranked),
+}
+AS_THEY_COME = {
+    "made": lambda model, make: model,
+    "pickled": lambda model, make: pickle.loads(pickle.dumps(model)),
+    "copied": lambda model, make: copy.deepcopy(model),
+    "from bytes": lambda model, make: make().from_bytes(model.to_bytes()),
+}
+
+
+@pytest.fixture
+def often():
+    """Threads that take turns in the middle of everything."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def in_threads(call, n_threads=N_THREADS):
+    """The answers of `call(number of the thread)`, all of them begun at once."""
+    barrier = Barrier(n_threads)
+
+    def begin(number):
+        barrier.wait()
+        return call(number)
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(begin, range(n_threads)))
+
+
+def array_of(answer):
+    return getattr(answer, "vectors", answer)
+
+
+@pytest.mark.parametrize("how", AS_THEY_COME)
+@pytest.mark.parametrize("kind", MAKERS)
+def test_threads_get_what_one_gets(tiny_bert, often, kind, how):
+    make, inputs = MAKERS[kind]
+    model = make(str(tiny_bert))
+    expected = [array_of(model.predict(inputs(seed))).copy() for seed in range(N_CALLS)]
+    model = AS_THEY_COME[how](model, lambda: make(str(tiny_bert)))
+
+    def call(number):
+        order = [(number + i) % N_CALLS for i in range(N_CALLS)]
+        return [(seed, array_of(model.predict(inputs(seed)))) for seed in order]
+
+    for answers in in_threads(call):
+        for seed, answer in answers:
+            assert_allclose(answer, expected[seed], atol=1e-5)
+
+
+def test_settings_of_a_saved_tokenizer_touch_no_copy(tiny_bert):
+    """It truncates to five pieces and reads markers in texts, and a copy loses a part of what it was set to."""
+    make, _ = MAKERS["transformer"]
+    model = make(str(tiny_bert))
+    odd = [View("a [Me] [MASK] " * 5, "[Ms] cold", " [SEP]" + " fever" * 9), name_view("ms")]
+    expected = model.predict(odd)
+    for how in AS_THEY_COME.values():
+        assert np.array_equal(how(model, lambda: make(str(tiny_bert))).predict(odd), expected)
+
+
+class Counter:
+    """An encoder whose vectors say which name they are of."""
+
+    def __init__(self):
+        self.ops = small().ops
+        self.n_encoded = 0
+        self.then = lambda: None
+
+    def predict(self, views):
+        self.n_encoded += len(views)
+        self.then()
+        return np.asarray([[float(view.mention), 1.0] for view in views], dtype="float32")
+
+
+def test_cached_vectors_are_those_of_their_names(often):
+    """From the first calls on, with a bound that makes it forget, and while another thread makes it forget."""
+    cache, encoder = VectorCache(), Counter()
+
+    def call(number):
+        random = np.random.default_rng(number)
+        for i in range(200):
+            numbers = random.integers(0, 300, 20)
+            vectors = cache.encode(encoder, [str(n) for n in numbers])
+            assert vectors[:, 0].tolist() == numbers.tolist()
+            if number == 0 and i % 10 == 0:
+                cache.forget()
+
+    in_threads(call)
+    assert cache.encode(encoder, []).shape[0] == 0
+
+
+def test_what_was_encoded_before_it_forgot_is_not_kept():
+    cache, encoder = VectorCache(), Counter()
+    encoder.then = cache.forget
+    cache.encode(encoder, ["1"])
+    cache.encode(encoder, ["1"])
+    assert encoder.n_encoded == 2
+
+
+def test_cache_is_bounded(monkeypatch):
+    monkeypatch.setattr(vector_cache, "MOST_NAMES", 50)
+    cache, encoder = VectorCache(), Counter()
+    for start in range(0, 300, 30):
+        names = [str(n) for n in range(start, start + 30)]
+        assert cache.encode(encoder, names)[:, 0].tolist() == list(range(start, start + 30))
+        assert len(cache._vectors) <= 50
+    assert len(cache.encode(encoder, [str(n) for n in range(1000, 1200)])) == 200
+    assert len(cache._vectors) <= 50
+    before = encoder.n_encoded
+    cache.encode(encoder, ["1000", "1000"])
+    assert encoder.n_encoded == before, "each name is encoded once"
+    assert pickle.loads(pickle.dumps(cache))._vectors == {} and copy.deepcopy(cache)._vectors == {}
