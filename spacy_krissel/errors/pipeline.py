@@ -135,6 +135,16 @@ class PipelineErrors:
         "[K653] The {count} processes of this training begin with different weights of '{name}'. Expected the same in "
         "each: the same encoder, ontology and corpus on each machine, and weights that are drawn by a seed."
     )
+    K660 = (
+        "[K660] '{name}' has a knowledge base that is not the one in its kb_path, '{path}': it was changed since it was "
+        "read, comes from elsewhere, or the folder is gone. The pipeline saves the path alone, so that it would be lost. "
+        "Save it first: nlp.get_pipe('{name}').kb.to_disk('{path}'); or set the component's kb_path to None, to carry "
+        "it inside the pipeline."
+    )
+    K661 = (
+        "[K661] A setting of '{name}' cannot be taken out ({setting}). Expected a value for each: set "
+        "cfg['{setting}'] to another one."
+    )
     K691 = (
         "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
         "them, or run the component that writes it."

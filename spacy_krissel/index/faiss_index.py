@@ -110,6 +110,17 @@ class FaissIndex:
         if self._index is not None:
             self._index = _faiss().deserialize_index(self._index)
 
+    def __copy__(self) -> "FaissIndex":
+        """One that grows on its own; the vectors that it decides by are shared."""
+        copied = FaissIndex(self.type, self.device, self.float16, **self._own)
+        copied.on_added = self.on_added
+        if self._index is not None:
+            faiss = _faiss()
+            copied._take(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
+        if self._stored is not None:
+            copied._stored = self._stored.copy()
+        return copied
+
     def build(self, vectors: Vectors, centroids: Optional[Vectors] = None) -> None:
         """centroids: those of another IVF index of the same vectors and as many lists, which spares finding them."""
         faiss = _faiss()

@@ -26,6 +26,8 @@ class Searches(Protocol):
 class VectorIndex(Searches, Protocol):
     """Rows of vectors, searched by inner product. Knows no entities.
 
+    Many threads may search one that nobody changes; a `copy.copy` of it may be changed meanwhile.
+
     kind: the name by which a saved index finds its class (`index.kinds`).
     owns_vectors: whether it holds its own copy of the vectors, so that `add` spares it work that `build` repeats.
     """

@@ -19,6 +19,9 @@ class StoredVectors:
     def __len__(self) -> int:
         return sum(map(len, self._parts))
 
+    def copy(self) -> "StoredVectors":
+        return StoredVectors(self._parts)
+
     def add(self, vectors: Vectors) -> None:
         self._parts.append(vectors)
 

@@ -1,7 +1,9 @@
 """What a knowledge base of prototypes holds."""
 
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Collection, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from weakref import WeakSet
 
 import numpy as np
 from spacy.kb import KnowledgeBase
@@ -11,6 +13,7 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..index.checks import check_vectors
 from ..index.protocol import Mask, Rows, Vectors
+from ..util.lock import Lock
 from ..views import View
 from .entities import EntityLike, EntityTable, StringColumn
 from .gold_prototypes import GOLD_WEIGHT, Document, GoldCounts, document_of, gold_prototypes, split_shared
@@ -30,6 +33,9 @@ Encode = Callable[[List[View]], Vectors]
 class Contents(KnowledgeBase):
     """Entities, their prototypes and their references, to be read and changed; `PrototypeKB` searches and saves them.
 
+    Any thread may read while another one changes it: whatever takes more than one look is read from a version that is
+    never changed (`_now`), and a change is made to tables and an index that no version in use holds (`_editing`).
+
     vocab, entity_vector_length, normalize, dtype, reference_weight: see there.
     """
 
@@ -45,6 +51,12 @@ class Contents(KnowledgeBase):
         self._references: Optional[References] = None
         self._encoder = ""
         self._encode: Optional[Encode] = None
+        self._lock = Lock()
+        # The version that is read, until the next change; itself where this is one.
+        self._version: Optional[Any] = None
+        self._is_version = False
+        # This knowledge base and its versions still in use, which share tables and indexes.
+        self._family: "WeakSet[Any]" = WeakSet([self])
 
     # What it holds.
 
@@ -64,18 +76,21 @@ class Contents(KnowledgeBase):
 
     @property
     def n_prototypes(self) -> int:
-        return len(self._prototypes)
+        if self._is_version:
+            return len(self._prototypes)
+        with self._lock:
+            return len(self._prototypes)
 
     @property
     def vectors(self) -> Vectors:
         """The vectors of all prototypes (n, d) as they are searched: with those of their entities' references added to
         them, where these are in use. Memory-mapped while unchanged. Not to be written to."""
-        return self._prototypes.vectors
+        return self._now._prototypes.vectors
 
     @property
     def own_vectors(self) -> Vectors:
         """The vectors of all prototypes (n, d) by themselves."""
-        return self._prototypes.own_vectors
+        return self._now._prototypes.own_vectors
 
     @property
     def scratch(self) -> Optional[Path]:
@@ -85,12 +100,13 @@ class Contents(KnowledgeBase):
 
     @scratch.setter
     def scratch(self, directory: Optional[Path]) -> None:
-        self._prototypes = self._prototypes.copy(directory)
+        with self._editing():
+            self._prototypes = self._prototypes.copy(directory)
 
     @property
     def has_gold(self) -> bool:
         """Are gold mentions among the prototypes?"""
-        return len(self._prototypes.gold_entities) > 0
+        return len(self._now._prototypes.gold_entities) > 0
 
     @property
     def metric(self) -> str:
@@ -113,10 +129,11 @@ class Contents(KnowledgeBase):
 
     @use_references.setter
     def use_references(self, use: bool) -> None:
-        if use and self._references is None:
-            raise KrisselError(Errors.K530)
-        if use != self.use_references:
-            self._use(self._references if use else None)
+        with self._editing():
+            if use and self._references is None:
+                raise KrisselError(Errors.K530)
+            if use != self.use_references:
+                self._use(self._references if use else None)
 
     @property
     def reference_weight(self) -> float:
@@ -125,11 +142,12 @@ class Contents(KnowledgeBase):
 
     @reference_weight.setter
     def reference_weight(self, weight: float) -> None:
-        if weight != self._reference_weight:
-            self._reference_weight = checked_weight(weight)
-            if self._references is not None:
-                self._references = References(self._references.vectors, weight)
-                self._use(self._references if self.use_references else None)
+        with self._editing():
+            if weight != self._reference_weight:
+                self._reference_weight = checked_weight(weight)
+                if self._references is not None:
+                    self._references = References(self._references.vectors, weight)
+                    self._use(self._references if self.use_references else None)
 
     @property
     def encoder(self) -> str:
@@ -138,9 +156,10 @@ class Contents(KnowledgeBase):
 
     @encoder.setter
     def encoder(self, fingerprint: str) -> None:
-        if fingerprint != self._encoder:
-            self._encoder = fingerprint
-            self._changed()
+        with self._editing():
+            if fingerprint != self._encoder:
+                self._encoder = fingerprint
+                self._changed()
 
     def check_encoder(self, fingerprint: str, width: Optional[int] = None) -> None:
         """Raises KrisselError K522 when another encoder made the vectors, K528 when it gives vectors of another width.
@@ -165,8 +184,9 @@ class Contents(KnowledgeBase):
 
     def resolve(self, id: str) -> Optional[str]:
         """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
-        row = self._entities.resolve(id)
-        return None if row is None else self.entity_ids[row]
+        entities = self._entities
+        row = entities.resolve(id)
+        return None if row is None else entities.ids[row]
 
     def entity_rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for those unknown: (len(entities),)."""
@@ -181,32 +201,35 @@ class Contents(KnowledgeBase):
 
     def prototypes_at(self, rows: Any) -> List[Prototype]:
         """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
-        found = self._prototypes.at(rows)
-        ids = self.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
+        now = self._now
+        found = now._prototypes.at(rows)
+        ids = now.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
         return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found)]
 
     def prototype_mentions(self, rows: Any) -> List[str]:
         """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
-        return self._prototypes.mentions(rows)
+        return self._now._prototypes.mentions(rows)
 
     def prototypes_in_context(self, rows: Rows, left: str, right: str) -> Mask:
         """Which of the prototypes at `rows` (n,) were seen between just these texts: (n,)."""
-        return self._prototypes.in_context(rows, left, right)
+        return self._now._prototypes.in_context(rows, left, right)
 
     def prototype_rows(self, entity: str) -> Rows:
         """The rows of an entity's prototypes; none for an unknown entity."""
-        row = self.entity_row(entity)
-        return np.zeros(0, dtype=np.int64) if row is None else self._prototypes.rows_of(row)
+        now = self._now
+        row = now.entity_row(entity)
+        return np.zeros(0, dtype=np.int64) if row is None else now._prototypes.rows_of(row)
 
     @property
     def prototype_entities(self) -> Rows:
         """The entity row of each prototype: (n_prototypes,). Not to be written to."""
-        return self._prototypes.entity_rows
+        return self._now._prototypes.entity_rows
 
     def entities_with(self, *kinds: str) -> Mask:
         """The entities that have a prototype of one of these kinds: (n_entities,)."""
-        mask = np.zeros(self.n_entities, dtype=bool)
-        mask[self._prototypes.entities_of(kinds)] = True
+        now = self._now
+        mask = np.zeros(now.n_entities, dtype=bool)
+        mask[now._prototypes.entities_of(kinds)] = True
         return mask
 
     # What is put in.
@@ -218,21 +241,22 @@ class Contents(KnowledgeBase):
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
         table = EntityTable.from_entities(entities)
-        if self.n_prototypes:
-            present = self._prototypes.by_entity.present
-            moved = np.full(self.n_entities, -1, dtype=np.int64)
-            moved[present] = table.rows(self.entity_ids.take(present))
-            lost = present[moved[present] < 0]
-            if len(lost):
-                raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
-            self._prototypes.move_entities(moved)
-        if self._references is not None:
-            in_use = self.use_references
-            self._references = self._references.moved(table.rows(list(self.entity_ids)), len(table))
-            # The sums are the same as before, and so is the index.
-            self._prototypes.references = self._references if in_use else None
-        self._entities = table
-        self._changed()
+        with self._editing():
+            if self.n_prototypes:
+                present = self._prototypes.by_entity.present
+                moved = np.full(self.n_entities, -1, dtype=np.int64)
+                moved[present] = table.rows(self.entity_ids.take(present))
+                lost = present[moved[present] < 0]
+                if len(lost):
+                    raise KrisselError(Errors.K515.format(count=len(lost), entity=self.entity_ids[lost[0]]))
+                self._own_prototypes().move_entities(moved)
+            if self._references is not None:
+                in_use = self.use_references
+                self._references = self._references.moved(table.rows(list(self.entity_ids)), len(table))
+                # The sums are the same as before, and so is the index.
+                self._own_prototypes().references = self._references if in_use else None
+            self._entities = table
+            self._changed()
         self._add_strings()
 
     def add_prototypes(
@@ -269,16 +293,17 @@ class Contents(KnowledgeBase):
         if not len(prototypes):
             return
         ids = [prototype.entity for prototype in prototypes]
-        rows = self._entities.rows(ids)
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            first = int(unknown[0])
-            message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
-            raise KrisselError(message)
-        self._take_width(matrix.shape[1])
-        scaled = self._scaled(matrix)
-        self._prototypes.append(rows, prototypes, scaled if weight == 1 else scaled * weight)
-        self._changed()
+        with self._editing():
+            rows = self._entities.rows(ids)
+            unknown = np.flatnonzero(rows < 0)
+            if len(unknown):
+                first = int(unknown[0])
+                message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
+                raise KrisselError(message)
+            self._take_width(matrix.shape[1])
+            scaled = self._scaled(matrix)
+            self._own_prototypes().append(rows, prototypes, scaled if weight == 1 else scaled * weight)
+            self._changed()
 
     def set_references(self, entities: Sequence[str], vectors: Any) -> None:
         """Take and use the vectors (len(entities), d) of these entities' references, in place of all present ones.
@@ -291,24 +316,9 @@ class Contents(KnowledgeBase):
     def stream_references(self, blocks: Iterable[Tuple[Sequence[str], Any]]) -> None:
         """`set_references` from blocks of entities and vectors, for more than fit into memory. Raises what it does; the
         present references stay then."""
-        references: Optional[Vectors] = None
-        for entities, vectors in blocks:
-            matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
-            if len(matrix) != len(entities):
-                raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
-            rows = self._entities.rows(entities)
-            unknown = np.flatnonzero(rows < 0)
-            if len(unknown):
-                first = int(unknown[0])
-                raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
-            self._take_width(matrix.shape[1])
-            if references is None:
-                references = zero_vectors(self.n_entities, matrix.shape[1], self.dtype, self.scratch)
-            references[rows] = self._scaled(matrix)
-        if references is None:
-            references = zero_vectors(self.n_entities, self.entity_vector_length, self.dtype, self.scratch)
-        self._references = References(references, self._reference_weight)
-        self._use(self._references)
+        with self._editing():
+            self._references = References(self._reference_vectors(blocks), self._reference_weight)
+            self._use(self._references)
 
     def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
         """Lazy learning (KRISSBERT §3.7): make the linked mentions of annotated docs prototypes, without training.
@@ -340,11 +350,13 @@ class Contents(KnowledgeBase):
         encode = encode or self._lent()
         prototypes = list(prototypes)
         forms = {folded_form(prototype.view.mention) for prototype in prototypes}
-        believed, others = split_shared(prototypes, self._bearers(forms), self._gold_documents(forms))
-        # Before anything is added: an encoder that fails leaves nothing half done.
-        vectors = encode([prototype.view for prototype in [*believed, *others]])
-        self.add_prototypes(believed, vectors[: len(believed)], weight=weight)
-        self.add_prototypes(others, vectors[len(believed) :])
+        # One change, so that nobody sees the first part without the second, or adds to what was read here.
+        with self._lock:
+            believed, others = split_shared(prototypes, self._bearers(forms), self._gold_documents(forms))
+            # Before anything is added: an encoder that fails leaves nothing half done.
+            vectors = encode([prototype.view for prototype in [*believed, *others]])
+            self.add_prototypes(believed, vectors[: len(believed)], weight=weight)
+            self.add_prototypes(others, vectors[len(believed) :])
         return len(believed) + len(others), len(others)
 
     def remove_prototypes(
@@ -363,22 +375,80 @@ class Contents(KnowledgeBase):
         """
         if kind is None and source is None and docs is None:
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
-        removed = self._prototypes.where(kind=kind, source=source, docs=docs)
-        count = int(removed.sum())
-        if count:
-            # New objects in the place of the old: `without_prototypes` puts those back.
-            self._prototypes = self._prototypes.take(~removed)
-            self._changed(vectors=True)
+        with self._editing():
+            removed = self._prototypes.where(kind=kind, source=source, docs=docs)
+            count = int(removed.sum())
+            if count:
+                # New objects in the place of the old: `without_prototypes` puts those back.
+                self._prototypes = self._prototypes.take(~removed)
+                self._changed(vectors=True)
         return count
 
     # Within.
+
+    @property
+    def _now(self) -> Any:
+        """What it holds now, as a knowledge base of which nobody changes anything."""
+        version = self if self._is_version else self._version
+        if version is None:
+            with self._lock:
+                if self._version is None:
+                    self._version = self._new_version()
+                version = self._version
+        return version
+
+    def _new_version(self) -> Any:
+        # Joined to what was added and never again written to, for as long as a version holds the table.
+        _ = self._prototypes.vectors
+        version = type(self).__new__(type(self))
+        KnowledgeBase.__init__(version, self.vocab, self.entity_vector_length)
+        version.__dict__.update(self.__dict__, _is_version=True, _version=None)
+        self._family.add(version)
+        return version
+
+    @contextmanager
+    def _editing(self) -> Iterator[None]:
+        """Within, this thread alone changes it; others read the version of before, or wait."""
+        with self._lock:
+            self._version, self._is_version = None, False
+            yield
+
+    def _shares(self, attribute: str) -> bool:
+        """Does a version in use hold the same table or index?"""
+        mine = getattr(self, attribute)
+        return any(other is not self and getattr(other, attribute) is mine for other in self._family)
+
+    def _own_prototypes(self) -> PrototypeTable:
+        """The prototypes, to be changed."""
+        if self._shares("_prototypes"):
+            self._prototypes = self._prototypes.copy(self.scratch)
+        return self._prototypes
 
     def _changed(self, *, vectors: bool = False) -> None:
         """Called after each change. vectors: those that were there before are others now, or gone."""
         raise NotImplementedError
 
+    def _reference_vectors(self, blocks: Iterable[Tuple[Sequence[str], Any]]) -> Vectors:
+        references: Optional[Vectors] = None
+        for entities, vectors in blocks:
+            matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
+            if len(matrix) != len(entities):
+                raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
+            rows = self._entities.rows(entities)
+            unknown = np.flatnonzero(rows < 0)
+            if len(unknown):
+                first = int(unknown[0])
+                raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
+            self._take_width(matrix.shape[1])
+            if references is None:
+                references = zero_vectors(self.n_entities, matrix.shape[1], self.dtype, self.scratch)
+            references[rows] = self._scaled(matrix)
+        if references is None:
+            references = zero_vectors(self.n_entities, self.entity_vector_length, self.dtype, self.scratch)
+        return references
+
     def _use(self, references: Optional[References]) -> None:
-        self._prototypes.references = references
+        self._own_prototypes().references = references
         self._changed(vectors=True)
 
     def _lent(self) -> Encode:
@@ -389,18 +459,20 @@ class Contents(KnowledgeBase):
     def _bearers(self, forms: Collection[str]) -> Dict[str, Set[str]]:
         """The entities that each of these surface forms names, the same as a search goes by."""
         forms = list(forms)
-        rows, places = self._prototypes.lexicon.bearers(forms)
+        now = self._now
+        rows, places = now._prototypes.lexicon.bearers(forms)
         found: Dict[str, Set[str]] = {form: set() for form in forms}
-        for entity, place in zip(self.entity_ids.take(rows), places.tolist()):
+        for entity, place in zip(now.entity_ids.take(rows), places.tolist()):
             found[forms[place]].add(entity)
         return found
 
     def _gold_documents(self, forms: Collection[str]) -> Dict[Tuple[str, str], Set[Document]]:
         """The documents in which gold gives each of these surface forms to an entity, by form and entity."""
-        rows = self._prototypes.rows_of_kinds(("gold",))
-        wanted = [folded_form(mention) in forms for mention in self._prototypes.mentions(rows)]
+        now = self._now
+        rows = now._prototypes.rows_of_kinds(("gold",))
+        wanted = [folded_form(mention) in forms for mention in now._prototypes.mentions(rows)]
         found: Dict[Tuple[str, str], Set[Document]] = {}
-        for prototype in self.prototypes_at(rows[np.array(wanted, dtype=bool)]):
+        for prototype in now.prototypes_at(rows[np.array(wanted, dtype=bool)]):
             key = (folded_form(prototype.view.mention), prototype.entity)
             found.setdefault(key, set()).add(document_of(prototype.origin))
         return found
@@ -419,7 +491,8 @@ class Contents(KnowledgeBase):
 
     def _set_width(self, width: int) -> None:
         # Read-only in the base class, except through its constructor.
-        KnowledgeBase.__init__(self, self.vocab, width)
+        if width != self.entity_vector_length:
+            KnowledgeBase.__init__(self, self.vocab, width)
 
     def _add_strings(self) -> None:
         if self.n_entities > MAX_STRINGS:

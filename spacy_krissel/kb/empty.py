@@ -15,10 +15,11 @@ def empty_kb(
     dtype: str = "float32",
     n_candidates: int = 16,
     reference_weight: float = 1.0,
+    verify: bool = True,
 ) -> Callable[[Vocab, int], PrototypeKB]:
     """Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` of a vocabulary and a width of vectors.
 
-    index, normalize, dtype, n_candidates, reference_weight: as in `PrototypeKB`.
+    index, normalize, dtype, n_candidates, reference_weight, verify: as in `PrototypeKB`.
     """
     return functools.partial(
         PrototypeKB,
@@ -27,4 +28,5 @@ def empty_kb(
         dtype=dtype,
         n_candidates=n_candidates,
         reference_weight=reference_weight,
+        verify=verify,
     )

@@ -110,7 +110,7 @@ def write_folder(
 
 
 def read_folder(
-    path: Path, width: int, make: Optional[MakeIndex], excluded: Collection[str], verify: bool = True
+    path: Path, width: int, make: Optional[MakeIndex], excluded: Collection[str], *, verify: bool = True
 ) -> Folder:
     """Read the folder `path`.
 

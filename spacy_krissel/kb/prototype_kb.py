@@ -1,10 +1,11 @@
 """A spaCy knowledge base whose entities are known by the vectors of their prototypes."""
 
+import copy
 import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 from spacy.kb import Candidate
@@ -28,7 +29,7 @@ from .ranking import SearchResult, search_entities
 from .storage import Source, pack, unpack
 
 # What changes, always by a new object in the place of the old one. Prototypes and index grow in place, too.
-STATE = ("_entities", "_prototypes", "_references", "_reference_weight", "_encoder", "_index", "_source")
+STATE = ("_entities", "_prototypes", "_references", "_reference_weight", "_encoder", "_index", "_source", "_saved")
 
 
 class PrototypeKB(Contents):
@@ -49,6 +50,7 @@ class PrototypeKB(Contents):
     dtype: "float32", or "float16" to store the vectors in half the space.
     n_candidates: how many candidates `get_candidates` gives.
     reference_weight: w of `c_p + w·r_e`; 1 in the paper.
+    verify: what `from_disk` does where it is not told.
     """
 
     def __init__(
@@ -61,81 +63,115 @@ class PrototypeKB(Contents):
         dtype: str = "float32",
         n_candidates: int = 16,
         reference_weight: float = 1.0,
+        verify: bool = True,
     ) -> None:
         super().__init__(
             vocab, entity_vector_length, normalize=normalize, dtype=dtype, reference_weight=reference_weight
         )
         guard_forks()
         self.n_candidates = n_candidates
+        self.verify = verify
         self._make_index = index
         self._index: Optional[VectorIndex] = None
         self._tuning: Optional[Dict[str, Any]] = None
+        # The folder that holds the same, and the one that does so but for the index.
         self._source: Optional[Source] = None
+        self._saved: Optional[Source] = None
 
     def description(self) -> Dict[str, Any]:
         """Counts, dimensions and policies, as they stand in the manifest."""
+        now = self._now
         index = self._new_index() if self._index is None else self._index
         references = None
-        if self._references is not None:
-            count, used = len(self._references), self.use_references
-            references = {"entities": count, "weight": self.reference_weight, "used": used}
+        if now._references is not None:
+            count, used = len(now._references), now.use_references
+            references = {"entities": count, "weight": now.reference_weight, "used": used}
         return {
-            "entities": self.n_entities,
-            "prototypes": self.n_prototypes,
-            "prototype_kinds": self._prototypes.kind_counts(),
-            "prototype_sources": self._prototypes.source_counts(),
-            "dimensions": self.entity_vector_length,
+            "entities": now.n_entities,
+            "prototypes": now.n_prototypes,
+            "prototype_kinds": now._prototypes.kind_counts(),
+            "prototype_sources": now._prototypes.source_counts(),
+            "dimensions": now.entity_vector_length,
             "metric": METRIC,
-            "normalized": self.normalized,
-            "dtype": self.dtype,
-            "encoder": self._encoder,
+            "normalized": now.normalized,
+            "dtype": now.dtype,
+            "encoder": now._encoder,
             "index": {"kind": index.kind, "settings": index.settings},
-            "tuning": self._tuning,
+            "tuning": now._tuning,
             "references": references,
         }
+
+    def snapshot(self) -> "PrototypeKB":
+        """What it holds now, ready to be searched, for several questions about one version: what other threads change
+        meanwhile does not show there. It shares all memory with this one; what is changed in it stays in it.
+
+        Raises KrisselError K520 when there is nothing to link to.
+        """
+        now = self._now
+        if not now._is_indexed():
+            self.build_index()
+            # Another thread may have changed it since; the version makes an index of its own then.
+            now.build_index()
+        return now
 
     @contextmanager
     def without_prototypes(self, **which: Any) -> Iterator[int]:
         """Within, the prototypes that `remove_prototypes(**which)` takes out are gone; how many is given. Afterwards
         everything is as it was: what is added or changed within is lost, entities and references too."""
-        before = {name: getattr(self, name) for name in STATE}
-        self._prototypes = self._prototypes.copy()
+        with self._editing():
+            before = {name: getattr(self, name) for name in STATE}
+            self._prototypes = self._prototypes.copy(self.scratch)
         try:
             yield self.remove_prototypes(**which)
         finally:
-            for name, value in before.items():
-                setattr(self, name, value)
-            if self._index is not None and len(self._index) > self.n_prototypes:
-                # It took in what was added within.
-                self._index = None
+            with self._editing():
+                for name, value in before.items():
+                    setattr(self, name, value)
+                if self._index is not None and len(self._index) > self.n_prototypes:
+                    # It took in what was added within.
+                    self._index = None
 
     def use_index(self, index: Optional[MakeIndex]) -> None:
         """Search with another kind of index from now on; it is made when first needed. None is the exact one."""
-        self._make_index = index
-        self._index = self._tuning = None
-        self._source = None
+        with self._editing():
+            self._make_index = index
+            self._index = self._tuning = None
+            self._source = self._saved = None
 
     def adopt_index(self, index: VectorIndex, tuning: Optional[Dict[str, Any]] = None) -> None:
         """Search with this index of its `vectors` from now on.
 
         tuning: what was measured of it, for the manifest. JSON values only.
         """
-        self.use_index(partial(make_index, index.kind, index.settings))
-        self._index, self._tuning = index, tuning
+        with self._editing():
+            self.use_index(partial(make_index, index.kind, index.settings))
+            self._index, self._tuning = index, tuning
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
-        self.check_filled()
-        if self._index is None:
-            self._index = self._new_index()
-        known = len(self._index)
-        if known != self.n_prototypes:
-            # Growing to more than twice its size, an index that was trained on the old part alone is better made anew.
-            if self._index.owns_vectors and 0 < known < self.n_prototypes <= 2 * known:
-                self._index.add(self.vectors[known:])
-            else:
-                self._index.build(self.vectors)
-        return self._index
+        if self._is_version and self._is_indexed() and self._index is not None:
+            return self._index
+        with self._lock:
+            now = self._now
+            now.check_filled()
+            index, known = self._index, 0 if self._index is None else len(self._index)
+            if index is None or known != now.n_prototypes:
+                # Whoever searches the present one goes on with it until this one is whole.
+                if index is None:
+                    index = self._new_index()
+                elif self._shares("_index"):
+                    index = copy.copy(index)
+                # Growing to more than twice its size, one that was trained on the old part alone is better made anew.
+                if index.owns_vectors and 0 < known < now.n_prototypes <= 2 * known:
+                    index.add(now.vectors[known:])
+                else:
+                    index.build(now.vectors)
+            self._index = now._index = index
+            return index
+
+    def _is_indexed(self) -> bool:
+        index = self._index
+        return index is not None and len(index) == len(self._prototypes) > 0
 
     # What is asked of it.
 
@@ -178,25 +214,27 @@ class PrototypeKB(Contents):
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
-        index = self.build_index()
-        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
+        now = self.snapshot()
+        index, prototypes = now.build_index(), now._prototypes
+        queries = now._scaled(check_queries(vectors, now.entity_vector_length))
         if allowed is not None:
-            allowed = check_mask(allowed, self.n_entities, "entity")
+            allowed = check_mask(allowed, now.n_entities, "entity")
         if names is not None:
-            names = self._scaled(check_queries(names, self.entity_vector_length))
+            names = now._scaled(check_queries(names, now.entity_vector_length))
         evidence = Evidence(texts, lexical_weight, names, name_weight, gold_prior)
-        found = [search_entities(index, self._prototypes, queries, k, allowed, break_ties)]
+        found = [search_entities(index, prototypes, queries, k, allowed, break_ties)]
         if not evidence or not k or not len(queries):
             return found[0]
         if names is not None and evidence.names_weigh:
-            found.append(search_entities(index, self._prototypes, names, k, allowed, break_ties))
-        return rank_by_all(found, self._prototypes, queries, evidence, allowed, break_ties)
+            found.append(search_entities(index, prototypes, names, k, allowed, break_ties))
+        return rank_by_all(found, prototypes, queries, evidence, allowed, break_ties)
 
     def search_with(self, index: Searches, vectors: Any, k: int) -> SearchResult:
         """`search` by vectors alone, with another index of `self.vectors`. Raises what `search` does."""
-        self.check_filled()
-        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
-        return search_entities(index, self._prototypes, queries, k, None)
+        now = self._now
+        now.check_filled()
+        queries = now._scaled(check_queries(vectors, now.entity_vector_length))
+        return search_entities(index, now._prototypes, queries, k, None)
 
     def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
         """The `n` nearest prototypes of each vector (q, d), best first.
@@ -204,10 +242,10 @@ class PrototypeKB(Contents):
         RETURNS: inner products, prototype rows and entity rows, each (q, n); where an index finds fewer, -inf and -1.
         Raises as `search` does.
         """
-        index = self.build_index()
-        queries = self._scaled(check_queries(vectors, self.entity_vector_length))
-        scores, rows = index.search(queries, min(n, self.n_prototypes), None)
-        return scores, rows, np.where(rows >= 0, self._prototypes.entity_rows[rows], -1)
+        now = self.snapshot()
+        queries = now._scaled(check_queries(vectors, now.entity_vector_length))
+        scores, rows = now.build_index().search(queries, min(n, now.n_prototypes), None)
+        return scores, rows, np.where(rows >= 0, now._prototypes.entity_rows[rows], -1)
 
     def products(self, vector: Vectors, rows: Rows) -> Scores:
         """The inner products of one vector (d,) with the prototypes at `rows` (n,): (n,), as `search` has them."""
@@ -215,11 +253,11 @@ class PrototypeKB(Contents):
 
     def spelling(self, texts: Sequence[str], hidden: Sequence[bool]) -> Spelling:
         """What `search` with a `lexical_weight` adds for the texts (q,), those `hidden` (q,) without their own form."""
-        return Spelling(self._prototypes.lexicon, texts, hidden)
+        return Spelling(self._now._prototypes.lexicon, texts, hidden)
 
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""
-        return candidate_dicts(self, result, k)
+        return candidate_dicts(self._now, result, k)
 
     def lend_encoder(self, encode: Encode) -> None:
         """Let `get_candidates` encode views: a list of them in, their vectors (n, d) out. Never saved or pickled."""
@@ -234,8 +272,9 @@ class PrototypeKB(Contents):
         encode = self._lent()
         if not mentions:
             return []
-        result = self.search(encode([span_view(mention) for mention in mentions]), self.n_candidates)
-        return spacy_candidates(self, mentions, result)
+        vectors = encode([span_view(mention) for mention in mentions])
+        now = self.snapshot()
+        return spacy_candidates(now, mentions, now.search(vectors, self.n_candidates))
 
     def get_vector(self, entity: str) -> Vectors:
         """The mean of the entity's prototypes (d,) in float32; zeros for an entity that is unknown or has none."""
@@ -243,12 +282,13 @@ class PrototypeKB(Contents):
 
     def get_vectors(self, entities: Iterable[str]) -> Vectors:
         """The means of several entities' prototypes: (len(entities), d)."""
-        rows = self._entities.rows(list(entities))
-        means = np.zeros((len(rows), self.entity_vector_length), dtype=np.float32)
+        now = self._now
+        rows = now._entities.rows(list(entities))
+        means = np.zeros((len(rows), now.entity_vector_length), dtype=np.float32)
         for mean, row in zip(means, rows):
-            prototypes = self._prototypes.rows_of(row)
+            prototypes = now._prototypes.rows_of(row)
             if len(prototypes):
-                mean[:] = self.vectors[prototypes].mean(axis=0, dtype=np.float32)
+                mean[:] = now.vectors[prototypes].mean(axis=0, dtype=np.float32)
         return means
 
     # Saving, loading, sending.
@@ -258,46 +298,52 @@ class PrototypeKB(Contents):
 
         exclude: "index" leaves the index to be built after loading, "prototypes" keeps the entities alone.
         """
-        excluded = set(exclude)
-        path = Path(path)
-        prototypes, references, index = self._prototypes, self._references, None
-        if "prototypes" in excluded:
-            prototypes, references = PrototypeTable(self.entity_vector_length, self.dtype), None
-        # An index without prototypes is no more than the intention to have one.
-        if not excluded & {"index", "prototypes"} and not self.is_empty():
-            index = self.build_index()
-        write_folder(path, self.description(), self._entities, prototypes, references, index)
-        if not excluded & {"index", "prototypes"}:
-            self._source = Source.of(path)
+        now = self._written(Path(path), set(exclude))
+        if not set(exclude) & {"index", "prototypes"}:
+            source = Source.of(Path(path))
+            with self._lock:
+                if self._now is now:
+                    for each in {self, now}:
+                        each._source = each._saved = source
 
-    def from_disk(self, path: Union[str, Path], exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
+    def from_disk(
+        self,
+        path: Union[str, Path],
+        exclude: Iterable[str] = SimpleFrozenList(),
+        *,
+        verify: Optional[bool] = None,
+    ) -> "PrototypeKB":
         """Read the folder `path`, memory-mapped. A lent encoder stays.
+
+        verify: compare every file with its checksum, which reads all of them once; False takes large ones as they are,
+            as a folder that was verified before may be. None: as the knowledge base was made with.
 
         Raises KrisselError K001 to K004 and K524 (missing, of another kind or version, damaged), K523 (vectors of
         another width), K501 and K507 (an index that cannot be used here).
         """
         excluded = set(exclude)
-        read = read_folder(Path(path), self.entity_vector_length, self._make_index, excluded)
-        self._set_width(read.manifest["dimensions"] or self.entity_vector_length)
-        self._entities, self._prototypes, self._references = read.entities, read.prototypes, read.references
-        if read.references is not None:
-            self._reference_weight = read.references.weight
-        self.normalized = read.manifest["normalized"]
-        self._encoder = read.manifest["encoder"]
-        self._index = read.index
-        self._tuning = read.manifest.get("tuning") if read.index is not None else None
-        # Without an index it does not hold all that the folder does, or is to hold something else.
-        self._source = None if read.index is None else read.source
+        verify = self.verify if verify is None else verify
+        read = read_folder(Path(path), self.entity_vector_length, self._make_index, excluded, verify=verify)
+        with self._editing():
+            self._set_width(read.manifest["dimensions"] or self.entity_vector_length)
+            self._entities, self._prototypes, self._references = read.entities, read.prototypes, read.references
+            if read.references is not None:
+                self._reference_weight = read.references.weight
+            self.normalized = read.manifest["normalized"]
+            self._encoder = read.manifest["encoder"]
+            self._index = read.index
+            self._tuning = read.manifest.get("tuning") if read.index is not None else None
+            # Without an index it does not hold all that the folder does, or is to hold something else.
+            self._source = None if read.index is None else read.source
+            self._saved = None if "prototypes" in excluded else read.source
         self._add_strings()
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = SimpleFrozenList()) -> bytes:
         """All files of `to_disk` in one byte string: it holds the whole knowledge base in memory."""
-        source = self._source
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "kb"
-            self.to_disk(path, exclude=exclude)
-            self._source = source
+            self._written(path, set(exclude))
             return pack(path)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
@@ -308,31 +354,58 @@ class PrototypeKB(Contents):
             path = Path(directory) / "kb"
             unpack(bytes_data, path)
             self.from_disk(path, exclude=exclude)
-        self._source = None
+        with self._editing():
+            self._source = self._saved = None
         return self
+
+    def is_saved(self, path: Union[str, Path]) -> bool:
+        """Does the folder `path` still hold its entities, prototypes and references? False after a change here, or
+        where they were never saved there; what other processes wrote there since is theirs."""
+        saved, path = self._now._saved, Path(path)
+        return saved is not None and saved.path.resolve() == path.resolve() and path.exists()
 
     def __reduce__(self) -> Tuple[Any, ...]:
         """By path where a folder holds the same, by bytes after a change. The lent encoder stays behind."""
+        now = self._now
         settings = {
             "index": self._make_index,
-            "normalize": self.normalized,
-            "dtype": self.dtype,
+            "normalize": now.normalized,
+            "dtype": now.dtype,
             "n_candidates": self.n_candidates,
-            "reference_weight": self._reference_weight,
+            "reference_weight": now._reference_weight,
+            "verify": self.verify,
         }
-        source: Union[Source, bytes]
-        if self._source is not None and not self._source.problem():
-            source = self._source
-        else:
-            source = self.to_bytes()
+        source: Union[Source, bytes] = now._source
+        if source is None or source.problem():
+            source = now.to_bytes()
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
     # Within.
 
     def _changed(self, *, vectors: bool = False) -> None:
-        self._source = None
+        self._source = self._saved = None
         if vectors:
             self._index = None
+
+    def _new_version(self) -> "PrototypeKB":
+        version = super()._new_version()
+        if not version._is_indexed():
+            # The next version makes it grow.
+            version._index = None
+        return version
+
+    def _written(self, path: Path, excluded: Set[str]) -> "PrototypeKB":
+        """The version that was written to the folder `path`."""
+        now: PrototypeKB = self._now
+        prototypes, references, index = now._prototypes, now._references, None
+        if "prototypes" in excluded:
+            prototypes, references = PrototypeTable(now.entity_vector_length, now.dtype), None
+        # An index without prototypes is no more than the intention to have one.
+        if not excluded & {"index", "prototypes"} and not now.is_empty():
+            self.build_index()
+            index = now.build_index()
+        write_folder(path, now.description(), now._entities, prototypes, references, index)
+        return now
 
     def _new_index(self) -> VectorIndex:
         return self._make_index() if self._make_index is not None else ExactIndex()

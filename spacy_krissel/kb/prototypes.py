@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
+from ..util.lock import Lock
 from ..views import View
 from .array_file import read_array, write_array
 from .arrow_file import on_disk, read_table, take_rows, write_table
@@ -80,7 +81,7 @@ class Prototype(NamedTuple):
 
 
 class PrototypeTable:
-    """Prototypes by row: entity row, kind, text and vector. Grows at the end.
+    """Prototypes by row: entity row, kind, text and vector. Grows at the end; many threads may read what does not.
 
     Where `references` are in use, what is searched is the sum of a prototype's own vector and its entity's reference.
 
@@ -105,10 +106,8 @@ class PrototypeTable:
         self._references: Optional[References] = None
         # The sums so far: of the first prototypes, until those added since are searched.
         self._sums: Optional[Vectors] = None
-        self._entity_rows: Optional[Rows] = None
-        self._by_entity: Optional[Groups] = None
-        self._lexicon: Optional[Lexicon] = None
-        self._gold_entities: Optional[Rows] = None
+        self._lock = Lock()
+        self._forget()
 
     def __len__(self) -> int:
         return len(self._table) + sum(map(len, self._new_tables))
@@ -167,8 +166,13 @@ class PrototypeTable:
                 )
             mask &= self.table.column("kind").to_numpy() == KINDS.index(kind)
         if source is not None:
+            if not isinstance(source, str):
+                raise KrisselError(Errors.K006.format(setting="source", found=source, expected="a source's name"))
             mask &= pc.equal(self.table.column("source"), source).to_numpy().astype(bool)
         if docs is not None:
+            if isinstance(docs, str) or not all(isinstance(each, str) for each in docs):
+                expected = "a list of documents' ids or hashes, such as ['12']"
+                raise KrisselError(Errors.K006.format(setting="docs", found=docs, expected=expected))
             wanted = pa.array(sorted(docs), pa.large_string())
             doc, text = (pc.is_in(self.table.column(name), value_set=wanted) for name in ("doc", "text_hash"))
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
@@ -179,6 +183,8 @@ class PrototypeTable:
         copied = PrototypeTable(self.vectors.shape[1], self.dtype, scratch)
         copied._table, copied._vectors = self.table, self.own_vectors
         copied._references, copied._sums = self._references, self._sums
+        copied._entity_rows, copied._by_entity = self._entity_rows, self._by_entity
+        copied._lexicon, copied._gold_entities = self._lexicon, self._gold_entities
         return copied
 
     def take(self, mask: Mask) -> "PrototypeTable":
@@ -242,34 +248,38 @@ class PrototypeTable:
     @property
     def entity_rows(self) -> Rows:
         """The entity row of each prototype: (n,)."""
-        if self._entity_rows is None:
-            self._entity_rows = self.table.column("entity").to_numpy().astype(np.int64)
-        return self._entity_rows
+        with self._lock:
+            if self._entity_rows is None:
+                self._entity_rows = self.table.column("entity").to_numpy().astype(np.int64)
+            return self._entity_rows
 
     @property
     def by_entity(self) -> Groups:
         """Prototype rows by entity row, those of an entity in ascending order."""
-        if self._by_entity is None:
-            order = np.argsort(self.entity_rows, kind="stable")
-            self._by_entity = Groups.of(self.entity_rows[order], order)
-        return self._by_entity
+        with self._lock:
+            if self._by_entity is None:
+                order = np.argsort(self.entity_rows, kind="stable")
+                self._by_entity = Groups.of(self.entity_rows[order], order)
+            return self._by_entity
 
     @property
     def lexicon(self) -> Lexicon:
         """The surface forms of all prototypes but references, which are no mentions; made when first asked for."""
-        if self._lexicon is None:
-            rows = self.rows_of_kinds(MENTIONS)
-            # What the entities below one share is a guess at a name of it.
-            named = self.table.column("kind").to_numpy()[rows] != KINDS.index("class")
-            self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows], named)
-        return self._lexicon
+        with self._lock:
+            if self._lexicon is None:
+                rows = self.rows_of_kinds(MENTIONS)
+                # What the entities below one share is a guess at a name of it.
+                named = self.table.column("kind").to_numpy()[rows] != KINDS.index("class")
+                self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows], named)
+            return self._lexicon
 
     @property
     def gold_entities(self) -> Rows:
         """The rows of the entities that gold mentions are prototypes of, in ascending order."""
-        if self._gold_entities is None:
-            self._gold_entities = self.entities_of(("gold",))
-        return self._gold_entities
+        with self._lock:
+            if self._gold_entities is None:
+                self._gold_entities = self.entities_of(("gold",))
+            return self._gold_entities
 
     def rows_of(self, entity_row: int) -> Rows:
         return self.by_entity.at(entity_row)
@@ -376,7 +386,7 @@ class PrototypeTable:
             self._new_tables = []
 
     def _forget(self) -> None:
-        self._entity_rows = None
-        self._by_entity = None
-        self._lexicon = None
-        self._gold_entities = None
+        self._entity_rows: Optional[Rows] = None
+        self._by_entity: Optional[Groups] = None
+        self._lexicon: Optional[Lexicon] = None
+        self._gold_entities: Optional[Rows] = None

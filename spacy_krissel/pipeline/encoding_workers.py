@@ -18,6 +18,7 @@ from ..util.child import follow_parent
 from ..util.ray_cluster import ray_cluster
 from ..views import View
 from .find import find_kb_pipe
+from .kb_pipe import kb_left_out
 from .load import load_pipeline
 
 # An actor that was lost is made anew so often, and its work begun anew.
@@ -39,7 +40,9 @@ class EncoderOf(NamedTuple):
         """gpu_id: the GPU to encode on, or -1 for the CPU."""
         if gpu_id >= 0:
             spacy.require_gpu(gpu_id)
-        pipe = find_kb_pipe(load_pipeline(self.pipeline, self.overrides), self.name)
+        with kb_left_out(self.name):
+            nlp = load_pipeline(self.pipeline, self.overrides)
+        pipe = find_kb_pipe(nlp, self.name)
         pipe.require_weights()
         return pipe.encode
 

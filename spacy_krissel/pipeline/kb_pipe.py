@@ -1,8 +1,10 @@
 """A trainable pipe with a knowledge base: what the linker and the span extractor have in common."""
 
 import warnings
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import srsly
@@ -18,11 +20,29 @@ from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
 from ..layers.gradients import gradient_norm, sum_gradients
 from ..objectives.protocol import Objective
-from ..util.beside import stepped_aside
+from ..util.beside import remove_folder, stepped_aside
+from ..util.disk import coded_io
+from ..util.lock import Lock
 from ..views import AnyParts, View
 from .annotations import NIL
 from .pipe import KrisselPipe
 from .settings import LiveSettings
+
+# The pipe that is loaded without its knowledge base.
+_LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
+# A pipe and the version of its knowledge base that all of a call goes by.
+_IN_USE: ContextVar[Tuple[Any, Optional[PrototypeKB]]] = ContextVar("krissel_kb_in_use", default=(None, None))
+
+
+@contextmanager
+def kb_left_out(name: str) -> Iterator[None]:
+    """Within, the pipe `name` of a pipeline is loaded without its knowledge base: one that another encoder made, or that
+    is damaged, is no obstacle to whoever makes it again."""
+    token = _LEFT_OUT.set(name)
+    try:
+        yield
+    finally:
+        _LEFT_OUT.reset(token)
 
 
 class KBPipe(KrisselPipe):
@@ -61,6 +81,9 @@ class KBPipe(KrisselPipe):
         self._dev: Optional[PrototypeSource] = None
         self._dev_kb: Optional[PrototypeKB] = None
         self._fingerprint: Optional[str] = None
+        # The folder from which everything but the knowledge base was loaded: it stays there.
+        self._kb_stays_in: Optional[Path] = None
+        self._lock = Lock()
         # Of the last training step: "loss" and, while `log_gradients`, "gradient_norm".
         self.last_step: Dict[str, float] = {}
         self.log_gradients = False
@@ -72,11 +95,13 @@ class KBPipe(KrisselPipe):
     @property
     def kb(self) -> PrototypeKB:
         """The knowledge base; empty until it is set, or loaded with the pipeline."""
-        if self._kb is None:
-            self._kb = self.new_kb()
+        with self._lock:
+            if self._kb is None:
+                self._kb = self.new_kb()
+            kb = self._kb
         # Lent at each turn, since a knowledge base that was sent to another process left its encoder behind.
-        self._kb.lend_encoder(self.encode)
-        return self._kb
+        kb.lend_encoder(self.encode)
+        return kb
 
     def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
         """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
@@ -85,17 +110,28 @@ class KBPipe(KrisselPipe):
             kb.use_index(index)
         return kb
 
-    def set_kb(self, kb: PrototypeKB) -> None:
-        """Link to `kb` from now on. Raises KrisselError when another encoder made it, or its vectors do not fit."""
-        kb.check_encoder(self.fingerprint(), self._width())
-        kb.lend_encoder(self.encode)
-        self._kb = kb
+    def set_kb(self, kb: Union[PrototypeKB, Callable[[Vocab], PrototypeKB]]) -> None:
+        """Link to `kb` from now on, or to what it makes of the vocabulary, as spaCy's `kb_loader` does.
+
+        Raises KrisselError K522 and K528 when another encoder made it, or its vectors do not fit; K006 for anything but
+        a `PrototypeKB`.
+        """
+        found: Any = kb
+        if callable(kb):
+            found = kb(self.vocab)
+        if not isinstance(found, PrototypeKB):
+            expected = "a PrototypeKB, or a function that makes one of a vocabulary"
+            raise KrisselError(Errors.K006.format(setting="kb", found=type(found).__name__, expected=expected))
+        found.check_encoder(self.fingerprint(), self._width())
+        found.lend_encoder(self.encode)
+        self._kb = found
 
     def fingerprint(self) -> str:
         """What identifies the encoder: a hash of its weights and settings."""
-        if self._fingerprint is None:
-            self._fingerprint = fingerprint(self.model)
-        return self._fingerprint
+        with self._lock:
+            if self._fingerprint is None:
+                self._fingerprint = fingerprint(self.model)
+            return self._fingerprint
 
     def reference_parts(self) -> Optional[AnyParts]:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
@@ -106,20 +142,39 @@ class KBPipe(KrisselPipe):
         raise NotImplementedError
 
     def _kb_to_search(self) -> PrototypeKB:
-        """The knowledge base, or that of development meanwhile. Raises KrisselError K603 when there is none."""
+        """The knowledge base as it is now, or that of development meanwhile.
+
+        Raises KrisselError K603 when there is none, K520 when there is one without prototypes.
+        """
+        pipe, kb = _IN_USE.get()
+        if pipe is not self:
+            kb = self._searched_kb()
+        if kb is not None:
+            return kb.snapshot()
+        if self._kb is not None and self._kb.n_entities:
+            self._kb.check_filled()
+        raise KrisselError(Errors.K603.format(name=self.name))
+
+    @contextmanager
+    def _one_kb(self) -> Iterator[None]:
+        """Within, this thread goes by one version of the knowledge base."""
         kb = self._searched_kb()
-        if kb is None:
-            raise KrisselError(Errors.K603.format(name=self.name))
-        return kb
+        token = _IN_USE.set((self, None if kb is None else kb.snapshot()))
+        try:
+            yield
+        finally:
+            _IN_USE.reset(token)
 
     def _searched_kb(self) -> Optional[PrototypeKB]:
-        if self._kb is not None and not self._kb.is_empty():
-            return self._kb
+        kb = self._kb
+        if kb is not None and not kb.is_empty():
+            return kb
         if self._dev is None:
             return None
-        if self._dev_kb is None:
-            self._dev_kb = self._build_dev_kb(self._dev)
-        return self._dev_kb
+        with self._lock:
+            if self._dev_kb is None:
+                self._dev_kb = self._build_dev_kb(self._dev)
+            return self._dev_kb
 
     # Training ------------------------------------------------------------------------------------------------------
 
@@ -162,6 +217,7 @@ class KBPipe(KrisselPipe):
         """
         self._fingerprint = None
         self._dev_kb = None
+        self._kb_stays_in = None
         if self._kb is not None and self._kb.encoder != self.fingerprint():
             if not self._kb.is_empty():
                 message = Warnings.KW601.format(name=self.name, entities=self._kb.n_entities)
@@ -186,11 +242,12 @@ class KBPipe(KrisselPipe):
     # Serialisation -------------------------------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """All of the pipe, the knowledge base included (held twice in memory); `exclude=["kb"]` leaves it out."""
-        serialize: Dict[str, Callable[[], bytes]] = {
-            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
-            "model": self.model.to_bytes,
-        }
+        """All of the pipe, the knowledge base included (held twice in memory); `exclude=["kb"]` leaves it out.
+
+        Raises KrisselError K660 for a knowledge base that belongs to `kb_path`, and is not saved there.
+        """
+        self._check_kb_path(exclude)
+        serialize: Dict[str, Callable[[], bytes]] = self._files()
         if self._carries_kb():
             serialize["kb"] = self.kb.to_bytes
         return util.to_bytes(serialize, exclude)
@@ -207,33 +264,59 @@ class KBPipe(KrisselPipe):
         return self
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        """Raises KrisselError K660 as `to_bytes` does, before anything is written."""
+        self._check_kb_path(exclude)
+        path = util.ensure_path(path)
+        carried = self._carries_kb()
         # The knowledge base first: a folder without it, of a process that was killed, must not load as one without any.
-        serialize: Dict[str, Callable[[Path], Any]] = {}
-        if self._carries_kb():
-            serialize["kb"] = lambda p: self.kb.to_disk(p)
-        serialize["cfg"] = lambda p: srsly.write_json(p, self.cfg.saved())
-        serialize["model"] = lambda p: p.write_bytes(self.model.to_bytes())
-        util.to_disk(path, serialize, exclude)
+        if carried and "kb" not in exclude:
+            self.kb.to_disk(path / "kb")
+        self._write_files(path, self._files(), exclude)
+        if not carried and "kb" not in exclude:
+            self._remove_kb(path)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KBPipe":
         path = util.ensure_path(path)
-        deserialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
-            "model": lambda p: self._load_model(p.read_bytes()),
-        }
-        if not self.kb_path and "kb" not in exclude:
-            if aside := stepped_aside(path / "kb"):
-                raise KrisselError(Errors.K642.format(path=path, aside=aside[-1].name))
-            if (path / "kb").exists():
-                deserialize["kb"] = self._load_kb
-        with self._coded(path):
-            util.from_disk(path, deserialize, exclude)
+        if _LEFT_OUT.get() == self.name:
+            exclude = [*exclude, "kb"]
+        has_kb = not self.kb_path and "kb" not in exclude
+        if has_kb and (aside := stepped_aside(path / "kb")):
+            raise KrisselError(Errors.K642.format(path=path, aside=aside[-1].name))
+        files = {"cfg": lambda data: self.cfg.restore(srsly.json_loads(data)), "model": self._load_model}
+        self._read_files(path, files, exclude)
+        if has_kb and (path / "kb").exists():
+            with self._coded(path):
+                self._load_kb(path / "kb")
+        self._kb_stays_in = path.resolve() if "kb" in exclude else None
         self._open_kb_path(exclude)
         return self
 
+    def _files(self) -> Dict[str, Callable[[], bytes]]:
+        return {
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
+            "model": self.model.to_bytes,
+        }
+
     def _carries_kb(self) -> bool:
-        # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere.
-        return not self.kb_path and self._kb is not None and not self._kb.is_empty()
+        # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere. One that
+        # lost all prototypes is carried too, and one that never had any.
+        return not self.kb_path and self._kb is not None and self._kb.n_entities > 0
+
+    def _check_kb_path(self, exclude: Iterable[str]) -> None:
+        kb = self._kb
+        if self.kb_path and "kb" not in exclude and kb is not None and kb.n_entities and not kb.is_saved(self.kb_path):
+            raise KrisselError(Errors.K660.format(name=self.name, path=self.kb_path))
+
+    def _remove_kb(self, path: Path) -> None:
+        """Remove the knowledge base of an earlier pipe from the folder `path` that this one, without any, replaces."""
+        stays = (self._kb_stays_in, Path(self.kb_path).resolve() if self.kb_path else None)
+        if path.resolve() == stays[0] or (path / "kb").resolve() == stays[1]:
+            return
+        with coded_io(path):
+            if (path / "kb").exists():
+                remove_folder(path / "kb")
+            for aside in stepped_aside(path / "kb"):
+                remove_folder(aside)
 
     def _load_model(self, data: bytes) -> None:
         self.model.from_bytes(data)

@@ -1,9 +1,11 @@
 """What the pipes of the package have in common."""
 
+import hashlib
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterable, Iterator, List, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Union
 
+import srsly
 from spacy import util
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
@@ -11,6 +13,10 @@ from thinc.api import Optimizer
 
 from ..errors import Errors, KrisselError
 from ..layers.gradients import sum_gradients
+from ..util.disk import coded_io
+
+# The SHA-256 of each file of a pipe that decides on links.
+CHECKSUMS = "checksums.json"
 
 
 class KrisselPipe(TrainablePipe):
@@ -48,3 +54,38 @@ class KrisselPipe(TrainablePipe):
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
+
+    def _write_files(self, path: Path, files: Mapping[str, Callable[[], bytes]], exclude: Iterable[str] = ()) -> None:
+        """Write these files of the pipe's folder, and then their checksums. An excluded file stays as it is there."""
+        contents = {name: content() for name, content in files.items() if name not in exclude}
+        with coded_io(path):
+            path.mkdir(parents=True, exist_ok=True)
+            sums = {name: sum_ for name, sum_ in _checksums(path).items() if name in files and name in exclude}
+            for name, content in contents.items():
+                (path / name).write_bytes(content)
+                sums[name] = hashlib.sha256(content).hexdigest()
+            srsly.write_json(path / CHECKSUMS, sums)
+
+    def _read_files(
+        self, path: Path, files: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str] = ()
+    ) -> None:
+        """Hand each file's content to its reader. Raises KrisselError K605 when one is missing or not as it was saved."""
+        with self._coded(path):
+            sums = _checksums(path)
+            for name, read in files.items():
+                if name in exclude:
+                    continue
+                content = (path / name).read_bytes()
+                if sums.get(name) != hashlib.sha256(content).hexdigest():
+                    problem = f"the SHA-256 of '{name}' is not the one in {CHECKSUMS}"
+                    raise KrisselError(Errors.K605.format(name=self.name, source=path, problem=problem))
+                read(content)
+
+
+def _checksums(path: Path) -> Dict[str, str]:
+    """Those in a pipe's folder; none where they are missing or damaged."""
+    try:
+        found = srsly.read_json(path / CHECKSUMS)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

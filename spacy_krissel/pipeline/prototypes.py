@@ -18,7 +18,7 @@ from ..kb.sources import PrototypeSource
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from .find import find_kb_pipe
-from .kb_pipe import KBPipe
+from .kb_pipe import KBPipe, kb_left_out
 from .load import load_pipeline
 from .save import check_place, save_pipeline
 
@@ -152,7 +152,9 @@ def prototypes(
     # Before hours of encoding.
     check_place(output, kb_path)
     _gold_sources(gold)
-    nlp = load_pipeline(pipeline, overrides)
+    # The one that is replaced is not read: it may be of other weights.
+    with kb_left_out(name) if ontology is not None else nullcontext():
+        nlp = load_pipeline(pipeline, overrides)
     with ExitStack() as stack:
         work: Optional[VectorWork] = None
         if ontology is not None:

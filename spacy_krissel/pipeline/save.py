@@ -25,6 +25,8 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None
     pipe = find_kb_pipe(nlp, name)
     check_place(output, kb_path or (Path(pipe.kb_path) if pipe.kb_path else None))
     if kb_path is not None:
+        # The pipeline is loaded from any working directory.
+        kb_path = kb_path.absolute()
         pipe.kb.to_disk(kb_path)
         pipe.kb_path = str(kb_path)
         # Not in `nlp.config`, which is made anew from these at every access.

@@ -1,0 +1,36 @@
+"""A lock for objects that are pickled, copied and forked."""
+
+import os
+import threading
+import weakref
+from typing import Any, Tuple
+
+_locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
+
+
+class Lock:
+    """A re-entrant lock. A copy, a pickle and the child of a fork get a free one of their own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _locks.add(self)
+
+    def __enter__(self) -> "Lock":
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Lock, ()
+
+
+def _free_in_child() -> None:
+    # The thread that held a lock does not exist in the child, and would never release it.
+    for lock in list(_locks):
+        lock._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_in_child)
