@@ -56,7 +56,7 @@ class Contents(KnowledgeBase):
         self._version: Optional[Any] = None
         self._is_version = False
         # This knowledge base and its versions still in use, which share tables and indexes.
-        self._family: "WeakSet[Any]" = WeakSet([self])
+        self._family: WeakSet[Any] = WeakSet([self])
 
     # What it holds.
 

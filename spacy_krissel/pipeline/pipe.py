@@ -35,6 +35,8 @@ class KrisselPipe(TrainablePipe):
     def _annotate(self, docs: List[Doc]) -> None:
         error_handler = self.get_error_handler()
         try:
+            # A list among the settings may have been changed in place.
+            self.cfg.checked()
             self.set_annotations(docs, self.predict(docs))
         except Exception as error:
             error_handler(self.name, self, docs, error)
@@ -66,9 +68,7 @@ class KrisselPipe(TrainablePipe):
                 sums[name] = hashlib.sha256(content).hexdigest()
             srsly.write_json(path / CHECKSUMS, sums)
 
-    def _read_files(
-        self, path: Path, files: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str] = ()
-    ) -> None:
+    def _read_files(self, path: Path, files: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str] = ()) -> None:
         """Hand each file's content to its reader. Raises KrisselError K605 when one is missing or not as it was saved."""
         with self._coded(path):
             sums = _checksums(path)

@@ -311,10 +311,7 @@ class KrisselReranker(KrisselPipe):
     # Serialisation -------------------------------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        serialize: Dict[str, Callable[[], bytes]] = {
-            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
-            "model": self.model.to_bytes,
-        }
+        serialize = self._files()
         if self._table is not None:
             serialize[ENTITIES] = self._table.to_bytes
         return util.to_bytes(serialize, exclude)
@@ -331,26 +328,26 @@ class KrisselReranker(KrisselPipe):
         return self
 
     def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
-        serialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: srsly.write_json(p, self.cfg.saved()),
-            "model": lambda p: p.write_bytes(self.model.to_bytes()),
-        }
-        if self._table is not None:
-            serialize[ENTITIES] = self._table.to_disk
-        util.to_disk(path, serialize, exclude)
+        path = util.ensure_path(path)
+        self._write_files(path, self._files(), exclude)
+        if self._table is not None and ENTITIES not in exclude:
+            self._table.to_disk(path / ENTITIES)
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         path = util.ensure_path(path)
-        deserialize: Dict[str, Callable[[Path], Any]] = {
-            "cfg": lambda p: self.cfg.restore(srsly.read_json(p)),
-            "model": lambda p: self.model.from_bytes(p.read_bytes()),
-        }
-        if (path / ENTITIES).exists():
-            deserialize[ENTITIES] = lambda p: setattr(self, "_table", CandidateTable(p))
-        with self._coded(path):
-            util.from_disk(path, deserialize, exclude)
+        files = {"cfg": lambda data: self.cfg.restore(srsly.json_loads(data)), "model": self.model.from_bytes}
+        self._read_files(path, files, exclude)
+        if (path / ENTITIES).exists() and ENTITIES not in exclude:
+            with self._coded(path):
+                self._table = CandidateTable(path / ENTITIES)
         self._look_for_linker()
         return self
+
+    def _files(self) -> Dict[str, Callable[[], bytes]]:
+        return {
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
+            "model": self.model.to_bytes,
+        }
 
 
 def _as_it_is(span: Span) -> SpanLink:

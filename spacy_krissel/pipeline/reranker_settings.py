@@ -1,13 +1,15 @@
 """The settings of `krissel_reranker` that may change on a loaded pipeline."""
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Annotated, Optional
 
-from ..errors import Errors, KrisselError
+from pydantic import Field
+
+from .settings import NotNegative, Settings
 
 
 @dataclass(frozen=True)
-class RerankerSettings:
+class RerankerSettings(Settings):
     """
     enabled: False leaves every link, candidate and score as the linker wrote them.
     weight: how much of a correction counts; 0 is the same as `enabled = False`.
@@ -21,22 +23,9 @@ class RerankerSettings:
     """
 
     enabled: bool = True
-    weight: float = 1.0
-    temperature: Optional[float] = None
-    top_k: int = 32
+    weight: NotNegative = 1.0
+    temperature: Optional[Annotated[float, Field(gt=0)]] = None
+    top_k: Annotated[int, Field(ge=2)] = 32
     use_abbreviations: bool = True
     spans_key: str = ""
     nil_score: Optional[float] = None
-
-    def __post_init__(self) -> None:
-        if not self.weight >= 0:
-            self._refuse("weight", "0 or more")
-        if self.temperature is not None and not self.temperature > 0:
-            self._refuse("temperature", "a number above 0, or null to fit it to the linker")
-        if self.top_k < 2:
-            self._refuse("top_k", "at least 2 candidates")
-        if self.nil_score is not None and not abs(self.nil_score) < float("inf"):
-            self._refuse("nil_score", "a number, or null for no NIL candidate")
-
-    def _refuse(self, setting: str, expected: str) -> None:
-        raise KrisselError(Errors.K006.format(setting=setting, found=getattr(self, setting), expected=expected))

@@ -1,14 +1,88 @@
-"""The settings of `krissel_linker` that may change on a loaded pipeline, checked in one place."""
+"""The settings of `krissel_linker` that may change on a loaded pipeline, and how those of any pipe are checked."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Dict, List, Optional, Tuple
+import copy
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from typing import Annotated, Any, Dict, List, Literal, Optional, Tuple, Union, get_args, get_origin, get_type_hints
 
-from ..corpora.sentences import CONTEXTS
+import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
 from ..errors import Errors, KrisselError
+
+# No text for a number, no number for true or false, and nothing that JSON cannot hold.
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    List[str]: "a list of texts",
+    Dict[str, List[str]]: "a dictionary of lists of texts",
+}
+NotNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class Settings:
+    """A base for dataclasses of settings, whose annotations are types and bounds at once.
+
+    NumPy's numbers and arrays, tuples and sets become plain numbers and lists, so that they can be saved.
+    Raises KrisselError K006 for a value of another type, or out of bounds.
+    """
+
+    def __post_init__(self) -> None:
+        for name, (type_, adapter) in _declared(type(self)).items():
+            value = getattr(self, name)
+            try:
+                object.__setattr__(self, name, adapter.validate_python(_plain(value)))
+            except (ValidationError, RecursionError):
+                raise KrisselError(Errors.K006.format(setting=name, found=value, expected=_expected(type_))) from None
+
+
+@cache
+def _declared(cls: Any) -> Dict[str, Tuple[Any, TypeAdapter]]:
+    types = get_type_hints(cls, include_extras=True)
+    return {each.name: (types[each.name], TypeAdapter(types[each.name], config=STRICT)) for each in fields(cls)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=str)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value
+
+
+def _expected(type_: Any) -> str:
+    """What a declared type takes, in words."""
+    if type_ in NAMES:
+        return NAMES[type_]
+    origin, args = get_origin(type_), get_args(type_)
+    if origin is Union:
+        return f"{_expected(args[0])}, or null"
+    if origin is Literal:
+        return f"one of {', '.join(args)}"
+    bounds = {type(each).__name__: each for field_ in args[1:] for each in field_.metadata}
+    if "MinLen" in bounds:
+        return "text that is not empty"
+    if "Gt" in bounds:
+        return f"{_expected(args[0])} above {bounds['Gt'].gt}"
+    low = bounds["Ge"].ge
+    return (
+        f"{_expected(args[0])} from {low} to {bounds['Le'].le}"
+        if "Le" in bounds
+        else f"{_expected(args[0])}, {low} or more"
+    )
 
 
 @dataclass(frozen=True)
-class LinkerSettings:
+class LinkerSettings(Settings):
     """
     spans_key: link `doc.spans[spans_key]`; "" links `doc.ents`.
     n_candidates: candidates kept on `span._.krissel_candidates`; 0 keeps none.
@@ -41,61 +115,47 @@ class LinkerSettings:
     """
 
     spans_key: str = ""
-    n_candidates: int = 5
+    n_candidates: Count = 5
     threshold: Optional[float] = None
     use_context: bool = True
-    context: str = "window"
+    context: Literal["window", "sentence"] = "window"
     use_abbreviations: bool = True
     american_spelling: bool = True
-    lexical_weight: float = 0.0
-    gold_name_weight: float = 0.5
-    gold_prior: float = 0.03
-    consistency: float = 0.0
+    lexical_weight: NotNegative = 0.0
+    gold_name_weight: Fraction = 0.5
+    gold_prior: NotNegative = 0.03
+    consistency: NotNegative = 0.0
     break_ties: bool = True
     overwrite: bool = True
     types: List[str] = field(default_factory=list)
     types_by_label: Dict[str, List[str]] = field(default_factory=dict)
     species_label: str = ""
 
-    def __post_init__(self) -> None:
-        if self.n_candidates < 0:
-            self._refuse("n_candidates", "0 or more")
-        if self.threshold is not None and self.threshold != self.threshold:
-            self._refuse("threshold", "a number, or null to link every mention")
-        if self.context not in CONTEXTS:
-            self._refuse("context", f"one of {', '.join(CONTEXTS)}")
-        if not 0 <= self.gold_name_weight <= 1:
-            self._refuse("gold_name_weight", "a number from 0 to 1")
-        for setting in ("lexical_weight", "gold_prior", "consistency"):
-            if not 0 <= getattr(self, setting) < float("inf"):
-                self._refuse(setting, "a number, 0 or more")
-
-    def _refuse(self, setting: str, expected: str) -> None:
-        raise KrisselError(Errors.K006.format(setting=setting, found=getattr(self, setting), expected=expected))
-
-    def to_dict(self) -> Dict[str, Any]:
-        return asdict(self)
-
 
 class LiveSettings(Dict[str, Any]):
-    """The settings of a pipe as its `cfg`: a dict that takes no other key than theirs, and no wrong value.
+    """The settings of a pipe as its `cfg`: a dict that takes no other key than theirs, loses none, and takes no wrong
+    value. A list or dictionary may be changed in place, and is checked when it is used or saved.
 
-    settings: a dataclass that checks its values, such as `LinkerSettings`.
+    settings: a dataclass that checks its values (`Settings`).
     given: what the config said; None: `settings`.
-    Raises KrisselError K607 for an unknown setting, K006 for a wrong value.
+    Raises KrisselError K607 for an unknown setting, K006 for a wrong value, K661 for one that is taken out.
     """
 
     def __init__(self, name: str, settings: Any, given: Optional[Dict[str, Any]] = None) -> None:
         super().__init__(asdict(settings))
-        self._given = dict(self) if given is None else given
+        # Nothing of it is changed in place with the settings.
+        self._given = copy.deepcopy(dict(self)) if given is None else given
         self._name = name
         self._class = type(settings)
+
+    def checked(self, **changed: Any) -> Any:
+        """The settings as they are now, and as they would be after a change. Raises KrisselError K006."""
+        return self._class(**{**self, **changed})
 
     def __setitem__(self, setting: str, value: Any) -> None:
         if setting not in self:
             raise KrisselError(Errors.K607.format(name=self._name, setting=setting, known=", ".join(self)))
-        self._class(**{**self, setting: value})
-        super().__setitem__(setting, value)
+        super().__setitem__(setting, getattr(self.checked(**{setting: value}), setting))
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         # `dict.update` does not ask `__setitem__`; neither do the two below.
@@ -111,12 +171,27 @@ class LiveSettings(Dict[str, Any]):
             self[setting] = default
         return self[setting]
 
+    def __delitem__(self, setting: str) -> None:
+        self._keep(setting)
+
+    def pop(self, setting: str, *default: Any) -> Any:
+        self._keep(setting)
+
+    def popitem(self) -> Any:
+        self._keep(next(reversed(self)))
+
+    def clear(self) -> None:
+        self._keep(next(iter(self)))
+
+    def _keep(self, setting: str) -> None:
+        raise KrisselError(Errors.K661.format(name=self._name, setting=setting))
+
     def __reduce__(self) -> Tuple[Any, ...]:
-        return LiveSettings, (self._name, self._class(**self), self._given)
+        return LiveSettings, (self._name, self.checked(), self._given)
 
     def saved(self) -> Dict[str, Any]:
         """What `restore` reads: the settings, and what the config said when the pipe was made."""
-        return {"settings": self, "given": self._given}
+        return {"settings": asdict(self.checked()), "given": self._given}
 
     def restore(self, saved: Dict[str, Any]) -> None:
         """Take what was changed on a pipe before it was saved, unless the config now says something else than it did
