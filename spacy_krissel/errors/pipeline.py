@@ -136,10 +136,9 @@ class PipelineErrors:
         "each: the same encoder, ontology and corpus on each machine, and weights that are drawn by a seed."
     )
     K660 = (
-        "[K660] '{name}' has a knowledge base that is not the one in its kb_path, '{path}': it was changed since it was "
-        "read, comes from elsewhere, or the folder is gone. The pipeline saves the path alone, so that it would be lost. "
-        "Save it first: nlp.get_pipe('{name}').kb.to_disk('{path}'); or set the component's kb_path to None, to carry "
-        "it inside the pipeline."
+        "[K660] '{name}' has a knowledge base that is not the one in its kb_path, '{path}': it was changed since it "
+        "was read, comes from elsewhere, or the folder is gone. The pipeline saves the path alone, so that it would be "
+        "lost. Save it first: nlp.get_pipe('{name}').kb.to_disk('{path}')"
     )
     K661 = (
         "[K661] A setting of '{name}' cannot be taken out ({setting}). Expected a value for each: set "

@@ -410,7 +410,10 @@ class Contents(KnowledgeBase):
     def _editing(self) -> Iterator[None]:
         """Within, this thread alone changes it; others read the version of before, or wait."""
         with self._lock:
-            self._version, self._is_version = None, False
+            for other in self._family:
+                if other is self or other._version is self:
+                    other._version = None
+            self._is_version = False
             yield
 
     def _shares(self, attribute: str) -> bool:

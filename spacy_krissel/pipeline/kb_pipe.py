@@ -36,8 +36,8 @@ _IN_USE: ContextVar[Tuple[Any, Optional[PrototypeKB]]] = ContextVar("krissel_kb_
 
 @contextmanager
 def kb_left_out(name: str) -> Iterator[None]:
-    """Within, the pipe `name` of a pipeline is loaded without its knowledge base: one that another encoder made, or that
-    is damaged, is no obstacle to whoever makes it again."""
+    """Within, the pipe `name` of a pipeline is loaded without its knowledge base: one of another encoder, or a damaged
+    one, is no obstacle to whoever makes it again."""
     token = _LEFT_OUT.set(name)
     try:
         yield

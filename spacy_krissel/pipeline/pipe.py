@@ -69,7 +69,7 @@ class KrisselPipe(TrainablePipe):
             srsly.write_json(path / CHECKSUMS, sums)
 
     def _read_files(self, path: Path, files: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str] = ()) -> None:
-        """Hand each file's content to its reader. Raises KrisselError K605 when one is missing or not as it was saved."""
+        """Hand each file's content to its reader. Raises KrisselError K605 for one that is missing or was changed."""
         with self._coded(path):
             sums = _checksums(path)
             for name, read in files.items():
