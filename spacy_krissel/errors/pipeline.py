@@ -6,12 +6,6 @@ class PipelineErrors:
         "[K601] InfoNCE got {found} vectors. Expected pairs, that is an even number of rows with rows 2k and 2k+1 of "
         "one entity. Use the batcher 'spacy-krissel.PairBatcher.v1' in [training.batcher]."
     )
-    K602 = (
-        "[K602] A training batch of {found} examples holds no entity twice, so there is nothing to contrast. Expected "
-        "at least two linked mentions of an entity in a batch: use 'spacy-krissel.PairBatcher.v1' in "
-        "[training.batcher], leave training.accumulate_gradient at 1, and check that the examples carry kb_id_ on "
-        "their entities, or on the spans of the objective's spans_key."
-    )
     K603 = (
         "[K603] '{name}' has no knowledge base to link to. Add prototypes with `python -m spacy krissel prototypes`, "
         "set `kb_path`, or give `dev_kb` in [initialize.components.{name}] for training."
@@ -24,10 +18,6 @@ class PipelineErrors:
         "[K605] '{name}' cannot be loaded from {source}: {problem}. Expected what nlp.to_disk or nlp.to_bytes wrote, "
         "whole, and a config with the encoder it was saved with. Save the pipeline again, or take back what the config "
         "overrides in [components.{name}.model]."
-    )
-    K606 = (
-        "[K606] p_replace is {found} but the objective knows no names to replace mentions with. Set `ontology` in "
-        "[initialize.components.krissel_linker], or set p_replace = 0."
     )
     K607 = "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
     K608 = "[K608] The training corpus found no linked mention in split '{split}' of '{path}'. {todo}"
@@ -164,4 +154,12 @@ class PipelineWarnings:
     KW603 = (
         "[KW603] {count} of {total} linked mentions of '{path}' have an id that the ontology does not hold, and are "
         "read as not linked. Check that the corpus and the ontology belong together."
+    )
+    KW625 = (
+        "[KW625] {skipped} of {batches} training batches so far held no {missing}: nothing is learned from such a "
+        "batch, and it is skipped with a loss of 0. {todo}. Told at 1, 10, 100 and so on."
+    )
+    KW626 = (
+        "[KW626] p_replace is {found}, but there is no ontology whose names could replace mentions: none is replaced. "
+        "Set `ontology` in [initialize.components], or p_replace = 0."
     )

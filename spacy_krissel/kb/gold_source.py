@@ -8,6 +8,7 @@ from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.gold_split import GoldSplit
+from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from .gold_prototypes import gold_prototypes
 from .prototypes import Prototype
@@ -67,6 +68,8 @@ def make_gold_source(
     Raises KrisselError K006 for settings that make no sense.
     """
     part = GoldSplit.checked(split, dev_share, seed)
+    if per_entity < 0:
+        raise KrisselError(Errors.K006.format(setting="per_entity", found=per_entity, expected="0 or more"))
     settings = {"spans_key": spans_key, "per_entity": per_entity, "surface_forms": surface_forms}
     return partial(open_gold_source, path, ontology, part=part, **settings)
 

@@ -2,8 +2,9 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
+from ..errors import Errors, KrisselError
 from ..mining.shards import MentionShards, MinedMention
 from ..ontology.class_names import class_names
 from ..ontology.entity import Entity
@@ -38,6 +39,7 @@ class PrototypeSource:
         mentions and without `use_references` it is the only one, as in PEL.
     max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
     held_out: names left out, with the mentions that bear them; for a development KB.
+    Raises KrisselError K006 for a limit below 0.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class PrototypeSource:
         use_references: bool = True,
         reference_prototypes: bool = False,
     ) -> None:
+        check_limits(mentions_per_entity, contexts_per_shared_name, max_entities)
         self.ontology = ontology
         self.mentions = mentions
         self.names = names
@@ -168,6 +171,7 @@ def make_prototype_source(
     reference_prototypes: bool = False,
 ) -> Callable[[], PrototypeSource]:
     """Registered in misc as `spacy-krissel.PrototypeSource.v1`; see `PrototypeSource`."""
+    check_limits(mentions_per_entity, contexts_per_shared_name, max_entities)
     return partial(
         open_prototype_source,
         ontology,
@@ -176,7 +180,7 @@ def make_prototype_source(
         mentions_per_entity=mentions_per_entity,
         contexts_per_shared_name=contexts_per_shared_name,
         max_entities=max_entities,
-        held_out=held_out,
+        held_out=HeldOut.checked(held_out, seed),
         seed=seed,
         aliases=aliases,
         class_names=class_names,
@@ -185,12 +189,21 @@ def make_prototype_source(
     )
 
 
-def open_prototype_source(
-    ontology: Path, mentions: Optional[Path], *, held_out: float, seed: int, **settings
-) -> PrototypeSource:
+def open_prototype_source(ontology: Path, mentions: Optional[Path], **settings: Any) -> PrototypeSource:
     shards = None if mentions is None else MentionShards(mentions)
-    checked = HeldOut.checked(held_out, seed)
-    return PrototypeSource(OntologyStore(ontology), shards, held_out=checked, seed=seed, **settings)
+    return PrototypeSource(OntologyStore(ontology), shards, **settings)
+
+
+def check_limits(mentions_per_entity: int, contexts_per_shared_name: int, max_entities: int) -> None:
+    """Raises KrisselError K006 for a limit below 0, which a slice would take for a place from the end."""
+    limits = {
+        "mentions_per_entity": mentions_per_entity,
+        "contexts_per_shared_name": contexts_per_shared_name,
+        "max_entities": max_entities,
+    }
+    for setting, value in limits.items():
+        if value < 0:
+            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
 
 
 def make_ontology_loader(path: Path) -> Callable[[], OntologyStore]:

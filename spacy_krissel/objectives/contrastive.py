@@ -14,8 +14,14 @@ from ..ontology.store import OntologyStore
 from ..sampling.held_out import HeldOut
 from ..sampling.linked import linked_mentions
 from ..views import AnyParts, View, reference_view
+from .batch_count import BatchCount
 from .cached import update_in_chunks
 from .protocol import EncoderModel, LossFunction, ReferenceLossFunction
+
+PAIRS = (
+    "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "
+    "the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
+)
 
 
 class ContrastiveObjective:
@@ -27,10 +33,10 @@ class ContrastiveObjective:
         references (`ReferencedEncoder`). None trains on mentions alone.
     alpha, beta: weights of the two losses; 0 switches one off.
     p_mask: probability that a mention's surface form is hidden behind the mask; names without context are never masked.
-    p_replace: probability that a mention is replaced with another name of its entity, its context kept.
+    p_replace: probability that a mention is replaced with another name of its entity, its context kept; without an
+        ontology, none is (KW626).
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
     chunk_size: views encoded together (`update_in_chunks`); 0 for all at once.
-    spans_key: the mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of masking and replacement.
     """
 
@@ -45,7 +51,6 @@ class ContrastiveObjective:
         p_replace: float = 0.2,
         held_out: float = 0.0,
         chunk_size: int = 0,
-        spans_key: str = "",
         seed: int = 0,
     ) -> None:
         probabilities = {"p_mask": p_mask, "p_replace": p_replace, "p_mask + p_replace": p_mask + p_replace}
@@ -67,37 +72,37 @@ class ContrastiveObjective:
         self.p_mask = p_mask
         self.p_replace = p_replace
         self.chunk_size = chunk_size
-        self.spans_key = spans_key
         self.held_out = HeldOut.checked(held_out, seed)
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
         self._references: Dict[Tuple[str, AnyParts], View] = {}
-        self._warned = False
+        self._batches = BatchCount("entity with two linked mentions", PAIRS)
+        self._told_alone = self._told_no_names = False
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
         """Take the ontology whose names replace mentions and whose entities have references.
 
-        Raises KrisselError K606 and K613 when it is needed and missing.
+        Raises KrisselError K613 when references are needed and it is missing; warns KW626 when names alone are.
         """
-        if ontology is None and self.p_replace:
-            raise KrisselError(Errors.K606.format(found=self.p_replace))
         if ontology is None and self.reference_loss is not None:
             raise self._no_ontology()
         self._ontology = ontology
         self._names = {}
         self._references = {}
+        self._tell_no_names()
 
-    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
-        """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS: the loss.
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS: the loss; 0 where no
+        entity has two mentions among them.
 
-        Raises KrisselError K602 when no entity has two mentions among the examples, K606 and K613 when a mention is to
-        be replaced, or a reference written, and `initialize` was never called, K613 when the encoder has no references;
-        warns KW602, once, when some examples are of no use.
+        Raises KrisselError K613 when a reference is to be written and `initialize` was never called, or the encoder has
+        no references; warns, once each, KW602 when some examples are of no use, KW626 when there are no names.
         """
-        pairs = self._pairs(examples)
-        if not pairs:
-            raise KrisselError(Errors.K602.format(found=len(examples)))
+        self._tell_no_names()
+        pairs = self._pairs(examples, spans_key)
+        if self._batches.is_empty(pairs):
+            return 0.0
         views = [view for _, pair in pairs for view in pair]
         if self.reference_loss is not None:
             parts = reference_parts(model)
@@ -126,14 +131,14 @@ class ContrastiveObjective:
             loss += self.beta * value
         return gradient, loss
 
-    def pair_views(self, examples: Sequence[Example]) -> List[View]:
+    def pair_views(self, examples: Sequence[Example], spans_key: str = "") -> List[View]:
         """2N views of N entities, pairs adjacent. An entity's third and later mentions in the batch are not used."""
-        return [view for _, pair in self._pairs(examples) for view in pair]
+        return [view for _, pair in self._pairs(examples, spans_key) for view in pair]
 
-    def _pairs(self, examples: Sequence[Example]) -> List[Tuple[str, List[View]]]:
+    def _pairs(self, examples: Sequence[Example], spans_key: str) -> List[Tuple[str, List[View]]]:
         by_entity: Dict[str, List[Tuple[int, View]]] = {}
         for i, example in enumerate(examples):
-            for entity, view in linked_mentions(example.reference, self.spans_key):
+            for entity, view in linked_mentions(example.reference, spans_key):
                 by_entity.setdefault(entity, []).append((i, view))
         pairs: List[Tuple[str, List[View]]] = []
         alone = {i for found in by_entity.values() for i, _ in found}
@@ -141,8 +146,8 @@ class ContrastiveObjective:
             if len(found) >= 2:
                 pairs.append((entity, [self.augment(entity, view) for _, view in found[:2]]))
                 alone.difference_update(i for i, _ in found)
-        if pairs and alone and not self._warned:
-            self._warned = True
+        if pairs and alone and not self._told_alone:
+            self._told_alone = True
             message = Warnings.KW602.format(alone=len(alone), found=len(examples))
             warnings.warn(message, KrisselWarning, stacklevel=3)
         return pairs
@@ -163,7 +168,7 @@ class ContrastiveObjective:
         draw = self._rng.random()
         if draw < self.p_mask:
             return view._replace(masked=True)
-        if draw < self.p_mask + self.p_replace:
+        if draw < self.p_mask + self.p_replace and self._ontology is not None:
             names = self._names_of(entity)
             if names:
                 return view._replace(mention=self._rng.choice(names))
@@ -172,10 +177,16 @@ class ContrastiveObjective:
     def _names_of(self, entity: str) -> Tuple[str, ...]:
         if entity not in self._names:
             if self._ontology is None:
-                raise KrisselError(Errors.K606.format(found=self.p_replace))
+                raise self._no_ontology()
             found = self._ontology.get(entity)
             self._names[entity] = tuple(name for name in found.names if not self.held_out(found, name))
         return self._names[entity]
+
+    def _tell_no_names(self) -> None:
+        # A loaded pipeline that is trained further knows no ontology either, and `initialize` is not called.
+        if self._ontology is None and self.p_replace and not self._told_no_names:
+            self._told_no_names = True
+            warnings.warn(Warnings.KW626.format(found=self.p_replace), KrisselWarning, stacklevel=3)
 
     def _no_ontology(self) -> KrisselError:
         problem = "knows no ontology to write references from"
@@ -189,7 +200,6 @@ def make_contrastive_objective(
     p_replace: float = 0.2,
     held_out: float = 0.05,
     chunk_size: int = 0,
-    spans_key: str = "",
     seed: int = 0,
     reference_loss: Optional[ReferenceLossFunction] = None,
     alpha: float = 1.0,
@@ -205,6 +215,5 @@ def make_contrastive_objective(
         p_replace=p_replace,
         held_out=held_out,
         chunk_size=chunk_size,
-        spans_key=spans_key,
         seed=seed,
     )

@@ -17,6 +17,7 @@ from ..layers.processes import begin_shared
 from ..layers.token_states import StatesModel, TokenStates
 from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore
+from .batch_count import BatchCount
 from .shared import begin_texts
 
 # Contexts of one text and the number of synonyms among them, to gradient and loss.
@@ -78,6 +79,8 @@ class LabelAttentionObjective:
         self._entities: List[str] = []
         self._random = np.random.default_rng(seed)
         self._states: Dict[str, Tuple[Floats2d, np.ndarray]] = {}
+        todo = "Check that the examples carry the ids of entities as categories (`doc.cats`)"
+        self._batches = BatchCount("text with an entity", todo)
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
         """Take the ontology whose names are synonyms. Raises KrisselError K639 without one, or with one that holds no
@@ -94,16 +97,16 @@ class LabelAttentionObjective:
         self._store, self._entities = ontology, entities
         self._states = {}
 
-    def update(self, model: StatesModel, examples: Sequence[Example]) -> float:
-        """Accumulate the gradients over the texts of `examples` and the entities of their `cats`. RETURNS: the sum of
-        both losses, each the mean over its terms; 0 where no text has an entity.
+    def update(self, model: StatesModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradients over the texts of `examples` and the entities of their `cats`, whatever the
+        `spans_key`. RETURNS: the sum of both losses, each the mean over its terms; 0 where no text has an entity.
 
         Raises KrisselError K639 when `initialize` was never called, or a text's entity is not in the ontology.
         """
         texts = self._named(examples)
-        names = list(dict.fromkeys(name for each in texts for group in (*each.names, each.others) for name in group))
-        if not texts:
+        if self._batches.is_empty(texts):
             return 0.0
+        names = list(dict.fromkeys(name for each in texts for group in (*each.names, each.others) for name in group))
         frozen = self.loss is None
         states, backprop = self._encode(model, [*(each.text for each in texts), *names], frozen)
         where = states.texts()

@@ -14,9 +14,10 @@ from ..layers.fingerprint import fingerprint
 from ..layers.processes import make_shared
 from ..ontology.store import OntologyStore
 from ..sampling.linked import mentions_in_context
-from ..sampling.nearest import NearestEntities
+from ..sampling.nearest import NearestEntities, check_refresh
 from ..views import View, name_view
-from .protocol import EncoderModel
+from .batch_count import BatchCount
+from .protocol import LINKS, EncoderModel
 from .shared import begin_views, predict_views, search_shared
 
 # Scores of mentions with names, which names are candidates of each, and which of these are right, to gradient and loss.
@@ -53,7 +54,6 @@ class NameObjective:
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
     context: "sentence", all mentions of a sentence together; "window", each in the text about it; None, the mention
         alone. As the linker has it.
-    spans_key: the mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -69,12 +69,12 @@ class NameObjective:
         refresh_every: int = 500,
         cache: Optional[Path] = None,
         context: Optional[str] = "sentence",
-        spans_key: str = "",
     ) -> None:
         if n_candidates < 1:
             raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected="at least 1"))
         if n_shared < 0:
             raise KrisselError(Errors.K006.format(setting="n_shared", found=n_shared, expected="0 or more"))
+        check_refresh(refresh_every)
         if context not in (*CONTEXTS, None):
             expected = f"one of {', '.join(CONTEXTS)}, or null"
             raise KrisselError(Errors.K006.format(setting="context", found=context, expected=expected))
@@ -86,7 +86,7 @@ class NameObjective:
         self.refresh_every = refresh_every
         self.cache = cache
         self.context = context
-        self.spans_key = spans_key
+        self._batches = BatchCount("linked mention", LINKS)
         self._names: Optional[Names] = None
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
@@ -106,9 +106,9 @@ class NameObjective:
         nearest = NearestEntities(self.index, len(all_rows), **settings)
         self._names = Names(ontology, pa.concat_arrays(texts), all_rows, nearest)
 
-    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
-        """Accumulate the gradient over the linked mentions of `examples`, documents. RETURNS: the loss; 0 where no
-        mention has a right candidate.
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradient over the linked mentions of `examples`, documents. RETURNS: the loss; 0 where there
+        is no mention, or none has a right candidate.
 
         Raises KrisselError K639 when `initialize` was never called, or a mention's id is not in the ontology.
         """
@@ -118,11 +118,11 @@ class NameObjective:
         gold: List[int] = []
         documents: List[int] = []
         for number, example in enumerate(examples):
-            for entity, view in mentions_in_context(example.reference, self.context, self.spans_key):
+            for entity, view in mentions_in_context(example.reference, self.context, spans_key):
                 views.append(view)
                 gold.append(self._row(entity))
                 documents.append(number)
-        if not views:
+        if self._batches.is_empty(views):
             return 0.0
         queries, backprop_queries = begin_views(model.begin_update, views)
         found = self._search(model, queries)
@@ -215,7 +215,6 @@ def make_name_objective(
     refresh_every: int = 500,
     cache: Optional[Path] = None,
     context: Optional[str] = "sentence",
-    spans_key: str = "",
 ) -> NameObjective:
     """Registered in misc as `spacy-krissel.NameObjective.v1`; see `NameObjective`."""
     return NameObjective(
@@ -227,5 +226,4 @@ def make_name_objective(
         refresh_every=refresh_every,
         cache=cache,
         context=context,
-        spans_key=spans_key,
     )

@@ -9,6 +9,8 @@ from thinc.types import Floats2d, Ints1d
 from ..ontology.store import OntologyStore
 from ..views import View
 
+# What to look for where batches hold no linked mention.
+LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 EncoderModel = Model[List[View], Floats2d]
 # Vectors to gradient and loss.
 LossFunction = Callable[[Floats2d], Tuple[Floats2d, float]]
@@ -24,9 +26,14 @@ class Objective(Protocol):
     """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
-        """Take what training needs beside the examples. Called once, before the first `update`."""
+        """Take what training needs beside the examples, None where the config names no ontology. Called by the pipe's
+        `initialize`, so that what cannot be learned without one is refused there."""
         ...
 
-    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
-        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss."""
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradient of one batch in `model`. RETURNS: the batch's loss; 0 for a batch that holds nothing
+        to learn from, which is skipped and counted (`BatchCount`).
+
+        spans_key: the pipe's own: mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+        """
         ...

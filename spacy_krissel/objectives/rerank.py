@@ -10,6 +10,8 @@ from ..errors import Errors, KrisselError
 from ..layers.processes import begin_shared
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 from .adversarial import check_fgsm, with_adversary
+from .batch_count import BatchCount
+from .protocol import LINKS
 from .shared import consecutive, view_length
 
 SMOOTHING = 0.02
@@ -66,6 +68,7 @@ class RerankObjective:
         self.fgsm_weight = fgsm_weight
         self.fgsm_epsilon = fgsm_epsilon
         self._rng = random.Random(seed)
+        self._batches = BatchCount("linked mention whose entity is among the linker's candidates", LINKS)
 
     def hide(self) -> bool:
         """Draw whether the next mention's name is hidden."""
@@ -76,11 +79,12 @@ class RerankObjective:
         return bool(self.p_nil) and self._rng.random() < self.p_nil
 
     def update(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
-        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss.
+        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss; 0 for
+        a batch without a mention, which is skipped and counted.
 
         Raises KrisselError K637 when fgsm_weight is above 0 and the model reads no transformer.
         """
-        if not mentions:
+        if self._batches.is_empty(mentions):
             return 0.0
         lengths = list_lengths(mentions)
         # Every candidate is read with the mention's context.

@@ -13,12 +13,13 @@ from ..layers.processes import make_shared
 from ..layers.referenced import reference_parts
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
-from ..sampling.nearest import NearestEntities
+from ..sampling.nearest import NearestEntities, check_refresh
 from ..sampling.negatives import Candidates, Negatives, check_negatives
 from ..sampling.pairs import homonym_groups
 from ..views import AnyParts, View, reference_view
 from .adversarial import check_fgsm, with_adversary
-from .protocol import CandidateLossFunction, EncoderModel
+from .batch_count import BatchCount
+from .protocol import LINKS, CandidateLossFunction, EncoderModel
 from .shared import begin_views, predict_views, search_shared
 
 
@@ -48,7 +49,6 @@ class RetrievalObjective:
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`; needed with a hard_share above 0.
     fgsm_weight: λ; 0 leaves the second pass out.
     fgsm_epsilon: ε.
-    spans_key: the mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of random negatives.
 
     Raises KrisselError K006 for a wrong setting.
@@ -66,10 +66,10 @@ class RetrievalObjective:
         index: Optional[Callable[[], Any]] = None,
         fgsm_weight: float = 0.0,
         fgsm_epsilon: float = 0.01,
-        spans_key: str = "",
         seed: int = 0,
     ) -> None:
         check_negatives(n_negatives, hard_share)
+        check_refresh(refresh_every)
         if hard_share and index is None:
             expected = "an index, such as spacy-krissel.ExactIndex.v1, where hard_share is above 0"
             raise KrisselError(Errors.K006.format(setting="index", found=index, expected=expected))
@@ -83,7 +83,7 @@ class RetrievalObjective:
         self.index = index
         self.fgsm_weight = fgsm_weight
         self.fgsm_epsilon = fgsm_epsilon
-        self.spans_key = spans_key
+        self._batches = BatchCount("linked mention", LINKS)
         self.seed = seed
         self._entities: Optional[Entities] = None
 
@@ -109,7 +109,7 @@ class RetrievalObjective:
             nearest = NearestEntities(self.index, len(ontology), **settings)
         self._entities = Entities(ontology, negatives, nearest)
 
-    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradient of `L + λ L_adv` over the linked mentions in `examples`. RETURNS: the loss; 0 where
         there is no mention.
 
@@ -122,8 +122,8 @@ class RetrievalObjective:
         if parts is None:
             todo = "Use the architecture 'spacy-krissel.ReferencedEncoder.v1' in [components.krissel_linker.model]"
             raise KrisselError(Errors.K636.format(problem="the model encodes mentions alone", todo=todo))
-        mentions = [each for example in examples for each in linked_mentions(example.reference, self.spans_key)]
-        if not mentions:
+        mentions = [each for example in examples for each in linked_mentions(example.reference, spans_key)]
+        if self._batches.is_empty(mentions):
             return 0.0
         gold = [self._row(entity) for entity, _ in mentions]
         nearest = self._nearest(model, parts, [view for _, view in mentions])
@@ -195,7 +195,6 @@ def make_retrieval_objective(
     index: Optional[Callable[[], Any]] = None,
     fgsm_weight: float = 0.0,
     fgsm_epsilon: float = 0.01,
-    spans_key: str = "",
     seed: int = 0,
 ) -> RetrievalObjective:
     """Registered in misc as `spacy-krissel.RetrievalObjective.v1`; see `RetrievalObjective`."""
@@ -209,6 +208,5 @@ def make_retrieval_objective(
         index=index,
         fgsm_weight=fgsm_weight,
         fgsm_epsilon=fgsm_epsilon,
-        spans_key=spans_key,
         seed=seed,
     )

@@ -1,5 +1,6 @@
 """SapBERT's training step: the names of a batch, each to its entity's others and away from all the rest (§2)."""
 
+from collections import Counter
 from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
 
 import numpy as np
@@ -10,7 +11,9 @@ from ..errors import Errors, KrisselError
 from ..ontology.store import OntologyStore
 from ..sampling.linked import linked_mentions
 from ..views import View, name_view
+from .batch_count import BatchCount
 from .cached import update_in_chunks
+from .contrastive import PAIRS
 from .protocol import EncoderModel, PairLossFunction
 
 
@@ -22,7 +25,6 @@ class SelfAlignmentObjective:
 
     loss: vectors (n, d) and labels (n,) → (gradient, loss), such as `spacy-krissel.MultiSimilarity.v1`.
     chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
-    spans_key: the names are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     n_negatives: names of so many other entities of the ontology beside, an entity drawn first and a name of it then,
         so that entities of few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
     seed: of these.
@@ -34,7 +36,6 @@ class SelfAlignmentObjective:
         loss: PairLossFunction,
         *,
         chunk_size: int = 0,
-        spans_key: str = "",
         n_negatives: int = 0,
         seed: int = 0,
     ) -> None:
@@ -44,23 +45,29 @@ class SelfAlignmentObjective:
             raise KrisselError(Errors.K006.format(setting="n_negatives", found=n_negatives, expected="0 or more names"))
         self.loss = loss
         self.chunk_size = chunk_size
-        self.spans_key = spans_key
         self.n_negatives = n_negatives
         self._store: Optional[OntologyStore] = None
+        self._batches = BatchCount("entity with two names", PAIRS)
         self._random = np.random.default_rng(seed)
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
-        """Take the ontology that negatives are drawn from; the other names are in the examples."""
+        """Take the ontology that negatives are drawn from; the other names are in the examples.
+
+        Raises KrisselError K639 where there are to be negatives, and there is no ontology.
+        """
+        if ontology is None and self.n_negatives:
+            raise _no_ontology()
         self._store = ontology
 
-    def update(self, model: EncoderModel, examples: Sequence[Example]) -> float:
-        """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss.
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss; 0 where no entity has
+        two names among them.
 
-        Raises KrisselError K602 when no entity has two names, K639 where there is no ontology to draw negatives from.
+        Raises KrisselError K639 where there is no ontology to draw negatives from.
         """
-        views, labels = self.labelled_names(examples)
-        if len(set(labels)) == len(labels):
-            raise KrisselError(Errors.K602.format(found=len(examples)))
+        views, labels = self.labelled_names(examples, spans_key)
+        if self._batches.is_empty({label for label, count in Counter(labels).items() if count > 1}):
+            return 0.0
         for entity, name in self._negatives({view.mention for view in views}, set(labels)):
             views.append(name_view(name))
             labels.append(entity)
@@ -76,8 +83,7 @@ class SelfAlignmentObjective:
         if not self.n_negatives:
             return
         if self._store is None:
-            todo = "Set `ontology` in [initialize.components], or `n_negatives` to 0"
-            raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=todo))
+            raise _no_ontology()
         n = min(self.n_negatives, len(self._store))
         for row in self._random.choice(len(self._store), n, replace=False).tolist():
             entity = self._store.entity_at(row)
@@ -86,17 +92,22 @@ class SelfAlignmentObjective:
                 names.add(name)
                 yield entity.id, name
 
-    def labelled_names(self, examples: Sequence[Example]) -> Tuple[List[View], List[str]]:
+    def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> Tuple[List[View], List[str]]:
         """The different names of a batch, and the entity of each."""
         owners: Dict[str, str] = {}
         for example in examples:
-            for entity, view in linked_mentions(example.reference, self.spans_key):
+            for entity, view in linked_mentions(example.reference, spans_key):
                 owners.setdefault(view.mention, entity)
         return [name_view(name) for name in owners], list(owners.values())
 
 
+def _no_ontology() -> KrisselError:
+    todo = "Set `ontology` in [initialize.components], or `n_negatives` to 0"
+    return KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=todo))
+
+
 def make_self_alignment_objective(
-    loss: PairLossFunction, chunk_size: int = 0, spans_key: str = "", n_negatives: int = 0, seed: int = 0
+    loss: PairLossFunction, chunk_size: int = 0, n_negatives: int = 0, seed: int = 0
 ) -> SelfAlignmentObjective:
     """Registered in misc as `spacy-krissel.SelfAlignmentObjective.v1`; see `SelfAlignmentObjective`."""
-    return SelfAlignmentObjective(loss, chunk_size=chunk_size, spans_key=spans_key, n_negatives=n_negatives, seed=seed)
+    return SelfAlignmentObjective(loss, chunk_size=chunk_size, n_negatives=n_negatives, seed=seed)

@@ -256,6 +256,6 @@ class KrisselSpanExtractor(KBPipe):
         if encoder is not None:
             encoder(self.model)
         self._weights_changed()
-        if self.objective is not None and store is not None:
+        if self.objective is not None:
             self.objective.initialize(store)
         self._dev = dev_kb() if dev_kb is not None else None

@@ -195,7 +195,7 @@ class KBPipe(KrisselPipe):
             return losses
         self.require_weights()
         set_dropout_rate(self.model, drop)
-        loss = self.objective.update(self.model, examples)
+        loss = self.objective.update(self.model, examples, self.cfg["spans_key"])
         losses[self.name] += loss
         self._loss += loss
         if sgd is not None:

@@ -25,7 +25,6 @@ def make_gold_synonym_corpus(
     dev_share: float = 0.1,
     pairs_per_entity: int = 50,
     lowercase: bool = True,
-    gold_spans_key: str = "",
     spans_key: str = "",
     seed: int = 0,
 ) -> Callable[[Language], Iterator[Example]]:
@@ -40,8 +39,8 @@ def make_gold_synonym_corpus(
     split, dev_share: the corpus is divided by document, see `GoldSplit`.
     pairs_per_entity: so many pairs of an entity at most, drawn by seed (0: all).
     lowercase: names and mentions in lower case.
-    gold_spans_key: gold mentions are those of `doc.spans[gold_spans_key]`; "" for `doc.ents`.
-    spans_key: the same of the examples that are made.
+    spans_key: gold mentions, and the names of the examples that are made, are in `doc.spans[spans_key]`; "" for
+        `doc.ents`.
     Raises KrisselError K006 for settings that make no sense.
     """
     if pairs_per_entity < 0:
@@ -53,7 +52,6 @@ def make_gold_synonym_corpus(
         part=GoldSplit.checked(split, dev_share, seed),
         pairs_per_entity=pairs_per_entity,
         lowercase=lowercase,
-        gold_spans_key=gold_spans_key,
         spans_key=spans_key,
         seed=seed,
     )
@@ -67,7 +65,6 @@ def read_gold_synonyms(
     part: GoldSplit,
     pairs_per_entity: int,
     lowercase: bool,
-    gold_spans_key: str,
     spans_key: str,
     seed: int,
 ) -> Iterator[Example]:
@@ -77,8 +74,8 @@ def read_gold_synonyms(
     """
     store = OntologyStore(ontology)
     mentions: Dict[str, List[str]] = {}
-    for example in read_gold_corpus(nlp, path=path, ontology=ontology, part=part, spans_key=gold_spans_key):
-        for entity, view in linked_mentions(example.reference, gold_spans_key):
+    for example in read_gold_corpus(nlp, path=path, ontology=ontology, part=part, spans_key=spans_key):
+        for entity, view in linked_mentions(example.reference, spans_key):
             if "|" not in entity:
                 mentions.setdefault(entity, []).append(view.mention)
     pairs: List[SynonymPair] = []

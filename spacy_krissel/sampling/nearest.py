@@ -46,9 +46,7 @@ class NearestEntities:
         cache: Optional[Union[str, Path]] = None,
         what: str = "entities",
     ) -> None:
-        if refresh_every < 0:
-            expected = "a number of steps, or 0 for the first alone"
-            raise KrisselError(Errors.K006.format(setting="refresh_every", found=refresh_every, expected=expected))
+        check_refresh(refresh_every)
         self.make_index = make_index
         self.n_entities = n_entities
         self.refresh_every = refresh_every
@@ -147,3 +145,10 @@ def _write(vectors: np.ndarray, path: Path) -> None:
         with temporary.open("wb") as file_:
             np.save(file_, vectors, allow_pickle=False)
         os.replace(temporary, path)
+
+
+def check_refresh(refresh_every: int) -> None:
+    """Raises KrisselError K006."""
+    if refresh_every < 0:
+        expected = "a number of steps, or 0 for the first alone"
+        raise KrisselError(Errors.K006.format(setting="refresh_every", found=refresh_every, expected=expected))

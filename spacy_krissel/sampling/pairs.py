@@ -29,6 +29,7 @@ class PairBatcher:
     max_pairs: so many pairs of one entity at a time at most, drawn anew each time (0: all). The few entities that are
         frequent in a gold corpus would otherwise be left over for many batches of next to nothing.
     spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    Raises KrisselError K006 for a wrong setting.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class PairBatcher:
     ) -> None:
         if pairs < 2:
             raise KrisselError(Errors.K006.format(setting="pairs", found=pairs, expected="at least 2 entities a batch"))
-        if max_pairs < 0:
-            raise KrisselError(Errors.K006.format(setting="max_pairs", found=max_pairs, expected="0 or more"))
+        for setting, value in {"max_pairs": max_pairs, "buffer_size": buffer_size}.items():
+            if value < 0:
+                raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
         self.pairs = pairs
         self.buffer_size = buffer_size
         self.max_pairs = max_pairs

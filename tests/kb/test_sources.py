@@ -1,9 +1,11 @@
 import pickle
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.gold_source import make_gold_source
 from spacy_krissel.kb.sources import PrototypeSource, make_ontology_loader, make_prototype_source
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.names import fold_name
@@ -176,3 +178,15 @@ def test_every_entity_has_a_reference(make, toy_store, toy_names):
         assert view.mention == "; ".join(shown) and shown[0] == toy_names[id_][0]
         hidden += len(toy_names[id_]) - len(shown)
     assert hidden
+
+
+@pytest.mark.parametrize("setting", ["mentions_per_entity", "contexts_per_shared_name", "max_entities"])
+def test_a_limit_below_zero_is_a_place_from_the_end(make, toy_store, setting):
+    for maker in (make, partial(make_prototype_source, toy_store.path)):
+        with pytest.raises(KrisselError, match=f"K006.*'{setting}' is -1"):
+            maker(**{setting: -1})
+
+
+def test_gold_limit_below_zero_is_a_place_from_the_end(toy_store, tmp_path):
+    with pytest.raises(KrisselError, match="K006.*'per_entity' is -1"):
+        make_gold_source(tmp_path / "gold.spacy", toy_store.path, per_entity=-1)

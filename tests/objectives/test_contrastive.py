@@ -6,6 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.layers.gradients import gradient_norm
 from spacy_krissel.losses.info_nce import InfoNCE
 from spacy_krissel.objectives.contrastive import ContrastiveObjective, make_contrastive_objective
 from spacy_krissel.sampling.held_out import HeldOut
@@ -124,9 +125,9 @@ def test_mentions_of_a_span_group(make, make_example):
         example.reference.spans["sc"] = list(example.reference.ents)
         example.reference.ents = []
     settings = {"p_mask": 0, "p_replace": 0}
-    lefts = [view.left for view in make(spans_key="sc", **settings).pair_views(examples)]
-    assert lefts == ["the ", "in a ", "the ", "in a "]
-    assert make(**settings).pair_views(examples) == make(spans_key="other", **settings).pair_views(examples) == []
+    objective = make(**settings)
+    assert [view.left for view in objective.pair_views(examples, "sc")] == ["the ", "in a ", "the ", "in a "]
+    assert objective.pair_views(examples) == objective.pair_views(examples, "other") == []
 
 
 def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_encoder, take_step):
@@ -162,21 +163,31 @@ def test_loss_falls(make, make_example, small_encoder, chunk_size):
     assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
 
 
-def test_batch_without_a_pair(make, make_example, small_encoder):
-    with pytest.raises(KrisselError, match="K602.* 2 examples"):
-        make().update(small_encoder, [make_example("T01"), make_example("T02")])
-    with pytest.raises(KrisselError, match="K602.* 0 examples"):
-        make().update(small_encoder, [])
+def test_batch_without_a_pair_is_not_skipped(make, make_example, small_encoder):
+    objective, model = make(), small_encoder.copy()
+    objective.update(small_encoder.copy(), [make_example("T01", "a ", "x"), make_example("T01", "b ", "y")])
+    with pytest.warns(KrisselWarning, match="KW625.* 1 of 2 .*PairBatcher"):
+        assert objective.update(model, [make_example("T01"), make_example("T02")]) == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert objective.update(model, []) == 0
+    assert gradient_norm(model) == 0
 
 
-def test_replacement_needs_an_ontology(make, make_example, small_encoder):
-    with pytest.raises(KrisselError, match="K606.*0.2"):
-        make(ontology=None)
+def test_replacement_without_an_ontology_fails(make, make_example, small_encoder):
+    """There is no name to replace a mention with: it stays, and one warning says so."""
+    with pytest.warns(KrisselWarning, match="KW626.*0.2.*ontology"):
+        objective = make(ontology=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert make(ontology=None, p_replace=0).augment("T01", IN_CONTEXT).mention == "MS"
+        assert set(kinds(objective, n=50)) == {"masked", "MS"}
     # Never initialized at all, as after `spacy.load`.
     objective = make_contrastive_objective(InfoNCE(), p_mask=0, p_replace=1.0)
-    with pytest.raises(KrisselError, match="K606"):
-        objective.update(small_encoder, [make_example("T01", "a "), make_example("T01", "b ")])
-    assert make(ontology=None, p_replace=0).augment("T01", IN_CONTEXT).mention == "MS"
+    examples = [make_example(entity, left) for entity in ("T01", "T02") for left in ("a ", "b ")]
+    with pytest.warns(KrisselWarning, match="KW626") as warned:
+        losses = [objective.update(small_encoder.copy(), examples) for _ in range(3)]
+    assert len(warned) == 1 and min(losses) > 0
 
 
 def test_unknown_entity(make):

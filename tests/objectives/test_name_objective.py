@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from spacy.tokens import Span
 from spacy.training import Example
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.losses.marginal import MarginalLikelihood
@@ -171,8 +171,13 @@ def test_a_mention_alone_shares_nothing(make, model):
 
 
 def test_nothing_to_learn(make, model):
-    assert make().update(model, [example("nothing here")]) == 0.0
-    assert make().update(model, []) == 0.0
+    objective = make()
+    with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*linked mention"):
+        assert objective.update(model, [example("nothing here")]) == 0.0
+    assert objective.update(model, []) == 0.0
+    # Of another group than the pipe's they do not count.
+    grouped = example("flu or asthma", (2, 3, "T07"), spans_key="gold")
+    assert objective.update(model, [grouped]) == 0.0 < objective.update(model, [grouped], "gold")
 
 
 def test_what_it_needs(make, model):
@@ -184,7 +189,9 @@ def test_what_it_needs(make, model):
         make().update(model, [example("flu here", (0, 1, "T99"))])
 
 
-@pytest.mark.parametrize("setting, value", [("n_candidates", 0), ("n_shared", -1), ("context", "document")])
+@pytest.mark.parametrize(
+    "setting, value", [("n_candidates", 0), ("n_shared", -1), ("refresh_every", -1), ("context", "document")]
+)
 def test_settings_are_checked(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})

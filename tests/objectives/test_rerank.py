@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from thinc.api import Model
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.cross_encoder import CrossEncoder
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.losses.listwise import listwise_cross_entropy
@@ -74,7 +74,8 @@ def test_adversarial_examples_need_a_transformer():
 
 
 def test_nothing_to_learn_from():
-    assert RerankObjective(listwise_cross_entropy).update(Model("m", None), [], []) == 0
+    with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*candidates"):
+        assert RerankObjective(listwise_cross_entropy).update(Model("m", None), [], []) == 0
 
 
 def test_hiding_is_a_matter_of_seed_and_probability():

@@ -1,7 +1,6 @@
 """PEL's training step: eq. 5 to 8 over mentions and entities."""
 
 import copy
-from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.testing import assert_allclose
 from spacy.training import Example
 
 from spacy_krissel.corpora.convert import read_docs
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
@@ -232,7 +231,12 @@ def test_hard_negatives_are_the_nearest(make, examples, small, toy_store):
 
 
 def test_examples_without_a_mention_teach_nothing(make, small, make_example):
-    assert make().update(small, [make_example("")]) == 0.0
+    objective = make()
+    with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*linked mention"):
+        assert objective.update(small, [make_example("")]) == 0.0
+    grouped = make_example("T01")
+    grouped.reference.spans["sc"], grouped.reference.ents = list(grouped.reference.ents), []
+    assert objective.update(small, [grouped]) == 0.0 < objective.update(small, [grouped], "sc")
 
 
 def test_what_it_needs(make, examples, small, toy_store, views):
@@ -261,14 +265,9 @@ def test_unknown_entity(make, small, make_example):
         {"hard_share": 0.5},  # and no index
         {"fgsm_weight": -1},
         {"fgsm_epsilon": float("nan")},
+        {"refresh_every": -1},
     ],
 )
 def test_settings_are_checked(settings):
     with pytest.raises(KrisselError, match="K006"):
         make_retrieval_objective(LOSS, **settings)
-
-
-def test_refresh_settings_are_checked(toy_store):
-    objective = make_retrieval_objective(LOSS, hard_share=0.5, index=partial(ExactIndex), refresh_every=-1)
-    with pytest.raises(KrisselError, match="K006.*refresh_every"):
-        objective.initialize(toy_store)

@@ -319,3 +319,27 @@ def test_weights_stay_the_same_in_all_processes(two_processes, toy_store, tiny_b
         assert losses == pytest.approx(alone, rel=1e-3)
     # Training goes on.
     assert len(set(losses)) == 3
+
+
+def skip_and_learn(case, store, path):
+    """The losses of a batch without a pair, and of one with pairs, a step after each; and the weights' gradients."""
+    model, accumulate = make_step(case, store, path)
+    optimizer = Adam(0.01, use_averages=False)
+    losses = []
+    for n in (0, 8):
+        losses.append(accumulate(n))
+        sum_gradients(model)
+        if not n:
+            model.finish_update(optimizer)
+    return losses, gradients(model)
+
+
+@pytest.mark.parametrize("case", ["mentions", "names", "candidate names", "words", "re-ranking of lists"])
+@pytest.mark.filterwarnings("ignore:.KW625")
+def test_one_process_waits_where_the_others_skip_a_batch(two_processes, toy_store, tiny_bert, case):
+    setting = case, str(toy_store.path), str(tiny_bert)
+    losses, expected = skip_and_learn(*setting)
+    assert losses[0] == 0 < losses[1]
+    for found, ours in two_processes(skip_and_learn, *setting):
+        assert found[0] == 0
+        assert_same((found[1], ours), (losses[1], expected))

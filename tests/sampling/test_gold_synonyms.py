@@ -39,10 +39,10 @@ def read(gold, toy_store):
     path, key = gold
 
     def read(**settings):
-        corpus = make_gold_synonym_corpus(path, toy_store.path, gold_spans_key=key, **settings)
+        corpus = make_gold_synonym_corpus(path, toy_store.path, spans_key=key, **settings)
         found = []
         for example in corpus(NLP):
-            (entity, first), (_, second) = linked_mentions(example.reference)
+            (entity, first), (_, second) = linked_mentions(example.reference, key)
             found.append((entity, *sorted((first.mention, second.mention))))
         return found
 
@@ -78,7 +78,7 @@ def test_documents_of_the_split_alone(gold, toy_store):
     path, key = gold
     with pytest.raises(KrisselError, match="K608"):
         # A share of nearly one leaves no document to train on.
-        list(make_gold_synonym_corpus(path, toy_store.path, "train", dev_share=0.999999, gold_spans_key=key)(NLP))
+        list(make_gold_synonym_corpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
 
 
 def test_wrong_settings(gold, toy_store):

@@ -195,5 +195,8 @@ def test_homonym_groups(store, toy_store):
 def test_bad_settings(tmp_path):
     with pytest.raises(KrisselError, match="K006.*pairs"):
         make_pair_batcher(pairs=1)
+    for setting in ("max_pairs", "buffer_size"):
+        with pytest.raises(KrisselError, match=f"K006.*{setting}"):
+            make_pair_batcher(**{setting: -1})
     with pytest.raises(KrisselError, match="K001"):
         make_pair_batcher(ontology=tmp_path / "missing")
