@@ -10,10 +10,10 @@ import signal
 import subprocess
 import sys
 from functools import partial
-from typing import Any, Callable, NamedTuple
 
 import pytest
 import spacy
+from components import EXTRACTORS, linkers, with_kb, with_mentions
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.util import fix_random_seed
@@ -23,94 +23,6 @@ from thinc.config import ConfigValidationError
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.prototypes import build_prototypes
-
-
-class Component(NamedTuple):
-    """One component with one kind of model.
-
-    name: in the pipeline. save: gives the folder of a small, trained pipeline. make: a pipeline, initialized and
-    untrained. docs: unannotated docs. links: what the component wrote to a doc. examples: to train it with. source: of
-    its knowledge base.
-    """
-
-    name: str
-    save: Callable
-    make: Callable
-    docs: Callable
-    links: Callable
-    examples: Callable
-    source: Any
-    learn_rate: float
-    steps: int
-
-    def load(self, **config):
-        return spacy.load(self.save(), config={f"components.{self.name}.{key}": value for key, value in config.items()})
-
-    def run(self, nlp):
-        return [self.links(nlp(doc)) for doc in self.docs(nlp)]
-
-
-LEARN_RATES = {
-    "small": 0.01,
-    "transformer": 0.002,
-    "referenced": 0.01,
-    "list": 0.03,
-    "pairs": 0.0005,
-    "words": 0.02,
-    "pieces": 0.002,
-}
-# Enough to learn the toy examples by heart; a head that begins at zero over a transformer from nothing takes its time.
-STEPS = {"pairs": 100, "pieces": 60}
-LINKERS = ["krissel_linker-small", "krissel_linker-transformer", "krissel_linker-referenced"]
-RERANKERS = ["krissel_reranker-list", "krissel_reranker-pairs"]
-EXTRACTORS = ["krissel_span_extractor-words", "krissel_span_extractor-pieces"]
-# For what only a component with a knowledge base promises, and only one that links mentions.
-with_kb = pytest.mark.parametrize("component", LINKERS + EXTRACTORS, indirect=True)
-linkers = pytest.mark.parametrize("component", LINKERS, indirect=True)
-with_mentions = pytest.mark.parametrize("component", LINKERS + RERANKERS, indirect=True)
-
-
-@pytest.fixture
-def makers(save_linker, make_linker, save_reranker, make_reranker, save_extractor, make_extractor):
-    return {
-        "krissel_linker": (save_linker, make_linker),
-        "krissel_reranker": (save_reranker, make_reranker),
-        "krissel_span_extractor": (save_extractor, make_extractor),
-    }
-
-
-@pytest.fixture(params=LINKERS + RERANKERS + EXTRACTORS)
-def component(
-    request, makers, make_docs, links_of, entities_of, make_examples, make_text_examples, source, names_source
-):
-    name, kind = request.param.split("-")
-    saver, maker = makers[name]
-    finds = name == "krissel_span_extractor"
-    return Component(
-        name,
-        partial(saver, kind),
-        partial(maker, kind),
-        make_docs,
-        entities_of if finds else links_of,
-        make_text_examples if finds else make_examples,
-        names_source if finds else source,
-        LEARN_RATES[kind],
-        STEPS.get(kind, 20),
-    )
-
-
-@pytest.fixture
-def nlp(component, toy_store):
-    nlp = component.load()
-    # What training needs beside the pipeline, and no pipeline carries.
-    if component.name != "krissel_reranker":
-        nlp.get_pipe(component.name).objective.initialize(toy_store)
-    return nlp
-
-
-@pytest.fixture
-def pipe(nlp, component):
-    return nlp.get_pipe(component.name)
 
 
 def read_files(folder):
