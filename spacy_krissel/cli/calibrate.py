@@ -6,7 +6,7 @@ from typing import List, Optional
 
 import typer
 
-from .app import coded_errors, command_line, krissel
+from .app import command_line, krissel
 
 
 @krissel.command("calibrate")
@@ -15,61 +15,63 @@ def calibrate_cli(
     gold: Path = typer.Argument(..., help="Gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC"),
     output: Path = typer.Option(..., "--output", "-o", help="Where to save the pipeline with its threshold"),
     precision: Optional[float] = typer.Option(
-        None, help="Precision of NIL to keep, 0 to 1, at the best recall; default: the best F1"
+        None, min=0, max=1, help="Precision of NIL to keep, 0 to 1, at the best recall; default: the best F1"
     ),
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
     spans_key: str = typer.Option("", help="Gold mentions are in doc.spans[spans_key]"),
     label: List[str] = typer.Option([], help="Gold mentions of this label only; may be repeated"),
     held_out: float = typer.Option(
-        0.0, help="Of a corpus that was trained on, the documents that this dev_share kept to develop on (0: all)"
+        0.0,
+        min=0,
+        max=1,
+        help="Of a corpus that was trained on, the documents that this dev_share kept to develop on (0: all)",
     ),
-    seed: int = typer.Option(0, help="Of that training"),
+    seed: int = typer.Option(0, min=0, help="Of that training"),
     plot: Optional[Path] = typer.Option(None, help="Draw precision and recall at every threshold to this .svg file"),
     metrics: Optional[Path] = typer.Option(None, help="Write the figures and the curve to this .json file"),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Fit the threshold for NIL to gold mentions without an entity (PEL, §5.3), and save the pipeline with it.
 
     The threshold is put to the linker's own scores; a re-ranker behind it leaves NIL as it is. Calibrate last: another
     encoder, knowledge base or weight of the spelling gives other scores.
     """
-    from spacy.cli._util import setup_gpu
-
     from ..errors import Errors, KrisselError
     from ..evaluation.calibrate import calibrate
     from ..evaluation.tables import nil_line, strict_line
     from ..experiments.nil_curve import draw_nil_curve
-    from ..pipeline.load import load_pipeline
+    from ..pipeline.load import choose_gpu, load_pipeline
     from ..pipeline.save import check_place, save_pipeline
+    from ..util.whole_file import check_file, write_text
 
-    setup_gpu(gpu_id)
+    choose_gpu(gpu_id)
     drawn: List[Path] = []
-    with coded_errors():
-        # Before minutes of encoding.
-        if plot is not None and plot.suffix != ".svg":
-            expected = "a path ending in .svg"
-            raise KrisselError(Errors.K006.format(setting="plot", found=str(plot), expected=expected))
-        check_place(output)
-        nlp = load_pipeline(pipeline)
-        found = calibrate(
-            nlp,
-            gold,
-            precision=precision,
-            name=linker,
-            spans_key=spans_key,
-            labels=label or None,
-            held_out=held_out,
-            seed=seed,
-        )
-        save_pipeline(nlp, output, name=linker)
-        if metrics is not None:
-            curve = {name: values.tolist() for name, values in found.curve._asdict().items()}
-            metrics.parent.mkdir(parents=True, exist_ok=True)
-            content = {"command": command_line(), **found.data, "curve": curve}
-            metrics.write_text(json.dumps(content, indent=2) + "\n", encoding="utf8")
-        if plot is not None:
-            plot.parent.mkdir(parents=True, exist_ok=True)
-            drawn = draw_nil_curve(found.curve, found.threshold, plot)
+    # Before minutes of encoding.
+    if plot is not None and plot.suffix != ".svg":
+        expected = "a path ending in .svg"
+        raise KrisselError(Errors.K006.format(setting="plot", found=str(plot), expected=expected))
+    check_place(output)
+    for file in (plot, metrics):
+        if file is not None:
+            check_file(file)
+    nlp = load_pipeline(pipeline)
+    found = calibrate(
+        nlp,
+        gold,
+        precision=precision,
+        name=linker,
+        spans_key=spans_key,
+        labels=label or None,
+        held_out=held_out,
+        seed=seed,
+    )
+    save_pipeline(nlp, output, name=linker)
+    if metrics is not None:
+        curve = {name: values.tolist() for name, values in found.curve._asdict().items()}
+        content = {"command": command_line(), **found.data, "curve": curve}
+        write_text(metrics, json.dumps(content, indent=2) + "\n")
+    if plot is not None:
+        drawn = draw_nil_curve(found.curve, found.threshold, plot)
     data = found.data
     rerankers = "".join(f", before {name}" for name in data["rerankers"])
     typer.echo(f"Threshold: {found.threshold:.6g} on the scores of {linker}{rerankers}")

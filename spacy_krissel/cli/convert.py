@@ -5,7 +5,7 @@ from typing import List, Optional
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("convert")
@@ -36,35 +36,34 @@ def convert_cli(
     split: str = typer.Option(
         "all", help="Documents to write: all, dev (a `dev-share` of them, by hash) or train (the rest)"
     ),
-    dev_share: float = typer.Option(0.1, help="Share of the documents in dev"),
-    seed: int = typer.Option(0, help="Of the split"),
+    dev_share: float = typer.Option(0.1, min=0, max=1, help="Share of the documents in dev"),
+    seed: int = typer.Option(0, min=0, help="Of the split"),
     ids: Optional[Path] = typer.Option(None, help="File of documents' ids, one a line: write these documents alone"),
 ) -> None:
     """Convert gold corpora to docs with linked entities."""
     from ..corpora.convert import convert
     from ..corpora.semantic_types import preset_types
 
-    with coded_errors():
-        types = [*(preset_types(preset) if preset else ()), *type]
-        report = convert(
-            inputs,
-            output,
-            format=format,
-            documents=documents,
-            lang=lang,
-            labels=label or None,
-            types=types or None,
-            semantic_network=semantic_network,
-            ontology=ontology,
-            prefix=prefix,
-            unknown_as_nil=unknown_as_nil,
-            sentences=sentences,
-            with_text_labels=text_labels,
-            split=split,
-            dev_share=dev_share,
-            seed=seed,
-            ids=ids,
-            progress=True,
-        )
+    types = [*(preset_types(preset) if preset else ()), *type]
+    report = convert(
+        inputs,
+        output,
+        format=format,
+        documents=documents,
+        lang=lang,
+        labels=label or None,
+        types=types or None,
+        semantic_network=semantic_network,
+        ontology=ontology,
+        prefix=prefix,
+        unknown_as_nil=unknown_as_nil,
+        sentences=sentences,
+        with_text_labels=text_labels,
+        split=split,
+        dev_share=dev_share,
+        seed=seed,
+        ids=ids,
+        progress=True,
+    )
     for name, count in report.to_dict()["counts"].items():
         typer.echo(f"{name}: {count}")

@@ -5,7 +5,7 @@ from typing import List, Optional
 
 import typer
 
-from .app import coded_errors, command_line, krissel
+from .app import command_line, krissel
 
 
 @krissel.command("evaluate")
@@ -22,33 +22,33 @@ def evaluate_cli(
     compare: List[str] = typer.Option([], help="name=path of another system's .links.jsonl; may be repeated"),
     train: List[Path] = typer.Option([], help="Gold corpus that was trained on, for seen and unseen; may be repeated"),
     gold_nil: bool = typer.Option(False, "--gold-nil", help="Count gold mentions without a concept as NIL"),
-    seed: int = typer.Option(0, help="Of the bootstrap"),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    seed: int = typer.Option(0, min=0, help="Of the bootstrap"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors."""
-    from spacy.cli._util import setup_gpu
-
     from ..evaluation.evaluate import evaluate
-    from ..pipeline.load import load_pipeline
+    from ..evaluation.tables import check_report
+    from ..pipeline.load import choose_gpu, load_pipeline
 
-    setup_gpu(gpu_id)
-    with coded_errors():
-        report = evaluate(
-            load_pipeline(pipeline),
-            gold,
-            ontology,
-            output,
-            name=name,
-            mentions="predicted" if predicted else "gold",
-            spans_key=spans_key,
-            labels=label or None,
-            baselines=baselines,
-            compare=_compared(compare),
-            train=train,
-            gold_nil=gold_nil,
-            seed=seed,
-            command=command_line(),
-        )
+    compared = _compared(compare)
+    check_report(output, name)
+    choose_gpu(gpu_id)
+    report = evaluate(
+        load_pipeline(pipeline),
+        gold,
+        ontology,
+        output,
+        name=name,
+        mentions="predicted" if predicted else "gold",
+        spans_key=spans_key,
+        labels=label or None,
+        baselines=baselines,
+        compare=compared,
+        train=train,
+        gold_nil=gold_nil,
+        seed=seed,
+        command=command_line(),
+    )
     typer.echo(report.to_table())
     typer.echo(f"Report: {output / name}.json, .md, .html")
 

@@ -5,7 +5,7 @@ from typing import Dict, List
 
 import typer
 
-from .app import coded_errors, command_line, krissel
+from .app import command_line, krissel
 
 
 @krissel.command("evaluate-spans")
@@ -24,12 +24,11 @@ def evaluate_spans_cli(
     ),
     baselines: bool = typer.Option(True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"),
     gold_spans: bool = typer.Option(False, "--gold-spans", help="Also with the gold spans in place of the attention"),
-    seed: int = typer.Option(0, help="Of the bootstrap"),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    seed: int = typer.Option(0, min=0, help="Of the bootstrap"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Evaluate on OSLAT's two tasks: the tokens of the entities that a text speaks of, and which entities these are."""
     import spacy
-    from spacy.cli._util import setup_gpu
 
     from ..errors import Errors, KrisselError
     from ..evaluation.gold import linked_texts
@@ -37,34 +36,35 @@ def evaluate_spans_cli(
     from ..evaluation.span_baselines import FuzzyMatch, RuleMatch
     from ..evaluation.span_evaluate import evaluate_spans
     from ..evaluation.span_systems import SpanSystem
+    from ..evaluation.tables import check_report
     from ..ontology.store import OntologyStore
-    from ..pipeline.load import load_pipeline
+    from ..pipeline.load import choose_gpu, load_pipeline
 
-    setup_gpu(gpu_id)
-    with coded_errors():
-        others = [each.partition("=") for each in compare]
-        for given, (title, _, path) in zip(compare, others):
-            if not title or not path:
-                expected = "name=path of a pipeline"
-                raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))
-        store = OntologyStore(ontology)
-        systems: Dict[str, SpanSystem] = {}
-        for title, path in [(name, str(pipeline)), *((title, path) for title, _, path in others)]:
-            told = gold_spans and not systems
-            systems.update(pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path))
-        if baselines:
-            systems.update({"rule": RuleMatch(store), "fuzzy": FuzzyMatch(store)})
-        vocab = spacy.blank("en").vocab
-        report = evaluate_spans(
-            systems,
-            gold,
-            store,
-            output,
-            name=name,
-            entities=sorted(linked_texts(rank, vocab)) if rank else None,
-            seen=linked_texts(train, vocab) if train else None,
-            seed=seed,
-            command=command_line(),
-        )
+    check_report(output, name)
+    choose_gpu(gpu_id)
+    others = [each.partition("=") for each in compare]
+    for given, (title, _, path) in zip(compare, others):
+        if not title or not path:
+            expected = "name=path of a pipeline"
+            raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))
+    store = OntologyStore(ontology)
+    systems: Dict[str, SpanSystem] = {}
+    for title, path in [(name, str(pipeline)), *((title, path) for title, _, path in others)]:
+        told = gold_spans and not systems
+        systems.update(pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path))
+    if baselines:
+        systems.update({"rule": RuleMatch(store), "fuzzy": FuzzyMatch(store)})
+    vocab = spacy.blank("en").vocab
+    report = evaluate_spans(
+        systems,
+        gold,
+        store,
+        output,
+        name=name,
+        entities=sorted(linked_texts(rank, vocab)) if rank else None,
+        seen=linked_texts(train, vocab) if train else None,
+        seed=seed,
+        command=command_line(),
+    )
     typer.echo(report.to_markdown())
     typer.echo(f"Report: {output / name}.json, .md")

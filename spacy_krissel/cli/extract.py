@@ -5,7 +5,7 @@ from typing import List, Optional
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("extract")
@@ -16,34 +16,35 @@ def extract_cli(
         None, "--output", "-o", help="Draw them to this .html file, or one text to this .svg file"
     ),
     name: str = typer.Option("krissel_span_extractor", help="Name of the extractor in the pipeline"),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Find the entities that texts speak of, most probable first, each with the pieces of text that say so."""
-    from spacy.cli._util import setup_gpu
-
     from ..errors import Errors, KrisselError
     from ..pipeline.find import find_kb_pipe
-    from ..pipeline.load import load_pipeline
+    from ..pipeline.load import choose_gpu, load_pipeline
     from ..pipeline.render import save_rendering
+    from ..pipeline.texts import of_length
+    from ..util.whole_file import check_file
 
-    setup_gpu(gpu_id)
-    with coded_errors():
-        # Before anything is loaded.
-        if output is not None and not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
-            expected = "a path that ends in .html, or in .svg for one text"
-            raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
-        nlp = load_pipeline(pipeline)
-        key = find_kb_pipe(nlp, name).cfg["spans_key"]
-        docs = list(nlp.pipe(texts))
-        for doc in docs:
-            typer.echo(doc.text)
-            for entity in doc._.krissel_entities:
-                pieces = " … ".join(doc[start:end].text for start, end in entity["pieces"])
-                typer.echo(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {pieces or '(no tokens)'}")
-            if not doc._.krissel_entities:
-                typer.echo("  nothing found")
-                doc.spans.setdefault(key, [])
-        if output is not None:
-            output.parent.mkdir(parents=True, exist_ok=True)
-            save_rendering(docs[0] if output.suffix == ".svg" else docs, key, output)
-            typer.echo(f"Drawn: {output}")
+    choose_gpu(gpu_id)
+    # Before anything is loaded.
+    if output is not None and not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
+        expected = "a path that ends in .html, or in .svg for one text"
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
+    if output is not None:
+        check_file(output)
+    nlp = load_pipeline(pipeline)
+    key = find_kb_pipe(nlp, name).cfg["spans_key"]
+    numbered = ((text, f"text {number}") for number, text in enumerate(texts, 1))
+    docs = list(nlp.pipe(text for text, _ in of_length(nlp, numbered, lambda pair: pair)))
+    for doc in docs:
+        typer.echo(doc.text)
+        for entity in doc._.krissel_entities:
+            pieces = " … ".join(doc[start:end].text for start, end in entity["pieces"])
+            typer.echo(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {pieces or '(no tokens)'}")
+        if not doc._.krissel_entities:
+            typer.echo("  nothing found")
+            doc.spans.setdefault(key, [])
+    if output is not None and docs:
+        save_rendering(docs[0] if output.suffix == ".svg" else docs, key, output)
+        typer.echo(f"Drawn: {output}")

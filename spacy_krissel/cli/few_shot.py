@@ -5,7 +5,7 @@ from typing import List
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("few-shot")
@@ -15,25 +15,24 @@ def few_shot_cli(
     examples: Path = typer.Option(..., help="Gold corpus whose mentions become prototypes"),
     ontology: Path = typer.Option(..., help="Ontology store: primary ids"),
     shots: str = typer.Option("0,1,2,4,8,all", help="Mentions an entity"),
-    seed: List[int] = typer.Option([0, 1, 2], help="Of a draw; may be repeated"),
+    seed: List[int] = typer.Option([0, 1, 2], min=0, help="Of a draw; may be repeated"),
     exact: bool = typer.Option(True, "--exact/--own-index", help="Search exactly: no index is made anew for each draw"),
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
     output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md table"),
     name: str = typer.Option("few-shot", help="Name of the table"),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Strict accuracy with n gold mentions an entity as prototypes, without training (KRISSBERT §3.7)."""
-    from spacy.cli._util import setup_gpu
-
     from ..evaluation.few_shot import few_shot, few_shot_table, save_few_shot
-    from ..pipeline.load import load_pipeline
+    from ..evaluation.tables import check_report
+    from ..pipeline.load import choose_gpu, load_pipeline
 
-    setup_gpu(gpu_id)
+    choose_gpu(gpu_id)
     numbers = [int(each) if each.isdigit() else each for each in map(str.strip, shots.split(","))]
     index = {f"components.{linker}.generate_empty_kb.index": {"@misc": "spacy-krissel.ExactIndex.v1"}}
-    with coded_errors():
-        nlp = load_pipeline(pipeline, index if exact else None)
-        rows = few_shot(nlp, examples, gold, ontology, shots=numbers, seeds=seed, name=linker)
-        save_few_shot(rows, output, name)
+    check_report(output, name)
+    nlp = load_pipeline(pipeline, index if exact else None)
+    rows = few_shot(nlp, examples, gold, ontology, shots=numbers, seeds=seed, name=linker)
+    save_few_shot(rows, output, name)
     typer.echo(few_shot_table(rows))
     typer.echo(f"Table: {output / name}.json, .md")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("link")
@@ -13,15 +13,13 @@ def link_cli(
     texts: Path = typer.Argument(..., help="Docs with mentions (.spacy), or text: JSONL, plain, .gz"),
     output: Path = typer.Option(..., "--output", "-o", help="The .jsonl or .spacy file to write"),
     name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
-    batch_size: int = typer.Option(128),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    batch_size: int = typer.Option(128, min=1, help="Docs at once"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Link the mentions of docs or texts; one JSON object a doc, or docs with kb_id_ set."""
-    from spacy.cli._util import setup_gpu
-
     from ..pipeline.link import link
+    from ..pipeline.load import choose_gpu
 
-    setup_gpu(gpu_id)
-    with coded_errors():
-        n_docs, n_mentions = link(pipeline, texts, output, name=name, batch_size=batch_size, progress=True)
+    choose_gpu(gpu_id)
+    n_docs, n_mentions = link(pipeline, texts, output, name=name, batch_size=batch_size, progress=True)
     typer.echo(f"{n_mentions} mentions of {n_docs} docs linked in {output}")

@@ -5,7 +5,7 @@ from typing import List
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("mine")
@@ -17,31 +17,36 @@ def mine_cli(
     output: Path = typer.Option(..., "--output", "-o", help="Directory of the shards"),
     case: str = typer.Option("smart", help="preserve, fold, or smart (fold, but acronyms as they are written)"),
     aliases: bool = typer.Option(True, help="Search all names, not the preferred ones alone"),
-    cap: int = typer.Option(32, help="At most so many mentions an entity, drawn by seed; 0 keeps all"),
-    seed: int = typer.Option(0),
-    n_process: int = typer.Option(1, help="Processes that read and match; the shards are the same for any number"),
+    cap: int = typer.Option(32, min=0, help="At most so many mentions an entity, drawn by seed; 0 keeps all"),
+    seed: int = typer.Option(0, min=0),
+    n_process: int = typer.Option(
+        1, min=1, help="Processes that read and match; the shards are the same for any number"
+    ),
     ray: bool = typer.Option(False, "--ray", help="Read and match by Ray on this machine, or on a cluster"),
     ray_address: str = typer.Option("", help="Of a Ray cluster, as host:port, or auto; the files must be on all of it"),
     restart: bool = typer.Option(False, "--restart", help="Drop what an interrupted run left"),
 ) -> None:
     """Find the ontology's unambiguous names in text (KRISSBERT §3.1). An interrupted run goes on where it stopped."""
     from ..mining.mine import mine
+    from ..mining.shards import KIND
     from ..ontology.store import OntologyStore
+    from ..util.manifest import check_replaceable
 
-    with coded_errors():
-        report = mine(
-            OntologyStore(ontology),
-            texts,
-            output,
-            case=case,  # type: ignore[arg-type]
-            cap=cap or None,
-            seed=seed,
-            n_process=n_process,
-            aliases=aliases,
-            restart=restart,
-            ray=ray_address or ("local" if ray else None),
-            progress=True,
-        )
+    # Before the ontology is read.
+    check_replaceable(output, KIND)
+    report = mine(
+        OntologyStore(ontology),
+        texts,
+        output,
+        case=case,  # type: ignore[arg-type]
+        cap=cap or None,
+        seed=seed,
+        n_process=n_process,
+        aliases=aliases,
+        restart=restart,
+        ray=ray_address or ("local" if ray else None),
+        progress=True,
+    )
     counts = report.manifest["counts"]
     typer.echo(
         f"{counts['mentions']} mentions of {counts['entities']} entities (of {counts['mentions_found']} found) in "

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 Row = Tuple[str, ...]
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
@@ -61,7 +61,9 @@ def ontology_cli(
     """Read ontology files into a columnar store that is opened without being read."""
     from ..ontology.build import build_ontology
     from ..ontology.enrich import DEFAULT_FIELDS
-    from ..ontology.store import OntologyStore
+    from ..ontology.store import KIND, OntologyStore
+    from ..util.manifest import check_replaceable
+    from ..util.whole_file import check_file, write_text
 
     if gold and homonyms is None:
         raise typer.BadParameter("expected the path of a report with --homonyms as well", param_hint="--gold")
@@ -80,31 +82,33 @@ def ontology_cli(
     }
     options = {name: value for name, value in asked.items() if value}
     report: Dict[str, Any] = {}
-    with coded_errors():
-        taxa = OntologyStore(taxonomy) if taxonomy else None
+    check_replaceable(output, KIND)
+    if homonyms is not None:
+        check_file(homonyms)
+    taxa = OntologyStore(taxonomy) if taxonomy else None
 
-        def inspect(store: OntologyStore, key: str = "read") -> None:
-            if homonyms is not None:
-                report[key] = _homonyms(store, taxa, gold)
+    def inspect(store: OntologyStore, key: str = "read") -> None:
+        if homonyms is not None:
+            report[key] = _homonyms(store, taxa, gold)
 
-        store = build_ontology(
-            sources,
-            output,
-            format=format,
-            enrich_from=enrich,
-            fields=fields,
-            trees=tree,
-            tree_types=tree_types,
-            disambiguate=disambiguate,
-            taxonomy=taxa,
-            inspect=inspect,
-            merge_sources=merge,
-            version=version,
-            licence=licence,
-            progress=True,
-            **options,
-        )
-        inspect(store, "read" if disambiguate is None else "result")
+    store = build_ontology(
+        sources,
+        output,
+        format=format,
+        enrich_from=enrich,
+        fields=fields,
+        trees=tree,
+        tree_types=tree_types,
+        disambiguate=disambiguate,
+        taxonomy=taxa,
+        inspect=inspect,
+        merge_sources=merge,
+        version=version,
+        licence=licence,
+        progress=True,
+        **options,
+    )
+    inspect(store, "read" if disambiguate is None else "result")
     manifest = store.manifest
     typer.echo(
         f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"
@@ -116,8 +120,7 @@ def ontology_cli(
         report["disambiguated"] = manifest["info"]["disambiguated"]
         typer.echo(_summary(report["disambiguated"]))
     if homonyms is not None:
-        homonyms.parent.mkdir(parents=True, exist_ok=True)
-        homonyms.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf8")
+        write_text(homonyms, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
         typer.echo(_table(report) + f"\n\nReport: {homonyms}")
 
 

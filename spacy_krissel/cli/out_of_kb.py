@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 Row = Tuple[str, ...]
 
@@ -30,9 +30,8 @@ def out_of_kb_cli(
     from ..evaluation.tables import markdown_table
 
     splits = _splits(gold)
-    with coded_errors():
-        types = [*(preset_types(preset) if preset else ()), *type]
-        report = out_of_kb(ontology, splits, output, types=types, trees=tree, spans_key=spans_key, progress=True)
+    types = [*(preset_types(preset) if preset else ()), *type]
+    report = out_of_kb(ontology, splits, output, types=types, trees=tree, spans_key=spans_key, progress=True)
     removed = report["removed"]
     typer.echo(f"{removed['entities']} of {removed['of']} entities removed\n")
     typer.echo(markdown_table(_split_rows(report)) + "\n")

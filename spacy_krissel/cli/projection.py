@@ -1,11 +1,11 @@
 """`krissel projection`: names in two dimensions, before and after training."""
 
 from pathlib import Path
-from typing import Any, List
+from typing import List
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("projection")
@@ -13,29 +13,32 @@ def projection_cli(
     pipelines: List[Path] = typer.Argument(..., help="Pipelines with a linker, such as an untrained and a trained one"),
     ontology: Path = typer.Option(..., help="Ontology store that the names are of"),
     output: Path = typer.Option(..., "--output", "-o", help="The .svg file to draw"),
-    entities: int = typer.Option(12, help="Entities, drawn by seed"),
-    names: int = typer.Option(12, help="Names of each"),
-    seed: int = typer.Option(0),
+    entities: int = typer.Option(12, min=2, help="Entities, drawn by seed"),
+    names: int = typer.Option(12, min=2, help="Names of each"),
+    seed: int = typer.Option(0, min=0),
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipelines"),
-    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", help="GPU, or -1 for the CPU"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Draw names as each pipeline's encoder sees them, coloured by entity (SapBERT, Figure 1)."""
-    from spacy.cli._util import setup_gpu
-
+    from ..errors import Errors, KrisselError
     from ..evaluation.tables import markdown_table, percent
     from ..experiments.projection import choose_names, draw_projections, project
     from ..ontology.store import OntologyStore
-    from ..pipeline.load import load_pipeline
+    from ..pipeline.find import find_linker
+    from ..pipeline.load import choose_gpu, load_pipeline
+    from ..util.whole_file import check_file
     from ..views import name_view
 
-    setup_gpu(gpu_id)
-    with coded_errors():
-        found, owners, titles = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
-        projections = {}
-        for path in pipelines:
-            encoder: Any = load_pipeline(path).get_pipe(linker)
-            projections[str(path)] = project(encoder.encode([name_view(name) for name in found]), owners, seed=seed)
-        drawn = draw_projections(projections, owners, titles, output)
+    if output.suffix != ".svg":
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .svg"))
+    check_file(output)
+    choose_gpu(gpu_id)
+    found, owners, titles = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
+    projections = {}
+    for path in pipelines:
+        encoder = find_linker(load_pipeline(path), linker)
+        projections[str(path)] = project(encoder.encode([name_view(name) for name in found]), owners, seed=seed)
+    drawn = draw_projections(projections, owners, titles, output)
     rows = [("pipeline", "silhouette", "nearest name is of the same entity")]
     rows += [(title, f"{each.silhouette:.2f}", percent(each.neighbours)) for title, each in projections.items()]
     typer.echo(markdown_table(rows))

@@ -5,7 +5,7 @@ from typing import List, Optional, Tuple
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("psytar-names")
@@ -21,8 +21,7 @@ def psytar_names_cli(
     from ..corpora.psytar_names import psytar_names
     from ..evaluation.tables import markdown_table
 
-    with coded_errors():
-        report = psytar_names(workbook, output, train=train, hpo=hpo, lay=lay, phrases=phrases)
+    report = psytar_names(workbook, output, train=train, hpo=hpo, lay=lay, phrases=phrases)
     added = ", ".join(f"{number:,} of {source}" for source, number in report["added"].items())
     typer.echo(f"{report['entities']:,} entities, {report['in_hpo']:,} of them in HPO; names: {added}")
     typer.echo(f"{report['shared_names']:,} names are shared by several entities\n")

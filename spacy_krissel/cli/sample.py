@@ -5,14 +5,14 @@ from typing import Optional
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("sample")
 def sample_cli(
     mentions: Path = typer.Argument(..., help="Mention shards"),
-    n: int = typer.Option(50, "-n", help="How many"),
-    seed: int = typer.Option(0),
+    n: int = typer.Option(50, "-n", min=1, help="How many"),
+    seed: int = typer.Option(0, min=0),
     format: str = typer.Option("text", help="text, tsv or markdown (with a column for the verdict)"),
     ontology: Optional[Path] = typer.Option(None, help="Ontology store, to print preferred names"),
 ) -> None:
@@ -21,8 +21,7 @@ def sample_cli(
     from ..mining.shards import MentionShards
     from ..ontology.store import OntologyStore
 
-    with coded_errors():
-        drawn = sample_mentions(MentionShards(mentions), n, seed)
-        store = None if ontology is None else OntologyStore(ontology)
-        names = None if store is None else {mention.entity: store.get(mention.entity).name for mention in drawn}
-        typer.echo(format_mentions(drawn, format, names=names))  # type: ignore[arg-type]
+    drawn = sample_mentions(MentionShards(mentions), n, seed)
+    store = None if ontology is None else OntologyStore(ontology)
+    names = None if store is None else {mention.entity: store.get(mention.entity).name for mention in drawn}
+    typer.echo(format_mentions(drawn, format, names=names))  # type: ignore[arg-type]

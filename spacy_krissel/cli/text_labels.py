@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("text-labels")
@@ -21,7 +21,6 @@ def text_labels_cli(
     """
     from ..corpora.convert_text_labels import convert_text_labels
 
-    with coded_errors():
-        report = convert_text_labels(source, output, format=format, lang=lang, progress=True)
+    report = convert_text_labels(source, output, format=format, lang=lang, progress=True)
     for name, count in report.to_dict()["counts"].items():
         typer.echo(f"{name}: {count}")

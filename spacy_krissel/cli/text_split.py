@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Tuple
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 Row = Tuple[str, ...]
 PARTS = {"train": "training", "test_seen": "test, seen", "test_unseen": "test, unseen"}
@@ -16,20 +16,17 @@ def text_split_cli(
     inputs: List[Path] = typer.Argument(..., help="Docs with text-level labels or gold mentions (.spacy)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for train.spacy, test.spacy and a report"),
     unit: str = typer.Option("doc", help="What a text is: doc, sentence or line"),
-    unseen: float = typer.Option(0.1, help="Share of the entities that training never sees"),
-    test: float = typer.Option(0.1, help="Share of each seen entity's texts in the test set"),
-    min_train: int = typer.Option(5, help="Texts that training keeps of each seen entity first"),
-    seed: int = typer.Option(0),
+    unseen: float = typer.Option(0.1, min=0, max=1, help="Share of the entities that training never sees"),
+    test: float = typer.Option(0.1, min=0, max=1, help="Share of each seen entity's texts in the test set"),
+    min_train: int = typer.Option(5, min=0, help="Texts that training keeps of each seen entity first"),
+    seed: int = typer.Option(0, min=0),
     lang: str = typer.Option("en", help="Language of the training set's tokenizer"),
 ) -> None:
     """Build the training and test sets of OSLAT: 10 % of the entities unseen, and no span in the training set."""
     from ..corpora.text_split import text_split
     from ..evaluation.tables import markdown_table
 
-    with coded_errors():
-        report = text_split(
-            inputs, output, unit=unit, unseen=unseen, test=test, min_train=min_train, seed=seed, lang=lang
-        )
+    report = text_split(inputs, output, unit=unit, unseen=unseen, test=test, min_train=min_train, seed=seed, lang=lang)
     typer.echo(f"{report['pairs']:,} pairs of {report['texts']:,} texts and {report['entities']:,} entities\n")
     typer.echo(markdown_table(_bin_rows(report)) + "\n")
     typer.echo(markdown_table(_part_rows(report)))

@@ -5,7 +5,7 @@ from typing import Optional
 
 import typer
 
-from .app import coded_errors, krissel
+from .app import krissel
 
 
 @krissel.command("train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -15,7 +15,11 @@ def train_cli(
     output: Optional[Path] = typer.Option(None, "--output", "-o", help="Folder of model-best and model-last"),
     code: Optional[Path] = typer.Option(None, "--code", "-c", help="Python file with registered functions"),
     gpu_id: int = typer.Option(
-        -1, "--gpu-id", "-g", help="GPU, or -1 for the CPU; of several processes the first one's, the next has the next"
+        -1,
+        "--gpu-id",
+        "-g",
+        min=-1,
+        help="GPU, or -1 for the CPU; of several processes the first one's, the next has the next",
     ),
     timeout: float = typer.Option(60.0, help="Minutes after which a process that waits for the others gives up", min=0),
 ) -> None:
@@ -32,5 +36,4 @@ def train_cli(
     from ..pipeline.train import train
 
     import_code(code)
-    with coded_errors():
-        train(config, output, use_gpu=gpu_id, overrides=parse_config_overrides(list(ctx.args)), timeout=timeout)
+    train(config, output, use_gpu=gpu_id, overrides=parse_config_overrides(list(ctx.args)), timeout=timeout)

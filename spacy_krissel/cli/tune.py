@@ -7,7 +7,7 @@ from typing import List, Optional
 
 import typer
 
-from .app import coded_errors, command_line, krissel
+from .app import command_line, krissel
 
 
 @krissel.command("tune")
@@ -17,16 +17,18 @@ def tune_cli(
     queries: Optional[Path] = typer.Option(
         None, help="Docs (.spacy) whose mentions are searched for, with a pipeline; default: vectors near prototypes"
     ),
-    n_queries: int = typer.Option(1000, help="So many queries, drawn by seed"),
-    recall: float = typer.Option(0.99, help="Share of queries whose first answer is to be that of the exact index"),
-    k: int = typer.Option(16, help="Entities searched for"),
+    n_queries: int = typer.Option(1000, min=1, help="So many queries, drawn by seed"),
+    recall: float = typer.Option(
+        0.99, min=0, max=1, help="Share of queries whose first answer is to be that of the exact index"
+    ),
+    k: int = typer.Option(16, min=1, help="Entities searched for"),
     index: List[str] = typer.Option([], help="Try this type alone: ivf, ivf_sq8, ivf_pq or hnsw; may be repeated"),
-    seconds: float = typer.Option(0.0, help="Begin nothing new after so many seconds (0: try all)"),
-    memory: float = typer.Option(0.0, help="GiB that an index may hold (0: any)"),
+    seconds: float = typer.Option(0.0, min=0, help="Begin nothing new after so many seconds (0: try all)"),
+    memory: float = typer.Option(0.0, min=0, help="GiB that an index may hold (0: any)"),
     dry_run: bool = typer.Option(False, help="Measure and save nothing"),
     metrics: Optional[Path] = typer.Option(None, help="Write all figures to this .json file"),
     name: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
-    seed: int = typer.Option(0),
+    seed: int = typer.Option(0, min=0),
 ) -> None:
     """Measure indexes against the exact one, and give the knowledge base the fastest that finds enough.
 
@@ -35,27 +37,28 @@ def tune_cli(
     from ..index.trials import BUILT
     from ..kb.tune_table import tuning_lines
     from ..pipeline.tune import tune_index
+    from ..util.whole_file import check_file, write_text
 
-    with coded_errors():
-        tuning = tune_index(
-            path,
-            output,
-            queries=queries,
-            n_queries=n_queries,
-            seed=seed,
-            name=name,
-            dry_run=dry_run,
-            recall=recall,
-            k=k,
-            types=index or tuple(BUILT),
-            seconds=seconds,
-            memory=memory * 2**30,
-            progress=True,
-        )
-        if metrics is not None:
-            metrics.parent.mkdir(parents=True, exist_ok=True)
-            content = {"command": command_line(), "chosen": asdict(tuning.chosen), **asdict(tuning)}
-            metrics.write_text(json.dumps(content, indent=2) + "\n", encoding="utf8")
+    if metrics is not None:
+        check_file(metrics)
+    tuning = tune_index(
+        path,
+        output,
+        queries=queries,
+        n_queries=n_queries,
+        seed=seed,
+        name=name,
+        dry_run=dry_run,
+        recall=recall,
+        k=k,
+        types=index or tuple(BUILT),
+        seconds=seconds,
+        memory=memory * 2**30,
+        progress=True,
+    )
+    if metrics is not None:
+        content = {"command": command_line(), "chosen": asdict(tuning.chosen), **asdict(tuning)}
+        write_text(metrics, json.dumps(content, indent=2) + "\n")
     for line in tuning_lines(tuning):
         typer.echo(line)
     typer.echo("Nothing was saved" if dry_run else f"Saved: {output or path}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optio
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.progress import progress_bar
+from ..util.whole_file import check_file
 from .annotation import AnnotatedText
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
@@ -55,7 +56,7 @@ def convert(
 
     inputs: in order, files of the formats below; knowtator's, BRAT's and SemEval's are files of annotations with the
         texts beside them, or folders or `.tar.gz` of both. A document whose id was read before is left out.
-    output: a path ending in `.spacy`, written aside and renamed when whole.
+    output: a path ending in `.spacy`, written all or nothing.
     format: "pubtator", "bioc", "knowtator" (XML), "brat" (`.ann`), "semeval" (`.pipe`), "phrases" (`id TAB concept
         TAB phrase`), "zeshel" (JSON lines of mentions), or "auto", which looks at each file for all but phrases.
     lang: the language whose blank tokenizer is used; ZESHEL brings tokens of its own.
@@ -74,6 +75,7 @@ def convert(
     if output.suffix != ".spacy":
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
     part = GoldSplit.checked(split, dev_share, seed, purpose="convert")
+    check_file(output)
     report = CorpusReport()
     listed = None if ids is None else _listed(Path(ids))
     nlp = blank_pipeline(lang)

@@ -5,6 +5,7 @@ from typing import Callable, Dict, Iterator, Union
 
 from ..errors import Errors, KrisselError
 from ..util.progress import progress_bar
+from ..util.whole_file import check_file
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
 from .labelled_texts import LabelledText, read_text_labels, to_labelled_doc
@@ -27,7 +28,7 @@ def convert_text_labels(
 
     source: JSON lines (`read_text_labels`) or PsyTAR's workbook (`read_psytar`). A text whose id was read before is
         left out.
-    output: a path ending in `.spacy`, written aside and renamed when whole.
+    output: a path ending in `.spacy`, written all or nothing.
     format: "jsonl", "psytar", or "auto": a file ending in .xlsx is PsyTAR's.
     lang: the language whose blank tokenizer is used.
 
@@ -40,6 +41,7 @@ def convert_text_labels(
         raise KrisselError(Errors.K006.format(setting="format", found=format, expected=f"one of {', '.join(FORMATS)}"))
     if format == "auto":
         format = "psytar" if source.suffix.lower() == ".xlsx" else "jsonl"
+    check_file(output)
     nlp = blank_pipeline(lang)
     report = CorpusReport()
     texts = _distinct(READERS[format](source, report=report), report)

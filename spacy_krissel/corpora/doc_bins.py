@@ -1,10 +1,11 @@
 """Docs from `.spacy` files."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Iterator, Union
 
 from ..errors import Errors, KrisselError
+from ..util.disk import disk_error
+from ..util.whole_file import check_file, whole_file
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
     """The docs of a `.spacy` file, or of all such files below a folder.
 
-    Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any).
+    Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any), K026 (the disk).
     """
     from spacy.tokens import DocBin
 
@@ -27,23 +28,25 @@ def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
     for file_ in files:
         try:
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
+        except MemoryError:
+            raise
+        except OSError as error:
+            raise disk_error(error, file_) from error
         except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
             raise KrisselError(Errors.K212.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
         yield from docs
 
 
 def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
-    """Write docs with their user data as one `.spacy` file, aside and renamed when whole; its folder is made."""
+    """Write docs with their user data as one `.spacy` file, all or nothing; its folder is made.
+
+    Raises KrisselError K026, where nothing can be written there before the first doc is asked for.
+    """
     from spacy.tokens import DocBin
 
-    path = Path(path)
+    check_file(path)
     doc_bin = DocBin(store_user_data=True)
     for doc in docs:
         doc_bin.add(doc)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
+    with whole_file(path) as temporary:
         doc_bin.to_disk(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -16,7 +16,8 @@ from ..ontology.names import fold_name
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.tree_types import MESH_TREES
 from ..ontology.trees import is_in_tree, tree_parts
-from ..util.manifest import new_directory
+from ..util.manifest import check_replaceable, new_directory
+from ..util.whole_file import write_text
 from .doc_bins import read_doc_bins, write_doc_bin
 from .gold_mentions import gold_spans, primary_id, split_gold
 from .ids import NIL, drop_ids, is_nil, split_ids
@@ -71,6 +72,7 @@ def out_of_kb(
     K004 (store), K005 (output), K006 (no or a wrong name of a split), K201, K212 (gold), K221 (nothing is removed),
     K222 (everything is).
     """
+    check_replaceable(Path(output), KIND)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     _check_names(gold)
     removed = removed_entities(store, types=types, trees=trees)
@@ -93,7 +95,7 @@ def out_of_kb(
         rest = (entity for entity in store if entity.id not in removed)
         write_store(rest, writer.path / ONTOLOGY, info=info, progress=progress)
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-        (writer.path / REPORT).write_text(text, encoding="utf8")
+        write_text(writer.path / REPORT, text)
         writer.info.update(removed=report["removed"], splits=list(gold))
     return report
 

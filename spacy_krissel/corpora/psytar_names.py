@@ -1,10 +1,9 @@
 """An ontology of PsyTAR's concepts: the names that its workbook, HPO and the training phrases give them."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
 
 from spacy.vocab import Vocab
 
@@ -12,6 +11,7 @@ from ..errors import Errors, KrisselError
 from ..ontology.ids import canonical_id
 from ..ontology.names import fold_name
 from ..ontology.readers import read_ontology
+from ..util.whole_file import check_file, write_text
 from .doc_bins import read_doc_bins
 from .gold_mentions import document_id
 from .lay_names import read_lay_names
@@ -38,7 +38,7 @@ def psytar_names(
 
     workbook: PsyTAR's; UMLS's name is the preferred one, SNOMED CT's the first alias. UMLS2's names are not taken: they
         are of wider concepts.
-    output: the .jsonl file, written aside and renamed when whole.
+    output: the .jsonl file, all or nothing.
     train: the training set that `text_split` made. The phrases of its pairs become names of their entities, and of no
         others: an entity that training never sees has none, nor has a seen one those of its test pairs alone.
     hpo: an ontology whose xrefs name CUIs (`UMLS:C0018681`); the names and exact synonyms of such terms are taken.
@@ -51,11 +51,12 @@ def psytar_names(
         by several entities), and for `seen` and `unseen` entities (all are "seen" without `train`) how many have
         `1`, `2` and `3+` names, and `names`, the mean.
     Raises what `read_psytar`, `read_ontology`, `read_lay_names` and `read_doc_bins` raise; KrisselError K006 (lay names
-    without an ontology), K235 (`train` is of other sentences).
+    without an ontology), K026 (the output), K235 (`train` is of other sentences).
     """
     if lay is not None and hpo is None:
         expected = "none without the ontology `hpo` whose terms they name"
         raise KrisselError(Errors.K006.format(setting="lay", found=str(lay), expected=expected))
+    check_file(output)
     concepts = psytar_concepts(workbook)
     cuis = {concept.id for concept in concepts}
     pairs = None if train is None else _pairs(train)
@@ -92,7 +93,7 @@ def psytar_names(
             "source": "PsyTAR",
         }
         lines.append(json.dumps(record, ensure_ascii=False) + "\n")
-    _write(lines, Path(output))
+    write_text(output, "".join(lines))
     return {
         "entities": len(concepts),
         "in_hpo": len(terms),
@@ -138,13 +139,3 @@ def _sizes(numbers: List[int]) -> Dict[str, Any]:
     counts = Counter("3+" if number > 2 else str(number) for number in numbers)
     mean = sum(numbers) / len(numbers) if numbers else None
     return {"entities": len(numbers), **{key: counts[key] for key in ("1", "2", "3+")}, "names": mean}
-
-
-def _write(lines: Iterable[str], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_text("".join(lines), encoding="utf8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

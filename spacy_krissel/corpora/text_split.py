@@ -11,7 +11,8 @@ from spacy.vocab import Vocab
 from ..errors import Errors, KrisselError
 from ..ontology.names import fold_name
 from ..util.hashing import stable_hash
-from ..util.manifest import new_directory
+from ..util.manifest import check_replaceable, new_directory
+from ..util.whole_file import write_text
 from .blank import blank_pipeline
 from .doc_bins import read_doc_bins, write_doc_bin
 from .docs import ID_KEY
@@ -117,6 +118,7 @@ def text_split(
     paths = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
     if not paths:
         raise KrisselError(Errors.K006.format(setting="inputs", found=paths, expected="at least one file"))
+    check_replaceable(Path(output), KIND)
     vocab = Vocab()
     docs: List[Tuple[Doc, Tuple[str, ...]]] = []
     known: Set[Pair] = set()
@@ -168,7 +170,7 @@ def text_split(
         write_doc_bin(train_docs, writer.path / "train.spacy")
         write_doc_bin(test_docs, writer.path / "test.spacy")
         lines = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-        (writer.path / REPORT).write_text(lines, encoding="utf8")
+        write_text(writer.path / REPORT, lines)
         writer.info.update(report)
     return report
 

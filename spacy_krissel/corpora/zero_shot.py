@@ -13,7 +13,8 @@ from ..errors import Errors, KrisselError
 from ..ontology.ids import canonical_id
 from ..ontology.store import OntologyStore
 from ..util.hashing import stable_hash
-from ..util.manifest import new_directory
+from ..util.manifest import check_replaceable, new_directory
+from ..util.whole_file import write_text
 from .doc_bins import read_doc_bins, write_doc_bin
 from .gold_mentions import document_id, gold_spans, split_gold
 from .ids import Resolver, is_nil
@@ -102,6 +103,7 @@ def zero_shot(
     Raises KrisselError K001 to K004 (store), K005 (output), K006 (shares), K201, K212 (gold), K223 (a split is left
     without a linked mention).
     """
+    check_replaceable(Path(output), KIND)
     store = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
     part = ZeroShot(shares, seed, store)
     paths = [gold] if isinstance(gold, (str, Path)) else list(gold)
@@ -144,7 +146,7 @@ def zero_shot(
         for split in used:
             write_doc_bin(docs[split], writer.path / f"{split}.spacy")
         text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-        (writer.path / REPORT).write_text(text, encoding="utf8")
+        write_text(writer.path / REPORT, text)
         writer.info.update(report)
     return report
 

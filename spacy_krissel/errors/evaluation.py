@@ -98,6 +98,10 @@ class EvaluationWarnings:
         "[KW712] The threshold that fits best calls all {n} mentions NIL: the scores do not tell those without an "
         "entity from the others. State a precision, or train the encoder further before the pipeline is used so."
     )
+    KW720 = (
+        "[KW720] None of {n} mentions was linked by {pipes}: all figures are those of no answer. Check that these "
+        "components have a knowledge base, and that their `spans_key`, `types` and `labels` fit the mentions."
+    )
     KW731 = (
         "[KW731] {n} of {total} pairs name an entity that is not among the {n_entities} that are looked for (first: "
         "{places}). They count as not found. Check that the corpus and the ontology use the same ids."

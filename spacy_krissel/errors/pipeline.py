@@ -138,6 +138,15 @@ class PipelineErrors:
         "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
         "them, or run the component that writes it."
     )
+    K675 = (
+        "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
+        "for the CPU."
+    )
+    K676 = (
+        "[K676] No component of this pipeline finds mentions in text, so that nothing would be linked: it holds "
+        "{found}. Expected one that sets {where} (such as ner or entity_ruler) and is enabled, or docs with mentions "
+        "(.spacy)."
+    )
 
 
 class PipelineWarnings:
@@ -154,6 +163,14 @@ class PipelineWarnings:
     KW603 = (
         "[KW603] {count} of {total} linked mentions of '{path}' have an id that the ontology does not hold, and are "
         "read as not linked. Check that the corpus and the ontology belong together."
+    )
+    KW620 = (
+        "[KW620] {count} of {total} texts are longer than the pipeline's limit of {limit} characters and were left out "
+        "(first: {first}). Divide them into shorter ones, or raise `nlp.max_length` where memory allows."
+    )
+    KW621 = (
+        "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions in {where}: check the "
+        "component that sets them (the pipeline holds {found})."
     )
     KW625 = (
         "[KW625] {skipped} of {batches} training batches so far held no {missing}: nothing is learned from such a "

@@ -14,7 +14,7 @@ from ..corpora.gold_split import GoldSplit
 from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
-from ..pipeline.find import find_linker
+from ..pipeline.find import find_linker, link_writers
 from ..pipeline.linker import KrisselLinker
 from ..pipeline.reranker import KrisselReranker
 from .gold import GoldDoc, Source, read_gold
@@ -133,8 +133,7 @@ def _linked(
     nlp: Language, gold: Sequence[GoldDoc], linker: KrisselLinker, name: str, rerankers: Sequence[str]
 ) -> List[LinkRecord]:
     """The records of the gold mentions as the linker and these re-rankers link them without a threshold."""
-    writers = [pipe for pipe in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(pipe).assigns]
-    off = [pipe for pipe in writers if pipe != name and pipe not in rerankers]
+    off = [pipe for pipe in link_writers(nlp) if pipe != name and pipe not in rerankers]
     with nlp.select_pipes(disable=off), _without_threshold(linker):
         # As many candidates as the linker looks at by itself: with more, spelling may find a better first one.
         return run_pipeline(nlp, gold, linker.kb, gold_nil=True, n_candidates=1, timed_mentions=0).records

@@ -18,6 +18,7 @@ from .own_gold import without_own_gold
 from .records import LinkRecord, counted, read_records
 from .report import Report
 from .run import MAX_PLACES, mined_entities, run_pipeline
+from .tables import check_report
 
 Compared = Mapping[str, Union[Sequence[LinkRecord], str, Path]]
 
@@ -65,9 +66,11 @@ def evaluate(
 
     Gold prototypes of the evaluated documents are left out meanwhile (`without_own_gold`).
 
-    Raises KrisselError K701 (no counted mention), K721 (no linked mention in `train`), and what `read_gold`,
-    `run_pipeline` and `compare` raise.
+    Raises KrisselError K006 and K026 (`check_report`), K701 (no counted mention), K721 (no linked mention in `train`),
+    and what `read_gold`, `run_pipeline` and `compare` raise.
     """
+    if output is not None:
+        check_report(output, name)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     others = {title: _records(other) for title, other in (compare or {}).items()}
     trained = [train] if isinstance(train, (str, Path)) else list(train)

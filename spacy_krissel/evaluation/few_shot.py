@@ -14,13 +14,15 @@ from ..kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from ..kb.prototypes import Prototype
 from ..ontology.store import OntologyStore
 from ..pipeline.find import find_linker
+from ..util.escape import markdown_text
+from ..util.whole_file import write_text
 from ..views import View
 from .gold import Source, read_gold
 from .metrics import is_strict
 from .own_gold import without_own_gold
 from .records import counted
 from .run import run_pipeline
-from .tables import markdown_table, percent
+from .tables import check_report, markdown_table, percent
 
 # Marks what is added here, and taken out again.
 SOURCE = "few-shot"
@@ -106,8 +108,8 @@ def few_shot_table(rows: Sequence[FewShot]) -> str:
 
 
 def save_few_shot(rows: Sequence[FewShot], folder: Path, name: str) -> None:
-    """Write `<name>.json` and `.md` to `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `<name>.json` and `.md` to `folder`. Raises KrisselError K006 and K026 as `check_report` does."""
+    folder = check_report(folder, name)
     data = {"few_shot": [asdict(row) for row in rows]}
-    (folder / f"{name}.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf8")
-    (folder / f"{name}.md").write_text(f"# {name}\n\n{few_shot_table(rows)}\n", encoding="utf8")
+    write_text(folder / f"{name}.json", json.dumps(data, indent=2) + "\n")
+    write_text(folder / f"{name}.md", f"# {markdown_text(name)}\n\n{few_shot_table(rows)}\n")

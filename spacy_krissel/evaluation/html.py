@@ -1,9 +1,9 @@
 """A report as one self-contained page: figures, and the errors beside the prototypes that won."""
 
-from html import escape
 from typing import Any, Dict, List, Sequence
 
 from ..corpora.ids import NIL
+from ..util.escape import html_text
 from .metrics import RECALL_AT, gold_rank
 from .records import LinkRecord
 from .tables import KINDS, Row, fact_rows, slice_rows, system_rows
@@ -79,12 +79,12 @@ def render_page(name: str, data: Dict[str, Any], errors: Sequence[LinkRecord], t
     parts = [
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(name)}: entity linking</title><style>{_STYLE}</style></head><body>",
-        f'<h1>{escape(name)}</h1><p class="sub">Entity linking on {KINDS[data["mentions"]]}</p>',
+        f"<title>{html_text(name)}: entity linking</title><style>{_STYLE}</style></head><body>",
+        f'<h1>{html_text(name)}</h1><p class="sub">Entity linking on {KINDS[data["mentions"]]}</p>',
         _tiles(systems),
         '<dl class="facts">',
-        *(f"<dt>{escape(title)}</dt><dd>{escape(value)}</dd>" for title, value in fact_rows(data)),
-        *([f"<dt>command</dt><dd><code>{escape(data['command'])}</code></dd>"] if data["command"] else []),
+        *(f"<dt>{html_text(title)}</dt><dd>{html_text(value)}</dd>" for title, value in fact_rows(data)),
+        *([f"<dt>command</dt><dd><code>{html_text(data['command'])}</code></dd>"] if data["command"] else []),
         "</dl><h2>Systems</h2>",
         _table(systems, "systems"),
         "<h2>Slices</h2>",
@@ -101,7 +101,7 @@ def _tiles(systems: Sequence[Row]) -> str:
     shown += [(f"recall at {k}", figures[f"R@{k}"], "") for k in RECALL_AT if k > 1]
     shown += [(key, figures[key], "strict, in this slice") for key in ("ambiguous", "homonym")]
     tiles = (
-        f"<div><dt>{escape(title)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+        f"<div><dt>{html_text(title)}</dt><dd>{html_text(value)}<small>{html_text(note)}</small></dd></div>"
         for title, value, note in shown
     )
     return f'<dl class="tiles">{"".join(tiles)}</dl>'
@@ -109,10 +109,10 @@ def _tiles(systems: Sequence[Row]) -> str:
 
 def _table(rows: Sequence[Row], kind: str, bar: int = 0) -> str:
     """An HTML table; with `bar`, the percentage in that column is drawn as well."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in rows[0]) + ("<th></th>" if bar else "")
+    head = "".join(f"<th>{html_text(cell)}</th>" for cell in rows[0]) + ("<th></th>" if bar else "")
     body = []
     for row in rows[1:]:
-        cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
+        cells = "".join(f"<td>{html_text(cell)}</td>" for cell in row)
         if bar:
             width = row[bar] if row[bar].replace(".", "").isdecimal() else "0"
             cells += f'<td class="bar"><i style="width:{width}%"></i></td>'
@@ -132,7 +132,7 @@ def _errors(errors: Sequence[LinkRecord], titles: Dict[str, str]) -> List[str]:
     if len(errors) > len(shown):
         heading += f'<p class="sub">The first {len(shown):,}; the file of link records has all.</p>'
     reasons = sorted({error_reason(record) for record in shown})
-    options = "".join(f'<option value="{escape(reason)}">{escape(reason)}</option>' for reason in reasons)
+    options = "".join(f'<option value="{html_text(reason)}">{html_text(reason)}</option>' for reason in reasons)
     return [
         heading,
         '<div class="filter">',
@@ -163,15 +163,15 @@ def error_reason(record: LinkRecord) -> str:
 
 
 def _error(record: LinkRecord, titles: Dict[str, str]) -> str:
-    reason = escape(error_reason(record))
+    reason = html_text(error_reason(record))
     said = record.ties if len(record.ties) > 1 and record.prediction != NIL else [record.prediction]
     answer = ", ".join(_entity(id_, titles) for id_ in said if id_) or "nothing"
-    won = f" ({escape(record.prototype_kind)})" if record.prototype_kind else ""
-    evidence = escape(record.prototype).replace("⟦", "<mark>").replace("⟧", "</mark>") or "none"
+    won = f" ({html_text(record.prototype_kind)})" if record.prototype_kind else ""
+    evidence = html_text(record.prototype).replace("⟦", "<mark>").replace("⟧", "</mark>") or "none"
     return (
-        f'<article data-why="{reason}"><p>{escape(record.doc)}</p>'
-        f"<p>{escape(record.left)}<mark>{escape(record.text)}</mark>{escape(record.right)} "
-        f'<span class="tag">{escape(record.label)}</span> <span class="tag">{reason}</span></p>'
+        f'<article data-why="{reason}"><p>{html_text(record.doc)}</p>'
+        f"<p>{html_text(record.left)}<mark>{html_text(record.text)}</mark>{html_text(record.right)} "
+        f'<span class="tag">{html_text(record.label)}</span> <span class="tag">{reason}</span></p>'
         f'<p>gold</p><p class="gold">{", ".join(_entity(id_, titles) for id_ in record.gold)}</p>'
         f'<p>linked to</p><p class="said">{answer}</p>'
         f"<p>by{won}</p><p>{evidence}</p></article>"
@@ -180,4 +180,4 @@ def _error(record: LinkRecord, titles: Dict[str, str]) -> str:
 
 def _entity(id_: str, titles: Dict[str, str]) -> str:
     title = titles.get(id_)
-    return f'{escape(title)} <span class="id">{escape(id_)}</span>' if title else escape(id_)
+    return f'{html_text(title)} <span class="id">{html_text(id_)}</span>' if title else html_text(id_)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.whole_file import whole_file
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ def record_keys(records: Iterable[LinkRecord]) -> Iterator[Tuple[str, int, int, 
 
 def write_records(records: Iterable[LinkRecord], path: Union[str, Path]) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
-    with Path(path).open("w", encoding="utf8") as file_:
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf8", errors="backslashreplace") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 

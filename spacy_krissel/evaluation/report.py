@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Union
 
+from ..util.whole_file import write_text
 from .html import render_page
 from .metrics import is_strict
 from .records import LinkRecord, counted, write_records
-from .tables import fact_rows, markdown_table, slice_rows, system_rows
+from .tables import check_report, fact_rows, markdown_head, markdown_table, slice_rows, system_rows
 
 
 @dataclass
@@ -35,9 +36,7 @@ class Report:
         return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
 
     def to_markdown(self) -> str:
-        parts = [f"# {self.name}", "\n".join(f"- {name}: {value}" for name, value in fact_rows(self.data))]
-        if self.data["command"]:
-            parts.append(f"    {self.data['command']}")
+        parts = markdown_head(self.name, fact_rows(self.data), self.data["command"])
         parts += ["## Systems", markdown_table(system_rows(self.data))]
         parts += ["## Slices", markdown_table(slice_rows(self.data))]
         return "\n\n".join(parts) + "\n"
@@ -56,10 +55,12 @@ class Report:
         return render_page(self.name, self.data, self.errors(), self.titles)
 
     def save(self, folder: Union[str, Path]) -> Path:
-        """Write `<name>.json`, `.md`, `.html` and `.links.jsonl` (the records) to `folder`; returns the JSON's path."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write `<name>.json`, `.md`, `.html` and `.links.jsonl` (the records) to `folder`; returns the JSON's path.
+
+        Raises KrisselError K006 and K026 as `check_report` does.
+        """
+        folder = check_report(folder, self.name)
         for suffix, text in (("json", self.to_json()), ("md", self.to_markdown()), ("html", self.to_html())):
-            (folder / f"{self.name}.{suffix}").write_text(text, encoding="utf8")
+            write_text(folder / f"{self.name}.{suffix}", text)
         write_records(self.records, folder / f"{self.name}.links.jsonl")
         return folder / f"{self.name}.json"

@@ -17,9 +17,11 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototypes import MINED
 from ..pipeline.annotations import spans_of
+from ..pipeline.find import link_writers, mention_setters
+from ..pipeline.texts import of_length
 from ..views import mention_view
 from .gold import GoldDoc, without_links
-from .records import LinkRecord
+from .records import LinkRecord, counted
 
 # Characters of context that an error in the report is shown with.
 SHOWN_CONTEXT = 90
@@ -53,30 +55,37 @@ def run_pipeline(
     store: knows primary ids, gold and predicted ones are compared by; an ontology, or a knowledge base.
     mentions: "gold" gives the pipeline the gold mentions without their ids, and switches off the components that would
         set others; "predicted" gives it the text alone. Predicted mentions are kept if their label is in `labels`
-        (whatever its case), and those at the place of a gold mention without a concept are not counted.
+        (whatever its case), and those at the place of a gold mention without a concept are not counted. Documents
+        longer than `nlp.max_length` are left out (KW620).
     A linker with a setting `spans_key` is given, and asked for, the spans of that group instead of `doc.ents`.
     n_candidates: how many candidates the linkers keep meanwhile, so that recall can be told; their own setting returns
         afterwards. A re-ranker still puts in order only as many as the linker keeps by itself.
     timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents that
         hold this many mentions.
 
-    Raises KrisselError K006 (an unknown kind of mentions) and K703 (nothing in the pipeline links).
+    Raises KrisselError K006 (an unknown kind of mentions) and K703 (nothing in the pipeline links). Warns KW720 when
+    none of the mentions was linked.
     """
     if mentions not in ("gold", "predicted"):
         raise KrisselError(Errors.K006.format(setting="mentions", found=mentions, expected="'gold' or 'predicted'"))
-    linkers = [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
+    linkers = link_writers(nlp)
     if not linkers:
         raise KrisselError(Errors.K703.format(pipes=", ".join(nlp.pipe_names) or "none"))
     spans_key = next((cfg["spans_key"] for cfg in _settings(nlp, linkers) if cfg.get("spans_key")), "")
     off = [name for name in disable if name in nlp.pipe_names]
     if mentions == "gold":
-        off += [name for name in _mention_setters(nlp) if name not in linkers and name not in off]
+        off += [name for name in mention_setters(nlp) if name not in off]
+    else:
+        gold = list(of_length(nlp, gold, lambda item: (item.doc.text, item.id)))
     with nlp.select_pipes(disable=off):
         with many_candidates(nlp, linkers, n_candidates):
             records, n_left_out = (_link_gold if mentions == "gold" else _link_predicted)(
                 nlp, gold, store, spans_key, labels, gold_nil, batch_size
             )
         speed = _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions)
+    if counted(records) and not any(record.prediction for record in records):
+        message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
+        warnings.warn(message, KrisselWarning, stacklevel=2)
     return Run(records, n_left_out, speed)
 
 
@@ -188,15 +197,6 @@ def mined_entities(nlp: Language) -> Optional[List[str]]:
         if isinstance(kb, PrototypeKB):
             return list(kb.entity_ids.take(np.flatnonzero(kb.entities_with(*MINED))))
     return None
-
-
-def _mention_setters(nlp: Language) -> List[str]:
-    names = []
-    for name in nlp.pipe_names:
-        assigns = nlp.get_pipe_meta(name).assigns
-        if "doc.ents" in assigns or "doc.spans" in assigns:
-            names.append(name)
-    return names
 
 
 def _settings(nlp: Language, names: Sequence[str]) -> List[Dict[str, Any]]:

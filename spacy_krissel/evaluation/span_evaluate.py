@@ -14,11 +14,13 @@ from .. import __version__
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..ontology.store import OntologyStore
+from ..util.whole_file import write_text
 from .run import MAX_PLACES
 from .span_metrics import ACCURACY_AT, link_figures, slice_pairs, span_figures, span_leads
 from .span_records import SpanRecord, write_span_records
 from .span_systems import GoldText, SpanSystem, run_span_system
 from .span_tables import span_markdown
+from .tables import check_report
 
 
 @dataclass
@@ -43,10 +45,9 @@ class SpanReport:
     def save(self, folder: Union[str, Path]) -> Path:
         """Write `<name>.json` and `.md`, and the records of each system as `<name>.<number>-<system>.spans.jsonl`, to
         `folder`; returns the JSON's path."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = check_report(folder, self.name)
         for suffix, text in (("json", self.to_json()), ("md", self.to_markdown())):
-            (folder / f"{self.name}.{suffix}").write_text(text, encoding="utf8")
+            write_text(folder / f"{self.name}.{suffix}", text)
         for number, (system, records) in enumerate(self.records.items(), start=1):
             plain = re.sub(r"[^\w.-]+", "-", system).strip("-")
             write_span_records(records, folder / f"{self.name}.{number}-{plain}.spans.jsonl")
@@ -87,6 +88,8 @@ def evaluate_spans(
     """
     if not systems:
         raise KrisselError(Errors.K006.format(setting="systems", found=dict(systems), expected="at least one"))
+    if output is not None:
+        check_report(output, name)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     ranked = list(store.ids) if entities is None else list(dict.fromkeys(store.get(id_).id for id_ in entities))
     known = None if seen is None else {store.resolve(id_) or id_ for id_ in seen}

@@ -2,7 +2,8 @@
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from .tables import Row, bounds, markdown_table, percent
+from ..util.escape import markdown_text
+from .tables import Row, bounds, markdown_head, markdown_table, percent
 
 COLUMNS = (
     *(f"{shape}{seen}" for shape in ("contiguous", "disjoint") for seen in (" seen", " unseen", "")),
@@ -16,9 +17,7 @@ TITLES = {"f1": "F1", "exact": "Exact set of pieces", "precision": "Precision", 
 def span_markdown(data: Mapping[str, Any]) -> str:
     """Every table of a report, with headings (OSLAT, Tables 3, D.1 and 4)."""
     systems: Dict[str, Any] = data["systems"]
-    parts = [f"# {data['name']}", "\n".join(f"- {name}: {value}" for name, value in _facts(data))]
-    if data["command"]:
-        parts.append(f"    {data['command']}")
+    parts = markdown_head(data["name"], _facts(data), data["command"])
     for kind, heading, figures in (
         ("spans", "Span extraction: {} of tokens, 95 %", [(key, TITLES[key]) for key in ("f1", "precision", "recall")]),
         ("spans", "{}, 95 %", [("exact", TITLES["exact"])]),
@@ -33,7 +32,7 @@ def span_markdown(data: Mapping[str, Any]) -> str:
         leads = {name: systems[name]["behind"][kind] for name in others if systems[name]["behind"][kind]}
         if leads:
             key = "f1" if kind == "spans" else str(data["ks"][0])
-            parts += [f"## Lead of {first} in {title}, points", markdown_table(_lead_rows(leads, key))]
+            parts += [f"## Lead of {markdown_text(first)} in {title}, points", markdown_table(_lead_rows(leads, key))]
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,7 +1,11 @@
 """A report's figures as rows of text, for Markdown, the terminal and the page."""
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
+from ..errors import Errors, KrisselError
+from ..util.escape import markdown_text
+from ..util.whole_file import check_folder
 from .metrics import RECALL_AT
 
 # All slices are in the JSON; people are shown those with enough mentions to say something.
@@ -10,6 +14,17 @@ MAX_SHOWN_TYPES = 20
 KINDS = {"gold": "gold mentions", "predicted": "predicted mentions, so that one that was not found is wrong"}
 
 Row = Tuple[str, ...]
+
+
+def check_report(folder: Union[str, Path], name: str) -> Path:
+    """The folder for a report's files, which are called `name`, before the work.
+
+    Raises KrisselError K006 for a name that would be in another folder, K026 where no file can be written to this one.
+    """
+    if name in ("", ".", "..") or Path(name).name != name:
+        raise KrisselError(Errors.K006.format(setting="name", found=name, expected="a file's name, without folders"))
+    check_folder(folder)
+    return Path(folder)
 
 
 def system_rows(data: Dict[str, Any]) -> List[Row]:
@@ -109,8 +124,16 @@ def strict_line(nil: Dict[str, Any]) -> str:
     return f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions with an entity"
 
 
+def markdown_head(title: str, facts: Sequence[Tuple[str, str]], command: str) -> List[str]:
+    """The paragraphs that a report begins with: its title, its facts, and what was typed, if anything."""
+    lines = (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in facts)
+    parts = [f"# {markdown_text(title)}", "\n".join(lines)]
+    # Code, so that nothing in it is Markdown, as long as it stays on its line.
+    return [*parts, f"    {' '.join(command.split())}"] if command.strip() else parts
+
+
 def markdown_table(rows: Sequence[Row]) -> str:
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in rows]
     rule = "| --- |" + " ---: |" * (len(rows[0]) - 1)
     return "\n".join([lines[0], rule, *lines[1:]])
 

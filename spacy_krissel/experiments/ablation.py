@@ -22,6 +22,7 @@ from ..pipeline.find import find_linker
 from ..pipeline.load import load_pipeline
 from ..pipeline.prototypes import add_gold_files, build_prototypes
 from ..util.manifest import content_hash, new_directory, read_manifest, sha256_file
+from ..util.whole_file import check_folder, write_text
 from .details import (
     Details,
     TopScores,
@@ -67,9 +68,10 @@ class AblationRun:
         """Run all rows, and the few-shot curve; or `rows` alone, with those that they need. RETURNS: what
         `ablation.json` holds.
 
-        Raises KrisselError K902 (an unknown row), K903 (a folder that was made with other settings or files), and what
-        training, `PrototypeSource` and `evaluate` raise.
+        Raises KrisselError K026 (the output), K902 (an unknown row), K903 (a folder that was made with other settings
+        or files), and what training, `PrototypeSource` and `evaluate` raise.
         """
+        check_folder(self.output)
         measured: AllRuns = {}
         few_shots: Dict[str, List[FewShot]] = {}
         for name in self.ablation.chosen(rows):
@@ -127,7 +129,7 @@ class AblationRun:
                 if data.calibration is not None:
                     asked["gold_nil"] = True
                     fitted = calibrate(nlp, data.calibration, name=LINKER, held_out=data.held_out, seed=seed)
-                    (made / CALIBRATION).write_text(json.dumps(fitted.data, indent=2) + "\n", encoding="utf8")
+                    write_text(made / CALIBRATION, json.dumps(fitted.data, indent=2) + "\n")
                 evaluate(nlp, data.gold, data.ontology, made, name=REPORT, **asked)
         return answers(read_records(folder / f"{REPORT}.links.jsonl"))
 
@@ -242,10 +244,9 @@ class AblationRun:
         found["few_shot"] = {gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()}
         found.update(self._details(measured))
         found["gradient_norms"] = self._gradient_norms(measured)
-        self.output.mkdir(parents=True, exist_ok=True)
         text = json.dumps(found, indent=2, ensure_ascii=False)
-        (self.output / "ablation.json").write_text(text + "\n", encoding="utf8")
-        (self.output / "ablation.md").write_text(ablation_report(found), encoding="utf8")
+        write_text(self.output / "ablation.json", text + "\n")
+        write_text(self.output / "ablation.md", ablation_report(found))
         if whole and (found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]):
             draw_curves(found, self.output)
         return found

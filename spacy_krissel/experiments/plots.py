@@ -7,6 +7,7 @@ from statistics import mean
 from typing import Any, Callable, Dict, List
 
 from ..errors import KrisselWarning, Warnings
+from ..util.whole_file import whole_file
 
 TOP_K, FEW_SHOT, NIL, GRADIENTS = "top-k.svg", "few-shot.svg", "nil.svg", "gradient-norms.svg"
 # Inches, of one panel.
@@ -42,7 +43,7 @@ def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
 def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
     """Save the figures that `figures` makes, each to its path, the same file for the same figures. RETURNS: the paths.
 
-    Warns KW901, and makes none, without matplotlib.
+    Warns KW901, and makes none, without matplotlib. Raises KrisselError K026 (the disk).
     """
     if importlib.util.find_spec("matplotlib") is None:
         warnings.warn(Warnings.KW901, KrisselWarning, stacklevel=3)
@@ -52,7 +53,8 @@ def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
     with matplotlib.rc_context(SETTINGS):
         made = figures()
         for path, figure in made.items():
-            figure.savefig(path, metadata=METADATA)
+            with whole_file(path) as temporary:
+                figure.savefig(temporary, format="svg", metadata=METADATA)
     return list(made)
 
 

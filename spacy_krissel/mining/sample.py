@@ -6,6 +6,7 @@ import random
 from typing import Iterable, List, Literal, Mapping, Optional, get_args
 
 from ..errors import Errors, KrisselError
+from ..util.escape import markdown_text, tsv_cell
 from ..views import View, evidence
 from .shards import MentionShards, MinedMention
 
@@ -52,7 +53,9 @@ def format_mentions(
     header = ["", "entity", "name", "text", "start", "mention", "right?"]
     if format == "tsv":
         out = io.StringIO()
-        csv.writer(out, dialect="excel-tab", lineterminator="\n").writerows([header, *([*row, ""] for row in rows)])
+        csv.writer(out, dialect="excel-tab", lineterminator="\n").writerows(
+            [header, *([*map(tsv_cell, row), ""] for row in rows)]
+        )
         return out.getvalue()
     table = [header, ["---"] * len(header), *([*row, ""] for row in rows)]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in table)
+    return "".join("| " + " | ".join(markdown_text(cell) for cell in row) + " |\n" for row in table)

@@ -4,7 +4,6 @@ A doc is drawn as cells: cell 2i is token i, cell 2i + 1 the space after it, so 
 a piece and not the one after it.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Set
 
@@ -20,8 +19,6 @@ DARK = ("#659bfa", "#fecb7e", "#66fee2", "#a86184", "#8533f4")
 PAPER = {"light": "#ffffff", "dark": "#14181e"}
 INK = {"light": "#1d2430", "dark": "#e4e8ee"}
 SOFT = {"light": "#5c6675", "dark": "#9aa5b4"}
-# What XML cannot hold.
-_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,8 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
         score = entity.get("score")
         rows.append(
             DrawnEntity(
-                id=writable(id_),
-                name=writable(str(entity.get("name") or labels[id_] or id_)),
+                id=id_,
+                name=str(entity.get("name") or labels[id_] or id_),
                 score=None if score is None else float(score),
                 colour=colour % len(LIGHT),
                 bars=frozenset(own),
@@ -97,15 +94,10 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
     return rows
 
 
-def writable(text: str) -> str:
-    """`text` with � for what XML cannot hold."""
-    return _UNWRITABLE.sub("\ufffd", text)
-
-
 def cell_texts(doc: Doc) -> List[str]:
     """The text of each cell, "" for a space that is not there. White space is one space."""
     cells = []
     for token in doc:
-        cells.append(" " if token.is_space else writable(token.text))
+        cells.append(" " if token.is_space else token.text)
         cells.append(" " if token.whitespace_ else "")
     return cells

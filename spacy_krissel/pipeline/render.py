@@ -1,6 +1,5 @@
 """Extracted entities as a page: under the text a row for each, bars beneath its pieces and a line joining them."""
 
-from html import escape
 from itertools import accumulate
 from pathlib import Path
 from typing import Iterable, List, Sequence, Tuple, Union
@@ -8,6 +7,8 @@ from typing import Iterable, List, Sequence, Tuple, Union
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
+from ..util.escape import html_text
+from ..util.whole_file import write_text
 from .drawn_rows import DARK, INK, LIGHT, PAPER, SOFT, DrawnEntity, cell_texts, drawn_entities
 from .render_svg import render_svg
 
@@ -56,7 +57,7 @@ def render(docs: Union[Doc, Iterable[Doc]], key: str, *, page: bool = True, titl
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        f"<title>{escape(title)}</title><style>body {{ margin: 0; }} @media (prefers-color-scheme: dark) "
+        f"<title>{html_text(title)}</title><style>body {{ margin: 0; }} @media (prefers-color-scheme: dark) "
         f"{{ body {{ background: {PAPER['dark']}; }} }}</style></head>\n<body>{fragment}</body></html>\n"
     )
 
@@ -64,7 +65,8 @@ def render(docs: Union[Doc, Iterable[Doc]], key: str, *, page: bool = True, titl
 def save_rendering(docs: Union[Doc, Iterable[Doc]], key: str, path: Union[str, Path]) -> Path:
     """Write what `render` makes to an `.html` file, or what `render_svg` makes of one doc to an `.svg` file.
 
-    Raises KrisselError K006 (another ending, or several docs for a picture), K691 (a doc without such a key).
+    Raises KrisselError K006 (another ending, or several docs for a picture), K026 (the disk), K691 (a doc without such
+    a key).
     """
     path = Path(path)
     if path.suffix == ".html":
@@ -74,7 +76,7 @@ def save_rendering(docs: Union[Doc, Iterable[Doc]], key: str, path: Union[str, P
     else:
         expected = "a path that ends in .html, or in .svg for one document"
         raise KrisselError(Errors.K006.format(setting="path", found=str(path), expected=expected))
-    path.write_text(text, encoding="utf8")
+    write_text(path, text)
     return path
 
 
@@ -123,9 +125,9 @@ def _cell(cell: int, text: str, rows: Sequence[Tuple[int, DrawnEntity]]) -> str:
             marks.append(_label(row, place))
         height = max(height, place + 1)
     style = f' style="--rows: {height}"' if height else ""
-    return f'<span class="cell"{style}>{escape(text)}{"".join(marks)}</span>'
+    return f'<span class="cell"{style}>{html_text(text)}{"".join(marks)}</span>'
 
 
 def _label(row: DrawnEntity, place: int) -> str:
-    details = f" <small>{escape(row.details)}</small>" if row.details else ""
-    return f'<span class="label" style="--row: {place}"><span>{escape(row.name)}{details}</span></span>'
+    details = f" <small>{html_text(row.details)}</small>" if row.details else ""
+    return f'<span class="label" style="--row: {place}"><span>{html_text(row.name)}{details}</span></span>'

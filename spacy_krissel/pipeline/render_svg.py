@@ -1,12 +1,12 @@
 """Extracted entities as a picture, for documentation: as the page of `render`, with every place computed."""
 
 import unicodedata
-from html import escape
 from itertools import groupby
 from typing import List, NamedTuple, Sequence
 
 from spacy.tokens import Doc
 
+from ..util.escape import html_text
 from .drawn_rows import DARK, INK, LIGHT, PAPER, SOFT, DrawnEntity, cell_texts, drawn_entities
 
 # Pixels. A column is one letter of a typewriter face of 16 pixels, a label letter one of 12.
@@ -39,7 +39,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
             if cell.text.strip():
                 width = f'textLength="{cell.width * COLUMN:g}" lengthAdjust="spacingAndGlyphs"'
                 place = f'x="{_x(cell.column):g}" y="{top + 18:g}"'
-                parts.append(f'<text class="ink" {place} {width}>{escape(cell.text)}</text>')
+                parts.append(f'<text class="ink" {place} {width}>{html_text(cell.text)}</text>')
         right = max(right, _x(line[-1].column + line[-1].width))
         top += TEXT_HEIGHT
         numbers = {cell.number for cell in line}
@@ -49,7 +49,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
                 top += ROW_HEIGHT
         top += LINE_GAP
     width, height = right + MARGIN, top - LINE_GAP + MARGIN
-    title = escape("; ".join(f"{row.name} ({row.details})" if row.details else row.name for row in rows))
+    title = html_text("; ".join(f"{row.name} ({row.details})" if row.details else row.name for row in rows))
     size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="krissel-svg" {size} role="img">'
@@ -71,9 +71,9 @@ def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: List[s
     ends = [_x(cell.column + cell.width) for cell in line if cell.number == last]
     if not ends:
         return 0.0
-    details = f'<tspan class="soft" dx="6">{escape(row.details)}</tspan>' if row.details else ""
+    details = f'<tspan class="soft" dx="6">{html_text(row.details)}</tspan>' if row.details else ""
     place = f'x="{ends[0] + 8:g}" y="{middle + 4:g}"'
-    parts.append(f'<text class="label ink" {place}>{escape(row.name)}{details}</text>')
+    parts.append(f'<text class="label ink" {place}>{html_text(row.name)}{details}</text>')
     return ends[0] + 8 + 6 + LABEL_COLUMN * (_width(row.name) + _width(row.details))
 
 

@@ -11,6 +11,7 @@ from ..errors import Errors, KrisselError
 from ..kb.folder import KIND as KB
 from ..util.beside import beside, put_in_place
 from ..util.manifest import check_replaceable
+from ..util.whole_file import check_parent
 from .find import find_kb_pipe
 
 # Files that every saved pipeline has.
@@ -60,7 +61,8 @@ def copy_whole(source: Union[str, Path], output: Union[str, Path]) -> None:
 
 def check_place(output: Path, kb_path: Optional[Path] = None) -> None:
     """Raises KrisselError K005 when `output` holds something else than a pipeline, or `kb_path` than a knowledge base;
-    K006 when the output is a whole disk, or the knowledge base is to be apart from the pipeline, but in its folder.
+    K006 when the output is a whole disk, or the knowledge base is to be apart from the pipeline, but in its folder;
+    K026 where nothing can be written there.
     """
     if kb_path is not None and output.absolute() in (kb_path.absolute(), *kb_path.absolute().parents):
         expected = f"a folder outside '{output}', which is written anew as a whole"
@@ -70,6 +72,7 @@ def check_place(output: Path, kb_path: Optional[Path] = None) -> None:
     if os.path.ismount(output):
         expected = "a folder within it: a whole disk cannot be replaced when the pipeline is there"
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
+    check_parent(output)
     if not output.exists():
         return
     if not output.is_dir() or (any(output.iterdir()) and not all((output / file_).is_file() for file_ in OF_PIPELINE)):

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional
 
-from spacy.cli._util import setup_gpu, show_validation_error
+from spacy.cli._util import show_validation_error
 from spacy.language import Language
 from spacy.training import Example, loop
 from spacy.training.initialize import init_nlp
@@ -23,6 +23,9 @@ from ..layers.fingerprint import fingerprint
 from ..layers.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
 from ..layers.rng import capture_rng, replay_rng
 from ..util.beside import remove_folder
+from ..util.disk import coded_io
+from ..util.whole_file import check_folder
+from .load import choose_gpu
 from .pipe import KrisselPipe
 from .save import copy_whole, save_whole
 
@@ -47,14 +50,17 @@ def train(
     overrides: of the config, by dotted key.
     timeout: minutes after which a process that waits for the others gives up: longer than an evaluation takes.
 
-    Raises KrisselError K022 (cannot be joined), K651 (another component than this package's is to be trained), K652 (no
-    seed), K653 (different weights at the start), K020 (another process ended), K021 (different batches).
+    Raises KrisselError K022 (cannot be joined), K026 (the output), K675 (no such GPU), K651 (another component than
+    this package's is to be trained), K652 (no seed), K653 (different weights at the start), K020 (another process
+    ended), K021 (different batches).
     """
     use_gpu = own_gpu(use_gpu)
     alone = n_launched() == 1
     with joined(use_gpu, timeout), nullcontext() if alone else _first_alone_heard():
         is_first = launched_number() == 0
-        setup_gpu(use_gpu)
+        if is_first and output is not None:
+            check_folder(output)
+        choose_gpu(use_gpu)
         with show_validation_error(config):
             changed = load_config(config, overrides=overrides or {}, interpolate=False)
         if not is_first:
@@ -67,7 +73,8 @@ def train(
             nlp.evaluate = _evaluated_by_first(nlp.evaluate)  # type: ignore[method-assign]
         msg.divider("Training pipeline")
         if is_first and output is not None:
-            output.mkdir(parents=True, exist_ok=True)
+            with coded_io(output):
+                output.mkdir(parents=True, exist_ok=True)
         with _saved_whole(nlp):
             train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
 

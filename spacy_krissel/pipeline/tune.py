@@ -1,6 +1,5 @@
 """Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
 
-import os
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -16,6 +15,7 @@ from ..kb.queries import near_vectors
 from ..kb.tune import Tuning, tune
 from ..util.beside import beside, put_back
 from ..util.manifest import MANIFEST
+from ..util.whole_file import check_parent, whole_file
 from .annotations import spans_of
 from .find import find_kb_pipe, find_linker
 from .load import load_pipeline
@@ -47,6 +47,7 @@ def tune_index(
     """
     if n_queries < 1:
         raise KrisselError(Errors.K006.format(setting="n_queries", found=n_queries, expected="an integer from 1"))
+    check_parent(output or path)
     nlp: Optional[Language] = None
     for place in _kb_places(path, name):
         # Where an earlier run was killed.
@@ -108,9 +109,8 @@ def _save(nlp: Language, path: Path, output: Optional[Path], kb_path: Path, name
         return
     pipe.kb.to_disk(kb_path)
     if named:
-        temporary = path / ".config.tmp"
-        nlp.config.to_disk(temporary)
-        os.replace(temporary, path / "config.cfg")
+        with whole_file(path / "config.cfg") as temporary:
+            nlp.config.to_disk(temporary)
 
 
 def _mention_vectors(nlp: Language, path: Path, n: int, seed: int, name: str) -> np.ndarray:

@@ -29,10 +29,12 @@ _ADVICE = {
 def coded_io(path: Union[str, Path]) -> Iterator[None]:
     """Turn an OSError of the block into KrisselError K026, which names the file: the error's own, or else `path`.
 
-    Out of memory (MemoryError, Arrow's too) is not the disk's, and passes.
+    Out of memory (MemoryError, Arrow's too) and a reader of the output that is gone are not the disk's, and pass.
     """
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise disk_error(error, path) from error
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..errors import Errors, KrisselError
 from .beside import beside, put_in_place
 from .disk import coded_io
+from .whole_file import check_parent
 
 MANIFEST = "manifest.json"
 # The manifest's key for the hash of all its others.
@@ -114,7 +115,9 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
 
 
 def check_replaceable(path: Path, kind: str) -> None:
-    """Raises KrisselError K005 when something else than a directory of `kind` is at `path`, K026 as `coded_io` does."""
+    """Raises KrisselError K005 when something else than a directory of `kind` is at `path`, K026 where nothing can be
+    written there."""
+    check_parent(path)
     with coded_io(path):
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
             raise KrisselError(Errors.K005.format(path=path, kind=kind))

@@ -1,0 +1,176 @@
+"""Every command ends with a coded message where a user can change what went wrong, and leaves nothing half-done."""
+
+import errno
+import os
+from typing import NamedTuple, Tuple
+
+import pytest
+
+from spacy_krissel.cli.app import krissel
+
+
+class Written(NamedTuple):
+    """A command and one of its outputs: `{out}` in its arguments is that, `{in}` a path to read from, and `{ok}`
+    another output. ending: of a file; "" for a folder."""
+
+    arguments: Tuple[str, ...]
+    ending: str = ""
+
+
+OUTPUTS = [
+    Written(("ablation", "{in}", "-o", "{out}")),
+    Written(("calibrate", "{in}", "{in}", "-o", "{out}")),
+    Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--plot", "{out}"), ".svg"),
+    Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
+    Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
+    Written(("encoder", "{in}", "{out}")),
+    Written(("evaluate", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
+    Written(("evaluate-spans", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
+    Written(("extract", "{in}", "pain", "-o", "{out}"), ".html"),
+    Written(("few-shot", "{in}", "{in}", "--examples", "{in}", "--ontology", "{in}", "-o", "{out}")),
+    Written(("link", "{in}", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("mine", "{in}", "{in}", "-o", "{out}")),
+    Written(("ontology", "{in}", "-o", "{out}")),
+    Written(("ontology", "{in}", "-o", "{ok}", "--homonyms", "{out}"), ".json"),
+    Written(("out-of-kb", "{in}", "--gold", "train={in}", "-o", "{out}")),
+    Written(("projection", "{in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
+    Written(("prototypes", "{in}", "{out}", "--ontology", "{in}")),
+    Written(("prototypes", "{in}", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),
+    Written(("psytar-names", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("text-labels", "{in}", "-o", "{out}"), ".spacy"),
+    Written(("text-split", "{in}", "-o", "{out}")),
+    Written(("train", "{config}", "-o", "{out}")),
+    Written(("tune", "{in}", "-o", "{out}")),
+    Written(("tune", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
+    Written(("zero-shot", "{in}", "-o", "{out}")),
+]
+# Nothing but what it prints.
+PRINT = {"sample"}
+TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
+every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
+
+
+@pytest.fixture
+def given(tmp_path):
+    """The arguments of a command, by the path of its output and of what it reads."""
+
+    def fill(written, out, source="missing"):
+        config = tmp_path / "train.cfg"
+        config.write_text("[nlp]\n")
+        places = {"{in}": source, "{out}": out, "{ok}": tmp_path / "good", "{config}": config}
+        arguments = []
+        for argument in written.arguments:
+            for name, place in places.items():
+                argument = argument.replace(name, str(place))
+            arguments.append(argument)
+        return arguments
+
+    return fill
+
+
+def tree(path):
+    """All files and folders below a path, and the bytes of files."""
+    return {str(each): each.is_file() and each.read_bytes() for each in sorted(path.rglob("*"))}
+
+
+def test_every_command_is_here():
+    assert {each.arguments[0] for each in OUTPUTS} | PRINT == {each.name for each in krissel.registered_commands}
+
+
+@every_output
+def test_output_below_a_file(written, given, refuse, tmp_path):
+    """Before anything is read: there is nothing to read."""
+    (tmp_path / "file").write_text("earlier")
+    arguments = given(written, tmp_path / "file" / "folder" / f"out{written.ending}")
+    before = tree(tmp_path)
+    said = refuse(*arguments)
+    assert "[K026]" in said and str(tmp_path / "file") in said
+    assert tree(tmp_path) == before
+
+
+@every_output
+def test_output_of_the_wrong_kind(written, given, refuse, tmp_path):
+    """A folder where a file is to be written, a file where a folder is."""
+    out = tmp_path / f"out{written.ending}"
+    out.mkdir() if written.ending else out.write_text("earlier")
+    arguments = given(written, out)
+    before = tree(tmp_path)
+    said = refuse(*arguments)
+    assert ("[K026]" in said or "[K005]" in said) and out.name in said
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC], ids=errno.errorcode.get)
+@every_output
+def test_output_where_nothing_can_be_written(written, number, given, refuse, tmp_path, monkeypatch):
+    forbidden = tmp_path / "forbidden"
+    forbidden.mkdir()
+    arguments = given(written, forbidden / f"out{written.ending}")
+    before = tree(tmp_path)
+    open_ = os.open
+
+    def refused(path, flags, *arguments, **settings):
+        if str(path).startswith(str(forbidden)) and flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(number, os.strerror(number), str(path))
+        return open_(path, flags, *arguments, **settings)
+
+    monkeypatch.setattr(os, "open", refused)
+    said = refuse(*arguments)
+    assert "[K026]" in said and "forbidden" in said and os.strerror(number) in said
+    assert tree(tmp_path) == before
+
+
+INPUTS = [*OUTPUTS, Written(("sample", "{in}"))]
+
+
+@pytest.mark.parametrize("content", ["missing", "bytes", "text", "folder"])
+@pytest.mark.parametrize("written", INPUTS, ids=[*TITLES, "sample"])
+def test_inputs_that_are_none(written, content, given, run, tmp_path):
+    source = tmp_path / "in"
+    if content == "bytes":
+        source.write_bytes(b"\x00\xff\x1f\x8b cake" * 50)
+    elif content == "text":
+        source.write_text("[1, 2\ncake\n")
+    elif content == "folder":
+        source.mkdir()
+        (source / "config.cfg").write_text("cake")
+        (source / "manifest.json").write_text("{}")
+    arguments = given(written, tmp_path / "made" / f"out{written.ending}", source)
+    before = tree(tmp_path)
+    said = run(*arguments, code=None)
+    assert "Traceback" not in said and ("✘ [K" in said or arguments[0] == "train")
+    left = {path for path in tree(tmp_path).keys() - before.keys() if path != str(tmp_path / "made")}
+    assert not left, said
+
+
+def test_names_of_reports_are_no_paths(refuse, tmp_path):
+    """`--name a/b` would be noticed after the whole evaluation."""
+    for command in ("evaluate", "evaluate-spans", "few-shot"):
+        examples = ("--examples", "missing") if command == "few-shot" else ()
+        for name in ("a/b", "..", ""):
+            said = refuse(
+                command, "missing", "missing", "--ontology", "missing", *examples, "-o", tmp_path, "--name", name
+            )
+            assert "[K006]" in said and "'name'" in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("link", "in", "in", "-o", "out.jsonl", "--batch-size", "0"),
+        ("link", "in", "in", "-o", "out.jsonl", "--batch-size", "-1"),
+        ("mine", "in", "in", "-o", "out", "--n-process", "0"),
+        ("prototypes", "in", "out", "--mentions-per-entity", "-1"),
+        ("prototypes", "in", "out", "--contexts-per-shared-name", "-1"),
+        ("prototypes", "in", "out", "--max-entities", "-1"),
+        ("prototypes", "in", "out", "--n-process", "0"),
+        ("sample", "in", "-n", "0"),
+        ("tune", "in", "--n-queries", "0"),
+        ("zero-shot", "in", "-o", "out", "--seed", "-1"),
+        ("link", "in", "in", "-o", "out.jsonl", "--gpu-id", "-2"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + arguments[-2:]),
+)
+def test_numbers_out_of_range_are_refused_with_the_range(run, arguments):
+    assert "is not in the range" in run(*arguments, code=2)
