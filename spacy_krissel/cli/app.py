@@ -7,7 +7,7 @@ imported here; every front imports what it needs when it is called.
 import os
 import sys
 from functools import wraps
-from typing import Any, Callable, NoReturn, TypeVar
+from typing import Any, Callable, NoReturn, TextIO, TypeVar
 
 import typer
 from spacy.cli._util import app
@@ -60,7 +60,7 @@ def coded_errors(command: Command) -> Command:
                 raise typer.Exit(NO_READER) from None
             _end(disk_error(error))
         except MemoryError as error:
-            _end(KrisselError(Errors.K802.format(problem=error or type(error).__name__)))
+            _end(KrisselError(Errors.K802.format(problem=str(error) or type(error).__name__)))
         except RuntimeError as error:
             if not any(words in str(error) for words in _NO_MEMORY):
                 raise
@@ -83,14 +83,22 @@ def _end(error: KrisselError, code: int = 1) -> NoReturn:
 
 def _has_no_reader() -> bool:
     """Whether standard output or error is a pipe that was closed; if so, what is left for it goes nowhere."""
-    closed = False
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            closed = True
-            # Python flushes once more at its end, and would complain.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
-    return closed
+    closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
+    for stream in closed:
+        # Python flushes once more at its end, and would complain.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    return bool(closed)
+
+
+def _is_closed(stream: TextIO) -> bool:
+    import select
+
+    try:
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+    except (AttributeError, OSError, ValueError):
+        # Windows has no poll, a stream of a test no descriptor.
+        return False
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

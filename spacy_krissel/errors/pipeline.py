@@ -147,6 +147,10 @@ class PipelineErrors:
         "{found}. Expected one that sets {where} (such as ner or entity_ruler) and is enabled, or docs with mentions "
         "(.spacy)."
     )
+    K677 = (
+        "[K677] '{path}' is no config to train with: {problem}. Expected one that is filled, as `spacy init "
+        "fill-config` writes it, and data where it says."
+    )
 
 
 class PipelineWarnings:

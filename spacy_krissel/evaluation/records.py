@@ -59,7 +59,7 @@ def record_keys(records: Iterable[LinkRecord]) -> Iterator[Tuple[str, int, int, 
 
 def write_records(records: Iterable[LinkRecord], path: Union[str, Path]) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf8", errors="backslashreplace") as file_:
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 

@@ -52,7 +52,7 @@ def pair_keys(records: Iterable[SpanRecord]) -> Iterator[Tuple[str, str, int]]:
 
 def write_span_records(records: Iterable[SpanRecord], path: Union[str, Path]) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf8", errors="backslashreplace") as file_:
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 

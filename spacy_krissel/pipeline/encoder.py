@@ -28,9 +28,9 @@ def export_encoder(
     average: the transformer that this one was trained from, by name or path: the weights written are `share` of the
         trained ones and the rest of its own (`layers.start.average_with`). None: the trained ones.
 
-    Raises KrisselError K005 (the output holds something else), K026 (the output), K006 (a share that is none),
-    K401 to K403, K413 (not the transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or
-    linker), K632 (no transformer).
+    Raises KrisselError K005 and K026 (the output), K006 (a share that is none), K401 to K403, K413 (not the
+    transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or linker), K632 (no
+    transformer).
     """
     check_folder(output)
     linker = find_linker(load_pipeline(pipeline), name)

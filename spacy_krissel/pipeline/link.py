@@ -94,8 +94,7 @@ def _counted(docs: Iterable[Doc], key: str, counts: list) -> Iterator[Doc]:
 
 
 def _write_jsonl(docs: Iterable[Doc], path: Path, key: str) -> None:
-    # An id may hold half a surrogate pair: what JSON escapes so.
-    with path.open("w", encoding="utf8", errors="backslashreplace") as file_:
+    with path.open("w", encoding="utf8") as file_:
         for doc in docs:
             file_.write(json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n")
 

@@ -16,6 +16,7 @@ from spacy.training import Example, loop
 from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_nlp
 from spacy.util import load_config
+from thinc.api import Config, ConfigValidationError
 from wasabi import msg
 
 from ..errors import Errors, KrisselError
@@ -23,7 +24,7 @@ from ..layers.fingerprint import fingerprint
 from ..layers.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
 from ..layers.rng import capture_rng, replay_rng
 from ..util.beside import remove_folder
-from ..util.disk import coded_io
+from ..util.disk import coded_io, disk_error
 from ..util.whole_file import check_folder
 from .load import choose_gpu
 from .pipe import KrisselPipe
@@ -62,11 +63,11 @@ def train(
             check_folder(output)
         choose_gpu(use_gpu)
         with show_validation_error(config):
-            changed = load_config(config, overrides=overrides or {}, interpolate=False)
+            changed = _read_config(config, overrides or {})
         if not is_first:
             changed["training"]["logger"] = SILENT
         msg.divider("Initializing pipeline" + ("" if alone else f" in {n_launched()} processes"))
-        with show_validation_error(config, hint_fill=False):
+        with show_validation_error(config, hint_fill=False), _spacy_errors(config):
             nlp = init_nlp(changed, use_gpu=use_gpu)
         if not alone:
             _check(nlp)
@@ -77,6 +78,35 @@ def train(
                 output.mkdir(parents=True, exist_ok=True)
         with _saved_whole(nlp):
             train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
+
+
+def _read_config(path: Path, overrides: Dict[str, Any]) -> Config:
+    try:
+        config = load_config(path, overrides=overrides, interpolate=False)
+    except ConfigValidationError:
+        # Shown as spaCy shows it.
+        raise
+    except OSError as error:
+        raise disk_error(error, path) from error
+    except ValueError as error:
+        raise KrisselError(Errors.K677.format(path=path, problem=error)) from error
+    if missing := [section for section in ("nlp", "training") if section not in config]:
+        problem = " and ".join(f"[{section}]" for section in missing) + " is not there"
+        raise KrisselError(Errors.K677.format(path=path, problem=problem))
+    return config
+
+
+@contextmanager
+def _spacy_errors(config: Path) -> Iterator[None]:
+    """What spaCy refuses with a code of its own is a fault of the config, or of the data that it names."""
+    try:
+        yield
+    except (KrisselError, ConfigValidationError):
+        raise
+    except ValueError as error:
+        if not str(error).startswith("[E"):
+            raise
+        raise KrisselError(Errors.K677.format(path=config, problem=error)) from error
 
 
 def _check(nlp: Language) -> None:

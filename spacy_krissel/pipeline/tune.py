@@ -1,5 +1,6 @@
 """Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -10,11 +11,12 @@ from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
+from ..kb.folder import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.queries import near_vectors
 from ..kb.tune import Tuning, tune
 from ..util.beside import beside, put_back
-from ..util.manifest import MANIFEST
+from ..util.manifest import MANIFEST, check_replaceable
 from ..util.whole_file import check_parent, whole_file
 from .annotations import spans_of
 from .find import find_kb_pipe, find_linker
@@ -56,9 +58,12 @@ def tune_index(
         if queries is not None:
             expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
             raise KrisselError(Errors.K006.format(setting="queries", found=str(queries), expected=expected))
-        kb = PrototypeKB(Vocab(), 0).from_disk(path)
         target = output or path
+        check_replaceable(target, KB)
+        kb = PrototypeKB(Vocab(), 0).from_disk(path)
     else:
+        if output is not None:
+            check_place(output)
         nlp = load_pipeline(path)
         pipe = find_kb_pipe(nlp, name)
         kb = pipe.kb
@@ -68,8 +73,6 @@ def tune_index(
             raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
         target = output or kb_path
     kb.check_filled()
-    if output is not None and nlp is not None:
-        check_place(output)
     if nlp is None or queries is None:
         vectors = near_vectors(kb, n_queries, seed)
     else:
@@ -90,8 +93,10 @@ def _kb_places(path: Path, name: str) -> List[Path]:
     """Where the knowledge base may be that is to be tuned."""
     places = [path, path / name / "kb"]
     if (path / "config.cfg").is_file():
-        kb_path = load_config(path / "config.cfg")["components"].get(name, {}).get("kb_path")
-        places += [Path(kb_path)] if kb_path else []
+        # One that cannot be read is refused when the pipeline is loaded.
+        with suppress(OSError, ValueError, KeyError):
+            kb_path = load_config(path / "config.cfg")["components"].get(name, {}).get("kb_path")
+            places += [Path(kb_path)] if kb_path else []
     return places
 
 

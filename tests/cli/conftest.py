@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 @pytest.fixture(scope="session")
 def run():
-    """Runs `python -m spacy krissel …`; the exit code must be `code`, or 1 or 2 for None. RETURNS: what was printed, errors included."""
+    """Runs `python -m spacy krissel …`; the exit code must be `code`, or 1 or 2 for None. RETURNS: what was printed,
+    errors included."""
     from spacy import registry
     from spacy.cli._util import app
 

@@ -138,9 +138,18 @@ def test_inputs_that_are_none(written, content, given, run, tmp_path):
     arguments = given(written, tmp_path / "made" / f"out{written.ending}", source)
     before = tree(tmp_path)
     said = run(*arguments, code=None)
-    assert "Traceback" not in said and ("✘ [K" in said or arguments[0] == "train")
+    assert "✘ [K" in said and "Traceback" not in said
     left = {path for path in tree(tmp_path).keys() - before.keys() if path != str(tmp_path / "made")}
     assert not left, said
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff", b"cake", b"[nlp]\nlang = en\n", b"[training]\n", b"[nlp]\n[training]\n"]
+)
+def test_a_config_that_is_none(content, run, tmp_path):
+    (tmp_path / "train.cfg").write_bytes(content)
+    said = run("train", tmp_path / "train.cfg", "-o", tmp_path / "out", code=1)
+    assert "Traceback" not in said and not (tmp_path / "out").exists()
 
 
 def test_names_of_reports_are_no_paths(refuse, tmp_path):
@@ -173,4 +182,5 @@ def test_names_of_reports_are_no_paths(refuse, tmp_path):
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-2:]),
 )
 def test_numbers_out_of_range_are_refused_with_the_range(run, arguments):
-    assert "is not in the range" in run(*arguments, code=2)
+    said = run(*arguments, code=2)
+    assert "Invalid value for" in said and arguments[-2] in said

@@ -151,3 +151,16 @@ def test_reports_of_earlier_versions_are_shown(report):
     rows = slice_rows(report.data)
     assert {row[-1] for row in rows[1:]} == {"–"} and report.to_html() and report.to_table()
     assert "macro accuracy" not in report.to_markdown()
+
+
+def test_markdown_holds_no_html_of_a_corpus(make_report, make_record):
+    record = make_record(prediction="D5", label="<script>alert(1)</script>|x\n\n# Title")
+    report = make_report([record] * 10, "a <b>name</b>\n# other", command="run\n\n<script>")
+    text = report.to_markdown()
+    assert "\n# Title" not in text and "\n# other" not in text and "\n<script>" not in text
+    assert "<b>" not in text.replace("\\<b>", "") and "| label:\\<script>alert(1)\\</script>\\|x" in text
+
+
+def test_the_page_holds_no_control_characters(make_report, make_record):
+    report = make_report([make_record("a\x00b", ("D6",), "D1", ["D1"], left="\x08\x1b")], "na\x01me")
+    assert not set(map(chr, range(32))).difference("\t\n\r").intersection(report.to_html())

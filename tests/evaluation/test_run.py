@@ -173,3 +173,21 @@ def test_empty_and_blank_docs(make_nlp, make_doc, link):
 )
 def test_the_surface_form_of_a_prototype(kind, evidence, surface):
     assert prototype_surface({"kind": kind, "evidence": evidence, "name": "Multiple Sclerosis"}) == surface
+
+
+def test_nothing_linked_is_told(make_nlp, make_doc, link):
+    """All figures would be those of no answer, without a word."""
+    with pytest.warns(KrisselWarning, match="KW720.* 1 mentions .*test_table_linker"):
+        link(make_nlp({}), [make_doc("He has MS", [(2, 3, "D1")])])
+
+
+def test_predicted_mentions_of_texts_beyond_the_limit(make_nlp, make_doc, link):
+    """One long text would end the evaluation (E088)."""
+    nlp = make_nlp({"MS": "D1"})
+    nlp.add_pipe("test_ruler", first=True)
+    nlp.max_length = 12
+    docs = [make_doc("He has MS", [(2, 3, "D1")]), make_doc("He has MS, too", [(2, 3, "D1")], doc_id="long")]
+    with pytest.warns(KrisselWarning, match="KW620.*1 of 2 texts.*12 characters.*first: long"):
+        run = link(nlp, docs, mentions="predicted")
+    assert [record.prediction for record in run.records if record.gold] == ["D1"]
+    assert len(link(nlp, docs).records) == 2

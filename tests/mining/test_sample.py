@@ -57,3 +57,15 @@ def test_markdown_cells_are_escaped():
 def test_another_format_is_refused():
     with pytest.raises(KrisselError, match="K006.*'html'.*text, tsv, markdown"):
         format_mentions([], "html")
+
+
+def test_a_spreadsheet_computes_no_name():
+    (row,) = csv.DictReader(
+        format_mentions([MENTION], "tsv", names={"D1": "=cmd|' /C calc'!A0"}).splitlines(), dialect="excel-tab"
+    )
+    assert row["name"] == "'=cmd|' /C calc'!A0"
+
+
+def test_markdown_is_no_html():
+    text = format_mentions([MENTION], "markdown", names={"D1": "<script>x</script>"})
+    assert "| \\<script>x\\</script> |" in text

@@ -5,7 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.pipeline.link import link
 
 
@@ -52,7 +52,7 @@ def test_docs_to_docs(docs_file, save_linker, tmp_path):
 
 
 def test_docs_keep_their_mentions(docs_file, with_ruler, tmp_path):
-    """Only the linker runs on docs: a component that finds mentions would change theirs."""
+    """A component that finds mentions would change those of docs."""
     link(with_ruler, docs_file, tmp_path / "links.jsonl")
     texts = [mention["text"] for record in read_jsonl(tmp_path / "links.jsonl") for mention in record["mentions"]]
     assert texts.count("cold") == 2 and "Sneezing" not in texts
@@ -105,3 +105,87 @@ def test_pipeline_that_cannot_link(docs_file, tmp_path):
     spacy.blank("en").to_disk(tmp_path / "blank")
     with pytest.raises(KrisselError, match="K610"):
         link(tmp_path / "blank", docs_file, tmp_path / "links.jsonl")
+
+
+def test_docs_run_through_all_but_what_sets_mentions(save_reranker, make_docs, tmp_path):
+    """What is delivered is what `nlp(doc)` gives and what is evaluated: a re-ranker's order, a splitter's sentences."""
+    nlp = spacy.load(save_reranker())
+    nlp.add_pipe("sentencizer", first=True)
+    ruler = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "Disease", "pattern": "cake"}])
+    nlp.to_disk(tmp_path / "pipeline")
+    docs = make_docs(nlp)
+    DocBin(docs=docs).to_disk(tmp_path / "docs.spacy")
+    link(tmp_path / "pipeline", tmp_path / "docs.spacy", tmp_path / "links.spacy")
+    linked = list(DocBin().from_disk(tmp_path / "links.spacy").get_docs(nlp.vocab))
+    with nlp.select_pipes(disable=["entity_ruler"]):
+        expected = [nlp(doc) for doc in docs]
+    with nlp.select_pipes(enable=["krissel_linker"]):
+        linker_alone = [nlp(doc) for doc in make_docs(nlp)]
+
+    def candidates(docs):
+        return [
+            (ent.kb_id_, [(each["id"], pytest.approx(each["score"], abs=1e-4)) for each in ent._.krissel_candidates])
+            for doc in docs
+            for ent in doc.ents
+        ]
+
+    assert candidates(linked) == candidates(expected) != candidates(linker_alone)
+    assert all(doc.has_annotation("SENT_START") for doc in linked)
+
+
+def test_a_disabled_linker_that_is_named_links(nlp, docs_file, tmp_path):
+    nlp.disable_pipe("krissel_linker")
+    nlp.to_disk(tmp_path / "disabled")
+    link(tmp_path / "disabled", docs_file, tmp_path / "links.jsonl")
+    assert all(mention["kb_id"] for record in read_jsonl(tmp_path / "links.jsonl") for mention in record["mentions"])
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_batches_of_nothing_leave_an_earlier_output(tmp_path, size):
+    """Before anything is read: there is no such pipeline."""
+    (tmp_path / "links.jsonl").write_text("earlier")
+    with pytest.raises(KrisselError, match="K006.*batch_size"):
+        link(tmp_path / "missing", tmp_path / "missing", tmp_path / "links.jsonl", batch_size=size)
+    assert (tmp_path / "links.jsonl").read_text() == "earlier"
+
+
+def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, monkeypatch):
+    nlp = spacy.load(with_ruler)
+    nlp.max_length = 30
+    monkeypatch.setattr("spacy_krissel.pipeline.link.load_pipeline", lambda path: nlp)
+    lines = [{"id": str(number), "text": "flu " * number} for number in (2, 9, 3, 10, 11, 12)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.warns(KrisselWarning, match="KW620.*4 of 6 texts.*30 characters.*first: 9, 10, 11"):
+        assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.jsonl") == (2, 5)
+    assert [record["id"] for record in read_jsonl(tmp_path / "links.jsonl")] == ["2", "3"]
+
+
+def test_text_without_what_finds_mentions_is_refused(save_linker, nlp, tmp_path):
+    (tmp_path / "texts.txt").write_text("pointed to MS\n")
+    with pytest.raises(KrisselError, match="K676.*krissel_linker.*doc.ents"):
+        link(save_linker(), tmp_path / "texts.txt", tmp_path / "links.jsonl")
+    nlp.add_pipe("sentencizer")
+    ruler = nlp.add_pipe("entity_ruler", first=True)
+    ruler.add_patterns([{"label": "Disease", "pattern": "MS"}])
+    nlp.disable_pipe("entity_ruler")
+    nlp.to_disk(tmp_path / "disabled")
+    with pytest.raises(KrisselError, match="K676"):
+        link(tmp_path / "disabled", tmp_path / "texts.txt", tmp_path / "links.jsonl")
+    assert not (tmp_path / "links.jsonl").exists()
+
+
+def test_no_mention_anywhere_is_told(with_ruler, nlp, tmp_path):
+    (tmp_path / "texts.txt").write_text("Nothing here.\nNor here.\n")
+    with pytest.warns(KrisselWarning, match="KW621.*2 docs.*doc.ents.*entity_ruler"):
+        assert link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl") == (2, 0)
+    DocBin(docs=[nlp.make_doc("pointed to MS")]).to_disk(tmp_path / "docs.spacy")
+    with pytest.warns(KrisselWarning, match="KW621.*1 docs"):
+        link(with_ruler, tmp_path / "docs.spacy", tmp_path / "links.jsonl")
+
+
+def test_a_missing_linker_is_named_among_all_components(nlp, docs_file, tmp_path):
+    nlp.disable_pipe("krissel_linker")
+    nlp.to_disk(tmp_path / "disabled")
+    with pytest.raises(KrisselError, match="K610.*cake.*krissel_linker"):
+        link(tmp_path / "disabled", docs_file, tmp_path / "links.jsonl", name="cake")

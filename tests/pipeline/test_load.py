@@ -1,7 +1,7 @@
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.load import load_pipeline
+from spacy_krissel.pipeline.load import choose_gpu, load_pipeline
 
 
 def test_path_and_overrides(save_linker):
@@ -34,3 +34,22 @@ def test_directory_of_something_else(tmp_path, toy_store):
 def test_codes_from_within_stay(save_linker, tmp_path):
     with pytest.raises(KrisselError, match="K001.*nowhere"):
         load_pipeline(save_linker(), {"components.krissel_linker.kb_path": str(tmp_path / "nowhere")})
+
+
+def test_out_of_memory_is_no_damage(save_linker, monkeypatch):
+    def load(*arguments, **settings):
+        raise MemoryError("malloc of size 64 failed")
+
+    monkeypatch.setattr("spacy.load", load)
+    with pytest.raises(MemoryError):
+        load_pipeline(save_linker())
+
+
+def test_no_such_gpu(monkeypatch):
+    def require_gpu(gpu_id):
+        raise ValueError("No GPU devices detected")
+
+    monkeypatch.setattr("spacy.cli._util.require_gpu", require_gpu)
+    with pytest.raises(KrisselError, match="K675.*GPU 7 .*No GPU devices"):
+        choose_gpu(7)
+    choose_gpu(-1)

@@ -1,0 +1,89 @@
+"""The guard that all commands share."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from spacy_krissel.cli.app import coded_errors
+from spacy_krissel.errors import KrisselError
+
+
+@pytest.fixture
+def end():
+    """What a command prints that ends so, and its exit code."""
+
+    def run(error):
+        app = typer.Typer()
+
+        @app.command()
+        @coded_errors
+        def command() -> None:
+            raise error
+
+        result = CliRunner().invoke(app, [])
+        return result.output, result.exit_code, result.exception
+
+    return run
+
+
+class ArrowMemoryError(MemoryError):
+    """As pyarrow's is."""
+
+
+@pytest.mark.parametrize(
+    "error, code, said",
+    [
+        (KrisselError("[K006] cake"), 1, "✘ [K006] cake"),
+        (OSError(errno.ENOSPC, "No space left on device", "/data/out"), 1, "[K026] '/data/out'"),
+        (PermissionError(errno.EACCES, "Permission denied", "/data/out"), 1, "[K026] '/data/out'"),
+        (MemoryError(), 1, "[K802] Memory ran out (MemoryError)"),
+        (ArrowMemoryError("malloc of size 64 failed"), 1, "[K802] Memory ran out (malloc of size 64 failed)"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB"), 1, "[K802]"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), 1, "[K802]"),
+        (KeyboardInterrupt(), 130, "[K801] Interrupted"),
+    ],
+    ids=str,
+)
+def test_ways_out(end, error, code, said):
+    output, found, _ = end(error)
+    assert found == code and said in output and "Traceback" not in output
+    assert "damaged" not in output.replace("Nothing is damaged", "")
+    assert len(output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("an error of ours"), KeyError("x"), AssertionError()], ids=repr)
+def test_faults_of_ours_keep_their_traceback(end, error):
+    assert end(error)[2] is error
+
+
+CLOSED = """
+import sys
+from spacy.cli._util import app
+from spacy_krissel.cli.app import krissel
+
+@krissel.command("talk")
+def talk() -> None:
+    import typer
+    for number in range(100_000):
+        typer.echo(number)
+
+app(["krissel", "talk"])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_reader_that_leaves_ends_the_command_quietly():
+    """`krissel sample … | head -1`"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLOSED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf8"
+    )
+    assert process.stdout.readline() == "0\n"
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait() == 141
