@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
-from ..util.compressed import DAMAGED
 from ..util.xml_files import XmlHandler, feed
 from .annotation import AnnotatedText, Mention, parse_offset
 from .files import open_binary
@@ -58,13 +57,10 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
     handler = _Handler(str(path), report)
     n_documents = 0
     with open_binary(path, EXPECTED) as file_:
-        try:
-            for _ in feed(file_, path, handler):
-                documents, handler.documents = handler.documents, []
-                n_documents += len(documents)
-                yield from documents
-        except DAMAGED as error:
-            raise KrisselError(Errors.K202.format(path=path, line=handler.line, problem=error)) from error
+        for _ in feed(file_, handler):
+            documents, handler.documents = handler.documents, []
+            n_documents += len(documents)
+            yield from documents
     if not n_documents:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
     if own_report:
@@ -76,6 +72,7 @@ class _Handler(XmlHandler):
 
     kind = "BioC XML"
     root = "collection"
+    texts = frozenset(("id", "offset", "text", "infon"))
 
     def __init__(self, path: str, report: CorpusReport) -> None:
         super().__init__(path)
@@ -147,15 +144,18 @@ class _Handler(XmlHandler):
         document.id = document.id or f"{Path(self.path).name}:{document.line}"
         # The stretches of the source's offsets that have text, each with what must be added to reach our own.
         stretches: List[Tuple[int, int, int]] = []
+        parts: List[str] = []
+        length = 0
         for unit in sorted(self._units, key=lambda unit: unit.offset):
             if not unit.text:
                 continue
             gap = unit.offset - (stretches[-1][1] if stretches else 0)
             if not 0 <= gap <= MAX_GAP:
-                gap = 1 if document.text else 0
-            document.text += " " * gap
-            stretches.append((unit.offset, unit.offset + len(unit.text), len(document.text) - unit.offset))
-            document.text += unit.text
+                gap = 1 if length else 0
+            parts.extend((" " * gap, unit.text))
+            stretches.append((unit.offset, unit.offset + len(unit.text), length + gap - unit.offset))
+            length += gap + len(unit.text)
+        document.text = "".join(parts)
         for i, mention in enumerate(document.mentions):
             places: List[Tuple[int, int]] = []
             for start, end in mention.pieces:
@@ -165,3 +165,4 @@ class _Handler(XmlHandler):
             (start, end), *more = places
             document.mentions[i] = replace(mention, start=start, end=end, text=text, more=tuple(more))
         self.documents.append(document)
+        self.done += 1

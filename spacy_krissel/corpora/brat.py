@@ -8,7 +8,7 @@ from typing import Dict, Iterator, List, Optional, Tuple, Union
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention, parse_offset
 from .bundles import Bundle, read_each
-from .files import decode_text
+from .files import text_lines
 from .ids import read_class
 from .report import CorpusReport
 
@@ -53,8 +53,7 @@ def _read_file(
     mentions: Dict[str, Tuple[Mention, List[str]]] = {}
     references: List[Tuple[int, str, str]] = []
     is_first = True
-    for number, line in enumerate(decode_text(bundle.read(file_), source).removeprefix("\ufeff").split("\n"), 1):
-        line = line.removesuffix("\r")
+    for number, line in text_lines(bundle.read(file_), source, report):
         if not line.strip():
             continue
         record = _RECORD.fullmatch(line)

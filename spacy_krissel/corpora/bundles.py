@@ -1,18 +1,18 @@
 """Corpora of many files, annotations beside texts: a folder, an archive, or one file of annotations."""
 
-import tarfile
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union, cast
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import Errors, KrisselError
-from ..util.compressed import DAMAGED
+from ..util.inputs import coded_reading
+from ..util.limits import FILE
 from .annotation import AnnotatedText
+from .archives import open_archive
 from .files import decode_text, open_binary
 from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 TEXT_SUFFIXES = (".txt", ".text")
-CHUNK = 1 << 20
 PathLike = Union[str, Path]
 
 
@@ -28,14 +28,11 @@ class Bundle(NamedTuple):
         return str(file_) if self.members is None else f"{self.path}!{file_}"
 
     def read(self, file_: PurePath) -> bytes:
-        """Raises KrisselError K202 for a damaged gzip file."""
+        """Raises KrisselError K202 for a damaged gzip file, K055 for one larger than the limit."""
         if self.members is not None:
             return self.members[file_]
         with open_binary(Path(file_)) as stream:
-            try:
-                return stream.read()
-            except DAMAGED as error:
-                raise KrisselError(Errors.K202.format(path=file_, line=0, problem=error)) from error
+            return stream.read_all()
 
     def find_text(
         self, annotations: PurePath, name: str, layouts: Sequence[str], documents: Optional[PathLike]
@@ -108,7 +105,9 @@ def read_each(
     bundle = open_bundle(path, suffix, expected)
     own = CorpusReport()
     for file_ in bundle.files:
-        yield read_file(bundle, file_, own if report is None else report)
+        with coded_reading(bundle.name(file_)):
+            annotated = read_file(bundle, file_, own if report is None else report)
+        yield annotated
     if report is None:
         own.warn()
 
@@ -129,20 +128,12 @@ def _below(path: Path) -> Iterator[Path]:
 
 def _members(path: Path, suffixes: Tuple[str, ...]) -> Iterator[Tuple[PurePosixPath, bytes]]:
     """The files of an archive; what is in them only where their names end in `suffixes`."""
-    member_name = ""
-    # gzip is opened apart from tar, because tarfile takes a truncated gzip stream for the end of the archive.
-    with open_binary(path, "an archive") as file_:
-        try:
-            with tarfile.open(fileobj=cast(IO[bytes], file_), mode="r|") as archive:
-                for member in archive:
-                    member_name = member.name
-                    name = PurePosixPath(member_name)
-                    if not member.isfile() or name.name.startswith("."):
-                        continue
-                    content = archive.extractfile(member) if name.name.endswith(suffixes) else None
-                    yield name, content.read() if content else b""
-            # A file that is cut short behind its last member shows it only at its end.
-            while file_.read(CHUNK):
-                pass
-        except (*DAMAGED, tarfile.TarError) as error:
-            raise KrisselError(Errors.K211.format(path=path, problem=error, member=member_name)) from error
+    size = 0
+    with open_archive(path, "an archive") as members:
+        for member in members:
+            content = b""
+            if member.name.name.endswith(suffixes):
+                size += member.size
+                FILE.check(size, member.source, "what the archive holds up to it")
+                content = member.content.read()
+            yield member.name, content

@@ -13,7 +13,7 @@ from ..util.whole_file import check_file
 from .annotation import AnnotatedText
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
-from .files import read_lines
+from .files import open_lines
 from .formats import FORMATS, READERS, check_documents, detect_format
 from .gold_mentions import document_id
 from .gold_split import GoldSplit
@@ -105,7 +105,8 @@ def convert(
 def _listed(path: Path) -> Dict[str, int]:
     """The ids in a file, with their lines. Raises KrisselError K204 when there is none."""
     expected = "a document's id a line"
-    listed = {line.strip(): number for number, line in read_lines(path, expected) if line.strip()}
+    with open_lines(path, expected) as lines:
+        listed = {line.strip(): number for number, line in lines if line.strip()}
     if not listed:
         raise KrisselError(Errors.K204.format(path=path, what="id", line="0 or more blank", expected=expected))
     return listed

@@ -28,6 +28,11 @@ def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
     for file_ in files:
         try:
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
+            for doc in docs:
+                # Spans are made when they are asked for, and damaged ones fail only then.
+                for group in (doc.ents, *doc.spans.values()):
+                    for _ in group:
+                        pass
         except MemoryError:
             raise
         except OSError as error:

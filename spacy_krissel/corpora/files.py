@@ -1,74 +1,84 @@
 """Lines and bytes of files that may be compressed, cut short or not text at all."""
 
-import codecs
-import gzip
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Callable, Iterator, Optional, Tuple, Union, cast
+from typing import Callable, ContextManager, Iterator, List, Optional, Tuple, Union
 
-from ..errors import Errors, KrisselError
-from ..util.compressed import DAMAGED, GZIP_MAGIC
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..util.inputs import InputFile, check_encoding, open_input
+from .report import CorpusReport
 
 BOM = "\ufeff"
-UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+PathLike = Union[str, Path]
+
+
+def open_binary(path: PathLike, expected: str = "a file") -> ContextManager[InputFile]:
+    """Open a file to read it in this block, see `open_input`.
+
+    Raises KrisselError K201 (no such file), K202 (damaged compression), and what `open_input` raises.
+    """
+    return open_input(path, Errors.K201.format(path=path, expected=expected), Errors.K202)
 
 
 @contextmanager
-def open_binary(path: Union[str, Path], expected: str = "a file") -> Iterator[BinaryIO]:
-    """Open a file for reading, decompressing it when its first bytes say gzip, whatever its name.
-
-    Raises KrisselError K201 when there is no such file.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise KrisselError(Errors.K201.format(path=path, expected=expected))
-    with path.open("rb") as file_:
-        compressed = file_.read(2) == GZIP_MAGIC
-        file_.seek(0)
-        if not compressed:
-            yield file_
-        else:
-            with gzip.open(file_) as inner:
-                yield cast(BinaryIO, inner)
-
-
-def read_lines(
-    path: Union[str, Path],
+def open_lines(
+    path: PathLike,
     expected: str = "a text file",
     *,
+    report: Optional[CorpusReport] = None,
     skip: Optional[Callable[[int, str], None]] = None,
-) -> Iterator[Tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers, from 1, without line ends; `.gz` is decompressed.
+    closed: bool = False,
+) -> Iterator[Iterator[Tuple[int, str]]]:
+    """The lines of a UTF-8 file with their numbers, from 1, without line ends, for this block; `.gz` is decompressed.
 
     Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
 
+    report: where a last line without a line end is counted, `unended_files`. Without one, it is warned of (KW210).
     skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
-        is an error, as UTF-16 always is.
+        is an error.
+    closed: a line shows by itself that it is whole, as JSON does.
 
-    Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8).
+    Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8), K206 (the last line is a bad
+    record and has no line end), and what `open_input` and `InputFile.lines` raise.
     """
-    number = 0
     with open_binary(path, expected) as file_:
+        yield _decoded(file_, skip)
+        if not file_.ended:
+            check_end(str(path), file_.line, report, closed)
+
+
+def check_end(source: str, line: int, report: Optional[CorpusReport], closed: bool = False) -> None:
+    """Say that the last line, with this number, has no line end; see `open_lines`."""
+    if report is not None and report.last_bad == (source, line):
+        raise KrisselError(Errors.K206.format(path=source, line=line, problem=report.last_problem))
+    if closed:
+        return
+    if report is not None:
+        report.blemish("unended_files", source, line)
+    else:
+        message = Warnings.KW210.format(count=1, places=f"{source}, line {line}")
+        warnings.warn(message, KrisselWarning, stacklevel=4)
+
+
+def _decoded(file_: InputFile, skip: Optional[Callable[[int, str], None]]) -> Iterator[Tuple[int, str]]:
+    for raw in file_.lines():
         try:
-            for number, raw in enumerate(file_, 1):
-                try:
-                    line = decode_line(raw, path, number)
-                except KrisselError:
-                    # Not a bad line, but another encoding, whose next lines might pass.
-                    if skip is None or (number == 1 and raw.startswith(UTF16)):
-                        raise
-                    skip(number, "not UTF-8")
-                    continue
-                yield number, line
-        except DAMAGED as error:
-            raise KrisselError(Errors.K202.format(path=path, line=number, problem=error)) from error
+            line = decode_line(raw, file_.path, file_.line)
+        except KrisselError:
+            if skip is None:
+                raise
+            skip(file_.line, "not UTF-8")
+            continue
+        yield file_.line, line
 
 
-def decode_text(raw: bytes, path: Union[str, Path]) -> str:
+def decode_text(raw: bytes, path: PathLike) -> str:
     """A whole file as text, character for character, since offsets count them: a byte order mark, too.
 
-    Raises KrisselError K203 when it is not UTF-8.
+    Raises KrisselError K203 when it is not UTF-8, K056 when it is UTF-16 or UTF-32.
     """
+    check_encoding(raw[:64], path)
     try:
         return raw.decode("utf8")
     except UnicodeDecodeError as error:
@@ -76,7 +86,21 @@ def decode_text(raw: bytes, path: Union[str, Path]) -> str:
         raise KrisselError(Errors.K203.format(path=path, line=line, found=found)) from error
 
 
-def decode_line(raw: bytes, path: Union[str, Path], number: int) -> str:
+def text_lines(raw: bytes, path: PathLike, report: CorpusReport) -> Iterator[Tuple[int, str]]:
+    """The lines of a file of annotations that is in memory, as `open_lines` has them.
+
+    The places of what is found wrong are those of `path`. Raises KrisselError K057 and K203, and K206 at the end.
+    """
+    if b"\r" in raw.rstrip(b"\r\n") and b"\n" not in raw.rstrip(b"\r\n"):
+        raise KrisselError(Errors.K057.format(path=path, count=raw.count(b"\r")))
+    lines: List[str] = decode_text(raw, path).removeprefix(BOM).split("\n")
+    for number, line in enumerate(lines, 1):
+        yield number, line.removesuffix("\r")
+    if lines[-1]:
+        check_end(str(path), len(lines), report)
+
+
+def decode_line(raw: bytes, path: PathLike, number: int) -> str:
     """One line as text, without its line end and, in the first line, without a byte order mark."""
     try:
         line = raw.decode("utf8")

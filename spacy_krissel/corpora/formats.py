@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, Union
 
 from ..errors import Errors, KrisselError
-from ..util.compressed import DAMAGED
 from . import brat, knowtator, semeval
 from .annotation import AnnotatedText
 from .bioc import read_bioc
@@ -56,10 +55,7 @@ def detect_format(path: Path) -> str:
         if path.name.endswith(suffix):
             return SUFFIXES[suffix]
     with open_binary(path, "a gold corpus in one of the formats of `convert`") as file_:
-        try:
-            head = file_.read(4096)
-        except DAMAGED as error:
-            raise KrisselError(Errors.K202.format(path=path, line=0, problem=error)) from error
+        head = file_.read(4096)
     # A byte order mark may stand before the first sign.
     head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
     if head.startswith(b"<"):

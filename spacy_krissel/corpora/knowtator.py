@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
+from ..util.inputs import InputFile, coded_reading
 from ..util.xml_files import XmlHandler, feed
 from .annotation import AnnotatedText, Mention, parse_offset
 from .bundles import open_bundle
@@ -46,8 +47,10 @@ def read_knowtator(
     for file_ in bundle.files:
         source = bundle.name(file_)
         handler = _Handler(source)
-        for _ in feed(io.BytesIO(bundle.read(file_)), source, handler):
-            pass
+        content = InputFile(source, io.BytesIO(bundle.read(file_)))
+        with coded_reading(source, lambda: f"line {handler.line}"):
+            for _ in feed(content, handler):
+                pass
         text_file = bundle.find_text(file_, handler.text_name or file_.name.removesuffix(SUFFIX), LAYOUTS, documents)
         texts.setdefault(text_file, []).append((source, handler.mentions(report)))
     for text_file, parts in texts.items():
@@ -76,6 +79,7 @@ class _Annotation(NamedTuple):
 class _Handler(XmlHandler):
     kind = "knowtator XML"
     root = "annotations"
+    texts = frozenset(("spannedText",))
 
     def __init__(self, path: str) -> None:
         super().__init__(path)

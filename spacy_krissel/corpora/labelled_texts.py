@@ -12,7 +12,7 @@ from spacy.util import filter_spans
 
 from ..errors import Errors, KrisselError
 from .docs import DEFAULT_LABEL, ID_KEY, SPANS_KEY
-from .files import read_lines
+from .files import open_lines
 from .ids import split_ids
 from .pieces import DISJOINT_KEY, PiecedMention, join_pieces, write_pieces
 from .report import CorpusReport
@@ -65,19 +65,20 @@ def read_text_labels(path: Union[str, Path], *, report: Optional[CorpusReport] =
         first_bad = first_bad or f" that can be used (line {line}: {problem})"
         report.blemish("bad_records", str(path), line, problem)
 
-    for number, line in read_lines(path, EXPECTED, skip=bad):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            # JSON can spell half of a character, which no doc can hold.
-            json.dumps(record, ensure_ascii=False).encode("utf8")
-            text = _labelled_text(record, path, number)
-        except (ValueError, RecursionError) as error:
-            bad(number, "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)[:80])
-            continue
-        found = True
-        yield text
+    with open_lines(path, EXPECTED, report=report, skip=bad, closed=True) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                # JSON can spell half of a character, which no doc can hold.
+                json.dumps(record, ensure_ascii=False).encode("utf8")
+                text = _labelled_text(record, path, number)
+            except (ValueError, RecursionError) as error:
+                bad(number, "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)[:80])
+                continue
+            found = True
+            yield text
     if not found:
         raise KrisselError(Errors.K204.format(path=path, what="text" + first_bad, line=number, expected=EXPECTED))
     if own_report:

@@ -1,37 +1,81 @@
 """Unlabelled text in the columns of a Parquet file."""
 
 from pathlib import Path
-from typing import Iterator
+from typing import TYPE_CHECKING, Any, Dict, Iterator
 
 from ..errors import Errors, KrisselError
+from ..util.disk import coded_io
+from ..util.limits import FILE, RECORD
 from .report import CorpusReport
 from .text import Text, text_of_record
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
 COLUMNS = ("id", "title", "text")
 BATCH_ROWS = 1024
+# Text is never packed so well: Parquet's usual ratio is below ten.
+MAX_RATIO = 100
 
 
 def read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
     """The texts of a file with the columns of a JSONL record's keys; other columns are not read.
 
-    One row group is in memory at a time.
+    One row group, as it is packed, is in memory at a time, and of its texts as many as the limit of records allows.
 
-    Raises KrisselError K213 (damaged, or without such columns).
+    Raises KrisselError K213 (damaged, or without such columns), K055 (a text larger than the limit).
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    with coded_io(path):
+        path.open("rb").close()
+    row = 0
     try:
-        with pq.ParquetFile(path) as file_:
+        # A text that many rows have is unpacked once.
+        with pq.ParquetFile(path, read_dictionary=list(COLUMNS)) as file_:
             names = file_.schema_arrow.names
             columns = [name for name in COLUMNS if name in names]
             if not {"title", "text"} & set(columns):
                 raise KrisselError(Errors.K213.format(path=path, problem=f"its columns are {names}"))
-            row = 0
+            _check_size(file_, path)
             for batch in file_.iter_batches(BATCH_ROWS, columns=columns):
-                for record in batch.to_pylist():
+                for record in _records(batch, path, row):
                     row += 1
                     if text := text_of_record(record, path.name, str(path), row, report):
                         yield text
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise KrisselError(Errors.K213.format(path=path, problem=error)) from error
+    except KrisselError:
+        raise
+    except (OSError, ValueError, OverflowError, pa.ArrowException) as error:
+        problem = f"after row {row}: {type(error).__name__}: {error}"
+        raise KrisselError(Errors.K213.format(path=path, problem=problem)) from error
+
+
+def _check_size(file_: "pq.ParquetFile", path: Path) -> None:
+    """Raises KrisselError K055 for a column that unpacks to far more than it can hold."""
+    for number in range(file_.metadata.num_row_groups):
+        group = file_.metadata.row_group(number)
+        for column in map(group.column, range(group.num_columns)):
+            size = column.total_uncompressed_size
+            if column.path_in_schema in COLUMNS and size > MAX_RATIO * column.total_compressed_size:
+                FILE.check(size, path, f"column {column.path_in_schema!r} of row group {number + 1}")
+
+
+def _records(batch: "pa.RecordBatch", path: Path, row: int) -> Iterator[Dict[str, Any]]:
+    largest = max((_largest(column) for column in batch.columns), default=0)
+    RECORD.check(largest, path, f"a row from {row + 1} to {row + batch.num_rows}")
+    step = max(1, min(BATCH_ROWS, RECORD.bytes // max(1, largest)))
+    for start in range(0, batch.num_rows, step):
+        yield from batch.slice(start, step).to_pylist()
+
+
+def _largest(column: "pa.Array") -> int:
+    """The bytes of the largest value of a column of texts; of all of another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return int(values.nbytes)
+    return int(pc.max(pc.binary_length(values)).as_py() or 0)

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Iterator, Optional, Union
 
 from ..errors import Errors, KrisselError
+from ..util.inputs import control_character
 from .annotation import AnnotatedText, Mention
-from .files import read_lines
+from .files import open_lines
 from .report import CorpusReport
 
 EXPECTED = "a table of phrases: id, name of the concept and phrase, tab-separated"
@@ -34,17 +35,21 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
         first_bad = first_bad or f" that can be used (line {line}: {problem})"
         report.blemish("bad_records", str(path), line, problem)
 
-    for number, line in read_lines(path, EXPECTED, skip=bad):
-        if not line.strip():
-            continue
-        columns = [column.strip() for column in line.split("\t")]
-        if len(columns) != COLUMNS or not all(columns):
-            bad(number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled")
-            continue
-        found = True
-        id_, _, phrase = columns
-        mention = Mention(0, len(phrase), phrase, "", id_, number)
-        yield AnnotatedText(f"{name}:{number}", phrase, [mention], source=str(path), line=number)
+    with open_lines(path, EXPECTED, report=report, skip=bad) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            if control_character(line):
+                bad(number, control_character(line))
+                continue
+            columns = [column.strip() for column in line.split("\t")]
+            if len(columns) != COLUMNS or not all(columns):
+                bad(number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled")
+                continue
+            found = True
+            id_, _, phrase = columns
+            mention = Mention(0, len(phrase), phrase, "", id_, number)
+            yield AnnotatedText(f"{name}:{number}", phrase, [mention], source=str(path), line=number)
     if not found:
         raise KrisselError(Errors.K204.format(path=path, what="phrase" + first_bad, line=number, expected=EXPECTED))
     if own_report:

@@ -2,12 +2,16 @@
 al. 2019), from its workbook."""
 
 import re
+import zipfile
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.disk import disk_error
+from ..util.inputs import coded_reading
+from ..util.limits import FILE
 from .alignment import align, missing_words
 from .labelled_texts import LabelledText, TextEntity
 from .report import CorpusReport
@@ -21,6 +25,7 @@ SENTENCE_COLUMNS = (2, 3, 4)
 PHRASE_COLUMNS = (1, 2, 3)
 CONCEPT_COLUMNS = ((4, 5), (6, 7))
 EXPECTED = f"PsyTAR's workbook, with the sheets {SENTENCES}, {', '.join(PHRASES)}"
+MAX_ROWS = 2**20
 # A CUI is C and seven digits; the SSI and DI sheets are in lower case.
 _CUI = re.compile(r"\bC\d{7}\b", re.IGNORECASE)
 _SNOMED_TAIL = re.compile(r"\s*(?:\([^()]*\)\s*)?\[.*", re.DOTALL)
@@ -162,12 +167,20 @@ def _open(path: Union[str, Path]) -> Iterator[Any]:
     if not Path(path).is_file():
         raise KrisselError(Errors.K201.format(path=path, expected=EXPECTED))
     try:
+        with zipfile.ZipFile(path) as archive:
+            FILE.check(sum(each.file_size for each in archive.infolist()), path, "what it unpacks to")
         workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (KrisselError, MemoryError):
+        raise
+    except OSError as error:
+        raise disk_error(error, path) from error
     except Exception as error:  # a file of another kind fails in zipfile, XML or openpyxl
         problem = f"{type(error).__name__}: {error}"
         raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED)) from error
     try:
-        yield workbook
+        # Rows are parsed as they are asked for.
+        with coded_reading(path, lambda: "a row of a sheet"):
+            yield workbook
     finally:
         workbook.close()
 
@@ -181,6 +194,9 @@ def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: Union[str, Pa
         problem = f"it has no sheet {sheet}, but {found}"
         raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED))
     for line, row in enumerate(workbook[title].iter_rows(min_row=2, values_only=True), 2):
+        if line > MAX_ROWS:
+            problem = f"its sheet {sheet} has more rows than Excel has"
+            raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED))
         yield line, [_text(row[column]) if column < len(row) else "" for column in columns]
 
 

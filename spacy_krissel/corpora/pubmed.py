@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Dict, Iterator, List
 
-from ..errors import Errors, KrisselError
-from ..util.compressed import DAMAGED
 from ..util.xml_files import expat_parser, feed_parser
 from .files import open_binary
 from .report import CorpusReport
@@ -37,13 +35,9 @@ def read_pubmed(path: Path, report: CorpusReport, deleted: List[str]) -> Iterato
     """
     articles = _Articles(path, report)
     with open_binary(path, EXPECTED) as file_:
-        try:
-            for _ in feed_parser(file_, path, articles.parser, KIND, ROOT):
-                found, articles.found = articles.found, []
-                yield from found
-        except DAMAGED as error:
-            line = articles.parser.CurrentLineNumber
-            raise KrisselError(Errors.K202.format(path=path, line=line, problem=error)) from error
+        for _ in feed_parser(file_, articles.parser, KIND, ROOT, lambda: articles.done):
+            found, articles.found = articles.found, []
+            yield from found
     deleted.extend(articles.deleted)
 
 
@@ -56,6 +50,8 @@ class _Articles:
     def __init__(self, path: Path, report: CorpusReport) -> None:
         self.found: List[Text] = []
         self.deleted: List[str] = []
+        # Records that have ended.
+        self.done = 0
         self._path, self._report = path, report
         self._line = 0
         self._pmid, self._title = "", ""
@@ -105,6 +101,7 @@ class _Articles:
             self._abstract.append(f"{self._label}: {text}" if labelled else text)
 
     def _end_record(self) -> None:
+        self.done += 1
         text = " ".join(part for part in (self._title, *self._abstract) if part)
         if not text:
             self._report.count("blank_texts")

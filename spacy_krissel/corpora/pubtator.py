@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Iterator, List, Optional, Union
 
 from ..errors import Errors, KrisselError
+from ..util.limits import RECORD
 from .annotation import AnnotatedText, Mention, parse_offset
-from .files import read_lines
+from .files import open_lines
 from .ids import read_ids
 from .report import CorpusReport
 
@@ -30,30 +31,38 @@ def read_pubtator(path: Union[str, Path], *, report: Optional[CorpusReport] = No
     own_report = report is None
     report = CorpusReport() if report is None else report
     current: Optional[AnnotatedText] = None
-    has_abstract = False
-    number = 0
-    for number, line in read_lines(path, EXPECTED):
-        if not line.strip():
-            continue
-        passage = _PASSAGE.fullmatch(line)
-        if passage and passage[2] == "t":
-            if current is not None:
-                yield current
-            current = AnnotatedText(passage[1].strip(), passage[3], source=str(path), line=number)
-            has_abstract = False
-        elif current is None:
-            raise KrisselError(Errors.K205.format(path=path, line=number, found=line[:80]))
-        elif passage:
-            if passage[1].strip() != current.id or has_abstract:
-                report.blemish("bad_records", str(path), number, "an abstract without its title")
+    has_abstract = any_abstract = False
+    number = size = 0
+    limit = RECORD.bytes
+    with open_lines(path, EXPECTED, report=report) as lines:
+        for number, line in lines:
+            if not line.strip():
                 continue
-            has_abstract = True
-            if passage[3]:
-                current.text = f"{current.text} {passage[3]}"
-        else:
-            _read_row(line.split("\t"), number, current, report)
+            # A mention takes more than its letters.
+            size += len(line) + 100
+            passage = _PASSAGE.fullmatch(line)
+            if passage and passage[2] == "t":
+                if current is not None:
+                    yield current
+                current = AnnotatedText(passage[1].strip(), passage[3], source=str(path), line=number)
+                has_abstract, size = False, len(line)
+            elif current is None:
+                raise KrisselError(Errors.K205.format(path=path, line=number, found=line[:80]))
+            elif size > limit:
+                raise RECORD.exceeded(size, path, f"document {current.id!r}, up to line {number},", limit)
+            elif passage:
+                if passage[1].strip() != current.id or has_abstract:
+                    report.blemish("bad_records", str(path), number, "an abstract without its title")
+                    continue
+                has_abstract = any_abstract = True
+                if passage[3]:
+                    current.text = f"{current.text} {passage[3]}"
+            else:
+                _read_row(line.split("\t"), number, current, report)
     if current is None:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=number, expected=EXPECTED))
+    if any_abstract and not has_abstract:
+        report.blemish("cut_documents", str(path), number, f"document {current.id}")
     yield current
     if own_report:
         report.warn()

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from typing import Any, Dict, List, Union
+from typing import Any, Dict, List, Tuple, Union
 
 from ..errors import KrisselWarning, Warnings
 
@@ -17,6 +17,8 @@ BLEMISHES = {
     "unknown_ids": Warnings.KW208,
     "unaligned_phrases": Warnings.KW231,
     "missing_documents": Warnings.KW232,
+    "unended_files": Warnings.KW210,
+    "cut_documents": Warnings.KW211,
 }
 FIRST_PLACES = 3
 
@@ -38,6 +40,9 @@ class CorpusReport:
         self.counts: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
         self.places: Dict[str, List[str]] = {}
+        # Of bad records: source and line, and what is wrong.
+        self.last_bad: Tuple[str, Union[int, str]] = ("", 0)
+        self.last_problem = ""
 
     def __getitem__(self, name: str) -> int:
         return self.counts[name]
@@ -48,6 +53,8 @@ class CorpusReport:
     def blemish(self, name: str, source: str, line: Union[int, str], detail: str = "") -> None:
         """Count a blemish of one of the `BLEMISHES` and keep its place if it is among the first."""
         self.counts[name] += 1
+        if name == "bad_records":
+            self.last_bad, self.last_problem = (source, line), detail
         places = self.places.setdefault(name, [])
         if len(places) < FIRST_PLACES:
             places.append(f"{source}, line {line}" + (f" ({detail})" if detail else ""))

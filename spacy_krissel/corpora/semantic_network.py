@@ -2,11 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Iterable, List, NamedTuple, Set, Union
+from typing import Dict, Iterable, List, NamedTuple, Set, Union
 
 from ..errors import Errors, KrisselError
 from ..ontology.trees import is_in_tree, tree_parts
-from .files import read_lines
+from .files import open_lines
 from .semantic_types import type_key, type_keys
 
 EXPECTED = "the semantic network's file SRDEF"
@@ -28,20 +28,27 @@ def read_semantic_network(path: Union[str, Path]) -> List[SemanticType]:
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no type), K225 (another line:
     the file is small, and without one type all below it would be lost).
     """
-    types: List[SemanticType] = []
+    types: Dict[SemanticType, None] = {}
     number = 0
-    for number, line in read_lines(path, EXPECTED):
-        if not line.strip():
-            continue
-        kind, *cells = (cell.strip() for cell in line.split("|"))
-        if kind == RELATION:
-            continue
-        if kind != TYPE or len(cells) < 3 or not _ID.fullmatch(cells[0]) or not cells[1] or not tree_parts(cells[2]):
-            raise KrisselError(Errors.K225.format(path=path, line=number, found=line[:80]))
-        types.append(SemanticType(*cells[:3]))
+    with open_lines(path, EXPECTED) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            kind, *cells = (cell.strip() for cell in line.split("|"))
+            if kind == RELATION:
+                continue
+            if (
+                kind != TYPE
+                or len(cells) < 3
+                or not _ID.fullmatch(cells[0])
+                or not cells[1]
+                or not tree_parts(cells[2])
+            ):
+                raise KrisselError(Errors.K225.format(path=path, line=number, found=line[:80]))
+            types[SemanticType(*cells[:3])] = None
     if not types:
         raise KrisselError(Errors.K204.format(path=path, what="type", line=number, expected=EXPECTED))
-    return types
+    return list(types)
 
 
 def with_descendants(types: Iterable[str], network: Iterable[SemanticType]) -> Set[str]:

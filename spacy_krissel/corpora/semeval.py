@@ -8,7 +8,7 @@ from typing import Iterator, List, Optional, Union
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention, parse_offset
 from .bundles import Bundle, read_each
-from .files import decode_text
+from .files import text_lines
 from .ids import NIL
 from .report import CorpusReport
 
@@ -51,10 +51,10 @@ def _read_file(
     text = bundle.read_text(bundle.find_text(file_, f"{name}.text", (), documents))
     mentions: List[Mention] = []
     is_first = True
-    for number, line in enumerate(decode_text(bundle.read(file_), source).removeprefix("\ufeff").split("\n"), 1):
+    for number, line in text_lines(bundle.read(file_), source, report):
         if not line.strip():
             continue
-        mention = _read_mention(line.removesuffix("\r"), text, number)
+        mention = _read_mention(line, text, number)
         if mention is None and is_first:
             raise KrisselError(Errors.K236.format(path=source, line=number, found=line[:80]))
         is_first = False

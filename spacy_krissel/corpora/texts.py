@@ -1,13 +1,12 @@
 """Unlabelled text as one stream, whatever file it comes from."""
 
 import json
-import tarfile
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Iterator, List, Optional, Union, cast
+from pathlib import Path
+from typing import Any, Iterator, List, Optional, Union
 
 from ..errors import Errors, KrisselError
-from ..util.compressed import DAMAGED
-from .files import decode_line, open_binary, read_lines
+from .archives import open_archive
+from .files import decode_line, open_lines
 from .parquet_texts import read_parquet
 from .pubmed import read_pubmed
 from .report import CorpusReport
@@ -104,44 +103,36 @@ def _reader(path: Path) -> Any:
 
 def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
     n_objects = 0
-    for number, line in read_lines(path, EXPECTED):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            record = None
-        if not isinstance(record, dict):
-            if not n_objects:
-                raise KrisselError(Errors.K209.format(path=path, line=number, found=line[:80]))
-            report.blemish("bad_records", str(path), number, "not a JSON object")
-            continue
-        n_objects += 1
-        if text := text_of_record(record, path.name, str(path), number, report):
-            yield text
+    with open_lines(path, EXPECTED, report=report, closed=True) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if not isinstance(record, dict):
+                if not n_objects:
+                    raise KrisselError(Errors.K209.format(path=path, line=number, found=line[:80]))
+                report.blemish("bad_records", str(path), number, "not a JSON object")
+                continue
+            n_objects += 1
+            if text := text_of_record(record, path.name, str(path), number, report):
+                yield text
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:
-    for number, line in read_lines(path, EXPECTED):
-        if text := line.strip():
-            yield Text(f"{path.name}:{number}", text, str(path), number)
+    with open_lines(path, EXPECTED, report=report) as lines:
+        for number, line in lines:
+            if text := line.strip():
+                yield Text(f"{path.name}:{number}", text, str(path), number)
 
 
 def _read_archive(path: Path, report: CorpusReport) -> Iterator[Text]:
-    member_name = ""
-    # gzip is opened apart from tar, because tarfile takes a truncated gzip stream for the end of the archive.
-    with open_binary(path, EXPECTED) as file_:
-        try:
-            with tarfile.open(fileobj=cast(IO[bytes], file_), mode="r|") as archive:
-                for member in archive:
-                    name = PurePosixPath(member.name)
-                    content = archive.extractfile(member) if member.isfile() else None
-                    if content is None or name.suffix.lower() != ".txt" or name.name.startswith("."):
-                        continue
-                    member_name = member.name
-                    source = f"{path}!{member_name}"
-                    for number, raw in enumerate(content, 1):
-                        if text := decode_line(raw, source, number).strip():
-                            yield Text(f"{name.stem}:{number}", text, source, number)
-        except (*DAMAGED, tarfile.TarError) as error:
-            raise KrisselError(Errors.K211.format(path=path, problem=error, member=member_name)) from error
+    with open_archive(path, EXPECTED) as members:
+        for member in members:
+            if member.name.suffix.lower() != ".txt":
+                continue
+            for number, raw in enumerate(member.open().lines(), 1):
+                if text := decode_line(raw, member.source, number).strip():
+                    yield Text(f"{member.name.stem}:{number}", text, member.source, number)

@@ -1,13 +1,14 @@
 """ZESHEL's mentions: JSON lines that point into the documents of a world by white-space tokens."""
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
 from .annotation import AnnotatedText, Mention
-from .files import read_lines
+from .files import open_lines
 from .report import CorpusReport
 
 EXPECTED = "ZESHEL's mentions, one JSON object a line"
@@ -68,18 +69,19 @@ def _read_mentions(path: Union[str, Path], report: CorpusReport) -> Dict[str, Wa
     """World → context document → its mentions."""
     worlds: Dict[str, Wanted] = {}
     number = 0
-    for number, line in read_lines(path, EXPECTED):
-        if not line.strip():
-            continue
-        record, problem = _parse(line, TEXTS, PLACES)
-        if problem:
-            if not worlds:
-                raise KrisselError(Errors.K224.format(path=path, line=number, problem=problem, found=line[:80]))
-            report.blemish("bad_records", str(path), number, problem)
-            continue
-        start, end = (record[key] for key in PLACES)
-        row = _Row(start, end, record["text"], record["label_document_id"], number)
-        worlds.setdefault(record["corpus"], {}).setdefault(record["context_document_id"], []).append(row)
+    with open_lines(path, EXPECTED, report=report, closed=True) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            record, problem = _parse(line, TEXTS, PLACES)
+            if problem:
+                if not worlds:
+                    raise KrisselError(Errors.K224.format(path=path, line=number, problem=problem, found=line[:80]))
+                report.blemish("bad_records", str(path), number, problem)
+                continue
+            start, end = (record[key] for key in PLACES)
+            row = _Row(start, end, record["text"], record["label_document_id"], number)
+            worlds.setdefault(record["corpus"], {}).setdefault(record["context_document_id"], []).append(row)
     if not worlds:
         raise KrisselError(Errors.K204.format(path=path, what="mention", line=number, expected=EXPECTED))
     return worlds
@@ -89,24 +91,27 @@ def _world_file(folder: Path, world: str) -> Path:
     # A world names a file: nothing outside the folder is meant.
     paths = [folder / f"{Path(world).name}{suffix}" for suffix in SUFFIXES]
     for path in paths:
-        if path.is_file():
+        # Unlike `Path.is_file`, it takes names that no disk does.
+        if os.path.isfile(path):
             return path
     raise KrisselError(Errors.K201.format(path=paths[0], expected=f"the documents of ZESHEL's world {world!r}"))
 
 
 def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of `wanted`, which loses those that are found."""
-    for number, line in read_lines(path, "ZESHEL's documents, one JSON object a line"):
-        if not wanted:
-            return
-        if not line.strip():
-            continue
-        record, problem = _parse(line, ("document_id", "text"))
-        if problem:
-            report.blemish("bad_records", str(path), number, problem)
-        elif record["document_id"] in wanted:
-            rows = wanted.pop(record["document_id"])
-            yield _annotate(record["document_id"], record["text"].split(), world, rows, source, report)
+    expected = "ZESHEL's documents, one JSON object a line"
+    with open_lines(path, expected, report=report, closed=True) as lines:
+        for number, line in lines:
+            if not wanted:
+                return
+            if not line.strip():
+                continue
+            record, problem = _parse(line, ("document_id", "text"))
+            if problem:
+                report.blemish("bad_records", str(path), number, problem)
+            elif record["document_id"] in wanted:
+                rows = wanted.pop(record["document_id"])
+                yield _annotate(record["document_id"], record["text"].split(), world, rows, source, report)
 
 
 def _annotate(

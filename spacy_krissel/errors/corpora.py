@@ -16,6 +16,10 @@ class CorporaErrors:
         "[K205] '{path}' is not a PubTator file: line {line} is {found!r}. Expected a title line, `ID|t|title`. Check "
         "the file, or name its format."
     )
+    K206 = (
+        "[K206] '{path}' is cut short: its last line, {line}, is not whole ({problem}) and has no line end. Expected a "
+        "whole file; download or copy it again."
+    )
     K209 = (
         "[K209] '{path}' is not JSONL: line {line} is {found!r}. Expected one JSON object a line with \"text\" and, if "
         'there is one, "title" and "id".'
@@ -123,6 +127,14 @@ class CorporaWarnings:
     KW209 = (
         "[KW209] No mention has the label(s) {missing}. Expected labels of the corpus; found: {found}. Check the "
         "setting 'labels'."
+    )
+    KW210 = (
+        "[KW210] {count} file(s) end in a line without a line end, which may be cut: {places}. Expected a line end at "
+        "the end of a whole file; compare the file with its source, or add one."
+    )
+    KW211 = (
+        "[KW211] {count} file(s) end in a document without an abstract, although others have one: {places}. The file "
+        "may be cut there; compare it with its source."
     )
     KW221 = (
         "[KW221] No entity of the ontology store '{path}' has the type or tree number {unused}. The others were "

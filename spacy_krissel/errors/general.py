@@ -68,6 +68,29 @@ class GeneralErrors:
         "[K045] Another run is at work in '{path}', and writes the same output. Expected one run for each output: wait "
         "for the other one, end it, or choose another output."
     )
+    K053 = (
+        "[K053] '{path}' could not be read: {place} failed with {problem}. Expected a whole file of its format. Look at "
+        "that place, and copy the file again; if it is right, this is a fault of spacy-krissel: report it with the "
+        "traceback."
+    )
+    K054 = (
+        "[K054] '{path}' could not be read: {place} is nested too deeply. Expected JSON or XML that is nested some "
+        "hundred levels at most; check how the file was made."
+    )
+    K055 = (
+        "[K055] '{path}' was not read further: {place} has {found} MiB or more, above the limit of {limit} MiB, which "
+        "protects memory. Expected less. If the file is right, raise the limit: set the environment variable "
+        "{variable} to a number of MiB."
+    )
+    K056 = "[K056] '{path}' is not UTF-8 text: it begins as {found} does. Expected UTF-8; convert it: iconv -f {found} -t UTF-8."
+    K057 = (
+        "[K057] '{path}' has {count} carriage return(s) and no line feed, as files of old Macs do. Expected lines that "
+        "end in a line feed; convert it: tr '\\r' '\\n'."
+    )
+    K058 = (
+        "[K058] '{path}' is in the encoding {found!r}, which cannot be read ({problem}). Expected XML in UTF-8, UTF-16 "
+        "or an encoding of one byte a character; convert it, with its first line: iconv -f {found} -t UTF-8."
+    )
 
 
 class GeneralWarnings:

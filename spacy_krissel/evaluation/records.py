@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Dict, Iterable, Iterator, List, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.disk import coded_io
 from ..util.whole_file import whole_file
 
 
@@ -75,11 +76,11 @@ def read_records(path: Union[str, Path]) -> List[LinkRecord]:
         raise KrisselError(Errors.K001.format(path=path, **wanted))
     names = {field_.name for field_ in fields(LinkRecord)}
     records = []
-    with path.open(encoding="utf8", errors="replace") as file_:
+    with coded_io(path), path.open(encoding="utf8", errors="replace") as file_:
         for number, line in enumerate(file_, start=1):
             try:
                 values = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise KrisselError(Errors.K704.format(path=path, line=number, problem=error)) from None
             if not isinstance(values, dict) or set(values) != names or not isinstance(values["gold"], list):
                 raise KrisselError(Errors.K704.format(path=path, line=number, problem="its fields are others"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.disk import coded_io
 from ..util.whole_file import whole_file
 
 # (start, end) in tokens, end exclusive, in order; no two touch.
@@ -67,11 +68,11 @@ def read_span_records(path: Union[str, Path]) -> List[SpanRecord]:
         wanted = {"what": "span records", "expected": "a .spans.jsonl file", "make": "evaluate_spans"}
         raise KrisselError(Errors.K001.format(path=path, **wanted))
     records = []
-    with path.open(encoding="utf8", errors="replace") as file_:
+    with coded_io(path), path.open(encoding="utf8", errors="replace") as file_:
         for number, line in enumerate(file_, start=1):
             try:
                 records.append(_record(json.loads(line)))
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise KrisselError(Errors.K731.format(path=path, line=number, problem=error)) from None
     return records
 

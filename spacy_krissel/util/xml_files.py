@@ -1,31 +1,37 @@
 """XML files of corpora and ontologies, read as streams."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Iterator, List, Union
+import re
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, FrozenSet, Iterator, List
 from xml.parsers import expat
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler, feature_external_ges
 
 from ..errors import Errors, KrisselError
+from .inputs import InputFile
+from .limits import RECORD
 
 if TYPE_CHECKING:
     from pyexpat import XMLParserType
 
 CHUNK = 1 << 16
+_DECLARATION = re.compile(rb"""(?:\xef\xbb\xbf)?(<\?xml\s[^>]*?encoding\s*=\s*["']([^"'>]*)["'][^>]*\?>)""")
 
 
 class XmlHandler(ContentHandler):
     """Knows where it reads, for messages, and that a file is of its kind.
 
-    kind: what the files are called. root: their outermost element.
+    kind: what the files are called. root: their outermost element. texts: the elements whose text is read.
+    done: how many records have ended, to be counted by a subclass: each is bounded in size.
     """
 
     kind: ClassVar[str]
     root: ClassVar[str]
+    texts: ClassVar[FrozenSet[str]]
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
+        self.done = 0
         self._locator: Any = None  # what knows the line
         self._stack: List[str] = []
         self._characters: List[str] = []
@@ -46,7 +52,8 @@ class XmlHandler(ContentHandler):
         self.start(name, attrs)
 
     def characters(self, content: str) -> None:
-        self._characters.append(content)
+        if self._stack[-1] in self.texts:
+            self._characters.append(content)
 
     def endElement(self, name: str) -> None:
         self._stack.pop()
@@ -60,10 +67,11 @@ class XmlHandler(ContentHandler):
         """An element ends. text: what stands in it, behind its last child."""
 
 
-def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterator[None]:
+def feed(file_: InputFile, handler: XmlHandler) -> Iterator[None]:
     """Feed a file to `handler`, stopping after each stretch, so that what was found can be taken away.
 
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations), K055 (a record
+    larger than the limit), K058 (an encoding that is not read).
     """
     import defusedxml
     from defusedxml.sax import make_parser
@@ -77,22 +85,50 @@ def feed(file_: BinaryIO, path: Union[str, Path], handler: XmlHandler) -> Iterat
     # When it is fed, a parser does not introduce itself as the locator.
     handler.setDocumentLocator(parser)
     try:
-        more = True
-        while more:
-            chunk = file_.read(CHUNK)
-            more = bool(chunk)
-            if more:
+        for chunk in _chunks(file_, lambda: handler.done, lambda: handler.line):
+            if chunk:
                 parser.feed(chunk)
             else:
                 parser.close()
             yield
     except SAXParseException as error:
-        line = error.getLineNumber()
-        raise KrisselError(
-            Errors.K007.format(path=path, line=line, problem=error.getMessage(), kind=handler.kind, root=handler.root)
-        ) from error
+        line, problem = error.getLineNumber(), error.getMessage()
+        expected = {"kind": handler.kind, "root": handler.root}
+        raise KrisselError(Errors.K007.format(path=file_.path, line=line, problem=problem, **expected)) from error
     except defusedxml.DefusedXmlException as error:
-        raise KrisselError(Errors.K009.format(path=path, line=handler.line, problem=error)) from error
+        raise KrisselError(Errors.K009.format(path=file_.path, line=handler.line, problem=error)) from error
+
+
+def _chunks(file_: InputFile, done: Callable[[], int], line: Callable[[], int]) -> Iterator[bytes]:
+    """The bytes of a file, and b"" at its end. Raises KrisselError K055 and K058, see `feed`."""
+    limit, size, before = RECORD.bytes, 0, 0
+    chunk = file_.read(CHUNK)
+    _check_declaration(chunk, file_)
+    while chunk:
+        yield chunk
+        file_.line = line()
+        # A parser holds a tag, a comment or a text until it ends, and readers hold records.
+        size = size + len(chunk) if done() == before else 0
+        before = done()
+        if size > limit:
+            raise RECORD.exceeded(size, file_.path, f"a record, up to line {file_.line},", limit)
+        chunk = file_.read(CHUNK)
+    yield b""
+
+
+def _check_declaration(start: bytes, file_: InputFile) -> None:
+    """Raises KrisselError K058 for an encoding that Python does not know, or one of several bytes a character."""
+    match = _DECLARATION.match(start)
+    if match is None:
+        return
+    try:
+        expat.ParserCreate().Parse(match[1] + b"<a/>", True)
+    except expat.ExpatError:
+        # Whatever else is wrong with it, the parser will say.
+        return
+    except (LookupError, ValueError) as error:
+        found = match[2].decode("ascii", errors="replace")
+        raise KrisselError(Errors.K058.format(path=file_.path, found=found, problem=error)) from error
 
 
 def expat_parser() -> "XMLParserType":
@@ -113,14 +149,15 @@ def expat_parser() -> "XMLParserType":
 
 
 def feed_parser(
-    file_: BinaryIO, path: Union[str, Path], parser: "XMLParserType", kind: str, root: str
+    file_: InputFile, parser: "XMLParserType", kind: str, root: str, done: Callable[[], int]
 ) -> Iterator[None]:
-    """`feed` for an `expat_parser` whose handlers are set. kind, root: see `XmlHandler`.
+    """`feed` for an `expat_parser` whose handlers are set. kind, root, done: see `XmlHandler`.
 
-    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    Raises what `feed` raises.
     """
     import defusedxml
 
+    path = file_.path
     start: Any = parser.StartElementHandler
 
     def first(name: str, attributes: Any) -> None:
@@ -138,11 +175,8 @@ def feed_parser(
     parser.StartElementHandler = first
     parser.SkippedEntityHandler = skipped
     try:
-        more = True
-        while more:
-            chunk = file_.read(CHUNK)
-            more = bool(chunk)
-            parser.Parse(chunk, not more)
+        for chunk in _chunks(file_, done, lambda: parser.CurrentLineNumber):
+            parser.Parse(chunk, not chunk)
             yield
     except expat.ExpatError as error:
         problem = expat.ErrorString(error.code)

@@ -92,7 +92,8 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
         if name not in allowed:
             raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(allowed) or "none"))
     if not holds_umls(path):
-        open_bytes(path).close()
+        with open_bytes(path):
+            pass
     return reader(path, **options)
 
 

@@ -6,7 +6,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import RecordFile, open_records, unique
 from .species import species_name
 
 SOURCE = "Cellosaurus"
@@ -29,32 +29,31 @@ def read_cellosaurus(path: Union[str, Path], *, types: Sequence[str] = ("CellLin
     Raises KrisselError K101, K102 (also for a last entry that does not end), K103; a line or entry that cannot be used
     is counted (KW101).
     """
-    records = RecordFile(path, "cellosaurus", "entries of lines `XX   value`, from `ID` to `//`")
-    entry: Dict[str, List[str]] = {}
-    start = 0
-    for line in records.lines():
-        code, value = line[:2], line[5:].strip()
-        is_coded = line[2:5] == GAP
-        if code == "ID" and is_coded:
-            if start:
-                records.reject(f"begins an entry that '{END}' does not end", start)
-            entry, start = {code: [value]}, records.line
-        elif not start or not line.strip():
-            # Above the first entry stand explanations.
-            continue
-        elif line.strip() == END:
-            entity = _to_entity(records, entry, tuple(types), start)
-            start = 0
-            if entity:
-                yield entity
-        elif not is_coded or not value:
-            records.reject("is no line `XX   value`")
-        elif code in _USED:
-            entry.setdefault(code, []).append(value)
-    if start:
-        problem = f"the entry that begins at line {start} has no '{END}'"
-        raise KrisselError(Errors.K102.format(path=path, line=records.line, problem=problem))
-    records.finish()
+    with open_records(path, "cellosaurus", "entries of lines `XX   value`, from `ID` to `//`", closed=True) as records:
+        entry: Dict[str, List[str]] = {}
+        start = 0
+        for line in records.lines():
+            code, value = line[:2], line[5:].strip()
+            is_coded = line[2:5] == GAP
+            if code == "ID" and is_coded:
+                if start:
+                    records.reject(f"begins an entry that '{END}' does not end", start)
+                entry, start = {code: [value]}, records.line
+            elif not start or not line.strip():
+                # Above the first entry stand explanations.
+                continue
+            elif line.strip() == END:
+                entity = _to_entity(records, entry, tuple(types), start)
+                start = 0
+                if entity:
+                    yield entity
+            elif not is_coded or not value:
+                records.reject("is no line `XX   value`")
+            elif code in _USED:
+                entry.setdefault(code, []).append(value)
+        if start:
+            problem = f"the entry that begins at line {start} has no '{END}'"
+            raise KrisselError(Errors.K102.format(path=path, line=records.line, problem=problem))
 
 
 def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
@@ -65,24 +64,23 @@ def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("C
     types: given to every cell line.
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
-    records = RecordFile(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species")
-    names: Dict[str, List[str]] = {}
-    species: Dict[str, str] = {}
-    for line in records.lines():
-        if not line.strip():
-            continue
-        cells = [cell.strip() for cell in line.split("\t")]
-        if not is_cellosaurus_row(cells):
-            records.reject("is no row of name, CVCL id and species")
-            continue
-        records.accept()
-        name, id_, organism = cells
-        names.setdefault(id_, []).append(name)
-        species.setdefault(id_, organism)
-    records.finish()
+    with open_records(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species") as records:
+        names: Dict[str, Dict[str, None]] = {}
+        species: Dict[str, str] = {}
+        for line in records.lines():
+            if not line.strip():
+                continue
+            cells = [cell.strip() for cell in line.split("\t")]
+            if not is_cellosaurus_row(cells):
+                records.reject("is no row of name, CVCL id and species")
+                continue
+            records.accept()
+            name, id_, organism = cells
+            names.setdefault(id_, {})[name] = None
+            species.setdefault(id_, organism)
     for id_, found in names.items():
-        aliases = unique(found, without=found[0])
-        yield Entity(id=id_, name=found[0], aliases=aliases, types=tuple(types), species=species[id_], source=SOURCE)
+        name, *aliases = found
+        yield Entity(id_, name, tuple(aliases), types=tuple(types), species=species[id_], source=SOURCE)
 
 
 def is_cellosaurus_row(cells: Sequence[str]) -> bool:

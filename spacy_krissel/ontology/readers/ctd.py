@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import RecordFile, open_records, unique
 
 COMMENT = "#"
 KINDS = ("Disease", "Chemical")
@@ -36,18 +36,17 @@ def read_ctd(path: Union[str, Path], *, types: Optional[Sequence[str]] = None) -
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
     expected = "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) above the rows"
-    records = RecordFile(path, "ctd", expected)
-    header: Optional[CTDHeader] = None
-    for line in records.lines():
-        if line.startswith(COMMENT):
-            header = header or ctd_header(line)
-        elif line.strip():
-            if header is None:
-                raise records.wrong_format("stands above the names of the columns")
-            row = _read_row(records, line, header)
-            if row is not None and row[f"{header.kind}ID"] not in TOPS:
-                yield _to_entity(row, header.kind, types)
-    records.finish()
+    with open_records(path, "ctd", expected) as records:
+        header: Optional[CTDHeader] = None
+        for line in records.lines():
+            if line.startswith(COMMENT):
+                header = header or ctd_header(line)
+            elif line.strip():
+                if header is None:
+                    raise records.wrong_format("stands above the names of the columns")
+                row = _read_row(records, line, header)
+                if row is not None and row[f"{header.kind}ID"] not in TOPS:
+                    yield _to_entity(row, header.kind, types)
 
 
 def ctd_header(line: str) -> Optional[CTDHeader]:

@@ -6,7 +6,7 @@ from typing import FrozenSet, Iterator, Sequence, Set, Tuple, Union
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..entity import Entity
-from .records import RecordFile, table_rows, unique
+from .records import open_records, table_rows, unique
 from .species import species_ids
 
 # What is read of the sixteen columns. A name of the nomenclature authority, such as HGNC, goes before the others.
@@ -41,23 +41,22 @@ def read_gene_info(
 
 def _read_genes(path: Union[str, Path], wanted: FrozenSet[str], types: Tuple[str, ...]) -> Iterator[Entity]:
     columns = (*GENE_COLUMNS, *NAME_COLUMNS)
-    records = RecordFile(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}")
-    found: Set[str] = set()
-    for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
-        if wanted and tax_id not in wanted or symbol in (NEW_ENTRY, NOTHING):
-            continue
-        found.add(tax_id)
-        aliases = (name for cell in names if cell != NOTHING for name in cell.split("|"))
-        yield Entity(
-            id=gene_id,
-            name=symbol,
-            aliases=unique(aliases, without=symbol),
-            types=types,
-            xrefs=() if xrefs == NOTHING else unique(xrefs.split("|")),
-            species=tax_id,
-            source="NCBI Gene",
-        )
-    records.finish()
+    with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
+        found: Set[str] = set()
+        for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
+            if wanted and tax_id not in wanted or symbol in (NEW_ENTRY, NOTHING):
+                continue
+            found.add(tax_id)
+            aliases = (name for cell in names if cell != NOTHING for name in cell.split("|"))
+            yield Entity(
+                id=gene_id,
+                name=symbol,
+                aliases=unique(aliases, without=symbol),
+                types=types,
+                xrefs=() if xrefs == NOTHING else unique(xrefs.split("|")),
+                species=tax_id,
+                source="NCBI Gene",
+            )
     missing = ", ".join(sorted(wanted - found, key=int))
     if wanted and not found:
         raise KrisselError(Errors.K130.format(path=path, species=missing))

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, Union
 
 from ...errors import KrisselWarning, Warnings
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import open_records, unique, unstorable
 
 # Key of the file -> field of the entity.
 TEXTS = {
@@ -21,8 +21,8 @@ TEXTS = {
 }
 LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids")
 KNOWN = (*TEXTS, *LISTS)
-# JSON can escape half a surrogate pair, which is no text and cannot be stored.
-_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# JSON can escape half a surrogate pair, which is no text and cannot be stored, and control characters.
+_ESCAPED = re.compile(r"\\(?:b|u(?:[dD][89a-fA-F]|00[01]|007[fF]))")
 
 
 def read_jsonl(path: Union[str, Path]) -> Iterator[Entity]:
@@ -32,33 +32,33 @@ def read_jsonl(path: Union[str, Path]) -> Iterator[Entity]:
     Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101), and so are values
     under unknown keys (KW104).
     """
-    records = RecordFile(path, "jsonl", "one JSON object a line with `concept_id` and `canonical_name`")
-    unknown: Counter = Counter()
-    for line in records.lines():
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            if _ESCAPED_SURROGATE.search(line):
-                json.dumps(record, ensure_ascii=False).encode("utf8")
-            entity = _to_entity(record)
-        except json.JSONDecodeError as error:
-            records.reject(f"is not JSON ({error.msg}, column {error.colno})")
-        except UnicodeEncodeError:
-            records.reject("holds half a surrogate pair")
-        except RecursionError:
-            records.reject("is nested too deeply")
-        except ValueError as error:
-            records.reject(str(error))
-        else:
-            records.accept()
-            unknown.update(key for key in record if key not in KNOWN)
-            yield entity
-    if unknown:
-        keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
-        message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
-        warnings.warn(message, KrisselWarning, stacklevel=2)
-    records.finish()
+    expected = "one JSON object a line with `concept_id` and `canonical_name`"
+    with open_records(path, "jsonl", expected, closed=True) as records:
+        unknown: Counter = Counter()
+        for line in records.lines():
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+                entity = _to_entity(record)
+                if _ESCAPED.search(line):
+                    texts = [json.dumps(record, ensure_ascii=False)]
+                    if problem := unstorable((entity.id, entity.name, *entity.aliases), texts):
+                        raise ValueError(problem)
+            except json.JSONDecodeError as error:
+                records.reject(f"is not JSON ({error.msg}, column {error.colno})")
+            except RecursionError:
+                records.reject("is nested too deeply")
+            except ValueError as error:
+                records.reject(str(error))
+            else:
+                records.accept()
+                unknown.update(key for key in record if key not in KNOWN)
+                yield entity
+        if unknown:
+            keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
+            message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
+            warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
 def _to_entity(record: Any) -> Entity:

@@ -1,11 +1,10 @@
 """MeSH descriptors as two tables: their terms, and their tree numbers."""
 
-from itertools import groupby
 from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..entity import Entity
-from .records import RecordFile, table_rows, unique
+from .records import groups, open_records, table_rows, unique
 
 TERM_COLUMNS = ("DescriptorUI", "TermName", "RecordPreferredTermYN")
 TREE_COLUMNS = ("DescriptorUI", "DescriptorName", "tree_location")
@@ -40,25 +39,24 @@ def read_mesh(path: Union[str, Path], tree_path: Optional[Union[str, Path]] = No
     trees: Dict[str, Tuple[str, ...]] = {}
     if tree_path is not None:
         trees = {entity.id: entity.tree_numbers for entity in read_mesh_tree(tree_path)}
-    records = RecordFile(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}")
-    for id_, rows in groupby(table_rows(records, TERM_COLUMNS), key=lambda row: row[0]):
-        terms: List[str] = []
-        name = ""
-        for _, term, preferred in rows:
-            terms.append(term)
-            if preferred == "Y" and not name:
-                name = term
-        name = name or terms[0]
-        tree_numbers = trees.get(id_, ())
-        yield Entity(
-            id=id_,
-            name=name,
-            aliases=unique(terms, without=name),
-            types=categories(tree_numbers),
-            tree_numbers=tree_numbers,
-            source="MeSH",
-        )
-    records.finish()
+    with open_records(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}") as records:
+        for id_, rows in groups(records, table_rows(records, TERM_COLUMNS)):
+            terms: List[str] = []
+            name = ""
+            for _, term, preferred in rows:
+                terms.append(term)
+                if preferred == "Y" and not name:
+                    name = term
+            name = name or terms[0]
+            tree_numbers = trees.get(id_, ())
+            yield Entity(
+                id=id_,
+                name=name,
+                aliases=unique(terms, without=name),
+                types=categories(tree_numbers),
+                tree_numbers=tree_numbers,
+                source="MeSH",
+            )
 
 
 def read_mesh_tree(path: Union[str, Path]) -> Iterator[Entity]:
@@ -66,13 +64,12 @@ def read_mesh_tree(path: Union[str, Path]) -> Iterator[Entity]:
 
     Enough to enrich another ontology from. Raises and warns as `read_mesh`.
     """
-    records = RecordFile(path, "mesh-tree", f"a tab-separated table with the columns {', '.join(TREE_COLUMNS)}")
-    for id_, rows in groupby(table_rows(records, TREE_COLUMNS), key=lambda row: row[0]):
-        group = list(rows)
-        tree_numbers = unique(tree_number for _, _, tree_number in group)
-        types = categories(tree_numbers)
-        yield Entity(id=id_, name=group[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
-    records.finish()
+    expected = f"a tab-separated table with the columns {', '.join(TREE_COLUMNS)}"
+    with open_records(path, "mesh-tree", expected) as records:
+        for id_, rows in groups(records, table_rows(records, TREE_COLUMNS)):
+            tree_numbers = unique(tree_number for _, _, tree_number in rows)
+            types = categories(tree_numbers)
+            yield Entity(id=id_, name=rows[0][1], types=types, tree_numbers=tree_numbers, source="MeSH")
 
 
 def categories(tree_numbers: Sequence[str]) -> Tuple[str, ...]:

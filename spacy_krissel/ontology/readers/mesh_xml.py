@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import Any, Iterator, List, Optional, Type, Union
 
-from ...errors import Errors, KrisselError
-from ...util.compressed import DAMAGED
 from ...util.xml_files import XmlHandler, feed
 from ..entity import Entity
 from .mesh import categories
-from .records import RecordFile, open_bytes, unique
+from .records import RecordFile, open_records, unique
 
 # SCRClass of supplementary records.
 CLASSES = {"1": "Chemical", "2": "Protocol", "3": "Disease", "4": "Organism", "5": "Population Group", "6": "Anatomy"}
+# The elements whose text is read, beside the id's.
+TEXTS = ("String", "TreeNumber", "ScopeNote", "Note")
 EXPECTED = "NLM's desc….xml with <DescriptorRecordSet>, or supp….xml with <SupplementalRecordSet>"
 
 
@@ -25,22 +25,16 @@ def read_mesh_xml(path: Union[str, Path]) -> Iterator[Entity]:
     Raises KrisselError K101, K103, K102 (damaged compression), K007 (truncated or malformed XML), K008 (other
     XML), K009 (entity declarations); a record without an id or a name is counted (KW101).
     """
-    records = RecordFile(path, "mesh-xml", EXPECTED)
-    line = 1
-    with open_bytes(path) as file_:
-        try:
-            kind = _kind(file_.read(1 << 16))
-            if kind is None:
-                raise records.wrong_format("begins another kind of file", 1)
-            file_.seek(0)
-            handler = kind(str(path), records)
-            for _ in feed(file_, path, handler):
-                line = handler.line
-                found, handler.found = handler.found, []
-                yield from found
-        except DAMAGED as error:
-            raise KrisselError(Errors.K102.format(path=path, line=line, problem=error)) from error
-    records.finish()
+    with open_records(path, "mesh-xml", EXPECTED) as records:
+        file_ = records.file
+        kind = _kind(file_.read(1 << 16))
+        if kind is None:
+            raise records.wrong_format("begins another kind of file", 1)
+        file_.rewind()
+        handler = kind(str(path), records)
+        for _ in feed(file_, handler):
+            found, handler.found = handler.found, []
+            yield from found
 
 
 def is_mesh_xml(start: bytes) -> bool:
@@ -92,6 +86,7 @@ class _Records(XmlHandler):
             self._finish()
 
     def _finish(self) -> None:
+        self.done += 1
         if not self._id or not self._name:
             self.records.reject(f"begins a record without {'a name' if self._id else 'an id'}", self._first_line)
             return
@@ -113,10 +108,12 @@ class _Records(XmlHandler):
 
 class _Descriptors(_Records):
     root, record, prefix = "DescriptorRecordSet", "DescriptorRecord", "Descriptor"
+    texts = frozenset((f"{prefix}UI", *TEXTS))
 
 
 class _Supplementary(_Records):
     root, record, prefix = "SupplementalRecordSet", "SupplementalRecord", "SupplementalRecord"
+    texts = frozenset((f"{prefix}UI", *TEXTS))
 
 
 def _kind(start: bytes) -> Optional[Type[_Records]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import RecordFile, open_records, unique
 from .species import TAXON_XREF, species_name
 
 SCOPES = ("EXACT", "RELATED")
@@ -30,41 +30,41 @@ def read_obo(
 
     Raises KrisselError K101, K102, K103; a line or term that cannot be used is counted (KW101).
     """
-    records = RecordFile(path, "obo", "`tag: value` lines with the terms in [Term] stanzas")
-    header: Dict[str, List[str]] = {}
-    tags = header
-    in_term = False
-    start = 0
-    for line in records.lines():
-        line = line.strip()
-        if not line or line.startswith("!"):
-            continue
-        if line.startswith("["):
-            if not line.endswith("]"):
-                records.reject("begins a stanza without ']'")
+    with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
+        header: Dict[str, List[str]] = {}
+        tags = header
+        in_term = False
+        start = 0
+        for line in records.lines():
+            line = line.strip()
+            if not line or line.startswith("!"):
                 continue
-            if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
-                yield entity
-            in_term, tags, start = line == "[Term]", {}, records.line
-            continue
-        match = _TAG.match(line)
-        if match is None:
-            # What cannot be read in the header means another format; in a later stanza it is one bad line.
-            if tags is header:
-                raise records.wrong_format("is no `tag: value` line")
-            records.reject("is no `tag: value` line")
-            continue
-        tag, value = match[1], match[2]
-        if not in_term:
-            if tags is header and tag in ("default-namespace", "ontology"):
-                header.setdefault(tag, []).append(value)
-        elif tag in _QUOTING and _QUOTED.match(value) is None:
-            records.reject(f"has no quoted text after '{tag}:'")
-        elif tag in _USED:
-            tags.setdefault(tag, []).append(value)
-    if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
-        yield entity
-    records.finish()
+            if line.startswith("["):
+                if not line.endswith("]"):
+                    records.reject("begins a stanza without ']'")
+                    continue
+                if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
+                    yield entity
+                in_term, tags, start = line == "[Term]", {}, records.line
+                records.restart()
+                continue
+            match = _TAG.match(line)
+            if match is None:
+                # What cannot be read in the header means another format; in a later stanza it is one bad line.
+                if tags is header:
+                    raise records.wrong_format("is no `tag: value` line")
+                records.reject("is no `tag: value` line")
+                continue
+            tag, value = match[1], match[2]
+            if not in_term:
+                if tags is header and tag in ("default-namespace", "ontology"):
+                    header.setdefault(tag, []).append(value)
+            elif tag in _QUOTING and _QUOTED.match(value) is None:
+                records.reject(f"has no quoted text after '{tag}:'")
+            elif tag in _USED:
+                tags.setdefault(tag, []).append(value)
+        if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
+            yield entity
 
 
 def _to_entity(

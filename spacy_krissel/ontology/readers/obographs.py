@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError
-from ...util.compressed import DAMAGED
 from ..entity import Entity
 from .obo import SCOPES
-from .records import RecordFile, open_bytes, unique
+from .records import RecordFile, open_records, unique, unstorable
 from .species import TAXON_XREF, species_name
 
 # http://purl.obolibrary.org/obo/CL_0000540
@@ -29,26 +28,25 @@ def read_obographs(
     Raises KrisselError K101, K102 (damaged or no JSON), K103 (other JSON); a node that cannot be used is counted
     (KW101), by its number.
     """
-    records = RecordFile(path, "obographs", '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}')
-    for graph in _graphs(records):
-        source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
-        for number, node in enumerate(graph["nodes"], 1):
-            records.line = number
-            entity = _to_entity(records, node, scopes, types, source)
-            if entity is not None:
-                yield entity
-    records.finish()
+    expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
+    with open_records(path, "obographs", expected) as records:
+        for graph in _graphs(records):
+            source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
+            for number, node in enumerate(graph["nodes"], 1):
+                records.line = number
+                entity = _to_entity(records, node, scopes, types, source)
+                if entity is not None:
+                    yield entity
 
 
 def _graphs(records: RecordFile) -> List[Dict[str, Any]]:
-    with open_bytes(records.path) as file_:
-        try:
-            data = json.loads(file_.read().decode("utf-8-sig"))
-        except DAMAGED as error:
-            raise KrisselError(Errors.K102.format(path=records.path, line=1, problem=error)) from error
-        except (ValueError, RecursionError) as error:
-            line = getattr(error, "lineno", 1)
-            raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=error)) from error
+    try:
+        data = json.loads(records.file.read_all().decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, KrisselError):
+            raise
+        line = getattr(error, "lineno", 1)
+        raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=error)) from error
     graphs = data.get("graphs") if isinstance(data, dict) else None
     if not isinstance(graphs, list) or not all(isinstance(each, dict) for each in graphs):
         raise records.wrong_format("has no list of graphs", 1)
@@ -68,8 +66,8 @@ def _to_entity(
     if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
         records.reject(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
         return None
-    records.accept()
     if node.get("type", "CLASS") != "CLASS" or meta.get("deprecated") or not (label or "").strip():
+        records.accept()
         return None
     id_, name = _id(node["id"]), " ".join(str(label).split())
     values = _values(meta)
@@ -77,7 +75,7 @@ def _to_entity(
     definition = meta.get("definition")
     if types is None:
         types = values.get("hasOBONamespace", [])[:1]
-    return Entity(
+    entity = Entity(
         id=id_,
         name=name,
         aliases=unique((text for scope, text in _synonyms(meta) if scope in scopes), without=name),
@@ -88,6 +86,12 @@ def _to_entity(
         source=source.removesuffix(".json").removesuffix(".owl"),
         alt_ids=unique(map(_id, values.get("hasAlternativeId", [])), without=id_),
     )
+    texts = (entity.definition, entity.species, entity.source, *entity.types, *entity.xrefs, *entity.alt_ids)
+    if problem := unstorable((id_, name, *entity.aliases), texts):
+        records.reject(f"(counting nodes) {problem}")
+        return None
+    records.accept()
+    return entity
 
 
 def _id(text: str) -> str:

@@ -1,10 +1,10 @@
 """The concepts of a table of phrases, such as AskAPatient's: `id TAB name of the concept TAB phrase` a line."""
 
 from pathlib import Path
-from typing import Dict, Iterator, List, Union
+from typing import Dict, Iterator, Union
 
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import open_records
 
 COLUMNS = 3
 
@@ -17,17 +17,17 @@ def read_phrases(path: Union[str, Path]) -> Iterator[Entity]:
 
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
-    records = RecordFile(path, "phrases", "a tab-separated table of id, name and phrase")
-    names: Dict[str, List[str]] = {}
-    for line in records.lines():
-        if not line.strip():
-            continue
-        columns = [column.strip() for column in line.split("\t")]
-        if len(columns) != COLUMNS or not all(columns):
-            records.reject(f"has {len(columns)} column(s), {sum(map(bool, columns))} of them filled")
-            continue
-        records.accept()
-        names.setdefault(columns[0], []).append(columns[1])
-    records.finish()
+    with open_records(path, "phrases", "a tab-separated table of id, name and phrase") as records:
+        names: Dict[str, Dict[str, None]] = {}
+        for line in records.lines():
+            if not line.strip():
+                continue
+            columns = [column.strip() for column in line.split("\t")]
+            if len(columns) != COLUMNS or not all(columns):
+                records.reject(f"has {len(columns)} column(s), {sum(map(bool, columns))} of them filled")
+                continue
+            records.accept()
+            names.setdefault(columns[0], {})[columns[1]] = None
     for id_, found in names.items():
-        yield Entity(id=id_, name=found[0], aliases=unique(found, without=found[0]))
+        name, *aliases = found
+        yield Entity(id=id_, name=name, aliases=tuple(aliases))

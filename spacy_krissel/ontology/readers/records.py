@@ -1,12 +1,16 @@
 """The lines of an ontology file, plain or gzipped, and what is wrong with some of them."""
 
-import gzip
+import os
 import warnings
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO, Iterable, Iterator, List, Optional, Sequence, Tuple, Union, cast
+from typing import ContextManager, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.compressed import DAMAGED, GZIP_MAGIC
+from ...util.inputs import InputFile, check_encoding, control_character, open_input
+from ...util.limits import RECORD
 
 FORMATS = (
     "medic",
@@ -32,75 +36,88 @@ PLACES_SHOWN = 3
 BAD_RECORDS_ALLOWED = 20
 
 
-def open_bytes(path: Union[str, Path]) -> BinaryIO:
-    """Open a plain or gzipped file, told apart by its first bytes.
+def open_bytes(path: Union[str, Path]) -> ContextManager[InputFile]:
+    """Open a plain or gzipped file to read it in this block, see `open_input`.
 
-    Raises KrisselError K101 when there is no such file.
+    Raises KrisselError K101 (no such file), K102 (damaged compression), and what `open_input` raises.
     """
     path = Path(path)
-    if not path.is_file():
-        found = "a file, but it is a directory" if path.is_dir() else "a plain or gzipped file"
-        raise KrisselError(Errors.K101.format(path=path, expected=found))
-    file_ = path.open("rb")
-    magic = file_.read(2)
-    file_.seek(0)
-    if magic == GZIP_MAGIC:
-        file_.close()
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return file_
+    found = "a file, but it is a directory" if os.path.isdir(path) else "a plain or gzipped file"
+    return open_input(path, Errors.K101.format(path=path, expected=found), Errors.K102)
 
 
 def read_start(path: Union[str, Path]) -> bytes:
-    """The first `PEEK_BYTES` of a plain or gzipped file.
+    """The first `PEEK_BYTES` of a plain or gzipped file, which is no UTF-16.
 
-    Raises KrisselError K101 (no such file), K102 (damaged compression).
+    Raises what `open_bytes` raises, and KrisselError K056.
     """
     with open_bytes(path) as file_:
-        try:
-            return file_.read(PEEK_BYTES)
-        except DAMAGED as error:
-            raise KrisselError(Errors.K102.format(path=path, line=1, problem=error)) from error
+        start = file_.read(PEEK_BYTES)
+    check_encoding(start, path)
+    return start
+
+
+@contextmanager
+def open_records(path: Union[str, Path], format: str, expected: str, *, closed: bool = False) -> Iterator["RecordFile"]:
+    """A file of records, for this block; at its end, what was left out is said.
+
+    closed: a record shows by itself that it is whole, so that the last line needs no end.
+    Raises what `open_bytes` and `RecordFile` raise.
+    """
+    with open_bytes(path) as file_:
+        records = RecordFile(file_, format, expected)
+        yield records
+        records.finish(closed)
 
 
 class RecordFile:
     """Reads lines, keeps count of good and bad records, and says at the end what was left out.
 
-    A reader iterates over `lines()`, calls `accept()` or `reject(problem)` for each record, and `finish()` at the end.
+    A reader iterates over `lines()` and calls `accept()` or `reject(problem)` for each record.
     """
 
-    def __init__(self, path: Union[str, Path], format: str, expected: str) -> None:
-        self.path = Path(path)
+    def __init__(self, file_: InputFile, format: str, expected: str) -> None:
+        self.file = file_
+        self.path = Path(file_.path)
         self.format = format
         self.expected = expected
         self.line = 0
         self.good = 0
         self.bad = 0
+        self._size = 0
         self._places: List[str] = []
         self._last_bad_line = 0
         self._last_problem = ""
-        self._ends_with_newline = True
 
     def lines(self) -> Iterator[str]:
         """The decoded lines without their ends; `self.line` is the number of the latest one, from 1.
 
-        Raises KrisselError K102 when the compressed data is damaged or ends early.
+        Raises KrisselError K055 where the lines of one record are larger than the limit, and what `InputFile.lines`
+        raises.
         """
-        with open_bytes(self.path) as file_:
+        limit = RECORD.bytes
+        for raw in self.file.lines():
+            self.line = self.file.line
+            self._size += len(raw)
+            if self._size > limit:
+                raise RECORD.exceeded(self._size, self.path, f"the record that ends with line {self.line}", limit)
             try:
-                for raw in file_:
-                    self.line += 1
-                    self._ends_with_newline = raw.endswith(b"\n")
-                    try:
-                        text = raw.decode("utf-8-sig" if self.line == 1 else "utf8")
-                    except UnicodeDecodeError as error:
-                        self.reject(f"is not UTF-8 (byte {error.start + 1})")
-                        continue
-                    yield text.rstrip("\r\n")
-            except DAMAGED as error:
-                raise KrisselError(Errors.K102.format(path=self.path, line=self.line + 1, problem=error)) from error
+                text = raw.decode("utf-8-sig" if self.line == 1 else "utf8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                self.reject(f"is not UTF-8 (byte {error.start + 1})")
+                continue
+            if problem := control_character(text):
+                self.reject(problem)
+            else:
+                yield text
 
     def accept(self) -> None:
         self.good += 1
+        self.restart()
+
+    def restart(self) -> None:
+        """Another record begins; what was read before it counts no more towards the limit."""
+        self._size = 0
 
     def reject(self, problem: str, line: Optional[int] = None) -> None:
         """Count a record that cannot be used.
@@ -109,6 +126,7 @@ class RecordFile:
         """
         line = line or self.line
         self.bad += 1
+        self.restart()
         if line >= self._last_bad_line:
             self._last_bad_line, self._last_problem = line, problem
         if len(self._places) < PLACES_SHOWN:
@@ -128,22 +146,53 @@ class RecordFile:
             )
         )
 
-    def finish(self) -> None:
-        """Warn of what was left out (KW101).
+    def finish(self, closed: bool = False) -> None:
+        """Warn of what was left out (KW101), and of a last line that may be cut (KW105).
 
         Raises KrisselError K102 when the last line is bad and has no line end (the file was cut there), K103 when
         the file held no usable record.
         """
-        if self.bad and self._last_bad_line == self.line and not self._ends_with_newline:
+        if self.bad and self._last_bad_line == self.line and not self.file.ended:
             problem = f"the last line {self._last_problem} and has no line end"
             raise KrisselError(Errors.K102.format(path=self.path, line=self.line, problem=problem))
         if not self.good:
             raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line or None)
+        if not self.file.ended and not closed:
+            warnings.warn(Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5)
         if self.bad:
             places = "; ".join(self._places)
             total = self.good + self.bad
             message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, places=places)
-            warnings.warn(message, KrisselWarning, stacklevel=3)
+            warnings.warn(message, KrisselWarning, stacklevel=5)
+
+
+def groups(records: RecordFile, rows: Iterable[Tuple[str, ...]]) -> Iterator[Tuple[str, List[Tuple[str, ...]]]]:
+    """The rows that have one first cell and are next to each other.
+
+    Raises KrisselError K055 where those of one are larger than the limit of records.
+    """
+    limit = RECORD.bytes
+    for key, group in groupby(rows, key=itemgetter(0)):
+        found, size = [], 0
+        for row in group:
+            # A cell takes more than its letters.
+            size += sum(map(len, row)) + 8 * len(row)
+            if size > limit:
+                raise RECORD.exceeded(size, records.path, f"{key!r}, up to line {records.line},", limit)
+            found.append(row)
+        yield key, found
+
+
+def unstorable(names: Sequence[str], others: Iterable[str] = ()) -> str:
+    """What is wrong with texts that JSON can spell and no file can hold, or "".
+
+    names: ids and names, in which control characters are wrong, too, but for white space.
+    """
+    try:
+        "".join((*names, *others)).encode("utf8")
+    except UnicodeEncodeError:
+        return "holds half a surrogate pair"
+    return next(filter(None, (control_character(" ".join(name.split())) for name in names)), "")
 
 
 def unique(values: Iterable[str], *, without: str = "") -> Tuple[str, ...]:

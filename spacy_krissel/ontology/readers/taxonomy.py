@@ -2,12 +2,11 @@
 `merged.dmp` beside it, `old tax_id | new tax_id |`."""
 
 from collections import defaultdict
-from itertools import groupby
 from pathlib import Path
-from typing import Dict, Iterator, List, Sequence, Tuple, Union
+from typing import Dict, Iterator, Sequence, Tuple, Union
 
 from ..entity import Entity
-from .records import RecordFile, unique
+from .records import RecordFile, groups, open_records, unique
 
 PREFERRED = "scientific name"
 # The classes of names that a text may use. "authority" adds who named the taxon and when; "type material" names
@@ -47,19 +46,19 @@ def read_taxonomy(
     Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
     merged = _read_merged(Path(path).with_name(MERGED))
-    records = RecordFile(path, "taxonomy", "lines `tax_id | name | unique name | name class |`, with tabs around bars")
-    for tax_id, rows in groupby(_read_rows(records), key=lambda row: row[0]):
-        names = [(name, name_class) for _, name, name_class in rows]
-        preferred = next((name for name, name_class in names if name_class == PREFERRED), names[0][0])
-        yield Entity(
-            id=tax_id,
-            name=preferred,
-            aliases=unique((name for name, name_class in names if name_class in classes), without=preferred),
-            types=tuple(types),
-            source="NCBI Taxonomy",
-            alt_ids=tuple(merged.get(tax_id, ())),
-        )
-    records.finish()
+    expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
+    with open_records(path, "taxonomy", expected, closed=True) as records:
+        for tax_id, rows in groups(records, _read_rows(records)):
+            names = [(name, name_class) for _, name, name_class in rows]
+            preferred = next((name for name, name_class in names if name_class == PREFERRED), names[0][0])
+            yield Entity(
+                id=tax_id,
+                name=preferred,
+                aliases=unique((name for name, name_class in names if name_class in classes), without=preferred),
+                types=tuple(types),
+                source="NCBI Taxonomy",
+                alt_ids=tuple(merged.get(tax_id, ())),
+            )
 
 
 def is_taxonomy_row(line: str) -> bool:
@@ -67,26 +66,26 @@ def is_taxonomy_row(line: str) -> bool:
     return line.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
 
 
-def _read_merged(path: Path) -> Dict[str, List[str]]:
+def _read_merged(path: Path) -> Dict[str, Dict[str, None]]:
     """The former ids of each taxon; nothing where there is no such file."""
-    merged: Dict[str, List[str]] = defaultdict(list)
+    merged: Dict[str, Dict[str, None]] = defaultdict(dict)
     if not path.is_file():
         return merged
-    records = RecordFile(path, "taxonomy", "lines `old tax_id | new tax_id |`, with tabs around bars")
-    for line in records.lines():
-        ids = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
-        if not line.strip():
-            continue
-        if len(ids) != 2 or not all(id_.isdecimal() for id_ in ids):
-            records.reject("is not two tax ids")
-            continue
-        records.accept()
-        merged[ids[1]].append(ids[0])
-    records.finish()
+    expected = "lines `old tax_id | new tax_id |`, with tabs around bars"
+    with open_records(path, "taxonomy", expected, closed=True) as records:
+        for line in records.lines():
+            ids = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
+            if not line.strip():
+                continue
+            if len(ids) != 2 or not all(id_.isdecimal() for id_ in ids):
+                records.reject("is not two tax ids")
+                continue
+            records.accept()
+            merged[ids[1]][ids[0]] = None
     return merged
 
 
-def _read_rows(records: RecordFile) -> Iterator[Tuple[str, str, str]]:
+def _read_rows(records: RecordFile) -> Iterator[Tuple[str, ...]]:
     """The id, name and name class of each line."""
     for line in records.lines():
         if not line.strip():

@@ -2,15 +2,29 @@
 
 import re
 from collections import defaultdict
-from itertools import groupby
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Collection, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Collection,
+    ContextManager,
+    Dict,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
 from ..ids import canonical_id
 from ..names import fold_name
-from .records import RecordFile, unique
+from .records import RecordFile, groups, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
@@ -21,6 +35,8 @@ SUPPRESSED = frozenset("OEY")
 # What UMLS calls taxa's ids; the prefixes of other sources are known to `canonical_id`.
 PREFIXES = {"NCBI": "NCBITaxon"}
 NO_CODE = "NOCODE"
+# Of the use of a source, by UMLS's licence.
+RESTRICTIONS = frozenset("012349")
 FROM_BEST_TO_WORST = ("MSH", "NCI", "SNOMEDCT_US", "HPO")
 
 
@@ -79,32 +95,34 @@ def read_umls(
     """
     folder, concepts = _locate(Path(path))
     wanted = _Wanted(frozenset(vocabularies), frozenset(term_types), frozenset(languages), suppressed)
-    types, definitions = _Joined(_find(folder, TYPES), TYPES), _Joined(_find(folder, DEFINITIONS), DEFINITIONS)
-    related = _Joined(_needed(folder, RELATIONS) if relations else None, RELATIONS)
     retired = _retired(_find(folder, RETIRED))
     tops = _tree_numbers(folder, semantic_types) if semantic_types else ()
-    records = _open(concepts, CONCEPTS)
-    for cui, rows in _groups(records, CONCEPTS):
-        own_types, own_definitions, own_related = types.rows(cui), definitions.rows(cui), related.rows(cui)
-        if tops and not any(_is_below(number, tops) for _, _, number, _ in own_types):
-            continue
-        names = [row for row in rows if wanted.takes(row)]
-        if not names:
-            continue
-        name = min(names, key=_preference)[7].strip()
-        yield Entity(
-            id=cui,
-            name=name,
-            aliases=unique((row[7] for row in names), without=name),
-            types=unique(tui if type_ids else title for _, tui, _, title in own_types),
-            tree_numbers=unique(number for _, _, number, _ in own_types),
-            definition=_definition(own_definitions, suppressed),
-            xrefs=unique((*_codes(names), *_related(own_related, relations, suppressed))),
-            source="UMLS",
-            alt_ids=tuple(retired.get(cui, ())),
-        )
-    for file_ in (types, definitions, related, records):
-        file_.finish()
+    related_path = _needed(folder, RELATIONS) if relations else None
+    with (
+        _joined(_find(folder, TYPES), TYPES) as types,
+        _joined(_find(folder, DEFINITIONS), DEFINITIONS) as definitions,
+        _joined(related_path, RELATIONS, lambda row: row[1] in relations) as related,
+        _open(concepts, CONCEPTS) as records,
+    ):
+        for cui, rows in _groups(records, CONCEPTS):
+            own_types, own_definitions, own_related = types(cui), definitions(cui), related(cui)
+            if tops and not any(_is_below(number, tops) for _, _, number, _ in own_types):
+                continue
+            names = [row for row in rows if wanted.takes(row)]
+            if not names:
+                continue
+            name = min(names, key=_preference)[7].strip()
+            yield Entity(
+                id=cui,
+                name=name,
+                aliases=unique((row[7] for row in names), without=name),
+                types=unique(tui if type_ids else title for _, tui, _, title in own_types),
+                tree_numbers=unique(number for _, _, number, _ in own_types),
+                definition=_definition(own_definitions, suppressed),
+                xrefs=unique((*_codes(names), *_related(own_related, suppressed))),
+                source="UMLS",
+                alt_ids=tuple(retired.get(cui, ())),
+            )
 
 
 def holds_umls(folder: Union[str, Path]) -> bool:
@@ -154,9 +172,9 @@ def _codes(atoms: Sequence[Tuple[str, ...]]) -> Iterator[str]:
             yield code if ":" in code else canonical_id(f"{PREFIXES.get(source, source)}:{code}")
 
 
-def _related(rows: Sequence[Tuple[str, ...]], relations: Sequence[str], suppressed: bool) -> Iterator[str]:
-    for cui, relation, other, suppress in rows:
-        if relation in relations and other and other != cui and (suppressed or suppress not in SUPPRESSED):
+def _related(rows: Sequence[Tuple[str, ...]], suppressed: bool) -> Iterator[str]:
+    for cui, _, other, suppress in rows:
+        if other and other != cui and (suppressed or suppress not in SUPPRESSED):
             yield canonical_id(other)
 
 
@@ -170,17 +188,17 @@ def _tree_numbers(folder: Path, wanted: Sequence[str]) -> Tuple[str, ...]:
     """The places in the semantic network of the types that are asked for, by the types that concepts have, and by
     SRDEF, where it is, those that none has."""
     places: Dict[str, Set[str]] = defaultdict(set)
-    for _, tui, number, title in _rows(_open(_needed(folder, TYPES), TYPES), TYPES):
-        for key in (tui, title, *_places(number)):
-            places[fold_name(key)].add(number)
+    with _open(_needed(folder, TYPES), TYPES) as records:
+        for _, tui, number, title in _rows(records, TYPES):
+            for key in (tui, title, *_places(number)):
+                places[fold_name(key)].add(number)
     network = _find(folder, NETWORK) or _find(folder.parent / "NET", NETWORK)
     if network is not None:
-        records = _open(network, NETWORK)
-        for kind, *keys in _rows(records, NETWORK):
-            if kind == "STY":
-                for key in keys:
-                    places[fold_name(key)].add(keys[-1])
-        records.finish()
+        with _open(network, NETWORK) as records:
+            for kind, *keys in _rows(records, NETWORK):
+                if kind == "STY":
+                    for key in keys:
+                        places[fold_name(key)].add(keys[-1])
     for each in wanted:
         if fold_name(each) not in places:
             expected = "types of UMLS's semantic network, by id, name or tree number"
@@ -211,13 +229,12 @@ def umls_release(path: Union[str, Path]) -> Dict[str, Any]:
             found["version"] = named[1]
     sources = _find(folder, SOURCES)
     if sources is not None:
-        records = _open(sources, SOURCES)
-        found["vocabularies"] = {
-            source: {"version": version, "restriction": int(level) if level.isdigit() else level}
-            for source, version, level, current in _rows(records, SOURCES)
-            if current == "Y"
-        }
-        records.finish()
+        with _open(sources, SOURCES) as records:
+            found["vocabularies"] = {
+                source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
+                for source, version, level, current in _rows(records, SOURCES)
+                if current == "Y"
+            }
     return found
 
 
@@ -229,33 +246,43 @@ def umls_files(path: Union[str, Path], relations: Sequence[str] = ()) -> List[Pa
     return [concepts, *(file_ for file_ in others if file_ is not None)]
 
 
-class _Joined:
-    """The rows of a file that is sorted by CUI as another is, read as far as that one has come."""
+Rows = List[Tuple[str, ...]]
 
-    def __init__(self, path: Optional[Path], name: str) -> None:
-        self._records = None if path is None else _open(path, name)
-        self._groups = iter(()) if self._records is None else _groups(self._records, name)
-        self._next: Optional[Tuple[str, List[Tuple[str, ...]]]] = next(self._groups, None)
 
-    def rows(self, cui: str) -> List[Tuple[str, ...]]:
-        """Those of `cui`, which comes after all that were asked for before."""
-        while self._next is not None and self._next[0] < cui:
-            self._next = next(self._groups, None)
-        return self._next[1] if self._next is not None and self._next[0] == cui else []
+@contextmanager
+def _joined(
+    path: Optional[Path], name: str, keep: Optional[Callable[[Tuple[str, ...]], bool]] = None
+) -> Iterator[Callable[[str], Rows]]:
+    """The rows of each CUI that `keep` takes, of a file that is sorted by CUI as another is and read as far as that one
+    has come: what is asked for comes after all that was asked for before. No rows without a file.
 
-    def finish(self) -> None:
-        """Read what is left, for its bad rows, and warn of these."""
-        for _ in self._groups:
+    What is left at the end is read, for its bad rows.
+    """
+    if path is None:
+        yield lambda cui: []
+        return
+    with _open(path, name) as records:
+        every = _groups(records, name, keep)
+        latest: Optional[Tuple[str, Rows]] = next(every, None)
+
+        def rows(cui: str) -> Rows:
+            nonlocal latest
+            while latest is not None and latest[0] < cui:
+                latest = next(every, None)
+            return latest[1] if latest is not None and latest[0] == cui else []
+
+        yield rows
+        for _ in every:
             pass
-        if self._records is not None:
-            self._records.finish()
 
 
-def _groups(records: RecordFile, name: str) -> Iterator[Tuple[str, List[Tuple[str, ...]]]]:
+def _groups(
+    records: RecordFile, name: str, keep: Optional[Callable[[Tuple[str, ...]], bool]] = None
+) -> Iterator[Tuple[str, Rows]]:
     """The rows of each CUI. Raises KrisselError K131 where one is smaller than that before it."""
     last = ""
     every = _rows(records, name)
-    for cui, rows in groupby(every, key=lambda row: row[0]):
+    for cui, rows in groups(records, every if keep is None else filter(keep, every)):
         if cui < last:
             line = records.line
             # A damaged file looks like this, too, and says so at its end (K102).
@@ -263,7 +290,7 @@ def _groups(records: RecordFile, name: str) -> Iterator[Tuple[str, List[Tuple[st
                 pass
             raise KrisselError(Errors.K131.format(path=records.path, line=line, found=cui, last=last))
         last = cui
-        yield cui, list(rows)
+        yield cui, rows
 
 
 def _rows(records: RecordFile, name: str) -> Iterator[Tuple[str, ...]]:
@@ -283,21 +310,21 @@ def _rows(records: RecordFile, name: str) -> Iterator[Tuple[str, ...]]:
             yield tuple(cells[place] for place in read)
 
 
-def _retired(path: Optional[Path]) -> Dict[str, List[str]]:
+def _retired(path: Optional[Path]) -> Dict[str, Dict[str, None]]:
     """The CUIs that stood for each concept once: of those that were merged into it, not of wider or narrower ones."""
-    found: Dict[str, List[str]] = defaultdict(list)
+    found: Dict[str, Dict[str, None]] = defaultdict(dict)
     if path is None:
         return found
-    records = _open(path, RETIRED)
-    for old, relation, new in _rows(records, RETIRED):
-        if relation == SYNONYMOUS and new and new != old:
-            found[new].append(old)
-    records.finish()
+    with _open(path, RETIRED) as records:
+        for old, relation, new in _rows(records, RETIRED):
+            if relation == SYNONYMOUS and new and new != old:
+                found[new][old] = None
     return found
 
 
-def _open(path: Path, name: str) -> RecordFile:
-    return RecordFile(path, "umls", f"UMLS's {name}, {COLUMNS[name].width} columns that end with bars")
+def _open(path: Path, name: str) -> ContextManager[RecordFile]:
+    expected = f"UMLS's {name}, {COLUMNS[name].width} columns that end with bars"
+    return open_records(path, "umls", expected, closed=True)
 
 
 def _locate(path: Path) -> Tuple[Path, Path]:

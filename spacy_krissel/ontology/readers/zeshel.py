@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Iterator, Union
 
 from ..entity import Entity
-from .records import RecordFile
+from .records import open_records, unstorable
 
 KEYS = ("document_id", "title", "text")
 # What stands behind the name of a world.
@@ -19,29 +19,29 @@ def read_zeshel(path: Union[str, Path]) -> Iterator[Entity]:
 
     Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
-    records = RecordFile(path, "zeshel", f"one JSON object a line with {', '.join(f'`{key}`' for key in KEYS)}")
-    world = world_of(path)
-    for line in records.lines():
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            records.reject("is not JSON")
-            continue
-        problem = _problem(record)
-        if problem:
-            records.reject(problem)
-            continue
-        records.accept()
-        yield Entity(
-            id=record["document_id"].strip(),
-            name=record["title"].strip(),
-            types=(world,),
-            definition=record["text"].strip(),
-            source="ZESHEL",
-        )
-    records.finish()
+    expected = f"one JSON object a line with {', '.join(f'`{key}`' for key in KEYS)}"
+    with open_records(path, "zeshel", expected, closed=True) as records:
+        world = world_of(path)
+        for line in records.lines():
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                records.reject("is not JSON")
+                continue
+            problem = _problem(record)
+            if problem:
+                records.reject(problem)
+                continue
+            records.accept()
+            yield Entity(
+                id=record["document_id"].strip(),
+                name=record["title"].strip(),
+                types=(world,),
+                definition=record["text"].strip(),
+                source="ZESHEL",
+            )
 
 
 def world_of(path: Union[str, Path]) -> str:
@@ -61,9 +61,6 @@ def _problem(record: Any) -> str:
             return f"has a {type(value).__name__} instead of a text under '{key}'"
         if key != "text" and not value.strip():
             return f"has no '{key}'"
-    try:
-        # JSON can escape half a surrogate pair, which is no text and cannot be stored.
-        "".join(record.get(key, "") for key in KEYS).encode("utf8")
-    except UnicodeEncodeError:
-        return "holds half a surrogate pair"
+    if problem := unstorable((record["document_id"], record["title"]), [record.get("text", "")]):
+        return problem
     return "" if "text" in record else "has no 'text'"
