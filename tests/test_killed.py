@@ -1,76 +1,21 @@
 """Each step of a build, killed: nothing half-written is ever loaded, and the step run again completes."""
 
-import json
 import os
 import signal
 import sys
-from pathlib import Path
-from typing import Any, Callable, NamedTuple
 
 import pytest
-import spacy
+from reliability.harness import CHANGING, spread
+from reliability.steps import MODELS, build_steps, docs_of, state_of
 
-from spacy_krissel.corpora.convert import convert
-from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.text_split import text_split
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import build
 from spacy_krissel.kb.tune import Tuning
-from spacy_krissel.mining.mine import mine
-from spacy_krissel.mining.shards import MentionShards
-from spacy_krissel.ontology.build import build_ontology
-from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline import save
-from spacy_krissel.pipeline.find import find_linker
-from spacy_krissel.pipeline.prototypes import prototypes
-from spacy_krissel.pipeline.save import copy_whole
 from spacy_krissel.pipeline.train import train
-from spacy_krissel.pipeline.tune import tune_index
-from spacy_krissel.util.manifest import read_manifest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
 POINTS = 10
-MODELS = ("model-best", "model-last")
-CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree")
-
-
-class Step(NamedTuple):
-    """make: writes at a path. load: RETURNS what is there, to be compared; raises KrisselError where nothing is."""
-
-    make: Callable[[Path], Any]
-    load: Callable[[Path], Any]
-
-
-def store_of(path):
-    store = OntologyStore(path, verify=True)
-    return [*store], [*store.names()]
-
-
-def shards_of(path):
-    return list(MentionShards(path, verify=True))
-
-
-def docs_of(path):
-    return [
-        (doc.text, [(ent.start, ent.kb_id_) for ent in doc.ents])
-        for doc in read_doc_bins(path, spacy.blank("en").vocab)
-    ]
-
-
-def links_of(path):
-    try:
-        nlp = spacy.load(path)
-    except (OSError, ValueError) as error:  # spaCy's own files
-        raise KrisselError(f"no pipeline: {error}") from error
-    kb = nlp.get_pipe("krissel_linker").kb
-    assert not kb.is_empty(), "a pipeline that loads has its knowledge base"
-    assert kb.search(kb.own_vectors[:3], 1).entities.shape == (3, 1)
-    return list(kb.entity_ids), kb.prototype_entities.tolist(), kb.own_vectors.tolist()
-
-
-def split_of(path):
-    read_manifest(path, "text-level split", 1, verify=True)
-    return [docs_of(path / f"{part}.spacy") for part in ("train", "test")]
 
 
 @pytest.fixture
@@ -79,28 +24,7 @@ def step(request, toy_files, toy_store, toy_shards, trained, tmp_path, monkeypat
     monkeypatch.setattr(build, "BLOCK", 16)
     # Of so few vectors no index is faster than the exact one.
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
-
-    def split(path):
-        convert(toy_files / "gold.pubtator", tmp_path / "gold.spacy")
-        text_split(tmp_path / "gold.spacy", path, min_train=0)
-
-    def tuned(path):
-        if not (tmp_path / "pipeline").exists():
-            prototypes(trained, tmp_path / "pipeline", toy_store.path, toy_shards, progress=False)
-        if not path.exists():
-            copy_whole(tmp_path / "pipeline", path)
-        tune_index(path, types=["ivf"], n_queries=5)
-
-    return {
-        "ontology": Step(lambda path: build_ontology(toy_files / "ontology.jsonl", path), store_of),
-        "mine": Step(lambda path: mine(toy_store, toy_files / "texts.jsonl", path, chunk_chars=300), shards_of),
-        "convert": Step(lambda path: convert(toy_files / "gold.pubtator", path), docs_of),
-        "prototypes": Step(
-            lambda path: prototypes(trained, path, toy_store.path, toy_shards, progress=False), links_of
-        ),
-        "split": Step(split, split_of),
-        "tune": Step(tuned, links_of),
-    }[request.param]
+    return build_steps(toy_files, toy_store, toy_shards, trained, tmp_path)[request.param]
 
 
 @pytest.mark.slow
@@ -163,16 +87,6 @@ def test_killed_training(configs, toy_overrides, tmp_path, monkeypatch):
         assert sorted(each.name for each in path.iterdir()) == sorted(MODELS), "and nothing is left beside them"
 
 
-def state_of(path):
-    nlp = spacy.load(path)
-    return json.dumps(nlp.meta["performance"]), find_linker(nlp).fingerprint(), len(nlp.vocab.strings)
-
-
-def spread(n, points):
-    """So many of the numbers 1 to n, as evenly as can be."""
-    return sorted({round(n * (i + 0.5) / points) or 1 for i in range(points)})
-
-
 def run_until(make, calls=0, changes=0):
     """Run `make` in another process, and kill that at its so manieth call of a function, or change of a folder.
 
@@ -189,7 +103,7 @@ def run_until(make, calls=0, changes=0):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         def audit(event, arguments):
-            if event in CHANGES or (event == "open" and arguments[1] and set("wxa+") & set(str(arguments[1]))):
+            if event in CHANGING or (event == "open" and arguments[1] and set("wxa+") & set(str(arguments[1]))):
                 count("change", changes)
 
         status = 1

@@ -1,0 +1,232 @@
+"""What the tests of reliability share: work in a child process that may die, faults, damage, tables."""
+
+import errno
+import hashlib
+import io
+import os
+import pickle
+import random
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+
+from spacy_krissel.errors import KrisselError
+
+# The name by which pytest knows the `Size` of a run by command.
+SIZE = "krissel-reliability-size"
+
+
+class Size(NamedTuple):
+    """How much of a test is run: a few points in CI, all of them by command.
+
+    points: faults per command and kind; 0: every operation. offsets: flipped bits per file. seconds, threads: of each
+    round of threads. full_disk: also with real full disks, which root alone can mount.
+    """
+
+    points: int = 3
+    offsets: int = 3
+    seconds: float = 3.0
+    threads: int = 8
+    full_disk: bool = False
+
+
+class Ended(NamedTuple):
+    """How work in a child ended: "returned", "coded" (KrisselError), "uncoded", "killed", "crashed" or "hung".
+
+    value: what was returned, or the message. where: the innermost lines of the package for an uncoded error.
+    """
+
+    how: str
+    value: Any = None
+    where: str = ""
+
+
+def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
+    """Do `work` in a forked process, whose output goes nowhere."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.close(reader)
+            silent = os.open(os.devnull, os.O_RDWR)
+            for stream in (1, 2):
+                os.dup2(silent, stream)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(seconds)
+            ended = _ended(work)
+            with os.fdopen(writer, "wb") as told:
+                pickle.dump(tuple(ended), told)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as told:
+        data = told.read()
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        how = {signal.SIGALRM: "hung", signal.SIGKILL: "killed"}.get(number, "crashed")
+        return Ended(how, signal.Signals(number).name)
+    return Ended(*pickle.loads(data)) if data else Ended("crashed", f"exit {status}")
+
+
+def _ended(work: Callable[[], Any]) -> Ended:
+    try:
+        return Ended("returned", work())
+    except KrisselError as error:
+        return Ended("coded", str(error))
+    except BaseException as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "spacy_krissel" in frame.filename]
+        where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames[:-4:-1])
+        return Ended("uncoded", f"{type(error).__name__}: {error}"[:300], where)
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode("utf8")).hexdigest()[:16]
+
+
+def spread(n: int, points: int) -> List[int]:
+    """So many of the numbers 1 to n, as evenly as can be."""
+    return sorted({round(n * (i + 0.5) / points) or 1 for i in range(points)}) if n else []
+
+
+# Faults ---------------------------------------------------------------------------------------------------------------
+
+REMOVING = ("os.remove", "os.rmdir")
+CHANGING = ("os.mkdir", "os.rename", "os.link", "os.symlink", "os.truncate", "os.chmod", *REMOVING)
+
+
+class Operation(NamedTuple):
+    what: str
+    path: str
+
+    @property
+    def takes_space(self) -> bool:
+        return self.what in ("open", "write", "os.mkdir", "fsync")
+
+
+class Fault(NamedTuple):
+    """kind: ENOSPC (from operation number `at` on), EIO or EACCES (there alone), KILL (there), FSIZE (no file may be
+    longer than `at`, native code included)."""
+
+    kind: str
+    at: int
+
+    def fits(self, operation: Operation) -> bool:
+        if self.kind == "ENOSPC":
+            return operation.takes_space
+        if self.kind == "EACCES":
+            return operation.what not in ("write", "fsync", "read")
+        return self.kind == "EIO" or operation.what != "read"
+
+
+class Injector:
+    """Counts this process's operations on files below `root`, and fails or kills at one of them.
+
+    Audit events tell of opening, making, renaming and removing; writing is seen through the raw file under Python's
+    buffers. It cannot be taken out again: for a child process.
+    """
+
+    def __init__(self, root: Path, fault: Optional[Fault] = None) -> None:
+        self.root = str(root)
+        self.fault = fault
+        self.operations: List[Operation] = []
+        sys.addaudithook(self._audit)
+        self._patch()
+        if fault and fault.kind == "FSIZE":
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (fault.at, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    def hit(self, what: str, path: str) -> None:
+        operation = Operation(what, path)
+        self.operations.append(operation)
+        fault, n = self.fault, len(self.operations)
+        if fault is None or fault.kind == "FSIZE" or n < fault.at or not fault.fits(operation):
+            return
+        if fault.kind == "ENOSPC" or n == fault.at:
+            if fault.kind == "KILL":
+                os.kill(os.getpid(), signal.SIGKILL)
+            number = getattr(errno, fault.kind)
+            raise OSError(number, os.strerror(number), path)
+
+    def is_below(self, path: Any) -> bool:
+        return isinstance(path, (str, bytes, os.PathLike)) and os.path.abspath(os.fsdecode(path)).startswith(self.root)
+
+    def _audit(self, event: str, arguments: Sequence[Any]) -> None:
+        if event == "open":
+            path, mode, flags = arguments
+            if self.is_below(path):
+                writes = set("wxa+") & set(mode) if mode else flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+                self.hit("open" if writes else "read", os.fsdecode(path))
+        elif event in CHANGING:
+            path = _resolved(event, arguments)
+            if self.is_below(path):
+                self.hit(event, os.fsdecode(path))
+
+    def _patch(self) -> None:
+        import builtins
+
+        injector, plain_open, plain_fsync = self, io.open, os.fsync
+
+        class Raw(io.FileIO):
+            def write(self, data: Any) -> Any:
+                injector.hit("write", str(self.name))
+                return super().write(data)
+
+        def opened(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+            if not (set("wxa+") & set(mode) and injector.is_below(file)) or not buffering:
+                return plain_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
+            raw = Raw(file, mode.replace("b", "").replace("t", ""), closefd, opener)
+            buffered = (io.BufferedRandom if "+" in mode else io.BufferedWriter)(raw)
+            if "b" in mode:
+                return buffered
+            text = io.TextIOWrapper(buffered, encoding, errors, newline)
+            text.mode = mode
+            return text
+
+        def fsync(handle: Any) -> None:
+            path = os.readlink(f"/proc/self/fd/{handle if isinstance(handle, int) else handle.fileno()}")
+            if injector.is_below(path):
+                injector.hit("fsync", path)
+            plain_fsync(handle)
+
+        io.open = builtins.open = opened  # type: ignore[assignment]
+        os.fsync = fsync  # type: ignore[assignment]
+
+
+def _resolved(event: str, arguments: Sequence[Any]) -> Any:
+    """The path of an event, also where it is given by a name and an open folder, as `shutil.rmtree` does."""
+    path, folder = arguments[0], arguments[-1]
+    if event in REMOVING and isinstance(folder, int) and folder >= 0 and not os.path.isabs(path):
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
+    return path
+
+
+# Damage ---------------------------------------------------------------------------------------------------------------
+
+
+def bits_to_flip(size: int, offsets: int, seed: int, all_below: int = 200) -> List[Tuple[int, int]]:
+    """(byte, bit) to flip: the first and last bytes and `offsets` others; each byte of a small file."""
+    draw = random.Random(seed)
+    places: Iterable[int] = range(size)
+    if offsets and size >= all_below or offsets < 10:
+        places = {0, size - 1, *(draw.randrange(size) for _ in range(offsets))} if size else ()
+    return [(place, draw.randrange(8)) for place in sorted(places)]
+
+
+def flip(path: Path, byte: int, bit: int) -> None:
+    with path.open("r+b") as file_:
+        file_.seek(byte)
+        (value,) = file_.read(1)
+        file_.seek(byte)
+        file_.write(bytes([value ^ (1 << bit)]))
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def markdown(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)

@@ -1,0 +1,245 @@
+"""Every command that writes, where the disk fails or the process is killed: the old result or the new one, no third."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+import pytest
+
+from spacy_krissel.kb.tune import Tuning
+from spacy_krissel.pipeline import save
+
+from .harness import REMOVING, Ended, Fault, Injector, Operation, Size, digest, in_child, spread
+from .steps import Command, Inputs, commands, state_at, state_of
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked"),
+    pytest.mark.filterwarnings("ignore"),
+]
+HEADER = (
+    "command", "in place of", "operations", "faults", "old", "new", "nothing", "mixed", "coded", "uncoded", "silent",
+    "half", "left over", "not rerun", "crashed",
+)  # fmt: skip
+NAMES = (
+    "ontology", "mine", "convert", "text-labels", "text-split", "zero-shot", "out-of-kb", "psytar-names", "prototypes",
+    "prototypes-gold", "kb", "tune", "calibrate", "train", "link-jsonl", "link-spacy", "evaluate", "evaluate-spans",
+    "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk", "extractor.to_disk",
+)  # fmt: skip
+KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
+# Each fault of these takes seconds.
+SLOW = ("train",)
+
+
+@pytest.fixture(scope="module")
+def all_commands(
+    toy_files, toy_store, toy_shards, trained, save_linker, save_reranker, save_extractor, make_linker, tiny_bert,
+    write_psytar, configs, toy_overrides, tmp_path_factory,
+) -> Dict[str, Command]:  # fmt: skip
+    pytest.importorskip("matplotlib")
+    work = tmp_path_factory.mktemp("inputs")
+    shutil.copytree(toy_files, work / "files")
+    make_linker("transformer").to_disk(work / "transformer")
+    given = Inputs(
+        files=work / "files",
+        store=toy_store.path,
+        shards=toy_shards,
+        trained=trained,
+        linker=save_linker("small"),
+        reranker=save_reranker("list"),
+        extractor=save_extractor("words"),
+        transformer=work / "transformer",
+        bert=tiny_bert,
+        workbook=write_psytar(work / "psytar.xlsx"),
+        config=configs / "small.cfg",
+        overrides=toy_overrides["small"],
+    )
+    return commands(given)
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["new", "replace"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, size, table, tmp_path, monkeypatch):
+    # Of so few vectors no index is faster than the exact one.
+    monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
+    trial = Trial(all_commands[name], earlier, tmp_path)
+    points = 1 if name in SLOW and size == Size() else size.points
+    for fault in trial.faults(points):
+        trial.run(fault)
+    if size.full_disk:
+        for kilobytes in spread(trial.kilobytes(), size.points or 20):
+            trial.run_on_full_disk(kilobytes)
+    table((name, "old" if earlier else "nothing", len(trial.operations), trial.n, *trial.counts()))
+    if trial.problems:
+        pytest.fail("\n".join(trial.problems), pytrace=False)
+
+
+class Trial:
+    """One command, in place of an earlier result or of nothing, and what became of it under each fault."""
+
+    def __init__(self, command: Command, earlier: bool, work: Path) -> None:
+        self.command, self.earlier, self.work = command, earlier, work
+        self.problems: List[str] = []
+        self.n = 0
+        self.seen = dict.fromkeys(HEADER[4:], 0)
+        self.old = self._whole("old", 0)[0] if earlier else dict.fromkeys(command.load, "absent")
+        self.new, self.on_the_way, self.operations, self.sizes = self._whole("new", 1)
+        assert self.old != self.new and "absent" not in self.new.values(), "two results that can be told apart"
+
+    def _whole(self, name: str, version: int) -> Tuple[Dict[str, str], Set[str], List[Operation], List[int]]:
+        """A run without a fault: its state, what was saved on the way, its operations and the sizes of its files."""
+        path = self._place(name) / self.command.name
+        if self.earlier and version:
+            self._put_earlier(path)
+
+        def run() -> Any:
+            on_the_way: Set[str] = set()
+            if self.command.watched:
+                put_in_place = save.put_in_place
+
+                def noted(temporary: Path, path: Path) -> None:
+                    put_in_place(temporary, path)
+                    on_the_way.add(digest(state_of(path)))
+
+                save.put_in_place = noted
+            injector = Injector(path.parent)
+            self.command.make(path, version)
+            operations = [Operation(*each) for each in injector.operations]
+            files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+            sizes = [file_.stat().st_size for file_ in files]
+            return state_at(self.command, path), on_the_way, operations, sizes
+
+        ended = in_child(run)
+        assert ended.how == "returned", f"without a fault: {ended}"
+        return ended.value
+
+    def _place(self, name: str) -> Path:
+        place = self.work / name
+        place.mkdir()
+        return place
+
+    def _put_earlier(self, path: Path) -> None:
+        """The earlier result, made once."""
+        source = self.work / "old" / self.command.name
+        (shutil.copytree if source.is_dir() else shutil.copy2)(source, path)
+
+    def faults(self, points: int) -> Iterator[Fault]:
+        for kind in KINDS:
+            if kind == "FSIZE":
+                sizes = sorted({0, *(n // 2 for n in self.sizes), *(n - 1 for n in self.sizes if n)})
+                numbers = sizes if not points else [sizes[i - 1] for i in spread(len(sizes), points)]
+            else:
+                fits = [number for number, operation in enumerate(self.operations, 1) if Fault(kind, 0).fits(operation)]
+                numbers = fits if not points else [fits[i - 1] for i in spread(len(fits), points)]
+            for number in numbers:
+                yield Fault(kind, number)
+
+    def run(self, fault: Fault) -> None:
+        place = self._place(f"{fault.kind}-{fault.at}")
+        at = "" if fault.kind == "FSIZE" else " ".join(self.operations[fault.at - 1]).replace(str(self.work), "")
+        operation = None if fault.kind == "FSIZE" else self.operations[fault.at - 1].what
+        self._judge(place, f"{fault.kind} {fault.at} {at}", lambda: Injector(place, fault), operation, fault.kind)
+        shutil.rmtree(place, ignore_errors=True)
+
+    def kilobytes(self) -> int:
+        return sum(self.sizes) // 1024 + 4 * len(self.sizes)
+
+    def run_on_full_disk(self, kilobytes: int) -> None:
+        """On a disk of so much room besides the earlier result."""
+        place = self._place(f"full-{kilobytes}")
+        room = kilobytes + (self.kilobytes() * 2 if self.earlier else 0)
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "tmpfs", str(place)]
+        if subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("cannot mount a small disk")
+        try:
+            self._judge(place, f"disk of {room} kB", lambda: None, None, "FULL", lambda: _remount(place))
+        finally:
+            subprocess.run(["umount", "-l", str(place)], check=True)
+
+    def _judge(self, place, title, inject, operation, kind, mend=lambda: None) -> None:
+        self.n += 1
+        path = place / self.command.name
+        if self.earlier:
+            self._put_earlier(path)
+        # What the fixture's own copying leaves is no leftover.
+        before = {each.name for each in place.iterdir()}
+
+        def faulty() -> None:
+            inject()
+            self.command.make(path, 1)
+
+        ended = in_child(faulty)
+        left = sorted(each.name for each in place.iterdir() if each.name not in before | {self.command.name})
+        mend()
+        told = f"{title}: {_told(ended)}"
+        if ended.how in ("coded", "uncoded"):
+            self.seen[ended.how] += 1
+        if ended.how == "uncoded":
+            self.problems.append(f"{told}: no coded message")
+        if ended.how in ("crashed", "hung"):
+            self._count("crashed", told)
+        found, again = self._state_and_rerun(path)
+        self._compare(found, ended, told)
+        if ended.how in ("coded", "uncoded") and operation not in REMOVING:
+            # What an interrupted run goes on with is none.
+            if left := [name for name in left if not name.endswith(".partial")]:
+                self._count("left over", f"{told}: left over {left}")
+        if again.how != "returned":
+            self._count("not rerun", f"{title}: the rerun {_told(again)}")
+        elif again.value != (self.new, []):
+            state, beside = again.value
+            self._count("not rerun", f"{title}: after the rerun {_short(state)}, beside it {beside}")
+
+    def _state_and_rerun(self, path: Path) -> Tuple[Dict[str, str], Ended]:
+        state = in_child(lambda: state_at(self.command, path))
+
+        def rerun() -> Any:
+            self.command.make(path, 1)
+            beside = [each.name for each in path.parent.iterdir() if each != path]
+            return state_at(self.command, path), [name for name in beside if name != self.command.name]
+
+        found = state.value if state.how == "returned" else dict.fromkeys(self.new, f"unreadable: {_told(state)}")
+        return found, in_child(rerun)
+
+    def _compare(self, found: Dict[str, str], ended: Ended, told: str) -> None:
+        if found == self.new:
+            return self._count("new")
+        if ended.how == "returned":
+            return self._count("silent", f"{told}: it said nothing, and left {_short(found)}")
+        if found == self.old:
+            return self._count("old" if self.earlier else "nothing")
+        whole = all(
+            state in (self.old[part], self.new[part], *self.on_the_way)
+            # A process that was killed between two renames has left nothing in its place, but what a rerun puts back.
+            or (state == "absent" and (not self.earlier or ended.how == "killed"))
+            or (self.command.in_place and state.startswith("refused"))
+            for part, state in found.items()
+        )
+        if whole and len(found) == 1:
+            return self._count("nothing")
+        if whole and self.command.several:
+            return self._count("mixed")
+        self._count("half", f"{told}: left {_short(found)}")
+
+    def _count(self, what: str, problem: str = "") -> None:
+        self.seen[what] += 1
+        if problem:
+            self.problems.append(problem)
+
+    def counts(self) -> List[int]:
+        return list(self.seen.values())
+
+
+def _remount(place: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,size=64m", str(place)], check=True)
+
+
+def _told(ended: Ended) -> str:
+    where = f" ({ended.where})" if ended.where else ""
+    return f"{ended.how} {' '.join(str(ended.value).split())[:160]}{where}" if ended.value else ended.how
+
+
+def _short(state: Dict[str, str]) -> str:
+    return ", ".join(f"{part or 'it'}: {value[:120]}" for part, value in state.items())
