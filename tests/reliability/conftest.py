@@ -42,9 +42,11 @@ def size(request) -> Size:
 
 @pytest.fixture(scope="module")
 def table(request):
-    """Takes rows, and prints them all at the end of the file."""
+    """Takes rows, and prints them all at the end of the file, in a run by command."""
     header, rows = request.module.HEADER, []
     yield rows.append
+    if not request.config.pluginmanager.has_plugin(SIZE):
+        return
     capture = request.config.pluginmanager.get_plugin("capturemanager")
     with capture.global_and_fixture_disabled():
         print("\n" + markdown(header, rows) + "\n")
