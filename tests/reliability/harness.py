@@ -1,6 +1,7 @@
 """What the tests of reliability share: work in a child process that may die, faults, damage, tables."""
 
 import errno
+import faulthandler
 import hashlib
 import io
 import os
@@ -26,7 +27,7 @@ class Size(NamedTuple):
     round of threads. full_disk: also with real full disks, which root alone can mount.
     """
 
-    points: int = 3
+    points: int = 2
     offsets: int = 3
     seconds: float = 3.0
     threads: int = 8
@@ -54,6 +55,7 @@ def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
             silent = os.open(os.devnull, os.O_RDWR)
             for stream in (1, 2):
                 os.dup2(silent, stream)
+            faulthandler.disable()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(seconds)
             ended = _ended(work)
@@ -207,12 +209,17 @@ def _resolved(event: str, arguments: Sequence[Any]) -> Any:
 # Damage ---------------------------------------------------------------------------------------------------------------
 
 
-def bits_to_flip(size: int, offsets: int, seed: int, all_below: int = 200) -> List[Tuple[int, int]]:
-    """(byte, bit) to flip: the first and last bytes and `offsets` others; each byte of a small file."""
+SMALL_FILE = 200
+
+
+def bits_to_flip(size: int, offsets: int, seed: int) -> List[Tuple[int, int]]:
+    """(byte, bit) to flip: the first byte, the last and `offsets` others; of a small file, where there are to be many,
+    each byte."""
     draw = random.Random(seed)
-    places: Iterable[int] = range(size)
-    if offsets and size >= all_below or offsets < 10:
-        places = {0, size - 1, *(draw.randrange(size) for _ in range(offsets))} if size else ()
+    if size <= SMALL_FILE and offsets >= 10:
+        places = set(range(size))
+    else:
+        places = {0, size - 1, *(draw.randrange(size) for _ in range(offsets))} if size else set()
     return [(place, draw.randrange(8)) for place in sorted(places)]
 
 

@@ -69,7 +69,7 @@ def test_a_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, s
     for fault in trial.faults(points):
         trial.run(fault)
     if size.full_disk:
-        for kilobytes in spread(trial.kilobytes(), size.points or 20):
+        for kilobytes in spread(_kilobytes(tmp_path / "new"), size.points or 20):
             trial.run_on_full_disk(kilobytes)
     table((name, "old" if earlier else "nothing", len(trial.operations), trial.n, *trial.counts()))
     if trial.problems:
@@ -143,13 +143,10 @@ class Trial:
         self._judge(place, f"{fault.kind} {fault.at} {at}", lambda: Injector(place, fault), operation, fault.kind)
         shutil.rmtree(place, ignore_errors=True)
 
-    def kilobytes(self) -> int:
-        return sum(self.sizes) // 1024 + 4 * len(self.sizes)
-
     def run_on_full_disk(self, kilobytes: int) -> None:
         """On a disk of so much room besides the earlier result."""
         place = self._place(f"full-{kilobytes}")
-        room = kilobytes + (self.kilobytes() * 2 if self.earlier else 0)
+        room = kilobytes + (_kilobytes(self.work / "old") if self.earlier else 0)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "tmpfs", str(place)]
         if subprocess.run(mount, capture_output=True).returncode:
             pytest.skip("cannot mount a small disk")
@@ -230,6 +227,11 @@ class Trial:
 
     def counts(self) -> List[int]:
         return list(self.seen.values())
+
+
+def _kilobytes(folder: Path) -> int:
+    """What the files take on a disk with blocks of 4 kB."""
+    return sum(-(-file_.stat().st_size // 4096) * 4 for file_ in folder.rglob("*") if file_.is_file())
 
 
 def _remount(place: Path) -> None:
