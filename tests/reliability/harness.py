@@ -58,7 +58,7 @@ def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
             faulthandler.disable()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(seconds)
-            ended = _ended(work)
+            ended = ended_by(work)
             with os.fdopen(writer, "wb") as told:
                 pickle.dump(tuple(ended), told)
         finally:
@@ -74,7 +74,8 @@ def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
     return Ended(*pickle.loads(data)) if data else Ended("crashed", f"exit {status}")
 
 
-def _ended(work: Callable[[], Any]) -> Ended:
+def ended_by(work: Callable[[], Any]) -> Ended:
+    """How `work` ends in this process."""
     try:
         return Ended("returned", work())
     except KrisselError as error:

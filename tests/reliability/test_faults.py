@@ -11,7 +11,7 @@ import pytest
 from spacy_krissel.kb.tune import Tuning
 from spacy_krissel.pipeline import save
 
-from .harness import REMOVING, Ended, Fault, Injector, Operation, Size, digest, in_child, spread
+from .harness import REMOVING, Ended, Fault, Injector, Operation, Size, digest, ended_by, in_child, spread
 from .steps import Command, Inputs, commands, state_at, state_of
 
 pytestmark = [
@@ -85,34 +85,45 @@ class Trial:
         self.n = 0
         self.seen = dict.fromkeys(HEADER[4:], 0)
         self.old = self._whole("old", 0)[0] if earlier else dict.fromkeys(command.load, "absent")
-        self.new, self.on_the_way, self.operations, self.sizes = self._whole("new", 1)
+        self.new, self.operations, self.sizes = self._whole("new", 1)
+        self.on_the_way = self._models_on_the_way() if command.watched else set()
         assert self.old != self.new and "absent" not in self.new.values(), "two results that can be told apart"
 
-    def _whole(self, name: str, version: int) -> Tuple[Dict[str, str], Set[str], List[Operation], List[int]]:
-        """A run without a fault: its state, what was saved on the way, its operations and the sizes of its files."""
+    def _whole(self, name: str, version: int) -> Tuple[Dict[str, str], List[Operation], List[int]]:
+        """A run without a fault: its state, its operations and the sizes of its files."""
         path = self._place(name) / self.command.name
         if self.earlier and version:
             self._put_earlier(path)
 
         def run() -> Any:
-            on_the_way: Set[str] = set()
-            if self.command.watched:
-                put_in_place = save.put_in_place
-
-                def noted(temporary: Path, path: Path) -> None:
-                    put_in_place(temporary, path)
-                    on_the_way.add(digest(state_of(path)))
-
-                save.put_in_place = noted
             injector = Injector(path.parent)
             self.command.make(path, version)
             operations = [Operation(*each) for each in injector.operations]
             files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
             sizes = [file_.stat().st_size for file_ in files]
-            return state_at(self.command, path), on_the_way, operations, sizes
+            return state_at(self.command, path), operations, sizes
 
         ended = in_child(run)
         assert ended.how == "returned", f"without a fault: {ended}"
+        return ended.value
+
+    def _models_on_the_way(self) -> Set[str]:
+        """Each model that a run saves, for a later one to replace."""
+
+        def run() -> Set[str]:
+            saved: Set[str] = set()
+            put_in_place = save.put_in_place
+
+            def noted(temporary: Path, path: Path) -> None:
+                put_in_place(temporary, path)
+                saved.add(digest(state_of(path)))
+
+            save.put_in_place = noted
+            self.command.make(self._place("on-the-way") / self.command.name, 1)
+            return saved
+
+        ended = in_child(run)
+        assert ended.how == "returned" and ended.value, ended
         return ended.value
 
     def _place(self, name: str) -> Path:
@@ -190,15 +201,18 @@ class Trial:
             self._count("not rerun", f"{title}: after the rerun {_short(state)}, beside it {beside}")
 
     def _state_and_rerun(self, path: Path) -> Tuple[Dict[str, str], Ended]:
-        state = in_child(lambda: state_at(self.command, path))
+        """What is found at the path, and how the command run again ended: its state, and the names beside it."""
 
         def rerun() -> Any:
             self.command.make(path, 1)
             beside = [each.name for each in path.parent.iterdir() if each != path]
-            return state_at(self.command, path), [name for name in beside if name != self.command.name]
+            return state_at(self.command, path), beside
 
-        found = state.value if state.how == "returned" else dict.fromkeys(self.new, f"unreadable: {_told(state)}")
-        return found, in_child(rerun)
+        both = in_child(lambda: (state_at(self.command, path), ended_by(rerun)))
+        if both.how == "returned":
+            found, again = both.value
+            return found, again
+        return dict.fromkeys(self.new, f"unreadable: {_told(both)}"), in_child(rerun)
 
     def _compare(self, found: Dict[str, str], ended: Ended, told: str) -> None:
         if found == self.new:
