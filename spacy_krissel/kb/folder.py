@@ -9,6 +9,7 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
+from ..util.damage import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .entities import FILE as ENTITIES
 from .entities import EntityTable
@@ -151,5 +152,11 @@ def _read_index(
             saved = {"kind": index.kind, "settings": index.settings}
         if index.kind != saved["kind"] or not index.reads(saved["settings"]):
             return None
-    index.from_disk(path, vectors)
+
+    def damaged(problem: object) -> KrisselError:
+        return KrisselError(Errors.K524.format(path=path.parent, problem=f"its index: {problem}"))
+
+    # As where the settings of one kind of index stand before the files of another.
+    with damage(path, damaged):
+        index.from_disk(path, vectors)
     return index

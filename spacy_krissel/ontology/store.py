@@ -24,9 +24,13 @@ NAMES = "names.arrow"
 IDS = "ids.arrow"
 
 
+class InfoShape(Shape):
+    provenance: List[Dict[str, Any]] = []
+
+
 class StoreShape(Shape):
     entities: Count
-    info: Dict[str, Any]
+    info: InfoShape
 
     def needs(self) -> List[str]:
         return [ENTITIES, NAMES, IDS]

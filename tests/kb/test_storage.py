@@ -6,6 +6,7 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from spacy.vocab import Vocab
 
@@ -16,6 +17,8 @@ from spacy_krissel.index.milvus_index import make_milvus_index
 from spacy_krissel.kb import folder
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
+from spacy_krissel.kb.storage import KIND
+from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import name_view
 
 QUERIES = np.eye(4, dtype=np.float32)
@@ -168,10 +171,15 @@ def test_refuses_bytes_of_something_else(tmp_path):
     import srsly
 
     kb = PrototypeKB(Vocab(), 4)
-    escape = srsly.msgpack_dumps({"kind": "knowledge base", "files": {"../../escaped": [b"x"]}})
-    for data in (b"", b"\xc1rubbish", srsly.msgpack_dumps([1, 2]), srsly.msgpack_dumps({"kb": b""}), escape):
+    names = ["../../escaped", "/escaped", ".", "", "a\0", "a/../../b", "C:\\a", 5, None, b"a"]
+    files = [*({name: [b"x"]} for name in names), {"a": b"x"}, {"a": 5}, {"a": ["x"]}, {"a": [5]}, [], None, 5, "a"]
+    messages = [[1, 2], {"kb": b""}, {"kind": "knowledge base"}, {"kind": ["knowledge base"], "files": {}}]
+    messages += [{"kind": "knowledge base", "files": each} for each in files]
+    for data in (b"", b"\xc1rubbish", b"\x91" * 100_000, *map(srsly.msgpack_dumps, messages)):
         with pytest.raises(KrisselError, match="K527"):
             kb.from_bytes(data)
+    with pytest.raises(KrisselError, match="K026"):
+        kb.from_bytes(srsly.msgpack_dumps({"kind": "knowledge base", "files": {"a": [b"x"], "a/b": [b"x"]}}))
 
 
 def test_an_empty_one_is_saved_and_loaded(tmp_path):
@@ -312,3 +320,171 @@ def test_a_folder_with_an_unknown_index_says_so(make_kb, tmp_path):
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
     assert not PrototypeKB(Vocab(), 4, index=Annoy).from_disk(tmp_path / "kb").is_empty()
     assert not PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb", exclude=["index"]).is_empty()
+
+
+def sign(path):
+    """Describe what is there as if it were what was written."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    for key in ("kind", "format_version", "files", OWN_HASH):
+        del manifest[key]
+    write_manifest(path, KIND, 1, manifest)
+
+
+def test_a_flipped_bit_is_read(random_kb, tmp_path):
+    """In any file, also above 64 MiB."""
+    pytest.importorskip("faiss")
+    n = 70_000
+    kb = random_kb(list(range(n)), np.random.default_rng(0).standard_normal((n, 256), dtype=np.float32))
+    kb.use_index(make_faiss_index("flat"))
+    kb.to_disk(tmp_path / "kb")
+    large = [name for name, content in files(tmp_path / "kb").items() if len(content) > 64 * 2**20]
+    assert sorted(large) == ["index/index.faiss", "vectors.npy"]
+    for name in files(tmp_path / "kb"):
+        path = tmp_path / "kb" / name
+        for place in (0.01, 0.5, 0.99):
+            with path.open("r+b") as file_:
+                file_.seek(int(path.stat().st_size * place))
+                byte = file_.read(1)
+                file_.seek(-1, 1)
+                file_.write(bytes([byte[0] ^ 16]))
+            with pytest.raises(KrisselError, match="K00[23]" if name == "manifest.json" else f"K004.*{name}.*SHA-256"):
+                PrototypeKB(Vocab(), 256).from_disk(tmp_path / "kb")
+            with path.open("r+b") as file_:
+                file_.seek(int(path.stat().st_size * place))
+                file_.write(byte)
+
+
+VALUES = [..., None, True, 5, -1, 2.5, 10**30, "x", [], {}, [1], {"a": 1}, float("nan"), float("inf"), "float64"]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_manifest_of_other_content_is_not_coded(make_kb, tmp_path, value):
+    """Each key missing, or of any value; and those within them."""
+    pytest.importorskip("faiss")
+    kb = make_kb(make_faiss_index("flat"))
+    kb.set_references(["D001"], np.ones((1, 4)))
+    kb.to_disk(tmp_path / "whole")
+    manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
+    keys = [(key,) for key in manifest if key not in (OWN_HASH, "files")]
+    keys += [(key, name) for key in ("index", "references") for name in manifest[key]]
+    for key, *within in keys:
+        shutil.rmtree(tmp_path / "kb", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "kb")
+        changed = value
+        if within:
+            changed = {**manifest[key], within[0]: value}
+            if value is ...:
+                del changed[within[0]]
+        edited = {**manifest, key: changed}
+        if changed is ...:
+            del edited[key]
+        edited[OWN_HASH] = manifest_hash(edited)
+        (tmp_path / "kb" / "manifest.json").write_text(json.dumps(edited))
+        for exclude in ([], ["prototypes"], ["index"]):
+            try:
+                PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb", exclude=exclude)
+            except KrisselError:
+                pass
+
+
+@pytest.mark.parametrize("name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy", "sums.npy"])
+def test_a_file_that_the_manifest_does_not_list_is_read(make_kb, tmp_path, name):
+    kb = make_kb()
+    kb.set_references(["D001"], np.ones((1, 4)))
+    kb.to_disk(tmp_path / "kb")
+    manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
+    del manifest["files"][name]
+    manifest[OWN_HASH] = manifest_hash(manifest)
+    (tmp_path / "kb" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(KrisselError, match=f"K002.*'{name}', which it needs"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+def test_a_file_that_was_put_beside_an_index_is_read(make_kb, tmp_path):
+    make_kb().to_disk(tmp_path / "kb")
+    (tmp_path / "kb" / "README.md").write_text("Nothing reads this.")
+    PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    (tmp_path / "kb" / "index").mkdir(exist_ok=True)
+    (tmp_path / "kb" / "index" / "index.faiss").write_text("x")
+    with pytest.raises(KrisselError, match="K002.*'index/index.faiss', which is there"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+def wrong_offsets(table):
+    """Strings of which the second begins far behind the end of all."""
+    n = len(table)
+    offsets = pa.py_buffer(np.array([0, 2**28, *range(n - 1)], dtype=np.int32))
+    column = pa.StringArray.from_buffers(n, offsets, pa.py_buffer(b"x" * n))
+    return table.set_column(0, "id", column)
+
+
+def not_utf8(table):
+    n = len(table)
+    offsets = pa.py_buffer(np.arange(n + 1, dtype=np.int32))
+    return table.set_column(0, "id", pa.StringArray.from_buffers(n, offsets, pa.py_buffer(b"\xff" * n)))
+
+
+def without_value(table):
+    return table.set_column(0, "id", pa.array([None] * len(table), pa.string()))
+
+
+@pytest.mark.parametrize("change", [wrong_offsets, not_utf8, without_value])
+def test_damaged_arrow_that_is_signed_is_used(make_kb, tmp_path, change):
+    """Reading it could end the process."""
+    make_kb().to_disk(tmp_path / "kb")
+    path = tmp_path / "kb" / "entities.arrow"
+    table = change(pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all())
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    sign(tmp_path / "kb")
+    with pytest.raises(KrisselError, match="K524.*entities.arrow"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_vectors_that_are_not_finite_are_searched(make_kb, tmp_path, value, dtype):
+    make_kb(dtype=dtype).to_disk(tmp_path / "kb")
+    vectors = np.load(tmp_path / "kb" / "vectors.npy")
+    for changed in (np.full_like(vectors, np.finfo(dtype).max), np.where(np.arange(4) == 3, value, vectors)):
+        np.save(tmp_path / "kb" / "vectors.npy", changed.astype(dtype))
+        sign(tmp_path / "kb")
+        if np.isfinite(changed).all():
+            PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+            continue
+        with pytest.raises(KrisselError, match="K524.*vectors.npy.*not finite"):
+            PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+def test_kinds_that_are_not_known_are_read(make_kb, tmp_path):
+    make_kb().to_disk(tmp_path / "kb")
+    path = tmp_path / "kb" / "prototypes.arrow"
+    table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
+    table = table.set_column(1, "kind", pa.array([99] * len(table), pa.int8()))
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    sign(tmp_path / "kb")
+    with pytest.raises(KrisselError, match="K524.*kinds outside 0 to 5"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+@pytest.mark.parametrize("name", ["pyarrow.ipc.open_file", "numpy.load"])
+def test_out_of_memory_is_called_damage(make_kb, tmp_path, monkeypatch, name):
+    make_kb().to_disk(tmp_path / "kb")
+    for error in (pa.ArrowMemoryError("malloc of size 5000 failed"), OSError(12, "Cannot allocate memory")):
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr(name, lambda *args, error=error, **settings: (_ for _ in ()).throw(error))
+            PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+def test_a_full_disk_of_an_index_is_not_coded(make_kb, tmp_path, monkeypatch):
+    def full(self, directory):
+        raise RuntimeError("Error: 'ret == size' failed: write error in index.faiss: No space left on device")
+
+    kb = make_kb()
+    kb.to_disk(tmp_path / "kb")
+    before = files(tmp_path / "kb")
+    monkeypatch.setattr(ExactIndex, "to_disk", full)
+    with pytest.raises(KrisselError, match="K026.*kb.*No space left.*Free space"):
+        kb.to_disk(tmp_path / "kb")
+    assert files(tmp_path / "kb") == before and [path.name for path in tmp_path.iterdir()] == ["kb"]

@@ -16,9 +16,10 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology import hashes
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.names import fold_name, hash_text
+from spacy_krissel.ontology.provenance import provenance
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.table import BATCH_ROWS
-from spacy_krissel.util.manifest import OWN_HASH, write_manifest
+from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 
 from .strategies import names, ontologies
 
@@ -316,3 +317,120 @@ def test_opening_and_looking_up_do_not_read_everything(tmp_path):
 def test_progress_bar(tmp_path, terminal):
     write_store(CONCEPTS[2:], tmp_path / "store", progress=True)
     assert "2" in terminal.readouterr().err
+
+
+VALUES = [..., None, True, -1, 2.5, 10**30, "x", [], {}, [1], float("nan"), float("inf")]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_manifest_of_other_content_is_not_coded(store, value):
+    """Each key missing, or of any value."""
+    manifest = json.loads((store.path / "manifest.json").read_text())
+    for key in manifest:
+        changed = {**manifest, key: value}
+        if value is ...:
+            del changed[key]
+        if key != OWN_HASH:
+            changed[OWN_HASH] = manifest_hash(changed)
+        (store.path / "manifest.json").write_text(json.dumps(changed))
+        try:
+            assert list(OntologyStore(store.path)) == CONCEPTS
+            provenance(store.path)
+        except KrisselError:
+            pass
+    changed = {**manifest, "info": {"provenance": value if value is not ... else [1]}}
+    changed[OWN_HASH] = manifest_hash(changed)
+    (store.path / "manifest.json").write_text(json.dumps(changed))
+    if value == []:
+        assert provenance(store.path) == []
+        return
+    for read in (OntologyStore, provenance):
+        with pytest.raises(KrisselError, match=r"K002.*info\.provenance"):
+            read(store.path)
+
+
+@pytest.mark.parametrize("file", ["entities.arrow", "names.arrow", "ids.arrow"])
+def test_a_flipped_bit_is_read(store, file):
+    path = store.path / file
+    whole = path.read_bytes()
+    for byte in range(3, len(whole), len(whole) // 100):
+        path.write_bytes(whole[:byte] + bytes([whole[byte] ^ 16]) + whole[byte + 1 :])
+        with pytest.raises(KrisselError, match=f"K004.*{file}.*SHA-256"):
+            OntologyStore(store.path)
+
+
+@pytest.mark.parametrize("file", ["entities.arrow", "names.arrow", "ids.arrow"])
+def test_a_file_that_the_manifest_does_not_list_is_read(store, file):
+    manifest = json.loads((store.path / "manifest.json").read_text())
+    del manifest["files"][file]
+    manifest[OWN_HASH] = manifest_hash(manifest)
+    (store.path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(KrisselError, match=f"K002.*'{file}', which it needs"):
+        OntologyStore(store.path)
+
+
+def rewrite(path, change):
+    """Replace an Arrow file by what `change` makes of its table, and sign for it."""
+    table = change(pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all())
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    sign(path.parent)
+
+
+def strings(n, ends, data):
+    return pa.StringArray.from_buffers(n, pa.py_buffer(np.array(ends, dtype=np.int32)), pa.py_buffer(data))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda n: strings(n, [0, 2**28, *range(n - 1)], b"x" * n),
+        lambda n: strings(n, range(n + 1), b"\xff" * n),
+        lambda n: pa.array([None] * n, pa.string()),
+        lambda n: pa.array(range(n)),
+    ],
+)
+def test_damaged_arrow_that_is_signed_is_used(store, column):
+    """Reading it could end the process."""
+    rewrite(store.path / "entities.arrow", lambda table: table.set_column(1, "name", column(len(table))))
+    with pytest.raises(KrisselError, match="K109.*entities.arrow"):
+        OntologyStore(store.path)
+
+
+def test_an_index_of_other_rows_is_used(store):
+    def others(table):
+        row = pa.array([99] * len(table), pa.uint32())
+        return table.set_column(table.schema.get_field_index("row"), "row", row)
+
+    rewrite(store.path / "names.arrow", others)
+    with pytest.raises(KrisselError, match="K109.*names.arrow.*rows from 4 up"):
+        OntologyStore(store.path)
+    rewrite(store.path / "names.arrow", lambda table: table.drop_columns(["shared"]))
+    with pytest.raises(KrisselError, match="K109.*names.arrow.*columns"):
+        OntologyStore(store.path)
+
+
+def test_positions_that_are_not_there_are_not_coded(store):
+    def others(table):
+        positions = pa.array([9] * len(table), pa.uint32())
+        return table.set_column(table.schema.get_field_index("position"), "position", positions)
+
+    rewrite(store.path / "names.arrow", others)
+    with pytest.raises(KrisselError, match="K109.*has no number 8 of its aliases"):
+        OntologyStore(store.path).find("Asthma")
+
+
+def test_out_of_memory_is_called_damage(store, monkeypatch):
+    for error in (pa.ArrowMemoryError("malloc of size 5000 failed"), OSError(12, "Cannot allocate memory")):
+        with monkeypatch.context() as patch, pytest.raises(MemoryError):
+            patch.setattr("pyarrow.memory_map", lambda *args, error=error: (_ for _ in ()).throw(error))
+            OntologyStore(store.path)
+
+
+def test_a_store_cannot_be_opened_without_its_hashes(store):
+    path = store.path / "entities.arrow"
+    path.write_bytes(path.read_bytes().replace(b"Asthma", b"Asthmb"))
+    assert OntologyStore(store.path, verify=False).get("X1").name == "Asthmb"
+    assert pickle.loads(pickle.dumps(OntologyStore(store.path, verify=False))).get("X1").name == "Asthmb"
+    with pytest.raises(KrisselError, match="K004"):
+        OntologyStore(store.path)
