@@ -126,6 +126,24 @@ def test_other_input_is_refused_and_started_over_when_asked_for(built, tmp_path,
     assert_alike(built(mentions_per_entity=3, restart=True), built("again", mentions_per_entity=3))
 
 
+@pytest.mark.parametrize("other", [{}, {"mentions_per_entity": 3}, {"restart": True}])
+def test_two_runs_into_one_output_take_each_others_vectors(built, monkeypatch, other):
+    """The second begins before the first has a block, and when it has one."""
+    put, n_refused = VectorWork.put, []
+
+    def second(self, name, vectors):
+        if len(n_refused) < 2:
+            n_refused.append(name)
+            with pytest.raises(KrisselError, match=r"K045.*\.out\.vectors\.partial.*choose another output"):
+                built(**other)
+        put(self, name, vectors)
+
+    expected = built("alone")
+    monkeypatch.setattr(VectorWork, "put", second)
+    assert_alike(built(), expected)
+    assert len(n_refused) == 2
+
+
 def test_ray_that_is_not_installed_is_told(built, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(KrisselError, match=r"K023.*spacy-krissel\[ray\]"):
