@@ -99,7 +99,8 @@ class WorkFolder:
         """
         self._state = json.loads(json.dumps(state))
         with coded_io(self.path):
-            if restart or not self.has_work():
+            # Without its state, the folder is one that was being removed.
+            if restart or not self.has_work() or not (self.path / STATE).exists():
                 self._clear()
             elif difference := self._difference():
                 self._lock.release()

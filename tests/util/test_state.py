@@ -180,6 +180,15 @@ def test_a_damaged_state_is_not_coded(tmp_path, content):
     started(tmp_path / "w", {"a": 1})
 
 
+def test_a_folder_that_was_being_removed_is_refused(tmp_path):
+    """By a run that was killed when all was done."""
+    with started(tmp_path / "w", {"a": 1}) as work:
+        work.write("work", b"1")
+    (tmp_path / "w" / STATE).unlink()
+    with started(tmp_path / "w", {"a": 2}):
+        assert [path.name for path in (tmp_path / "w").iterdir()] == [STATE]
+
+
 def test_a_run_without_locks_goes_on_in_a_folder_that_another_took(tmp_path, monkeypatch):
     unlock(monkeypatch)
     first = started(tmp_path / "w", {"a": 1})
