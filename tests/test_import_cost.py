@@ -53,7 +53,37 @@ def test_nothing_heavy(first, then):
 def test_factories_bring_no_component():
     """The component is imported when it is made."""
     _, ours = imported("spacy", "spacy_krissel.pipeline.factories")
-    assert ours == ["spacy_krissel", "spacy_krissel.pipeline", "spacy_krissel.pipeline.factories"]
+    assert ours == ["spacy_krissel", *(f"spacy_krissel.pipeline{name}" for name in ("", ".extensions", ".factories"))]
+
+
+BLANK = """
+import json, sys
+import spacy
+from spacy.tokens import Doc
+nlp = spacy.blank("en")
+doc = nlp.make_doc("He has MS")
+doc.set_ents([doc.char_span(7, 9, label="X")])
+print(json.dumps({
+    "ours": sorted(name for name in sys.modules if name.startswith("spacy_krissel")),
+    "pyarrow": "pyarrow" in sys.modules,
+    "spans": [list(doc.ents[0]._.get(name)) for name in sys.argv[1].split()],
+    "docs": [list(doc._.get(name)) for name in sys.argv[2].split()],
+    "stored": len(doc.user_data),
+}))
+"""
+
+
+def test_a_blank_pipeline():
+    """All that it lists counts, loggers too. What other pipelines wrote to docs can be read in it."""
+    spans = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")
+    docs = ("krissel_entities", "krissel_entity_candidates")
+    command = [sys.executable, "-c", BLANK, " ".join(spans), " ".join(docs)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert len(found["ours"]) <= 6, found["ours"]
+    assert not found["pyarrow"]
+    assert (found["spans"], found["docs"], found["stored"]) == ([[]] * 3, [[]] * 2, 0)
 
 
 def test_factories_work_without_the_heavy_libraries():

@@ -118,6 +118,10 @@ class KBErrors:
         "base: {problem}. Name the address that has it as the index's 'uri'. Or drop that collection, or choose "
         "another 'collection', and write the knowledge base again with: python -m spacy krissel prototypes"
     )
+    K560 = (
+        "[K560] The re-ranker's table of candidates was sent to this process as the folder '{path}', but that folder "
+        "{problem} since. Leave the folder alone while processes use it, or pickle the pipeline again."
+    )
 
 
 class KBWarnings:

@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Iterator, NamedTuple
+from typing import Iterator, Mapping, NamedTuple
 
 import srsly
 
@@ -44,6 +44,15 @@ def pack(directory: Path) -> bytes:
         if file_.is_file()
     }
     return srsly.msgpack_dumps({"kind": KIND, "files": files})
+
+
+def pack_files(files: Mapping[str, memoryview]) -> bytes:
+    """As `pack`, of files by name that are in memory, or mapped."""
+    pieces = {
+        name: [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
+        for name, content in files.items()
+    }
+    return srsly.msgpack_dumps({"kind": KIND, "files": pieces})
 
 
 def unpack(bytes_data: bytes, directory: Path) -> None:

@@ -13,6 +13,8 @@ NAME = "word_states"
 WORD = re.compile(r"\w+")
 # Each word is a view of its own: what is farther away than this says little of it, and long texts stay cheap.
 WORD_CONTEXT_CHARS = 64
+# Words encoded at once, but in training: the features of a word take far more memory than its vector.
+MOST_WORDS = 4096
 
 
 class TokenStates(NamedTuple):
@@ -64,6 +66,10 @@ def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenSta
     places = np.asarray([place for each in words for place in each], dtype=np.int64).reshape(-1, 2)
     if not views:
         return TokenStates(model.ops.alloc2f(0, model.get_dim("nO")), lengths, places), lambda d_vectors: X
+    if not is_train and len(views) > MOST_WORDS:
+        parts = [model.layers[0].predict(views[i : i + MOST_WORDS]) for i in range(0, len(views), MOST_WORDS)]
+        xp: Any = model.ops.xp
+        return TokenStates(xp.concatenate(parts), lengths, places), lambda d_vectors: X
     vectors, backprop_encoder = model.layers[0](views, is_train)
 
     def backprop(d_vectors: Floats2d) -> List[str]:

@@ -6,10 +6,9 @@ import numpy as np
 from spacy.tokens import Doc
 
 from ..corpora.pieces import PiecedMention, join_pieces, write_pieces
+from .extensions import ENTITIES
 
-# What a text speaks of, on the doc and, for what displays a group, in the group's attributes.
-ENTITIES = "krissel_entities"
-CANDIDATE_IDS = "krissel_entity_candidates"
+# What a text speaks of, for what displays a group, in the group's attributes.
 GROUP_ATTR = "entities"
 
 
@@ -34,22 +33,15 @@ class FoundEntity(NamedTuple):
         return {"id": self.id, "name": self.name, "score": self.score, "pieces": pieces, "attention": attention}
 
 
-def register_extensions() -> None:
-    """`doc._.krissel_entities` and `doc._.krissel_entity_candidates`; a second call changes nothing."""
-    for name in (ENTITIES, CANDIDATE_IDS):
-        if not Doc.has_extension(name):
-            # Not a list: one would be stored with each doc that is asked for it.
-            Doc.set_extension(name, default=())
-
-
-def token_matrix(doc: Doc, places: np.ndarray) -> np.ndarray:
-    """(m, n), 1 where the i-th of m places, in characters (m, 2), begins in the j-th of the doc's n tokens: what a
-    token's pieces have of the attention is the token's."""
+def token_rows(doc: Doc, places: np.ndarray) -> np.ndarray:
+    """(m,) in which of the doc's tokens each of m places begins, in characters (m, 2) and in order."""
     starts = np.asarray([token.idx for token in doc], dtype=np.int64)
-    matrix = np.zeros((len(places), len(doc)), dtype=np.float32)
-    if len(places):
-        matrix[np.arange(len(places)), np.searchsorted(starts, places[:, 0], side="right") - 1] = 1
-    return matrix
+    return np.searchsorted(starts, places[:, 0], side="right") - 1
+
+
+def by_token(weights: np.ndarray, rows: np.ndarray, n_tokens: int) -> np.ndarray:
+    """(n_tokens,) of the attention (m,) of places in these tokens (m,): a token has what its places have."""
+    return np.bincount(rows, weights, n_tokens).astype(np.float32)
 
 
 def content_tokens(doc: Doc) -> np.ndarray:
@@ -76,4 +68,4 @@ def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, la
 def runs(content: np.ndarray, longest: int) -> List[Tuple[int, int]]:
     """The runs of one to `longest` tokens that begin and end with one that is `content` (n,), as (start, end)."""
     places = np.flatnonzero(content).tolist()
-    return [(i, j + 1) for n, i in enumerate(places) for j in places[n:] if j < i + longest]
+    return [(i, j + 1) for n, i in enumerate(places) for j in places[n : n + longest] if j < i + longest]

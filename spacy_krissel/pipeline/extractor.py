@@ -1,7 +1,7 @@
 """`krissel_span_extractor`: find the entities that a text speaks of, and the tokens that say so (OSLAT)."""
 
 from itertools import islice
-from typing import Any, Callable, Collection, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from spacy.language import Language
@@ -16,14 +16,14 @@ from ..layers.token_states import StatesModel
 from ..objectives.protocol import Objective
 from ..ontology.store import OntologyStore
 from ..views import View, doc_text
+from .extensions import CANDIDATE_IDS, register_extensions
 from .extraction import (
-    CANDIDATE_IDS,
     FoundEntity,
+    by_token,
     content_tokens,
     pieces_of,
-    register_extensions,
     runs,
-    token_matrix,
+    token_rows,
     write_entities,
 )
 from .extractor_settings import ExtractorSettings
@@ -32,16 +32,25 @@ from .settings import LiveSettings
 
 # Names and texts given to the encoder's initialisation, as for the linker.
 INIT_TEXTS = 20_000
-# Names of a knowledge base that attend to a text at a time: few enough to stay in a processor's cache.
+# Names of a knowledge base that attend to a text at a time: few enough to stay in a processor's cache; and of a long
+# text fewer, so that no more than this many numbers are held.
 BLOCK = 2048
+MOST_WEIGHTS = 2**24
+# Characters of the texts that are encoded together, or one text that is longer: their vectors are held.
+MOST_CHARS = 2**18
 
 
 class TextStates(NamedTuple):
-    """A text as the names of a knowledge base see it: `vectors` (m, d) of its tokens by the encoder, and the `matrix`
-    (m, n) that tells which of the doc's n tokens each belongs to."""
+    """A text as the names of a knowledge base see it: `vectors` (m, d) of its tokens by the encoder, and which of the
+    doc's tokens each is in, `rows` (m,), ascending."""
 
     vectors: Any
-    matrix: np.ndarray
+    rows: np.ndarray
+
+    def between(self, start: int, end: int) -> slice:
+        """The vectors in the tokens from `start` to `end`."""
+        first, last = np.searchsorted(self.rows, (start, end))
+        return slice(int(first), int(last))
 
 
 class KrisselSpanExtractor(KBPipe):
@@ -133,20 +142,25 @@ class KrisselSpanExtractor(KBPipe):
         (states,) = self._states([doc])
         found = dict.fromkeys(places, 0.0)
         for entity, tokens in places.items():
-            rows, inside = self._rows_of([entity]), states.matrix[:, sorted(tokens)].any(axis=1)
+            rows, inside = self._rows_of([entity]), np.isin(states.rows, list(tokens))
             if len(rows) and inside.any():
                 contexts = states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
                 found[entity] = float(self._classify(Seen(contexts, self._queries(rows))).max())
         return found
 
-    def _states(self, docs: Sequence[Doc]) -> List[TextStates]:
+    def _states(self, docs: Sequence[Doc]) -> Iterator[TextStates]:
         self.require_weights()
         texts = [doc_text(doc) for doc in docs]
-        states = self.model.predict(texts)
-        return [
-            TextStates(states.vectors[place], token_matrix(doc, states.places[place]))
-            for doc, place in zip(docs, states.texts())
-        ]
+        first = 0
+        while first < len(docs):
+            last, chars = first, 0
+            while last < len(docs) and (last == first or chars + len(texts[last]) <= MOST_CHARS):
+                chars += len(texts[last])
+                last += 1
+            states = self.model.predict(texts[first:last])
+            for doc, place in zip(docs[first:last], states.texts()):
+                yield TextStates(states.vectors[place], token_rows(doc, states.places[place]))
+            first = last
 
     def _found(
         self, doc: Doc, states: TextStates, rows: np.ndarray, threshold: Optional[float], limit: int = 0
@@ -167,7 +181,7 @@ class KrisselSpanExtractor(KBPipe):
         content = content_tokens(doc)
         found = []
         for entity in entities.tolist():
-            weights = self._attention(states, rows[owners == entity]).mean(axis=0) @ states.matrix
+            weights = by_token(self._attention(states, rows[owners == entity]).mean(axis=0), states.rows, len(doc))
             pieces = pieces_of(weights, content, self.cfg["attention_threshold"])
             name, score = kb.entity_names[entity], float(best[entity])
             found.append(FoundEntity(kb.entity_ids[entity], name, score, pieces, weights))
@@ -188,8 +202,9 @@ class KrisselSpanExtractor(KBPipe):
         if not len(states.vectors):
             return np.zeros(len(rows), dtype=np.float32)
         found = []
-        for start in range(0, len(rows), BLOCK):
-            queries = self._queries(rows[start : start + BLOCK])
+        block = max(1, min(BLOCK, MOST_WEIGHTS // len(states.vectors)))
+        for start in range(0, len(rows), block):
+            queries = self._queries(rows[start : start + block])
             seen, _ = attend(queries, states.vectors, self.model.attrs["settings"].scale)
             found.append(self._classify(Seen(seen.contexts, queries)))
         return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
@@ -224,8 +239,8 @@ class KrisselSpanExtractor(KBPipe):
         vectors = self.model.ops.to_numpy(states.vectors)
         means = []
         for start, end in windows:
-            inside = states.matrix[:, start:end].any(axis=1)
-            if inside.any():
+            inside = states.between(start, end)
+            if inside.start < inside.stop:
                 means.append(vectors[inside].mean(axis=0))
         if not means:
             return []

@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, List, Literal, Optional
 from spacy.language import Language
 from thinc.api import Model
 
+from . import extensions as extensions
+
 DEFAULT_CONFIG: Dict[str, Any] = {
     "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
     "objective": {

@@ -44,6 +44,9 @@ class KrisselReranker(KrisselPipe):
     included: that is the question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL
     is a candidate too, and a mention whose best final score is below it becomes "NIL".
 
+    Only links to the first candidate, which the linker writes, are changed: one put right by hand stays. Candidates are
+    scored once, and say so (`span._.krissel_reranked_by`) until the linker writes new ones.
+
     The texts of candidates come from a table of the pipe's own, which `initialize` fills and the pipe carries: neither
     the ontology nor the linker is asked at run time. Made by the factory `krissel_reranker`.
     """
@@ -119,13 +122,8 @@ class KrisselReranker(KrisselPipe):
         """Write the links that `predict` found to the docs."""
         key = self.cfg["spans_key"]
         for doc, doc_links in zip(docs, links):
-            if not any(doc_links):
-                continue
-            # A group of spans is replaced whole, entities are written one by one.
-            pairs = [pair for pair in zip(spans_of(doc, key), doc_links) if pair[1] or key]
-            spans = [span for span, _ in pairs]
-            new = [link or _as_it_is(span) for span, link in pairs]
-            write_links(doc, spans, new, spans_key=key)
+            if any(doc_links):
+                write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
 
     def _ranked(self, doc: Doc) -> Iterator[Tuple[int, Span, RankedMention]]:
         """The spans of a doc that have an order to change, by number, each as the model sees it."""
@@ -134,7 +132,7 @@ class KrisselReranker(KrisselPipe):
         spans = [
             (j, span)
             for j, span in enumerate(spans_of(doc, self.cfg["spans_key"]))
-            if len(span._.krissel_candidates[: self.cfg["top_k"]]) >= fewest and span.kb_id_ != NIL
+            if len(span._.krissel_candidates[: self.cfg["top_k"]]) >= fewest and self._is_linkers(span)
         ]
         views = mention_views(
             doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg["use_abbreviations"]
@@ -145,6 +143,11 @@ class KrisselReranker(KrisselPipe):
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
             mention = self._mention(view, named, scores, hidden=False)
             yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
+
+    def _is_linkers(self, span: Span) -> bool:
+        """Does a span with candidates have the link that these say, and not one that was written by hand since? Is it
+        for this pipe to score them? Not NIL, nor what the pipe has scored before."""
+        return span.kb_id_ == span._.krissel_candidates[0]["id"] and self.name not in span._.krissel_reranked_by
 
     def _mention(
         self, view: View, named: Sequence[Tuple[str, str]], scores: np.ndarray, *, hidden: bool
@@ -348,7 +351,3 @@ class KrisselReranker(KrisselPipe):
             "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
             "model": self.model.to_bytes,
         }
-
-
-def _as_it_is(span: Span) -> SpanLink:
-    return SpanLink(span.kb_id_, list(span._.krissel_candidates), list(span._.krissel_ties))

@@ -3,12 +3,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, List, Optional, Tuple
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from spacy.language import Language
 from spacy.training.loggers import console_logger_v3
 
-from .kb_pipe import KBPipe
+if TYPE_CHECKING:
+    pass
 
 LogStep = Callable[[Optional[Dict[str, Any]]], None]
 
@@ -28,6 +29,9 @@ def make_step_logger(path: Optional[Path] = None, progress_bar: Optional[str] = 
     file_path = Path(path)
 
     def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> Tuple[LogStep, Callable[[], None]]:
+        # Not above: spaCy imports every logger when it looks for one of its own, in each `spacy.blank()`.
+        from .kb_pipe import KBPipe
+
         log_row, finish = make_table(nlp, stdout, stderr)
         linkers: List[Tuple[str, KBPipe]] = []
         for name, pipe in nlp.pipeline:

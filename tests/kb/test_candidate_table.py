@@ -1,4 +1,7 @@
+import gc
 import pickle
+import shutil
+from copy import deepcopy
 
 import pytest
 
@@ -58,3 +61,57 @@ def test_damaged(table, tmp_path):
         CandidateTable(tmp_path / "one")
     with pytest.raises(KrisselError, match="K527"):
         CandidateTable.from_bytes(b"something else")
+
+
+@pytest.fixture(params=["removed", "moved", "replaced"])
+def loaded_and_gone(request, table, tmp_path):
+    """A table of which the folder has gone since it was loaded."""
+    table.to_disk(tmp_path / "one")
+    loaded = CandidateTable(tmp_path / "one")
+    (tmp_path / "one").rename(tmp_path / "elsewhere")
+    if request.param == "removed":
+        shutil.rmtree(tmp_path / "elsewhere")
+    elif request.param == "replaced":
+        CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
+    return loaded
+
+
+def test_without_its_folder(table, loaded_and_gone, tmp_path):
+    """All of it is in its copies, none of them empty, and none what stands at its place now."""
+    loaded = loaded_and_gone
+    assert loaded.get(["A", "B"]) == table.get(["A", "B"])
+    loaded.to_disk(tmp_path / "two")
+    loaded.to_disk(tmp_path / "one")
+    copies = [
+        CandidateTable(tmp_path / "two"),
+        CandidateTable(tmp_path / "one"),
+        CandidateTable.from_bytes(loaded.to_bytes()),
+        pickle.loads(pickle.dumps(loaded)),
+        deepcopy(loaded),
+    ]
+    assert [(len(each), each.get(["A", "B"])) for each in copies] == [(2, table.get(["A", "B"]))] * len(copies)
+    assert loaded.to_bytes() == table.to_bytes()
+
+
+def test_a_pickle_outlives_a_table_of_bytes(table):
+    pickled = pickle.dumps(CandidateTable.from_bytes(table.to_bytes()))
+    gc.collect()
+    assert pickle.loads(pickled).get(["A", "B"]) == table.get(["A", "B"])
+
+
+def test_a_pickle_of_a_saved_table_is_its_folder(table, tmp_path):
+    """Sent to workers it is small, and never what the folder became meanwhile."""
+    table.to_disk(tmp_path / "one")
+    pickled = pickle.dumps(CandidateTable(tmp_path / "one"))
+    assert len(pickled) < 1000
+    assert len(pickle.loads(pickled)) == 2
+    CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
+    with pytest.raises(KrisselError, match="K560.*was changed"):
+        pickle.loads(pickled)
+
+
+def test_saving_leaves_nothing_else_behind(table, tmp_path):
+    for _ in range(2):
+        table.to_disk(tmp_path / "one")
+        CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]

@@ -23,7 +23,7 @@ from spacy_krissel.layers.vector_cache import VectorCache
 from spacy_krissel.views import CandidateView, View, name_view
 
 N_THREADS = 8
-N_CALLS = 10
+N_CALLS = 5
 WORDS = "the patient had acute lung injury and cold with fever in of a discharge was ms multiple sclerosis".split()
 
 

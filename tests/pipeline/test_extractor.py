@@ -1,17 +1,21 @@
 """`krissel_span_extractor` beyond the contract of components: which entities it looks for, what it writes."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import spacy
 from numpy.testing import assert_allclose
 from spacy.training import Example
-from thinc.api import Adam
+from thinc.api import Adam, Model
 from thinc.config import ConfigValidationError
 
 from spacy_krissel.corpora.pieces import read_pieces
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers import token_states
 from spacy_krissel.layers.label_attention import Seen, attend, mean_states, presence_layer
-from spacy_krissel.pipeline.extraction import content_tokens, pieces_of, runs, token_matrix
+from spacy_krissel.pipeline import extractor as extractor_module
+from spacy_krissel.pipeline.extraction import by_token, content_tokens, pieces_of, runs, token_rows
 from spacy_krissel.pipeline.prototypes import build_prototypes
 
 TEXT = "Relapses of sclerosis , and migraine with a running nose"
@@ -217,10 +221,72 @@ def test_without_weights_or_knowledge_base(nlp, make_extractor, names_source):
 def test_tokens_have_the_attention_of_their_pieces(nlp):
     doc = nlp.make_doc("knee-pain in  knees.")
     places = np.array([[0, 4], [5, 9], [10, 12], [14, 18], [18, 19], [19, 20]])
-    matrix = token_matrix(doc, places)
-    owners = [doc[int(column)].text for column in matrix.argmax(axis=1)]
-    assert owners == ["knee", "pain", "in", "knees", "knees", "."] and matrix.sum() == 6
-    assert token_matrix(nlp.make_doc(""), np.zeros((0, 2), dtype=np.int64)).shape == (0, 0)
+    rows = token_rows(doc, places)
+    assert [doc[row].text for row in rows.tolist()] == ["knee", "pain", "in", "knees", "knees", "."]
+    assert token_rows(nlp.make_doc(""), np.zeros((0, 2), dtype=np.int64)).shape == (0,)
+    weights = np.random.default_rng(0).random(6).astype("float32")
+    dense = np.zeros((6, len(doc)), dtype="float32")
+    dense[np.arange(6), rows] = 1
+    assert_allclose(by_token(weights, rows, len(doc)), weights @ dense, atol=1e-6)
+    assert by_token(weights[:0], rows[:0], 3).tolist() == [0, 0, 0]
+
+
+def dense_answer(extractor, doc, found):
+    """The attention of each entity by the matrix of places and tokens, which takes memory with the square of a text."""
+    (states,) = extractor._states([doc])
+    matrix = np.zeros((len(states.rows), len(doc)), dtype="float32")
+    matrix[np.arange(len(states.rows)), states.rows] = 1
+    rows = [extractor._rows_of([each.id]) for each in found]
+    return np.stack([extractor._attention(states, each).mean(axis=0) @ matrix for each in rows])
+
+
+@pytest.mark.parametrize("kind", ["words", "pieces"])
+def test_attention_is_that_of_the_dense_product(save_extractor, kind):
+    nlp = spacy.load(save_extractor(kind))
+    extractor = nlp.get_pipe(NAME)
+    extractor.cfg.update(max_entities=0, threshold=None)
+    doc = nlp.make_doc("  Relapses of sclerosis-like pain , \n\n and migraine with a running nose; " * 3)
+    (found,) = extractor.predict([doc])
+    assert len(found) > 5
+    assert_allclose([each.attention for each in found], dense_answer(extractor, doc, found), atol=1e-6)
+
+
+def test_large_batches_are_cut(nlp, extractor, monkeypatch):
+    """Into parts that are as good as the whole: of texts, of a text's words, and of the names that attend to it."""
+    docs = [nlp.make_doc(text) for text in (TEXT, "", TEXT[:30], TEXT * 3, "Flu.")]
+    expected = extractor.predict(docs)
+    passes = []
+    predict = Model.predict
+
+    def seen(model, X):
+        if model is extractor.model:
+            passes.append(len(X))
+        return predict(model, X)
+
+    monkeypatch.setattr(extractor_module, "MOST_CHARS", 70)
+    monkeypatch.setattr(extractor_module, "MOST_WEIGHTS", 20)
+    monkeypatch.setattr(token_states, "MOST_WORDS", 3)
+    monkeypatch.setattr(Model, "predict", seen)
+    found = extractor.predict(docs)
+    assert passes == [2, 1, 1, 1]
+    assert [[each.id for each in entities] for entities in found] == [[each.id for each in e] for e in expected]
+    for one, other in zip(found, expected):
+        assert_allclose([each.score for each in one], [each.score for each in other], atol=1e-5)
+        for each, same in zip(one, other):
+            assert_allclose(each.attention, same.attention, atol=1e-6)
+
+
+def test_memory_is_linear_in_the_text(nlp, extractor):
+    """Twice the text takes twice the memory, not four times; and candidates are found by its words in linear time."""
+    extractor.cfg.update(candidates="retrieved", max_entities=1)
+    peaks = []
+    for n in (2000, 4000):
+        doc = nlp.make_doc(" ".join(["Relapses of sclerosis and migraine with a running nose ."] * (n // 10)))
+        tracemalloc.start()
+        extractor.predict([doc])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2.5 * peaks[0]
 
 
 def test_pieces_are_runs_of_content_with_enough_attention(nlp):

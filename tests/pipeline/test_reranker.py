@@ -1,19 +1,23 @@
 """What `krissel_reranker` does beyond the shared contract."""
 
+import copy
 import gc
 import pickle
 import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
+from spacy.tokens import DocBin, Span
 from spacy.util import load_config
 from thinc.api import Adam
 from thinc.config import ConfigValidationError
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.ranked import list_lengths
+from spacy_krissel.pipeline.annotations import SpanLink, write_links
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 KINDS = ["list", "pairs"]
@@ -143,7 +147,7 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
 def test_a_candidate_that_the_table_lacks_has_its_name(reranker, linked):
     doc = linked()[0]
     candidates = [{**c, "id": f"X{i}"} for i, c in enumerate(doc.ents[0]._.krissel_candidates)]
-    doc.ents[0]._.krissel_candidates = candidates
+    write_links(doc, doc.ents, [SpanLink("X0", candidates, [])])
     ((_, _, mention),) = reranker._ranked(doc)
     assert [c.parts for c in mention.candidates] == [(c["name"],) for c in candidates]
 
@@ -163,6 +167,81 @@ def test_pickle(reranker, linked, links_of):
     copy = pickle.loads(pickle.dumps(reranker))
     assert copy.cfg == reranker.cfg
     assert [links_of(copy(doc)) for doc in linked()] == [links_of(reranker(doc)) for doc in linked()]
+
+
+# What was put right by hand ------------------------------------------------------------------------------------------
+
+
+def put_right(doc, kb_id="CORRECTED", spans_key=""):
+    """As a curator does: the first mention of a doc has another link."""
+    if spans_key:
+        first, *others = doc.spans[spans_key]
+        doc.spans[spans_key] = [Span(doc, first.start, first.end, label=first.label, kb_id=kb_id), *others]
+        return doc
+    for token in doc.ents[0]:
+        token.ent_kb_id_ = kb_id
+    return doc
+
+
+def through_a_file(nlp, docs):
+    data = DocBin(store_user_data=True, docs=docs).to_bytes()
+    return list(DocBin().from_bytes(data).get_docs(nlp.vocab))
+
+
+@pytest.mark.parametrize("kb_id", ["CORRECTED", "second", "NIL", ""])
+@pytest.mark.parametrize("key", ["", "sc"])
+def test_a_corrected_link_stays(nlp, reranker, make_doc, links_of, kb_id, key):
+    """Whoever wrote the candidates that are still there, and whether or not they came out of a file."""
+    for name in nlp.pipe_names:
+        nlp.get_pipe(name).cfg["spans_key"] = key
+    nlp.get_pipe("krissel_linker").cfg["overwrite"] = False
+    made = make_doc(nlp, "Sneezing, a [cold|Disease], caught at school, with [migraine|Disease] and an aura.", key)
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        linked = nlp(made)
+    spans = linked.spans[key] if key else linked.ents
+    wanted = spans[0]._.krissel_candidates[1]["id"] if kb_id == "second" else kb_id
+    other = links_of(reranker(linked.copy()), key)[1]
+    for doc in (linked, *through_a_file(nlp, [put_right(linked.copy(), wanted, key)])):
+        doc = put_right(doc, wanted, key)
+        before = links_of(doc, key)
+        reranker(doc)
+        assert links_of(doc, key) == [before[0], other], "the mention that nobody touched is re-ranked"
+        again = through_a_file(nlp, [doc])[0]
+        if wanted:
+            assert links_of(nlp(again), key) == links_of(doc, key), "through the whole pipeline"
+
+
+def test_a_link_that_was_confirmed_after_re_ranking_stays(nlp, reranker, make_docs, links_of):
+    nlp.get_pipe("krissel_linker").cfg["overwrite"] = False
+    docs = [nlp(doc) for doc in make_docs(nlp)]
+    expected = [links_of(doc) for doc in docs]
+    assert [links_of(nlp(doc)) for doc in through_a_file(nlp, docs)] == expected
+
+
+def test_twice_is_once(nlp, reranker, make_docs, links_of):
+    """Corrections are added to the linker's scores, never to those that have them; new links are corrected anew."""
+    docs = [nlp(doc) for doc in make_docs(nlp)]
+    expected = [links_of(doc) for doc in docs]
+    assert [links_of(reranker(doc)) for doc in docs] == expected
+    assert [links_of(reranker(doc)) for doc in through_a_file(nlp, docs)] == expected
+    assert [links_of(nlp(doc)) for doc in docs] == expected
+
+
+@pytest.mark.parametrize("key", ["", "sc"])
+def test_spans_without_candidates_are_left_alone(nlp, reranker, linked, make_doc, key):
+    """Nothing is stored with a doc, not even an empty list, by reading or for a mention that nothing linked."""
+    reranker.cfg["spans_key"] = nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
+    doc = make_doc(nlp, "A [cold|Disease] and [migraine|Disease]", key)
+    reranker(doc)
+    for span in doc.spans[key] if key else doc.ents:
+        assert not span._.krissel_candidates and not span._.krissel_ties and not span._.krissel_reranked_by
+    assert doc.user_data == {}
+    nlp.get_pipe("krissel_linker")(doc)
+    spans = list(doc.spans[key] if key else doc.ents)
+    del doc.user_data[("._.", "krissel_candidates", spans[0].start_char, spans[0].end_char)]
+    reranker(doc)
+    stored = {name for _, name, start, _ in doc.user_data if start == spans[0].start_char}
+    assert stored == {"krissel_ties"}
 
 
 # Saving and loading --------------------------------------------------------------------------------------------------
@@ -188,6 +267,25 @@ def test_sourced_into_another_pipeline(nlp, make_docs, links_of, tmp_path):
     other.to_disk(tmp_path / "other")
     again = spacy.load(tmp_path / "other")
     assert [links_of(again(doc)) for doc in make_docs(again)] == expected
+
+
+def test_without_the_folder_that_it_was_loaded_from(nlp, make_docs, links_of, tmp_path):
+    """It is saved, copied and sent on whole, as the linker is: no folder is needed once a pipeline is loaded."""
+    expected = [links_of(nlp(doc)) for doc in make_docs(nlp)]
+    with tempfile.TemporaryDirectory() as folder:
+        nlp.to_disk(folder)
+        loaded = spacy.load(folder)
+    loaded.to_disk(tmp_path / "other")
+    from_bytes = spacy.blank("en").from_config(loaded.config).from_bytes(loaded.to_bytes())
+    pickled = pickle.dumps(from_bytes.get_pipe("krissel_reranker"))
+    copies = [loaded, spacy.load(tmp_path / "other"), copy.deepcopy(loaded), from_bytes]
+    for each in copies:
+        assert [links_of(each(doc)) for doc in make_docs(each)] == expected
+    linked = list(nlp.get_pipe("krissel_linker").pipe(make_docs(nlp)))
+    del loaded, from_bytes, copies, each
+    gc.collect()
+    reranker = pickle.loads(pickled)
+    assert [links_of(reranker(doc)) for doc in linked] == expected
 
 
 def test_damaged_table(save_reranker, tmp_path):
