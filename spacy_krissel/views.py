@@ -203,17 +203,18 @@ def unit_views(texts: Sequence[str]) -> List[View]:
 
     texts: what stands outside of mentions and the mentions by turns: `[before, mention, between, mention, …, after]`.
     """
-    places = []
+    return [_unit_view(texts, own) for own in range(1, len(texts), 2)]
+
+
+def _unit_view(texts: Sequence[str], own: int) -> View:
+    """The view of the mention that is the text number `own` of its unit."""
+    mates = []
     end = 0
     for i, text in enumerate(texts):
-        if i % 2:
-            places.append((end, end + len(text)))
+        if i % 2 and i != own:
+            mates.append((end, end + len(text)))
         end += len(text)
-    views = []
-    for i in range(1, len(texts), 2):
-        mates = tuple(place for n, place in enumerate(places) if n != i // 2)
-        views.append(View("".join(texts[:i]), texts[i], "".join(texts[i + 1 :]), mates=mates))
-    return views
+    return View("".join(texts[:own]), texts[own], "".join(texts[own + 1 :]), mates=tuple(mates))
 
 
 def unit_texts(view: View) -> Tuple[List[str], int]:
@@ -230,7 +231,7 @@ def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:
     if not view.mates:
         return view._replace(mention=rewrite(view.mention))
     texts, own = unit_texts(view)
-    return unit_views([rewrite(text) if i % 2 else text for i, text in enumerate(texts)])[own // 2]
+    return _unit_view([rewrite(text) if i % 2 else text for i, text in enumerate(texts)], own)
 
 
 def with_mention(view: View, mention: str) -> View:
@@ -239,7 +240,7 @@ def with_mention(view: View, mention: str) -> View:
         return view._replace(mention=mention)
     texts, own = unit_texts(view)
     texts[own] = mention
-    return unit_views(texts)[own // 2]
+    return _unit_view(texts, own)
 
 
 def doc_text(doc: "Doc") -> str:

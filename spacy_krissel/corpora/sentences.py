@@ -1,5 +1,6 @@
 """The contexts that mentions are read in: a window, or a sentence with all of its mentions (BELHD §4.2)."""
 
+from bisect import bisect_left, bisect_right
 from typing import List, Optional, Sequence, Tuple
 
 from spacy.pipeline import Sentencizer
@@ -8,6 +9,10 @@ from spacy.tokens import Doc, Span
 from ..views import View, doc_text, mention_view, name_view, unit_views
 
 CONTEXTS = ("window", "sentence")
+# A sentence, or a text without punctuation, of more characters is not read whole for each of its mentions, which would
+# take time with their square: what is read is so much on either side, more than any window of word pieces holds.
+LONGEST_UNIT = 4096
+UNIT_REACH = 2048
 
 
 def context_views(doc: Doc, spans: Sequence[Span], context: Optional[str]) -> List[View]:
@@ -31,16 +36,34 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
 
     Sentences are the doc's own where it has any, else spaCy's `Sentencizer` tells them by their punctuation; those that
     a span reaches across are one. Spans that overlap are never in one unit: the second begins another of the same text.
+    In a sentence of more than `LONGEST_UNIT` characters each span has a unit of its own, of what is near it.
     """
     text = doc_text(doc)
     starts = sentence_starts(doc)
     views: List[Optional[View]] = [None] * len(spans)
     for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):
-        edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
-        found = unit_views([text[first:last] for first, last in zip(edges, edges[1:])])
+        if end - start > LONGEST_UNIT:
+            places = [(spans[i].start_char - start, spans[i].end_char - start) for i in unit]
+            found = _near_views(text[start:end], places)
+        else:
+            edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
+            found = unit_views([text[first:last] for first, last in zip(edges, edges[1:])])
         for i, view in zip(unit, found):
             views[i] = view
     return [view for view in views if view is not None]
+
+
+def _near_views(text: str, places: Sequence[Tuple[int, int]]) -> List[View]:
+    """The view of each of the places, in order, with `UNIT_REACH` characters on either side and the others there."""
+    views = []
+    starts, ends = [start for start, _ in places], [end for _, end in places]
+    for own, (start, end) in enumerate(places):
+        view = mention_view(text, start, end, UNIT_REACH)
+        first, last = start - len(view.left), end + len(view.right)
+        near = range(bisect_left(starts, first), bisect_right(ends, last))
+        mates = tuple((starts[i] - first, ends[i] - first) for i in near if i != own)
+        views.append(view._replace(mates=mates))
+    return views
 
 
 def sentence_starts(doc: Doc) -> List[int]:

@@ -94,4 +94,8 @@ class GeneralErrors:
 
 
 class GeneralWarnings:
-    pass
+    KW034 = (
+        "[KW034] There is no predicted {what} in any of {docs} document(s) with {mentions} gold mention(s), so that "
+        "linking has no score. Expected a component before the linker that finds mentions, or documents that have "
+        "them: `python -m spacy krissel evaluate` gives a linker the gold mentions."
+    )

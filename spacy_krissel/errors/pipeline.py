@@ -134,10 +134,6 @@ class PipelineErrors:
         "[K661] A setting of '{name}' cannot be taken out ({setting}). Expected a value for each: set "
         "cfg['{setting}'] to another one."
     )
-    K691 = (
-        "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
-        "them, or run the component that writes it."
-    )
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
         "for the CPU."
@@ -150,6 +146,10 @@ class PipelineErrors:
     K677 = (
         "[K677] '{path}' is no config to train with: {problem}. Expected one that is filled, as `spacy init "
         "fill-config` writes it, and data where it says."
+    )
+    K691 = (
+        "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
+        "them, or run the component that writes it."
     )
 
 
@@ -167,6 +167,16 @@ class PipelineWarnings:
     KW603 = (
         "[KW603] {count} of {total} linked mentions of '{path}' have an id that the ontology does not hold, and are "
         "read as not linked. Check that the corpus and the ontology belong together."
+    )
+    KW613 = (
+        "[KW613] {count} of {total} entries of `doc._.abbreviations` cannot be read and are left out (first: {first}). "
+        "Expected what scispaCy's abbreviation_detector writes: spans with `span._.long_form`, or dictionaries with "
+        "'short_text' and 'long_text'. If another component uses the name, set `use_abbreviations = false` to read no "
+        "abbreviations at all."
+    )
+    KW614 = (
+        "[KW614] '{name}' has nothing to re-rank in doc.{own}: the linker '{linker}' writes its candidates to "
+        "doc.{other}. Set the same `spans_key` for both."
     )
     KW620 = (
         "[KW620] {count} of {total} texts are longer than the pipeline's limit of {limit} characters and were left out "

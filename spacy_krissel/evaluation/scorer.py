@@ -1,11 +1,13 @@
 """The scorer of the linker, for `spacy train` and `spacy evaluate`."""
 
+import warnings
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..corpora.ids import NIL, is_nil, split_ids
+from ..errors import KrisselWarning, Warnings
 from ..pipeline.annotations import spans_of
 from .metrics import precision_recall
 
@@ -27,16 +29,36 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
         and what is predicted at the place of a gold mention without a concept is left out.
 
     A gold mention without any id is left out as well. A missing prediction ("") is never
-    right; neither are several ids tied at the top. A figure without gold is None. Ids are compared as they are written.
+    right; neither are several ids tied at the top. A figure without gold is None, and so are all where no predicted doc
+    has anything to link, with a warning, KW034. Ids are compared as they are written.
     Settings of the component that spaCy passes along are accepted and not used. Gold documents are only read.
+
+    Of a group, names hold its key, as those of spaCy's own scorers of spans do: `krissel_<spans_key>_acc` and so on.
+    The plain names hold the same figures, unless entities of the docs are linked too: then they are the entities'. Of
+    several groups, plain names are those of the last one that has gold.
     """
+    examples = list(examples)
     counts: Dict[str, int] = dict.fromkeys(("gold", "right", "predicted", "nil_gold", "nil_predicted", "nil_right"), 0)
     for example in examples:
         _count(example, spans_key, counts)
-    scores: Dict[str, Any] = {"krissel_acc": counts["right"] / counts["gold"] if counts["gold"] else None}
+    n_gold = counts["gold"] + counts["nil_gold"]
+    if n_gold and not any(spans_of(example.predicted, spans_key) for example in examples):
+        what = f"span in doc.spans['{spans_key}']" if spans_key else "entity"
+        warnings.warn(
+            Warnings.KW034.format(what=what, docs=len(examples), mentions=n_gold), KrisselWarning, stacklevel=2
+        )
+        counts = dict.fromkeys(counts, 0)
+    scores: Dict[str, Any] = {"acc": counts["right"] / counts["gold"] if counts["gold"] else None}
     scores.update(_prf("nil", counts["nil_right"], counts["nil_predicted"], counts["nil_gold"]))
     scores.update(_prf("span", counts["right"], counts["predicted"], counts["gold"]))
-    return scores
+    plain = {f"krissel_{name}": score for name, score in scores.items()}
+    if not spans_key:
+        return plain
+    if any(ent.kb_id_ and ent._.krissel_candidates for example in examples for ent in example.predicted.ents):
+        plain = {}
+    # None would take the place of another group's figure.
+    found = {name: score for name, score in plain.items() if score is not None}
+    return {**found, **{f"krissel_{spans_key}_{name}": score for name, score in scores.items()}}
 
 
 def _count(example: Example, spans_key: str, counts: Dict[str, int]) -> None:
@@ -68,7 +90,7 @@ def _count(example: Example, spans_key: str, counts: Dict[str, int]) -> None:
 
 def _prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> Dict[str, Optional[float]]:
     scores = precision_recall(n_right, n_predicted, n_gold) if n_gold else {}
-    return {f"krissel_{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
+    return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
 
 def _places(doc: Doc) -> Callable[[Span], Tuple[int, int]]:

@@ -1,10 +1,13 @@
 """Abbreviations of a doc, and mentions with them written out."""
 
 import re
-from typing import Dict
+import textwrap
+import warnings
+from typing import Any, Dict, Optional, Tuple
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span, Token
 
+from ..errors import KrisselWarning, Warnings
 from ..views import doc_text
 from .definitions import find_definitions
 
@@ -13,18 +16,30 @@ def long_forms(doc: Doc) -> Dict[str, str]:
     """Short form → long form: from `doc._.abbreviations` when a component set it, else as the doc's text defines them.
 
     Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and dictionaries
-    (`make_serializable`).
+    (`make_serializable`). The name is common: what another component left there in another form is left out, with a
+    warning, KW613; where nothing else is there, the text's definitions count.
     """
     given = doc._.abbreviations if Doc.has_extension("abbreviations") else None
-    if not given:
-        return find_definitions(doc_text(doc))
-    forms: Dict[str, str] = {}
-    for short in given:
-        if isinstance(short, dict):
-            forms[short["short_text"]] = short["long_text"]
-        else:
-            forms[short.text] = short._.long_form.text
-    return forms
+    # Neither a text nor a mapping of its own is a list of anything.
+    entries = list(given) if isinstance(given, (list, tuple)) else [given] if given else []
+    pairs = [_pair(entry) for entry in entries]
+    forms = dict(pair for pair in pairs if pair is not None)
+    if None in pairs:
+        first = repr(entries[pairs.index(None)])
+        message = Warnings.KW613.format(count=pairs.count(None), total=len(pairs), first=textwrap.shorten(first, 80))
+        warnings.warn(message, KrisselWarning, stacklevel=2)
+    return forms or find_definitions(doc_text(doc))
+
+
+def _pair(entry: Any) -> Optional[Tuple[str, str]]:
+    """Short form and long form, of what scispaCy writes; None for anything else."""
+    if isinstance(entry, dict):
+        short, long = entry.get("short_text"), entry.get("long_text")
+    elif isinstance(entry, (Span, Token)) and entry.has_extension("long_form"):
+        short, long = entry.text, getattr(entry._.long_form, "text", entry._.long_form)
+    else:
+        return None
+    return (short, long) if isinstance(short, str) and isinstance(long, str) and short and long else None
 
 
 def write_out(mention: str, forms: Dict[str, str]) -> str:

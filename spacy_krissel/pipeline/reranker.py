@@ -1,5 +1,6 @@
 """`krissel_reranker`: score the linker's candidates again, and put them in their new order."""
 
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
@@ -12,7 +13,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.candidate_table import CandidateTable
 from ..layers.ranked import RankedMention, Reranker, list_lengths
 from ..objectives.rerank import RerankObjective, fit_nil_logit, fit_temperature
@@ -106,6 +107,7 @@ class KrisselReranker(KrisselPipe):
                 spans.append(span)
                 mentions.append(mention)
         if not mentions:
+            self._check_key(docs)
             return links
         scale = self.cfg["weight"] * self._temperature()
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
@@ -143,6 +145,17 @@ class KrisselReranker(KrisselPipe):
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
             mention = self._mention(view, named, scores, hidden=False)
             yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
+
+    def _check_key(self, docs: Sequence[Doc]) -> None:
+        """Warn KW614 where the candidates are on other spans."""
+        linker = self._linker()
+        if linker is None:
+            return
+        own, other = self.cfg["spans_key"], linker.cfg["spans_key"]
+        if own != other and any(span._.krissel_candidates for doc in docs for span in spans_of(doc, other)):
+            places = [f"spans['{key}']" if key else "ents" for key in (own, other)]
+            message = Warnings.KW614.format(name=self.name, own=places[0], linker=self.linker_name, other=places[1])
+            warnings.warn(message, KrisselWarning, stacklevel=3)
 
     def _is_linkers(self, span: Span) -> bool:
         """Does a span with candidates have the link that these say, and not one that was written by hand since? Is it

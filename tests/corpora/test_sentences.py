@@ -1,8 +1,9 @@
 import pytest
 import spacy
-from spacy.tokens import Span
+from spacy.tokens import Doc, Span
 
-from spacy_krissel.corpora.sentences import sentence_views
+from spacy_krissel.corpora import sentences
+from spacy_krissel.corpora.sentences import UNIT_REACH, sentence_views
 from spacy_krissel.views import View
 
 TEXT = "Colds recur. MS and fever were seen. No relapse of MS"
@@ -60,3 +61,43 @@ def test_nothing_is_written_to_the_doc():
     doc = NLP.make_doc(TEXT)
     sentence_views(doc, [Span(doc, 0, 1)])
     assert not doc.has_annotation("SENT_START")
+
+
+@pytest.fixture
+def note():
+    """A text without punctuation, of some 7,000 characters, in which every tenth word is a mention."""
+    words = [f"word{i}" for i in range(800)]
+    doc = Doc(spacy.blank("en").vocab, words=words)
+    return doc, [Span(doc, i, i + 2) for i in range(3, 800, 10)]
+
+
+def test_of_a_long_sentence_what_is_near_is_read(note):
+    """As in the whole of it, as far as it goes: whole words, and the mentions among them."""
+    doc, spans = note
+    for span, view in zip(spans, sentence_views(doc, spans)):
+        whole = view.left + view.mention + view.right
+        assert view.mention == span.text and whole in doc.text
+        first = span.start_char - len(view.left)
+        assert min(span.start_char, UNIT_REACH - 20) <= len(view.left) <= UNIT_REACH
+        assert min(len(doc.text) - span.end_char, UNIT_REACH - 20) <= len(view.right) <= UNIT_REACH
+        assert not first or doc.text[first - 1].isspace() or doc.text[first].isspace()
+        near = [each for each in spans if each.start_char >= first and each.end_char <= first + len(whole)]
+        assert [whole[start:end] for start, end in view.mates] == [each.text for each in near if each != span]
+        assert 10 < len(view.mates) < len(spans) - 1
+
+
+def test_ordinary_sentences_are_read_whole(note, monkeypatch):
+    doc, spans = note
+    monkeypatch.setattr(sentences, "LONGEST_UNIT", len(doc.text))
+    for view in sentence_views(doc, spans):
+        assert view.left + view.mention + view.right == doc.text and len(view.mates) == len(spans) - 1
+
+
+def test_the_cost_of_long_sentences_is_linear(monkeypatch):
+    """In what encoders are given to read: ten times the text has ten times as much, and not a hundred times."""
+    sizes = []
+    for n in (1000, 10_000):
+        doc = Doc(spacy.blank("en").vocab, words=[f"word{i}" for i in range(n)])
+        views = sentence_views(doc, [Span(doc, i, i + 1) for i in range(0, n, 20)])
+        sizes.append(sum(len(view.left) + len(view.right) + 9 * len(view.mates) for view in views))
+    assert sizes[1] < 15 * sizes[0]

@@ -1,6 +1,10 @@
+import warnings
+
 import pytest
+from spacy.tokens import Span
 from spacy.training import Example
 
+from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.evaluation.scorer import make_link_scorer, score_links
 from spacy_krissel.pipeline.annotations import register_extensions
 
@@ -62,8 +66,9 @@ def test_span_groups_with_two_ids_at_one_place(example):
     pair = example(gold, predicted, spans_key="sc")
     assert score_links([pair], spans_key="sc")["krissel_acc"] == 1.0
     assert score_links([pair])["krissel_acc"] is None
-    del pair.predicted.spans["sc"]
-    assert score_links([pair], spans_key="sc")["krissel_acc"] == 0.0
+    pair.predicted.spans["sc"] = pair.predicted.spans["sc"][:0]
+    with pytest.warns(KrisselWarning, match=r"KW034.*spans\['sc'\].* 1 document.* 3 gold mention"):
+        assert set(score_links([pair], spans_key="sc").values()) == {None}
 
 
 def test_white_space_may_differ(example):
@@ -86,3 +91,50 @@ def test_settings_of_the_component_are_accepted(example):
 
 def test_no_examples():
     assert set(score_links([]).values()) == {None}
+
+
+def test_without_a_mention_to_link_there_is_no_score(example):
+    """A linker alone, on docs without entities, is not wrong in all of them."""
+    with pytest.warns(KrisselWarning, match="KW034.*no predicted entity"):
+        assert set(score_links([example([(2, 3, "D1")], []), example([], [])]).values()) == {None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert score_links([example([(2, 3, "D1")], []), example([], [(5, 6, "D3")])])["krissel_acc"] == 0.0
+        score_links([example([], [])])
+
+
+def linked(pair):
+    """As after a linker of entities: it leaves candidates."""
+    for ent in pair.predicted.ents:
+        ent._.krissel_candidates = [{"id": ent.kb_id_}]
+    return pair
+
+
+def test_two_linkers_have_scores_of_their_own(example):
+    """One of entities and one of a group, in either order, with and without gold for both."""
+    both = linked(example([(2, 3, "D1")], [(2, 3, "D1")]))
+    both.predicted.spans["sc"] = [Span(both.predicted, 5, 6, label="X", kb_id="D9")]
+    for gold, acc in (([Span(both.reference, 5, 6, label="X", kb_id="D3")], 0.0), ([], None)):
+        both.reference.spans["sc"] = gold
+        for keys in (("", "sc"), ("sc", "")):
+            scores = {}
+            for key in keys:
+                scores.update(score_links([both], spans_key=key))
+            assert (scores["krissel_acc"], scores["krissel_sc_acc"]) == (1.0, acc)
+            assert (scores["krissel_span_f"], scores["krissel_sc_span_f"]) == (1.0, acc)
+
+
+def test_a_linker_of_a_group_alone_has_the_plain_names_too(example):
+    """Training configs choose the best model by them; entities that something else linked, or nothing, change nothing."""
+    pair = example([(2, 3, "D1")], [(2, 3, "D1")], spans_key="sc")
+    expected = {"krissel_acc": 1.0, "krissel_span_f": 1.0, "krissel_sc_acc": 1.0, "krissel_sc_span_f": 1.0}
+    for kb_id in ("", "Q1"):
+        pair.predicted.ents = [Span(pair.predicted, 0, 1, label="X", kb_id=kb_id)]
+        assert expected.items() <= score_links([pair], spans_key="sc").items()
+
+
+def test_a_group_without_gold_takes_no_score_away(example):
+    pair = example([(2, 3, "D1")], [(2, 3, "D1")], spans_key="a")
+    pair.predicted.spans["b"] = [Span(pair.predicted, 0, 1, label="X", kb_id="D2")]
+    scores = {**score_links([pair], spans_key="a"), **score_links([pair], spans_key="b")}
+    assert (scores["krissel_acc"], scores["krissel_a_acc"], scores["krissel_b_acc"]) == (1.0, 1.0, None)

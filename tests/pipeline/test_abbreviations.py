@@ -1,8 +1,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
+from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.pipeline.abbreviations import long_forms, write_out
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
@@ -60,6 +61,52 @@ def test_a_component_has_its_way(blank, extension):
     assert long_forms(doc) == {"BA": "Bronchial asthma"}
     doc._.abbreviations = [{"short_text": "BA", "long_text": "basilar artery"}]
     assert long_forms(doc) == {"BA": "basilar artery"}
+
+
+def test_scispacys_dictionaries_and_spans(blank, extension):
+    doc = blank("Bronchial asthma (BA) was treated.")
+    entry = {"short_text": "BA", "short_start": 18, "short_end": 20}
+    entry.update(long_text="basilar artery", long_start=0, long_end=16)
+    doc._.abbreviations = [entry]
+    assert long_forms(doc) == {"BA": "basilar artery"}
+    Span.set_extension("long_form", default=None)
+    try:
+        short = doc.char_span(18, 20)
+        short._.long_form = doc[0:2]
+        doc._.abbreviations = [short]
+        assert long_forms(doc) == {"BA": "Bronchial asthma"}
+    finally:
+        Span.remove_extension("long_form")
+
+
+OTHER_FORMS = [
+    ["BA"],
+    "BA",
+    {"BA": "basilar artery"},
+    [("BA", "basilar artery")],
+    (("BA", "basilar artery"),),
+    [{"short": "BA", "long": "basilar artery"}],
+    [{"short_text": "BA", "long_text": None}, {"short_text": "", "long_text": "x"}],
+    [None, 3],
+    True,
+    7,
+]
+
+
+@pytest.mark.parametrize("given", OTHER_FORMS, ids=repr)
+def test_what_other_components_wrote_there_breaks_nothing(blank, extension, given):
+    """It is left out, with a warning that counts it, and the text's own definitions are read."""
+    doc = blank("Bronchial asthma (BA) was treated.")
+    doc._.abbreviations = given
+    with pytest.warns(KrisselWarning, match=r"KW613\] \d of \d .*long_form"):
+        assert long_forms(doc) == {"BA": "Bronchial asthma"}
+
+
+def test_spans_without_a_long_form_are_left_out(blank, extension):
+    doc = blank("Bronchial asthma (BA) was treated.")
+    doc._.abbreviations = [doc[3:4], {"short_text": "BA", "long_text": "basilar artery"}]
+    with pytest.warns(KrisselWarning, match="KW613.* 1 of 2"):
+        assert long_forms(doc) == {"BA": "basilar artery"}
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from spacy.util import load_config
 from thinc.api import Adam
 from thinc.config import ConfigValidationError
 
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.ranked import list_lengths
 from spacy_krissel.pipeline.annotations import SpanLink, write_links
 
@@ -132,6 +132,16 @@ def test_spans_of_a_group(nlp, reranker, make_doc, links_of):
     nlp.get_pipe("krissel_linker").cfg["spans_key"] = ""
     reranker.cfg["spans_key"] = ""
     assert [links_of(doc, "sc") for doc in grouped] == [links_of(nlp(make_doc(nlp, text))) for text in texts]
+
+
+@pytest.mark.parametrize("key", ["", "sc"])
+def test_candidates_on_other_spans_are_told_of(nlp, reranker, make_doc, key):
+    """A linker on a group and a re-ranker on entities do nothing together, and say so."""
+    nlp.get_pipe("krissel_linker").cfg["spans_key"] = key
+    reranker.cfg["spans_key"] = "sc" if not key else ""
+    doc = make_doc(nlp, "Sneezing and a [cold|Disease]", key)
+    with pytest.warns(KrisselWarning, match=r"KW614.*nothing to re-rank.*krissel_linker.*sc"):
+        nlp(doc)
 
 
 def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch):
