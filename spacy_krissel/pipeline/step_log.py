@@ -3,13 +3,10 @@
 import json
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import IO, Any, Callable, Dict, List, Optional, Tuple
 
 from spacy.language import Language
 from spacy.training.loggers import console_logger_v3
-
-if TYPE_CHECKING:
-    pass
 
 LogStep = Callable[[Optional[Dict[str, Any]]], None]
 

@@ -268,7 +268,7 @@ def test_spans_key_without_overwrite(nlp, linker, grouped):
     linker.cfg["overwrite"] = False
     group = nlp(grouped).spans["sc"]
     assert ids(group) == ["T03", "T03", "UBERON:1"]
-    assert group[2]._.krissel_candidates == [], "candidates beside an id that is not among them"
+    assert not group[2]._.krissel_candidates, "candidates beside an id that is not among them"
 
 
 def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
