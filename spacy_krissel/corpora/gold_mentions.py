@@ -1,23 +1,80 @@
 """Gold mentions of docs: where they stand, and the ontology's ids for what the corpus wrote."""
 
 import hashlib
-from typing import Sequence, Tuple
+import warnings
+from dataclasses import dataclass
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from spacy.tokens import Doc, Span
 
+from ..errors import KrisselWarning, Warnings
 from .ids import NIL, Resolver, is_nil, split_ids
 
 SPANS_KEY = "krissel"
 ID_KEY = "krissel_id"
 
 
-def gold_spans(doc: Doc, spans_key: str = "") -> Sequence[Span]:
+@dataclass
+class Corrections:
+    """How `doc.ents` differ from `doc.spans["krissel"]` in documents that hold both.
+
+    corrected: mentions of the group that an entity of the same offsets links otherwise. elsewhere: linked entities with
+    other offsets than any of the group. docs: documents with either. place: the first of these.
+    """
+
+    corrected: int = 0
+    elsewhere: int = 0
+    docs: int = 0
+    place: str = ""
+
+    def warn(self) -> None:
+        if self.docs:
+            warnings.warn(Warnings.KW030.format(**vars(self)), KrisselWarning, stacklevel=3)
+
+
+def gold_spans(doc: Doc, spans_key: str = "", corrections: Optional[Corrections] = None) -> Sequence[Span]:
     """The gold mentions of a doc: `doc.spans[spans_key]` if a key is given, else all mentions of the corpus where the
-    doc holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`."""
-    key = spans_key or (SPANS_KEY if SPANS_KEY in doc.spans else "")
-    if not key:
+    doc holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`.
+
+    A mention of the corpus that `doc.ents` links otherwise was corrected there, and is read as it stands there.
+
+    corrections: counts these.
+    """
+    if spans_key:
+        return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
+    if SPANS_KEY not in doc.spans:
         return tuple(doc.ents)
-    return tuple(doc.spans[key]) if key in doc.spans else ()
+    ents = {(ent.start, ent.end): ent for ent in doc.ents if ent.kb_id_}
+    if not ents:
+        return tuple(doc.spans[SPANS_KEY])
+    groups: Dict[Tuple[int, int], List[Span]] = {}
+    for span in doc.spans[SPANS_KEY]:
+        groups.setdefault((span.start, span.end), []).append(span)
+    changed = {place: ent for place, ent in ents.items() if place in groups and not _agree(ent, groups[place])}
+    elsewhere = [ent for place, ent in ents.items() if place not in groups]
+    if corrections is not None and (changed or elsewhere):
+        corrections.corrected += len(changed)
+        corrections.elsewhere += len(elsewhere)
+        corrections.docs += 1
+        first = [*changed.values(), *elsewhere][0]
+        corrections.place = corrections.place or f"{document_id(doc)} {first.start_char}-{first.end_char}"
+    found: List[Span] = []
+    for span in doc.spans[SPANS_KEY]:
+        ent = changed.get((span.start, span.end))
+        if ent is None:
+            found.append(span)
+            continue
+        labels = {other.label_ for other in groups[ent.start, ent.end]}
+        if ent.label_ in labels and span.label_ != ent.label_:
+            found.append(span)
+        elif ent not in found:
+            found.append(ent)
+    return tuple(found)
+
+
+def _agree(ent: Span, spans: Sequence[Span]) -> bool:
+    """Is the entity one of the spans? Several may have its offsets, of which `doc.ents` hold one."""
+    return any((span.label_, span.kb_id_) == (ent.label_, ent.kb_id_) for span in spans)
 
 
 def document_id(doc: Doc) -> str:

@@ -94,6 +94,12 @@ class GeneralErrors:
 
 
 class GeneralWarnings:
+    KW030 = (
+        "[KW030] In {docs} documents doc.ents and doc.spans['krissel'] hold different links (first: {place}): "
+        "{corrected} mentions were read as doc.ents link them, and {elsewhere} linked entities of doc.ents that are no "
+        "mention of the group were left out. Expected the same in both: correct or remove doc.spans['krissel'], or "
+        "name the group that is meant with spans_key."
+    )
     KW034 = (
         "[KW034] There is no predicted {what} in any of {docs} document(s) with {mentions} gold mention(s), so that "
         "linking has no score. Expected a component before the linker that finds mentions, or documents that have "

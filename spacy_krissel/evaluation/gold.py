@@ -10,7 +10,7 @@ from spacy.vocab import Vocab
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.gold_mentions import ID_KEY, gold_spans, split_gold
+from ..corpora.gold_mentions import ID_KEY, Corrections, gold_spans, split_gold
 from ..corpora.ids import Resolver
 from ..corpora.text_labels import text_entities
 from ..errors import Errors, KrisselError
@@ -42,20 +42,22 @@ def read_gold(
     """Gold documents from a .spacy file or a folder of them, a PubTator or BioC file, or an iterable of `Doc`s.
 
     Mentions are those of `doc.spans[spans_key]` if a key is given, else all mentions of the corpus when the document
-    holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`.
+    holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`. Warns KW030
+    where links of the group were corrected in `doc.ents`, which count then.
     labels: only mentions with one of these labels.
 
     Raises KrisselError K001 (no such file), K212 (a damaged .spacy file) and what `read_docs` raises for the others.
     """
     docs = _read_files(Path(source), nlp) if isinstance(source, (str, Path)) else source
-    gold = []
+    gold, corrections = [], Corrections()
     for number, doc in enumerate(docs):
         mentions = [
             GoldMention(span.start, span.end, span.label_, span.kb_id_)
-            for span in gold_spans(doc, spans_key)
+            for span in gold_spans(doc, spans_key, corrections)
             if labels is None or span.label_ in labels
         ]
         gold.append(GoldDoc(str(doc.user_data.get(ID_KEY, number)), doc, mentions))
+    corrections.warn()
     return gold
 
 

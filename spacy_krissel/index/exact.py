@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..util.lock import Lock
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
 from .protocol import Mask, Rows, Scores, Vectors
@@ -40,6 +41,7 @@ class ExactIndex:
         self.device = check_device(device)
         self._vectors: Vectors = np.zeros((0, 0), dtype=np.float32)
         self._shards: List[Shard] = []
+        self._shards_lock = Lock()
 
     @property
     def settings(self) -> Dict[str, Any]:
@@ -69,7 +71,8 @@ class ExactIndex:
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(check_mask(allowed, len(self), "vector"))
         if self.device == "cpu" or fork.cuda_lost():
             return search_blocks(vector_blocks(self._vectors, rows), queries, k)
-        shards = self._on_devices()
+        with self._shards_lock:
+            shards = self._on_devices()
         if len(shards) == 1:
             return shards[0].search(rows, queries, k)
         with ThreadPoolExecutor(len(shards)) as threads:

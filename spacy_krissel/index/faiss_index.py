@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..util.lock import Lock
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
 from .exact import BLOCK_ROWS, search_blocks
@@ -83,6 +84,7 @@ class FaissIndex:
         self._mapped = False
         self._gpu_index: Any = None
         self._resources: Any = None
+        self._gpu_lock = Lock()
 
     @property
     def settings(self) -> Dict[str, Any]:
@@ -166,8 +168,13 @@ class FaissIndex:
         if allowed is not None:
             return self._search_allowed(faiss, queries, k, check_mask(allowed, len(self), "vector"))
         wanted = self._wanted(k)
-        index = self._gpu_form() if self._runs_on_gpu(wanted) else self._index
-        return self._decided(queries, k, *index.search(queries, wanted))
+        if self._runs_on_gpu(wanted):
+            # FAISS's own resources on a card serve one search at a time.
+            with self._gpu_lock:
+                found = self._gpu_form().search(queries, wanted)
+        else:
+            found = self._index.search(queries, wanted)
+        return self._decided(queries, k, *found)
 
     def centroids(self) -> Optional[Vectors]:
         """Those of an IVF index (nlist, d), None for another."""

@@ -214,6 +214,45 @@ class Contents(KnowledgeBase):
         """Which of the prototypes at `rows` (n,) were seen between just these texts: (n,)."""
         return self._now._prototypes.in_context(rows, left, right)
 
+    # As in spaCy's own knowledge base. What changes that one (`add_entity`, `add_alias`, `append_alias`) has no
+    # counterpart: an entity's names are prototypes, and come with their vectors (`set_entities`, `add_prototypes`).
+
+    def __len__(self) -> int:
+        return self.n_entities
+
+    def __bool__(self) -> bool:
+        # Not whether it has entities, as its length would say.
+        return True
+
+    def contains_entity(self, entity: str) -> bool:
+        """Is this the id of an entity?"""
+        return self.entity_row(entity) is not None
+
+    def get_size_entities(self) -> int:
+        return self.n_entities
+
+    def get_entity_strings(self) -> List[str]:
+        """The ids of all entities."""
+        return list(self.entity_ids)
+
+    def contains_alias(self, alias: str) -> bool:
+        """Is this text, in just this spelling, a name or mention among the prototypes?"""
+        return bool(self._now._prototypes.entities_of_mention(alias).size)
+
+    def get_size_aliases(self) -> int:
+        return len(self.get_alias_strings())
+
+    def get_alias_strings(self) -> List[str]:
+        """The names and mentions among the prototypes, each once."""
+        return self._now._prototypes.distinct_mentions()
+
+    def get_prior_prob(self, entity: str, alias: str) -> float:
+        """The fraction, 0 to 1, of the prototypes with this text that are of the entity; 0 where either is unknown."""
+        now = self._now
+        found = now._prototypes.entities_of_mention(alias)
+        row = now.entity_row(entity)
+        return 0.0 if row is None or not found.size else float((found == row).mean())
+
     def prototype_rows(self, entity: str) -> Rows:
         """The rows of an entity's prototypes; none for an unknown entity."""
         now = self._now
@@ -330,7 +369,9 @@ class Contents(KnowledgeBase):
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
-        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base.
+        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
+        mentions of a corpus that were corrected in `doc.ents`. A document that is added twice is there twice: take it
+        out first, with `remove_prototypes(docs=[…])`.
         Raises KrisselError K521 before an encoder was lent, and what `gold_prototypes` and `add_prototypes` raise.
         """
         self._lent()
@@ -371,7 +412,7 @@ class Contents(KnowledgeBase):
         docs: ids of documents (`document_id`), or hashes of their texts (`text_hash`).
 
         The index is made anew when it is next searched. RETURNS: how many were taken out.
-        Raises KrisselError K006 for an unknown kind, or when nothing was given.
+        Raises KrisselError K006 for an unknown kind, for documents that are no list, or when nothing was given.
         """
         if kind is None and source is None and docs is None:
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))

@@ -7,7 +7,7 @@ from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence
 
 from spacy.tokens import Doc
 
-from ..corpora.gold_mentions import document_id, gold_spans, split_gold, text_hash
+from ..corpora.gold_mentions import Corrections, document_id, gold_spans, split_gold, text_hash
 from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.hashing import stable_hash
@@ -33,7 +33,8 @@ class GoldCounts:
 
     mentions: those with a concept. entities, prototypes: that were made of them. shared: prototypes among them that are
     of a name with other bearers, and count no more than others (`split_shared`). unknown: mentions left out because
-    none of their ids is known. places: the first of these.
+    none of their ids is known. places: the first of these. corrections: mentions of the corpus that `doc.ents` link
+    otherwise.
     """
 
     mentions: int = 0
@@ -42,8 +43,10 @@ class GoldCounts:
     shared: int = 0
     unknown: int = 0
     places: List[str] = field(default_factory=list)
+    corrections: Corrections = field(default_factory=Corrections)
 
     def warn(self) -> None:
+        self.corrections.warn()
         if self.unknown:
             places = "; ".join(self.places)
             message = Warnings.KW501.format(count=self.unknown, total=self.mentions, places=places)
@@ -83,7 +86,7 @@ def gold_prototypes(
     found: List[Prototype] = []
     for doc in docs:
         text, id_, hash_ = doc.text, document_id(doc), text_hash(doc)
-        for span in gold_spans(doc, spans_key):
+        for span in gold_spans(doc, spans_key, counts.corrections):
             if wanted is not None and span.label_ not in wanted:
                 continue
             ids = split_gold(span.kb_id_, resolver)

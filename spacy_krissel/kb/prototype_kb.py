@@ -375,9 +375,8 @@ class PrototypeKB(Contents):
             "reference_weight": now._reference_weight,
             "verify": self.verify,
         }
-        source: Union[Source, bytes] = now._source
-        if source is None or source.problem():
-            source = now.to_bytes()
+        saved: Optional[Source] = now._source
+        source = saved if saved is not None and not saved.problem() else now.to_bytes()
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
     # Within.

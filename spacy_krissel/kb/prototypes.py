@@ -107,7 +107,10 @@ class PrototypeTable:
         # The sums so far: of the first prototypes, until those added since are searched.
         self._sums: Optional[Vectors] = None
         self._lock = Lock()
-        self._forget()
+        self._entity_rows: Optional[Rows] = None
+        self._by_entity: Optional[Groups] = None
+        self._lexicon: Optional[Lexicon] = None
+        self._gold_entities: Optional[Rows] = None
 
     def __len__(self) -> int:
         return len(self._table) + sum(map(len, self._new_tables))
@@ -310,6 +313,15 @@ class PrototypeTable:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
         return take_rows(self.table.select(["mention"]), rows).column(0).to_pylist()
 
+    def distinct_mentions(self) -> List[str]:
+        """The surface forms of all prototypes but references, each once, in the order they come in."""
+        return take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTIONS)).column(0).unique().to_pylist()
+
+    def entities_of_mention(self, text: str) -> Rows:
+        """The entity row of each prototype, but references, with just this surface form: (m,)."""
+        rows = np.flatnonzero(pc.equal(self.table.column("mention"), text).to_numpy().astype(bool))
+        return self.entity_rows[np.intersect1d(rows, self.rows_of_kinds(MENTIONS))]
+
     def in_context(self, rows: Rows, left: str, right: str) -> Mask:
         """Which of the prototypes at `rows` (n,) stand between the texts `left` and `right`: (n,)."""
         taken = take_rows(self.table.select(["left", "right"]), rows)
@@ -386,7 +398,4 @@ class PrototypeTable:
             self._new_tables = []
 
     def _forget(self) -> None:
-        self._entity_rows: Optional[Rows] = None
-        self._by_entity: Optional[Groups] = None
-        self._lexicon: Optional[Lexicon] = None
-        self._gold_entities: Optional[Rows] = None
+        self._entity_rows = self._by_entity = self._lexicon = self._gold_entities = None

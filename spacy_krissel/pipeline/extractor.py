@@ -27,7 +27,7 @@ from .extraction import (
     write_entities,
 )
 from .extractor_settings import ExtractorSettings
-from .kb_pipe import KBPipe
+from .kb_pipe import KBPipe, with_one_kb
 from .settings import LiveSettings
 
 # Names and texts given to the encoder's initialisation, as for the linker.
@@ -104,6 +104,7 @@ class KrisselSpanExtractor(KBPipe):
 
     # Finding -------------------------------------------------------------------------------------------------------
 
+    @with_one_kb
     def predict(self, docs: Iterable[Doc]) -> List[List[FoundEntity]]:
         """The entities of every doc, most probable first, without writing any."""
         docs = list(docs)
@@ -118,12 +119,14 @@ class KrisselSpanExtractor(KBPipe):
         for doc, entities in zip(docs, found):
             write_entities(doc, entities, spans_key=self.cfg["spans_key"], label=self.cfg["label"])
 
+    @with_one_kb
     def extract(self, doc: Doc, entities: Sequence[str]) -> Dict[str, FoundEntity]:
         """What the text shows of each of `entities`, whatever their probability: by id, without those that the
         knowledge base has no name of."""
         (states,) = self._states([doc])
         return {each.id: each for each in self._found(doc, states, self._rows_of(entities), None)}
 
+    @with_one_kb
     def scores(self, docs: Sequence[Doc], entities: Sequence[str]) -> np.ndarray:
         """The probability that each doc speaks of each of `entities`: (docs, entities); 0 of an unknown one."""
         kb = self._kb_to_search()
@@ -136,6 +139,7 @@ class KrisselSpanExtractor(KBPipe):
             answer[:] = by_entity[columns]
         return answers
 
+    @with_one_kb
     def scores_at(self, doc: Doc, places: Mapping[str, Collection[int]]) -> Dict[str, float]:
         """The probability that the doc speaks of each entity of `places` where what its names see are just these tokens
         of the doc (OSLAT's row GT); 0 of an unknown one, and where there are no tokens."""

@@ -3,6 +3,7 @@
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
@@ -43,6 +44,21 @@ def kb_left_out(name: str) -> Iterator[None]:
         yield
     finally:
         _LEFT_OUT.reset(token)
+
+
+def with_one_kb(method: Callable) -> Callable:
+    """A method of a `KBPipe` that goes by one version of the knowledge base, whatever other threads do to it."""
+
+    @wraps(method)
+    def within(self: "KBPipe", *args: Any, **kwargs: Any) -> Any:
+        kb = self._searched_kb()
+        token = _IN_USE.set((self, None if kb is None else kb.snapshot()))
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            _IN_USE.reset(token)
+
+    return within
 
 
 class KBPipe(KrisselPipe):
@@ -154,16 +170,6 @@ class KBPipe(KrisselPipe):
         if self._kb is not None and self._kb.n_entities:
             self._kb.check_filled()
         raise KrisselError(Errors.K603.format(name=self.name))
-
-    @contextmanager
-    def _one_kb(self) -> Iterator[None]:
-        """Within, this thread goes by one version of the knowledge base."""
-        kb = self._searched_kb()
-        token = _IN_USE.set((self, None if kb is None else kb.snapshot()))
-        try:
-            yield
-        finally:
-            _IN_USE.reset(token)
 
     def _searched_kb(self) -> Optional[PrototypeKB]:
         kb = self._kb

@@ -12,7 +12,7 @@ from ..errors import Errors, KrisselError
 
 # No text for a number, no number for true or false, and nothing that JSON cannot hold.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-NAMES = {
+NAMES: Dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -33,7 +33,8 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
-        for name, (type_, adapter) in _declared(type(self)).items():
+        cls: Any = type(self)
+        for name, (type_, adapter) in _declared(cls).items():
             value = getattr(self, name)
             try:
                 object.__setattr__(self, name, adapter.validate_python(_plain(value)))

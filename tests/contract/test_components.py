@@ -256,7 +256,7 @@ def other_kb(pipe, encoder):
 @with_kb
 def test_disk_without_kb(component, nlp, pipe, tmp_path):
     pipe.to_disk(tmp_path / "pipe", exclude=["kb"])
-    assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "model"]
+    assert sorted(path.name for path in (tmp_path / "pipe").iterdir()) == ["cfg", "checksums.json", "model"]
     other = component.make()
     bare = other.get_pipe(component.name).from_disk(tmp_path / "pipe")
     bare.set_kb(pipe.kb)

@@ -8,8 +8,11 @@ import spacy
 from spacy.tokens import Span
 from spacy.vocab import Vocab
 
+from spacy_krissel.corpora.convert import convert
+from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.gold_mentions import text_hash
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_kb import PrototypeKB
@@ -94,6 +97,35 @@ def test_mentions_of_a_group_and_of_a_label(kb):
     assert gold_prototypes([doc], kb, spans_key="nested", labels=["Chemical"])[0] == []
     with pytest.raises(KrisselError, match="K006.*labels"):
         gold_prototypes([doc], kb, labels="Disease")
+
+
+def test_corrected_entities_are_not_learnt(kb, tmp_path):
+    """Converted, put right in `doc.ents`, added."""
+    source = tmp_path / "corpus.pubtator"
+    source.write_text(f"1|t|{TEXT}\n1|a|\n1\t0\t2\tMS\tDisease\tD1\n1\t12\t20\tstenosis\tDisease\tD2\n")
+    convert(source, tmp_path / "corpus.spacy")
+    (doc,) = read_doc_bins(tmp_path / "corpus.spacy", Vocab())
+    assert [ent.kb_id_ for ent in doc.ents] == [span.kb_id_ for span in doc.spans["krissel"]] == ["D1", "D2"]
+    doc.ents = [Span(doc, 0, 1, label="Disease", kb_id="D3"), doc.ents[1]]
+    with pytest.warns(KrisselWarning, match="KW030.*1 mentions"):
+        counts = kb.add_gold([doc], surface_forms=False)
+    assert counts.corrections.corrected == 1
+    assert {each.entity for each in kb.prototypes_at(np.arange(1, 3))} == {"D3", "D2"}
+    with pytest.warns(KrisselWarning, match="KW030.*1 mentions"):
+        (gold,) = read_gold([doc], spacy.blank("en"))
+    assert [mention.kb_id for mention in gold.mentions] == ["D3", "D2"]
+
+
+@pytest.mark.parametrize("docs", ["12", "abc", [12], [None]])
+def test_documents_named_by_one_text_are_its_letters(kb, docs):
+    kb.add_gold([make_doc([(0, 1, "D1")], id_) for id_ in ("1", "2", "12")])
+    before = kb.n_prototypes
+    with pytest.raises(KrisselError, match="K006.*'docs'.*list"):
+        kb.remove_prototypes(docs=docs)
+    with pytest.raises(KrisselError, match="K006.*'source'"):
+        kb.remove_prototypes(source=7)
+    assert kb.n_prototypes == before
+    assert kb.remove_prototypes(docs=["12"]) == kb.remove_prototypes(docs={"1"}) > 0
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

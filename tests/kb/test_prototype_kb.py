@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from spacy.kb import KnowledgeBase
+from spacy.kb import InMemoryLookupKB, KnowledgeBase
 from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
@@ -203,3 +203,44 @@ def test_text_of_a_view_is_kept_whole(entities):
     view = View("\n\tβ-thal… ", "MS\u2028𝛼", "", reference=True)
     kb.add_prototypes([Prototype("D001", "reference", view)], np.ones((1, 1)))
     assert kb.prototypes_at([0])[0].view == view
+
+
+# As spaCy's own knowledge base --------------------------------------------------------------------------------------
+
+
+def test_looked_up_otherwise_than_in_spacys(make_kb):
+    kb = make_kb()
+    assert len(kb) == kb.get_size_entities() == 4 and bool(PrototypeKB(Vocab(), 4))
+    assert kb.get_entity_strings() == ["D001", "D002", "D003", "D004"]
+    assert kb.contains_entity("D004") and not kb.contains_entity("D005")
+    assert kb.get_alias_strings() == ["Multiple sclerosis", "MS", "Mitral stenosis"] and kb.get_size_aliases() == 3
+    assert all(map(kb.contains_alias, kb.get_alias_strings())) and not kb.contains_alias("ms")
+    found = [kb.get_prior_prob(id_, "MS") for id_ in kb.get_entity_strings()]
+    assert found == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+    assert kb.get_prior_prob("D001", "x") == kb.get_prior_prob("D9", "MS") == 0
+    assert kb.get_prior_prob("D003", "Mitral stenosis") == 1
+    kb.remove_prototypes(kind="mention")
+    assert kb.get_prior_prob("D003", "MS") == 1
+
+
+def test_look_ups_differ_from_spacys_own():
+    """The same entities and names in both."""
+    theirs = InMemoryLookupKB(Vocab(), 2)
+    theirs.set_entities(["A", "B"], [1, 1], [[1, 0], [0, 1]])
+    theirs.add_alias("x", ["A", "B"], [0.5, 0.5])
+    theirs.add_alias("y", ["B"], [1.0])
+    ours = PrototypeKB(Vocab(), 2)
+    ours.set_entities([type("E", (), {"id": id_, "name": id_, "types": ()}) for id_ in "AB"])
+    pairs = [("A", "x"), ("B", "x"), ("B", "y")]
+    ours.add_prototypes([Prototype(id_, "name", name_view(name)) for id_, name in pairs], np.eye(3, 2, dtype="f4"))
+    for ask in (
+        len,
+        lambda kb: kb.get_size_entities(),
+        lambda kb: kb.get_size_aliases(),
+        lambda kb: sorted(kb.get_entity_strings()),
+        lambda kb: sorted(kb.get_alias_strings()),
+        lambda kb: [kb.contains_entity(id_) for id_ in "ABC"],
+        lambda kb: [kb.contains_alias(name) for name in "xyz"],
+        lambda kb: [kb.get_prior_prob(id_, name) for id_ in "ABC" for name in "xyz"],
+    ):
+        assert ask(ours) == ask(theirs)
