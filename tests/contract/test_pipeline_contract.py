@@ -1,0 +1,189 @@
+"""What a pipeline goes through: components switched off, renamed, copied, saved without one another, folders moved."""
+
+import copy
+import pickle
+import shutil
+
+import pytest
+import spacy
+from components import each_pipe
+
+
+@pytest.fixture
+def folder(component, tmp_path):
+    """A copy of the saved pipeline, which a test may move or delete."""
+    return shutil.copytree(component.save(), tmp_path / "loaded")
+
+
+@pytest.fixture
+def expected(component):
+    return component.run(component.load())
+
+
+# Folders -------------------------------------------------------------------------------------------------------------
+
+
+def run_from_disk(component, nlp, path):
+    nlp.to_disk(path)
+    return component.run(spacy.load(path))
+
+
+def run_from_bytes(component, nlp, path):
+    return component.run(spacy.blank("en").from_config(nlp.config).from_bytes(nlp.to_bytes()))
+
+
+def run_pickled(component, nlp, path):
+    return component.run(pickle.loads(pickle.dumps(nlp)))
+
+
+def run_pickled_pipe(component, nlp, path):
+    pipe = pickle.loads(pickle.dumps(nlp.get_pipe(component.name)))
+    others = nlp.select_pipes(disable=component.name)
+    with others:
+        docs = list(nlp.pipe(component.docs(nlp)))
+    return [component.links(pipe(doc)) for doc in docs]
+
+
+def run_copied(component, nlp, path):
+    return component.run(copy.deepcopy(nlp))
+
+
+def run_itself(component, nlp, path):
+    return component.run(nlp)
+
+
+WAYS = [run_itself, run_from_disk, run_from_bytes, run_copied, run_pickled_pipe, run_pickled]
+
+
+@each_pipe
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("fate", ["moved", "deleted"])
+def test_a_loaded_pipeline_needs_its_folder(component, folder, expected, tmp_path, way, fate):
+    """Loaded from a folder that is gone since, as from a `TemporaryDirectory`."""
+    nlp = spacy.load(folder)
+    if fate == "moved":
+        folder.rename(tmp_path / "moved")
+    else:
+        shutil.rmtree(folder)
+    assert way(component, nlp, tmp_path / "saved") == expected
+
+
+@each_pipe
+def test_a_pipeline_made_from_bytes_needs_the_first_one(component, folder, expected, tmp_path):
+    """Not its folder, nor anything that it unpacked."""
+    nlp = spacy.load(folder)
+    data, config = nlp.to_bytes(), nlp.config.copy()
+    del nlp
+    shutil.rmtree(folder)
+    other = spacy.blank("en").from_config(config).from_bytes(data)
+    pickled = pickle.dumps(other.get_pipe(component.name))
+    assert component.run(other) == expected
+    assert run_from_disk(component, other, tmp_path / "saved") == expected
+    with other.select_pipes(disable=component.name):
+        docs = list(other.pipe(component.docs(other)))
+    del other
+    pipe = pickle.loads(pickled)
+    assert [component.links(pipe(doc)) for doc in docs] == expected
+
+
+@each_pipe
+def test_a_saved_pipeline_has_the_folder_of_the_first(component, folder, expected, tmp_path):
+    """A pipeline that was moved after it was saved links as before."""
+    spacy.load(folder).to_disk(tmp_path / "saved")
+    shutil.rmtree(folder)
+    (tmp_path / "saved").rename(tmp_path / "elsewhere")
+    assert component.run(spacy.load(tmp_path / "elsewhere")) == expected
+
+
+# Components ----------------------------------------------------------------------------------------------------------
+
+
+@each_pipe
+def test_a_component_that_is_off_annotates(component, nlp, expected):
+    for off in ({"disable": [component.name]}, {"enable": []}):
+        with nlp.select_pipes(**off):
+            assert component.name not in nlp.pipe_names
+            assert component.run(nlp) != expected
+        assert component.run(nlp) == expected
+    docs = list(nlp.pipe(component.docs(nlp), disable=[component.name]))
+    assert [component.links(doc) for doc in docs] != expected
+    for option in ("disable", "exclude"):
+        assert component.run(spacy.load(component.save(), **{option: [component.name]})) != expected
+
+
+@each_pipe
+def test_a_component_that_was_off_when_saved_is_damaged(component, expected, tmp_path):
+    nlp = spacy.load(component.save(), disable=[component.name])
+    nlp.to_disk(tmp_path / "saved")
+    again = spacy.load(tmp_path / "saved")
+    again.enable_pipe(component.name)
+    assert component.run(again) == expected
+
+
+@each_pipe
+def test_a_renamed_component_is_lost(component, nlp, expected, tmp_path):
+    nlp.rename_pipe(component.name, "another name")
+    assert component.run(nlp) == expected
+    nlp.to_disk(tmp_path / "renamed")
+    again = spacy.load(tmp_path / "renamed")
+    assert "another name" in again.pipe_names and component.run(again) == expected
+
+
+@each_pipe
+def test_a_sourced_component_needs_its_source(component, folder, expected, tmp_path):
+    source = spacy.load(folder)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    for name in source.pipe_names:
+        nlp.add_pipe(name, source=source)
+    del source
+    shutil.rmtree(folder)
+    assert component.run(nlp) == expected
+    assert run_from_disk(component, nlp, tmp_path / "saved") == expected
+
+
+@each_pipe
+def test_another_vocab_gives_other_links(component, expected):
+    vocab = spacy.blank("en").vocab
+    vocab.strings.add("a string that the pipeline has not")
+    nlp = spacy.load(component.save(), vocab=vocab)
+    assert nlp.get_pipe(component.name).vocab is vocab
+    assert component.run(nlp) == expected
+
+
+# Excluded ------------------------------------------------------------------------------------------------------------
+
+
+@each_pipe
+def test_excluded_from_the_folder_it_is_written(component, nlp, expected, tmp_path):
+    """`exclude` of spaCy's own methods takes a component's name: what was there of it stays as it is."""
+    nlp.to_disk(tmp_path / "without", exclude=[component.name])
+    assert not (tmp_path / "without" / component.name).exists()
+    nlp.to_disk(tmp_path / "whole")
+    pipe = nlp.get_pipe(component.name)
+    before = {path: path.read_bytes() for path in (tmp_path / "whole" / component.name).rglob("*") if path.is_file()}
+    key = next(key for key in ("threshold", "weight") if key in pipe.cfg)
+    pipe.cfg[key] = 0.125
+    nlp.to_disk(tmp_path / "whole", exclude=[component.name])
+    assert all(path.read_bytes() == data for path, data in before.items())
+    assert component.run(spacy.load(tmp_path / "whole")) == expected
+
+
+@each_pipe
+def test_excluded_from_loading_it_is_read(component, nlp, expected, folder, tmp_path):
+    """The component that is there keeps what it has."""
+    shutil.rmtree(folder / component.name)
+    assert component.run(nlp.from_disk(folder, exclude=[component.name])) == expected
+    data = nlp.to_bytes(exclude=[component.name])
+    assert len(data) < len(nlp.to_bytes())
+    assert component.run(nlp.from_bytes(data, exclude=[component.name])) == expected
+    # As spaCy's own components have it: bytes without a component leave the one that is there.
+    assert component.run(nlp.from_bytes(data)) == expected
+
+
+@each_pipe
+def test_everything_of_a_component_is_excluded(component, pipe, tmp_path):
+    for part in ("cfg", "model"):
+        pipe.to_disk(tmp_path / part, exclude=[part])
+        assert not (tmp_path / part / part).exists()
+        assert len(pipe.to_bytes(exclude=[part])) < len(pipe.to_bytes())
