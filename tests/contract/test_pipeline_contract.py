@@ -187,3 +187,28 @@ def test_everything_of_a_component_is_excluded(component, pipe, tmp_path):
         pipe.to_disk(tmp_path / part, exclude=[part])
         assert not (tmp_path / part / part).exists()
         assert len(pipe.to_bytes(exclude=[part])) < len(pipe.to_bytes())
+
+
+# The front page ------------------------------------------------------------------------------------------------------
+
+
+def test_settings_of_the_front_page_are_lost(save_linker, make_docs, tmp_path):
+    nlp = spacy.load(save_linker("small"), config={"components.krissel_linker.threshold": 0.6})
+    nlp.get_pipe("krissel_linker").cfg["types_by_label"] = {"Disease": ["T047"]}
+    nlp.to_disk(tmp_path / "saved")
+    cfg = spacy.load(tmp_path / "saved").get_pipe("krissel_linker").cfg
+    assert (cfg["threshold"], cfg["types_by_label"]) == (0.6, {"Disease": ["T047"]})
+    linked = {ent.kb_id_ for doc in nlp.pipe(make_docs(nlp)) for ent in doc.ents if ent.label_ == "Disease"}
+    assert linked and all(id_ == "NIL" or id_ < "T07" for id_ in linked)
+
+
+def test_a_reranker_added_as_on_the_front_page_ranks_nothing(save_linker, save_reranker, make_docs, links_of):
+    """Trained over one linker, and sourced into the pipeline of another with more candidates."""
+    candidates = {"components.krissel_linker.n_candidates": 32}
+    nlp = spacy.load(save_linker("small"), config=candidates)
+    nlp.add_pipe("krissel_reranker", source=spacy.load(save_reranker("list")))
+    trained = spacy.load(save_reranker("list"), config=candidates)
+    found, expected = ([links_of(doc) for doc in each.pipe(make_docs(each))] for each in (nlp, trained))
+    assert found == expected
+    alone = [links_of(doc) for doc in nlp.pipe(make_docs(nlp), disable=["krissel_reranker"])]
+    assert found != alone and all(len(link[4]) > 5 for doc in found for link in doc)
