@@ -83,7 +83,9 @@ def run_pipeline(
                 nlp, gold, store, spans_key, labels, gold_nil, batch_size
             )
         speed = _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions)
-    if counted(records) and not any(record.prediction for record in records):
+    # Gold mentions that were lost are told of already.
+    linked = [record for record in counted(records) if record.found or mentions == "predicted"]
+    if linked and not any(record.prediction for record in records):
         message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
         warnings.warn(message, KrisselWarning, stacklevel=2)
     return Run(records, n_left_out, speed)

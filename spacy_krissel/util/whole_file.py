@@ -42,8 +42,8 @@ def whole_file(path: Union[str, Path]) -> Iterator[Path]:
 
 
 def write_text(path: Union[str, Path], text: str) -> None:
-    """`Path.write_text` in UTF-8, all or nothing (`whole_file`); what UTF-8 cannot hold, such as bytes of a command line
-    that were not UTF-8, as escapes."""
+    """`Path.write_text` in UTF-8, all or nothing (`whole_file`). What UTF-8 cannot hold, such as bytes of a command
+    line that were not UTF-8, is written as escapes."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf8", errors="backslashreplace")
 
