@@ -278,7 +278,9 @@ def test_wrong_calibration(run, refuse, made, missing, nil_corpus, tmp_path):
     assert "[K001]" in refuse("calibrate", linker, missing, *output)
     assert "[K711]" in refuse("calibrate", linker, gold, *output)
     assert "[K610]" in refuse("calibrate", linker, nil_corpus, *output, "--linker", "cake")
-    assert "0<=x<=1" in run("calibrate", linker, nil_corpus, *output, "--precision", "90", code=2)
+    assert "Invalid value for '--precision'" in run(
+        "calibrate", linker, nil_corpus, *output, "--precision", "90", code=2
+    )
     assert "[K006]" in refuse("calibrate", linker, nil_corpus, *output, "--plot", tmp_path / "nil.txt")
     assert "[K701]" in refuse("calibrate", linker, nil_corpus, *output, "--label", "Cake")
     assert "[K603]" in refuse("calibrate", made.path / "training" / "model-last", nil_corpus, *output)
@@ -435,7 +437,9 @@ def test_wrong_mining(run, refuse, made, missing, toy_files, tmp_path):
     output = tmp_path / "shards"
     assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
     assert "[K006]" in refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--case", "upper")
-    assert "x>=0" in run("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1", code=2)
+    assert "Invalid value for '--cap'" in run(
+        "mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1", code=2
+    )
     for ray in (("--ray",), ("--ray-address", "auto")):
         said = refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, *ray, "--n-process", "2")
         assert "[K006]" in said and "n_process" in said
