@@ -48,7 +48,7 @@ def read_knowtator(
         source = bundle.name(file_)
         handler = _Handler(source)
         content = InputFile(source, io.BytesIO(bundle.read(file_)))
-        with coded_reading(source, lambda: f"line {handler.line}"):
+        with coded_reading(source, lambda: f"line {content.line}"):  # noqa: B023
             for _ in feed(content, handler):
                 pass
         text_file = bundle.find_text(file_, handler.text_name or file_.name.removesuffix(SUFFIX), LAYOUTS, documents)

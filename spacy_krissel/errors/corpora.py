@@ -4,7 +4,7 @@
 class CorporaErrors:
     K201 = "[K201] There is no file at '{path}'. Expected {expected}. Check the path."
     K202 = (
-        "[K202] '{path}' is cut short or damaged: the compressed data ends wrongly after line {line} ({problem}). "
+        "[K202] '{path}' is cut short or damaged: the compressed data ends wrongly at line {line} ({problem}). "
         "Expected a whole .gz file; download or copy it again."
     )
     K203 = (

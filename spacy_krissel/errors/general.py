@@ -69,8 +69,8 @@ class GeneralErrors:
         "for the other one, end it, or choose another output."
     )
     K053 = (
-        "[K053] '{path}' could not be read: {place} failed with {problem}. Expected a whole file of its format. Look at "
-        "that place, and copy the file again; if it is right, this is a fault of spacy-krissel: report it with the "
+        "[K053] '{path}' could not be read: {place} failed with {problem}. Expected a whole file of its format. Look "
+        "at that place, and copy the file again; if it is right, this is a fault of spacy-krissel: report it with the "
         "traceback."
     )
     K054 = (
@@ -82,7 +82,10 @@ class GeneralErrors:
         "protects memory. Expected less. If the file is right, raise the limit: set the environment variable "
         "{variable} to a number of MiB."
     )
-    K056 = "[K056] '{path}' is not UTF-8 text: it begins as {found} does. Expected UTF-8; convert it: iconv -f {found} -t UTF-8."
+    K056 = (
+        "[K056] '{path}' is not UTF-8 text: it begins as {found} does. Expected UTF-8; convert it: iconv -f {found} -t "
+        "UTF-8."
+    )
     K057 = (
         "[K057] '{path}' has {count} carriage return(s) and no line feed, as files of old Macs do. Expected lines that "
         "end in a line feed; convert it: tr '\\r' '\\n'."

@@ -51,8 +51,8 @@ class OntologyWarnings:
         "they were meant to be read."
     )
     KW105 = (
-        "[KW105] The last line of '{path}', {line}, has no line end, and may be cut. Expected a line end at the end of a "
-        "whole file; compare the file with its source, or add one."
+        "[KW105] The last line of '{path}', {line}, has no line end, and may be cut. Expected a line end at the end of "
+        "a whole file; compare the file with its source, or add one."
     )
     KW121 = (
         "[KW121] Found no name for {count} species of entities in '{path}'; in names they are written as they are. The "

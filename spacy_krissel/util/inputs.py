@@ -32,8 +32,8 @@ PathLike = Union[str, Path]
 def coded_reading(path: PathLike, place: Callable[[], str] = str) -> Iterator[None]:
     """Turn whatever the block raises into an error with a code that names the file; its cause is kept.
 
-    place: asked for the place in the file, such as "line 7". Warnings that are errors, missing libraries and running out
-    of memory are not about the file, and pass.
+    place: asked for the place in the file, such as "line 7". Warnings that are errors, missing libraries and running
+    out of memory are not about the file, and pass.
 
     Raises KrisselError K026 (what the disk refuses), K053 (anything else), K054 (nested too deeply).
     """
@@ -123,15 +123,17 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
             try:
                 yield file_
             except DAMAGED as error:
-                raise KrisselError(damaged.format(path=path, line=file_.line, problem=error)) from error
+                raise KrisselError(damaged.format(path=path, line=file_.line + 1, problem=error)) from error
 
 
 def check_encoding(start: bytes, path: PathLike) -> None:
     """Raises KrisselError K056 where a file begins as one in UTF-16 or UTF-32 does, with a mark or without."""
     found = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
-    if not found and len(start) > 3 and any(start[:64:2]) != any(start[1:64:2]):
+    halves = start[:64:2], start[1:64:2]
+    if not found and len(start) > 3 and any(halves[0]) != any(halves[1]):
         # Without a mark, every other byte of the Latin letters that it begins with is zero.
-        found = "UTF-16"
+        letters = (halves[0].strip(b"\0") or halves[1]).decode("latin-1")
+        found = "UTF-16" if "".join(letters.split()).isprintable() else ""
     if found:
         raise KrisselError(Errors.K056.format(path=path, found=found))
 

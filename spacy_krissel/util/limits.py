@@ -38,8 +38,8 @@ class Limit:
         return KrisselError(Errors.K055.format(path=path, place=place, **names))
 
 
-# What is read as a stream, piece by piece: a line, the text of an XML element, an entity, a document. Decoded and parsed,
-# a piece takes up to fifty times as much.
+# What is read as a stream, piece by piece: a line, the text of an XML element, an entity, a document. Decoded and
+# parsed, a piece takes up to fifty times as much.
 RECORD = Limit("KRISSEL_MAX_RECORD_MIB", 16)
 # What is read whole, decompressed: a JSON object, the files of an archive that is held, a workbook, a Parquet column.
 FILE = Limit("KRISSEL_MAX_FILE_MIB", 256)

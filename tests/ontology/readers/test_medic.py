@@ -11,7 +11,7 @@ LINES = (
     "\ufeffD009103||Multiple Sclerosis|MS| MS |Sclerosis, Multiple\r\n"
     "\n"
     "270400|D019082||Smith-Lemli-Opitz Syndrome|Opitz&apos;s &amp; Sj&#246;gren\n"
-    "C567755|613097||Tooth Agenesis, Selective, 6|STHAG6"
+    "C567755|613097||Tooth Agenesis, Selective, 6|STHAG6\n"
 )
 CONCEPTS = [
     Entity("D009103", "Multiple Sclerosis", ("MS", "Sclerosis, Multiple"), ("Disease",), source="MEDIC"),

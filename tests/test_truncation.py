@@ -1,0 +1,174 @@
+"""Files cut at any place: a last record that differs from the whole file's is an error or a warning, never silent."""
+
+import gzip
+import json
+import warnings
+from typing import Any, Callable, List, NamedTuple
+
+import pytest
+
+from spacy_krissel.corpora.brat import read_brat
+from spacy_krissel.corpora.labelled_texts import read_text_labels
+from spacy_krissel.corpora.lay_names import read_lay_names
+from spacy_krissel.corpora.formats import READERS as CORPORA
+from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology.readers import READERS as ONTOLOGIES
+
+CUTS = 200
+
+
+class Format(NamedTuple):
+    """records: lines, or blocks of lines. several: one record has several lines, and a cut between two is not seen."""
+
+    name: str
+    content: str
+    read: Callable[[Any], Any]
+    several: bool = False
+    suffix: str = ".txt"
+
+
+def lines(template: str, count: int = 6) -> str:
+    return "".join(template.replace("{i}", str(i)) + "\n" for i in range(1, count + 1))
+
+
+def ontology(name: str, content: str, **options: Any) -> Format:
+    return Format(f"ontology {name}", content, ONTOLOGIES[name], **options)
+
+
+def corpus(name: str, content: str, **options: Any) -> Format:
+    return Format(f"corpus {name}", content, CORPORA[name], **options)
+
+
+GENE_COLUMNS = (
+    "#tax_id GeneID Symbol dbXrefs Symbol_from_nomenclature_authority Full_name_from_nomenclature_authority "
+    "description Synonyms Other_designations"
+)
+DESCRIPTOR = """<DescriptorRecord><DescriptorUI>D{i}</DescriptorUI><DescriptorName><String>Name {i}</String>
+</DescriptorName></DescriptorRecord>"""
+DOCUMENT = """<document><id>{i}</id><passage><offset>0</offset><text>Some pain {i}</text><annotation>
+<infon key="identifier">D{i}</infon><location offset="5" length="4"/><text>pain</text></annotation></passage></document>"""
+ARTICLE = """<PubmedArticle><MedlineCitation><PMID>{i}</PMID><Article><ArticleTitle>Title {i}.</ArticleTitle>
+</Article></MedlineCitation></PubmedArticle>"""
+FORMATS: List[Format] = [
+    ontology("medic", lines("D00{i}|MESH:1{i}||Name of {i}|Synonym of {i}|Other {i}")),
+    ontology(
+        "obo",
+        "format-version: 1.2\n\n"
+        + lines('[Term]\nid: X:{i}\nname: name {i}\nsynonym: "synonym {i}" EXACT []\nxref: UMLS:C{i}\n'),
+        several=True,
+    ),
+    ontology(
+        "jsonl", lines(json.dumps({"concept_id": "C{i}", "canonical_name": "Name {i}", "aliases": ["a {i}", "b {i}"]}))
+    ),
+    ontology(
+        "mesh",
+        "DescriptorUI\tTermName\tRecordPreferredTermYN\n" + lines("D{i}\tName {i}\tY\nD{i}\tOther {i}\tN"),
+        several=True,
+    ),
+    ontology(
+        "mesh-tree",
+        "DescriptorUI\tDescriptorName\ttree_location\n" + lines("D{i}\tName {i}\tC01.{i}10\nD{i}\tName {i}\tC02.{i}20"),
+        several=True,
+    ),
+    ontology("phrases", lines("C{i}\tName {i}\tphrase {i}")),
+    ontology("zeshel", lines(json.dumps({"document_id": "A{i}", "title": "Title {i}", "text": "Text of {i}"}))),
+    ontology(
+        "gene-info",
+        GENE_COLUMNS.replace(" ", "\t") + "\n" + lines("9606\t{i}\tG{i}\t-\tG{i}\tgene {i}\tgene {i}\tS{i}|T{i}\tO{i}"),
+    ),
+    ontology(
+        "taxonomy",
+        lines("{i}\t|\tTaxon {i}\t|\t\t|\tscientific name\t|\n{i}\t|\tTax {i}\t|\t\t|\tsynonym\t|"),
+        several=True,
+    ),
+    ontology("cellosaurus", lines("ID   Line {i}\nAC   CVCL_000{i}\nSY   L{i}; L-{i}\nOX   NCBI_TaxID=9606; ! Human\n//")),
+    ontology("cellosaurus-tsv", lines("Line {i}\tCVCL_000{i}\tHomo sapiens"), several=True),
+    ontology(
+        "ctd",
+        "# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tTreeNumbers\tSynonyms\n"
+        + lines("Name {i}\tMESH:D{i}\tDO:DOID:{i}\tA definition\tC01.{i}\tSynonym {i}|Other {i}"),
+    ),
+    ontology(
+        "umls",
+        lines("C000000{i}|ENG|P|L1|PF|S{i}|Y|A{i}||||SNOMEDCT_US|PT|C1|name {i}|0|N||"),
+    ),
+    ontology(
+        "obographs",
+        json.dumps({"graphs": [{"nodes": [{"id": f"X_{i}", "lbl": f"name {i}", "type": "CLASS"} for i in range(6)]}]}),
+    ),
+    ontology("mesh-xml", "<DescriptorRecordSet>\n" + lines(DESCRIPTOR) + "</DescriptorRecordSet>"),
+    corpus(
+        "pubtator",
+        lines("{i}|t|Title of {i}\n{i}|a|Abstract {i}.\n{i}\t0\t5\tTitle\tDisease\tMESH:D{i}\n{i}\t9\t10\t{i}\tGene\t77{i}\n"),
+        several=True,
+    ),
+    corpus("phrases", lines("C{i}\tName {i}\tphrase {i}")),
+    corpus("bioc", "<collection>\n" + lines(DOCUMENT) + "</collection>"),
+    Format("text labels", lines(json.dumps({"id": "{i}", "text": "Pain {i}", "entities": [{"id": "C{i}"}]})), read_text_labels),
+    Format("lay names", lines("HP:000000{i}\tterm {i}\tlay name {i}"), lambda path: read_lay_names(path).items()),
+    Format("plain texts", lines("A paragraph of text {i}."), read_texts),
+    Format("JSONL texts", lines(json.dumps({"id": "{i}", "text": "Some text {i}"})), read_texts, suffix=".jsonl"),
+    Format("PubMed", "<PubmedArticleSet>\n" + lines(ARTICLE) + "</PubmedArticleSet>", read_texts, suffix=".xml"),
+]
+
+
+def found(format_: Format, path: Any, data: bytes) -> Any:
+    """What is read of `data`, or None where it is refused or warned of."""
+    path.write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", KrisselWarning)
+        try:
+            return list(format_.read(path))
+        except (KrisselError, KrisselWarning):
+            return None
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_a_cut_file_is_taken_for_a_whole_one(format_, tmp_path):
+    path = tmp_path / f"file{format_.suffix}"
+    data = format_.content.encode("utf8")
+    whole = found(format_, path, data)
+    assert whole, "the whole file is read without a word"
+    ends = [i + 1 for i, byte in enumerate(data) if byte == 10]
+    others = range(1, len(data), max(1, len(data) // CUTS))
+    silent = []
+    for cut in sorted({*ends, *(end - 1 for end in ends), *others} - {len(data)}):
+        cut_whole = found(format_, path, data[:cut])
+        at_a_line = cut in ends or cut + 1 in ends
+        if cut_whole is not None and cut_whole != whole[: len(cut_whole)] and not (format_.several and at_a_line):
+            silent.append(data[:cut][-60:])
+    assert silent == []
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_a_cut_gzip_file_is_taken_for_a_whole_one(format_, tmp_path):
+    path = tmp_path / f"file{format_.suffix}.gz"
+    data = gzip.compress(format_.content.encode("utf8"))
+    for cut in (1, 2, 5, 20, len(data) // 2, len(data) - 8, len(data) - 1):
+        assert found(format_, path, data[:cut]) is None, cut
+
+
+def test_a_cut_line_of_brat_is_taken_for_a_whole_one(tmp_path):
+    (tmp_path / "1.txt").write_text("some pain")
+    path = tmp_path / "1.ann"
+    path.write_text("T1\tDisease 5 9\tpain\nN1\tReference T1 MESH:D0061")
+    with pytest.warns(KrisselWarning, match=r"KW210.*1\.ann, line 2"):
+        list(read_brat(path))
+
+
+def test_a_document_that_lost_its_abstract_is_taken_for_a_whole_one(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("1|t|Title\n1|a|Abstract\n\n2|t|Title\n")
+    with pytest.warns(KrisselWarning, match="KW211.*document 2"):
+        list(CORPORA["pubtator"](path))
+
+
+@pytest.mark.parametrize("format_", [each for each in FORMATS if not each.content.startswith(("<", '{"graphs'))])
+def test_lines_that_end_in_carriage_returns_are_read_as_one(format_, tmp_path):
+    path = tmp_path / f"file{format_.suffix}"
+    path.write_bytes(format_.content.replace("\n", "\r").encode("utf8"))
+    with pytest.raises(KrisselError, match="K057.*carriage return"):
+        list(format_.read(path))
+    path.write_bytes(format_.content.replace("\n", "\r\n").encode("utf8"))
+    assert list(format_.read(path)) == found(format_, path, format_.content.encode("utf8"))

@@ -1,0 +1,109 @@
+import errno
+import gzip
+import io
+
+import pytest
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.util.inputs import InputFile, check_encoding, coded_reading, control_character, open_input
+
+
+def opened(path):
+    return open_input(path, "nothing there", "{path} {line} {problem}")
+
+
+@pytest.mark.parametrize(
+    "error, code, said",
+    [
+        (IndexError("7"), "K053", "IndexError: 7"),
+        (UnicodeDecodeError("utf8", b"", 0, 1, "bad"), "K053", "UnicodeDecodeError"),
+        (RecursionError(), "K054", "line 3"),
+        (OSError(errno.EIO, "Input/output error"), "K026", "Input/output error"),
+    ],
+)
+def test_an_error_of_a_reader_has_no_code(error, code, said):
+    with pytest.raises(KrisselError, match=rf"{code}.*a\.txt.*{said}") as caught, coded_reading("a.txt", lambda: "line 3"):
+        raise error
+    assert caught.value.__cause__ is error, "the cause is lost"
+
+
+@pytest.mark.parametrize("error", [MemoryError(), KrisselError("[K001] …"), KrisselWarning("…"), KeyboardInterrupt()])
+def test_what_is_not_about_the_file_is_coded(error):
+    with pytest.raises(type(error)) as caught, coded_reading("a.txt"):
+        raise error
+    assert caught.value is error
+
+
+def test_a_directory_and_an_unreadable_file_have_no_code(tmp_path, monkeypatch):
+    path = tmp_path / "a"
+    with pytest.raises(KrisselError, match="nothing there"), opened(tmp_path):
+        pass
+    path.write_text("x")
+    monkeypatch.setattr("pathlib.Path.open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no", "a")))
+    with pytest.raises(KrisselError, match="K026.*'a'"), opened(path):
+        pass
+
+
+@pytest.mark.parametrize("data", [b"\x1f\x8b", gzip.compress(b"text" * 99)[:-4]])
+def test_damaged_compression_is_not_said(tmp_path, data):
+    path = tmp_path / "a"
+    path.write_bytes(data)
+    with pytest.raises(KrisselError, match="1 Compressed file ended"), opened(path) as file_:
+        file_.read_all()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_line_is_held_whatever_its_length(tmp_path, monkeypatch, pack):
+    monkeypatch.setenv("KRISSEL_MAX_RECORD_MIB", "1")
+    path = tmp_path / "a"
+    path.write_bytes(pack(b"short\n" + b"x" * (2**20 + 1)))
+    message = r"K055.*line 2 has 1\.0 MiB.*limit of 1 MiB.*KRISSEL_MAX_RECORD_MIB"
+    with pytest.raises(KrisselError, match=message), opened(path) as file_:
+        list(file_.lines())
+    monkeypatch.setenv("KRISSEL_MAX_RECORD_MIB", "2")
+    with opened(path) as file_:
+        assert len(list(file_.lines())) == 2
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_file_is_held_whatever_its_size(tmp_path, monkeypatch, pack):
+    monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
+    path = tmp_path / "a"
+    path.write_bytes(pack(b"x" * (2**20 + 1)))
+    with pytest.raises(KrisselError, match="K055.*limit of 1 MiB.*KRISSEL_MAX_FILE_MIB"), opened(path) as file_:
+        file_.read_all()
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "²"])
+def test_a_limit_that_is_no_number_is_taken(monkeypatch, value):
+    monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", value)
+    with pytest.raises(KrisselError, match="K006.*KRISSEL_MAX_FILE_MIB"):
+        InputFile("a", io.BytesIO(b"x")).read_all()
+
+
+def test_lines_end_elsewhere():
+    raw = b"one\r\ntwo\x0b\xc2\x85three\rfour\nlast"
+    file_ = InputFile("a", io.BytesIO(raw))
+    assert list(file_.lines()) == raw.splitlines(True)[:0] + [b"one\r\n", b"two\x0b\xc2\x85three\rfour\n", b"last"]
+    assert (file_.line, file_.ended) == (3, False)
+
+
+@pytest.mark.parametrize("raw", [b"a\rb\rc", b"a\rb\rc\r", b"a\rb\rc\n"])
+def test_carriage_returns_alone_make_one_line(raw):
+    with pytest.raises(KrisselError, match="K057"):
+        list(InputFile("a", io.BytesIO(raw)).lines())
+    assert list(InputFile("a", io.BytesIO(b"a\r\n")).lines()) == [b"a\r\n"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_another_encoding_is_not_named(encoding):
+    named = "UTF-32" if encoding == "utf-32" else "UTF-16"
+    with pytest.raises(KrisselError, match=f"K056.*{named}"):
+        check_encoding("D009103||Multiple Sclerosis\n".encode(encoding), "a")
+    for plain in (b"", b"a", b"D00\x009", b"\x00\x01\x00\x01", "\ufeffé".encode()):
+        check_encoding(plain, "a")
+
+
+def test_control_characters_pass():
+    assert control_character("a\tb") == control_character("é\u2028\x85") == ""
+    assert control_character("a\x00b") == "holds the control character U+0000"
