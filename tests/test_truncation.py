@@ -8,9 +8,9 @@ from typing import Any, Callable, List, NamedTuple
 import pytest
 
 from spacy_krissel.corpora.brat import read_brat
+from spacy_krissel.corpora.formats import READERS as CORPORA
 from spacy_krissel.corpora.labelled_texts import read_text_labels
 from spacy_krissel.corpora.lay_names import read_lay_names
-from spacy_krissel.corpora.formats import READERS as CORPORA
 from spacy_krissel.corpora.texts import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.readers import READERS as ONTOLOGIES
@@ -47,7 +47,8 @@ GENE_COLUMNS = (
 DESCRIPTOR = """<DescriptorRecord><DescriptorUI>D{i}</DescriptorUI><DescriptorName><String>Name {i}</String>
 </DescriptorName></DescriptorRecord>"""
 DOCUMENT = """<document><id>{i}</id><passage><offset>0</offset><text>Some pain {i}</text><annotation>
-<infon key="identifier">D{i}</infon><location offset="5" length="4"/><text>pain</text></annotation></passage></document>"""
+<infon key="identifier">D{i}</infon><location offset="5" length="4"/><text>pain</text></annotation></passage>
+</document>"""
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID>{i}</PMID><Article><ArticleTitle>Title {i}.</ArticleTitle>
 </Article></MedlineCitation></PubmedArticle>"""
 FORMATS: List[Format] = [
@@ -82,7 +83,9 @@ FORMATS: List[Format] = [
         lines("{i}\t|\tTaxon {i}\t|\t\t|\tscientific name\t|\n{i}\t|\tTax {i}\t|\t\t|\tsynonym\t|"),
         several=True,
     ),
-    ontology("cellosaurus", lines("ID   Line {i}\nAC   CVCL_000{i}\nSY   L{i}; L-{i}\nOX   NCBI_TaxID=9606; ! Human\n//")),
+    ontology(
+        "cellosaurus", lines("ID   Line {i}\nAC   CVCL_000{i}\nSY   L{i}; L-{i}\nOX   NCBI_TaxID=9606; ! Human\n//")
+    ),
     ontology("cellosaurus-tsv", lines("Line {i}\tCVCL_000{i}\tHomo sapiens"), several=True),
     ontology(
         "ctd",
@@ -100,12 +103,19 @@ FORMATS: List[Format] = [
     ontology("mesh-xml", "<DescriptorRecordSet>\n" + lines(DESCRIPTOR) + "</DescriptorRecordSet>"),
     corpus(
         "pubtator",
-        lines("{i}|t|Title of {i}\n{i}|a|Abstract {i}.\n{i}\t0\t5\tTitle\tDisease\tMESH:D{i}\n{i}\t9\t10\t{i}\tGene\t77{i}\n"),
+        lines(
+            "{i}|t|Title of {i}\n{i}|a|Abstract {i}.\n"
+            "{i}\t0\t5\tTitle\tDisease\tMESH:D{i}\n{i}\t9\t10\t{i}\tGene\t77{i}\n"
+        ),
         several=True,
     ),
     corpus("phrases", lines("C{i}\tName {i}\tphrase {i}")),
     corpus("bioc", "<collection>\n" + lines(DOCUMENT) + "</collection>"),
-    Format("text labels", lines(json.dumps({"id": "{i}", "text": "Pain {i}", "entities": [{"id": "C{i}"}]})), read_text_labels),
+    Format(
+        "text labels",
+        lines(json.dumps({"id": "{i}", "text": "Pain {i}", "entities": [{"id": "C{i}"}]})),
+        read_text_labels,
+    ),
     Format("lay names", lines("HP:000000{i}\tterm {i}\tlay name {i}"), lambda path: read_lay_names(path).items()),
     Format("plain texts", lines("A paragraph of text {i}."), read_texts),
     Format("JSONL texts", lines(json.dumps({"id": "{i}", "text": "Some text {i}"})), read_texts, suffix=".jsonl"),

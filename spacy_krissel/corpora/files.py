@@ -44,16 +44,14 @@ def open_lines(
     """
     with open_binary(path, expected) as file_:
         yield _decoded(file_, skip)
-        if not file_.ended:
-            check_end(str(path), file_.line, report, closed)
+        if not file_.ended and not (closed and file_.last.rstrip().endswith((b"}", b"]"))):
+            check_end(str(path), file_.line, report)
 
 
-def check_end(source: str, line: int, report: Optional[CorpusReport], closed: bool = False) -> None:
+def check_end(source: str, line: int, report: Optional[CorpusReport]) -> None:
     """Say that the last line, with this number, has no line end; see `open_lines`."""
     if report is not None and report.last_bad == (source, line):
         raise KrisselError(Errors.K206.format(path=source, line=line, problem=report.last_problem))
-    if closed:
-        return
     if report is not None:
         report.blemish("unended_files", source, line)
     else:
@@ -96,7 +94,7 @@ def text_lines(raw: bytes, path: PathLike, report: CorpusReport) -> Iterator[Tup
     lines: List[str] = decode_text(raw, path).removeprefix(BOM).split("\n")
     for number, line in enumerate(lines, 1):
         yield number, line.removesuffix("\r")
-    if lines[-1]:
+    if lines[-1].strip():
         check_end(str(path), len(lines), report)
 
 

@@ -33,10 +33,12 @@ def read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
         path.open("rb").close()
     row = 0
     try:
+        schema = pq.read_schema(path)
+        names = schema.names
+        columns = [name for name in COLUMNS if name in names]
+        texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
         # A text that many rows have is unpacked once.
-        with pq.ParquetFile(path, read_dictionary=list(COLUMNS)) as file_:
-            names = file_.schema_arrow.names
-            columns = [name for name in COLUMNS if name in names]
+        with pq.ParquetFile(path, read_dictionary=texts) as file_:
             if not {"title", "text"} & set(columns):
                 raise KrisselError(Errors.K213.format(path=path, problem=f"its columns are {names}"))
             _check_size(file_, path)

@@ -53,14 +53,19 @@ def coded_reading(path: PathLike, place: Callable[[], str] = str) -> Iterator[No
 class InputFile:
     """A file's bytes, decompressed.
 
-    line: the latest line, from 1. ended: whether it has its line end.
+    line: the number of the latest line, from 1. last: that line.
     """
 
     def __init__(self, path: PathLike, stream: IO[bytes]) -> None:
         self.path = path
         self.line = 0
-        self.ended = True
+        self.last = b"\n"
         self._stream = stream
+
+    @property
+    def ended(self) -> bool:
+        """Whether the latest line has its line end, or nothing to lose."""
+        return self.last.endswith(b"\n") or not self.last.strip()
 
     def read(self, size: int = CHUNK) -> bytes:
         return self._stream.read(size)
@@ -97,7 +102,7 @@ class InputFile:
             self.line += 1
             if len(raw) > limit:
                 raise RECORD.exceeded(len(raw), self.path, f"line {self.line}", limit)
-            self.ended = raw.endswith(b"\n")
+            self.last = raw
             yield raw
             raw, following = readline() if following is None else following, None
 

@@ -143,7 +143,7 @@ def test_every_cut_of_a_file_is_a_coded_error(tmp_path):
 
 def test_truncated_gzip(tmp_path):
     content = gzip.compress(collection(*[passage(0, f"Title {i * 7919}") for i in range(5000)]).encode())
-    with pytest.raises(KrisselError, match=r"\[K202\].*a\.xml.*after line [1-9]"):
+    with pytest.raises(KrisselError, match=r"\[K202\].*a\.xml.*at line [1-9]"):
         read(tmp_path, content[: len(content) // 2])
     assert len(read(tmp_path, content)) == 5000
 

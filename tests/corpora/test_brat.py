@@ -107,5 +107,5 @@ def test_errors(tmp_path):
 @given(st.lists(st.text(st.sampled_from("TN#R12 ;\tab:|\r"), max_size=20), max_size=6))
 def test_any_lines_are_mentions_or_counted(tmp_path_factory, lines):
     tmp_path = tmp_path_factory.mktemp("brat")
-    (text,), report = read(tmp_path, "T0\tFinding 0 4\tPain\n" + "\n".join(lines))
+    (text,), report = read(tmp_path, "T0\tFinding 0 4\tPain\n" + "\n".join([*lines, ""]))
     assert text.mentions[0].text == "Pain" and len(text.mentions) + report["bad_records"] <= len(lines) + 1

@@ -90,8 +90,8 @@ def test_abstract_of_another_document_does_not_block_the_right_one(tmp_path):
         (b'\n{"text": "a"}\n', "K205", "line 2"),
         (b"1\t0\t4\tCold\tDisease\tD1\n", "K205", "line 1"),
         (b"1|t|Cold\n1|a|\xff\n", "K203", "line 2 holds the byte 0xff"),
-        (gzip.compress(TWO.encode() * 99)[:-20], "K202", "after line"),
-        (b"\x1f\x8bnot gzip", "K202", "after line 0"),
+        (gzip.compress(TWO.encode() * 99)[:-20], "K202", "at line"),
+        (b"\x1f\x8bnot gzip", "K202", "at line 1"),
     ],
 )
 def test_unreadable_files(tmp_path, content, code, where):
@@ -107,7 +107,7 @@ def test_missing_file(tmp_path):
 
 @given(st.lists(st.text(alphabet="1|ta\t 0\nx-", max_size=12), max_size=8))
 def test_wild_lines_give_documents_or_a_coded_error(tmp_path_factory, lines):
-    path = write(tmp_path_factory.mktemp("wild") / "a.txt", "1|t|x\n" + "\n".join(lines))
+    path = write(tmp_path_factory.mktemp("wild") / "a.txt", "1|t|x\n" + "\n".join([*lines, ""]))
     report = CorpusReport()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -77,5 +77,5 @@ def test_errors(tmp_path):
 @given(st.lists(st.text(st.sampled_from("7|0123-, C\r"), max_size=20), max_size=6))
 def test_any_lines_are_mentions_or_counted(tmp_path_factory, lines):
     tmp_path = tmp_path_factory.mktemp("semeval")
-    (note,), report = read(tmp_path, "7.text|0-4|C1\n" + "\n".join(lines))
+    (note,), report = read(tmp_path, "7.text|0-4|C1\n" + "\n".join([*lines, ""]))
     assert note.mentions[0].text == "Pain" and len(note.mentions) + report["bad_records"] <= len(lines) + 1

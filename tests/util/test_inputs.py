@@ -22,7 +22,10 @@ def opened(path):
     ],
 )
 def test_an_error_of_a_reader_has_no_code(error, code, said):
-    with pytest.raises(KrisselError, match=rf"{code}.*a\.txt.*{said}") as caught, coded_reading("a.txt", lambda: "line 3"):
+    with (
+        pytest.raises(KrisselError, match=rf"{code}.*a\.txt.*{said}") as caught,
+        coded_reading("a.txt", lambda: "line 3"),
+    ):
         raise error
     assert caught.value.__cause__ is error, "the cause is lost"
 

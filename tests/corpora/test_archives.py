@@ -1,0 +1,77 @@
+import gzip
+import io
+import tarfile
+import time
+
+import pytest
+
+from spacy_krissel.corpora.brat import read_brat
+from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.errors import KrisselError
+
+
+def archive(path, *members):
+    """members: (name, size that its header states, content)"""
+    data = b""
+    for name, size, content in members:
+        info = tarfile.TarInfo(name)
+        info.size = size
+        data += info.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512)
+    path.write_bytes(gzip.compress(data))
+    return path
+
+
+@pytest.mark.parametrize("read", [read_texts, read_brat])
+@pytest.mark.parametrize("name", ["1.txt", "1.ann", "other.pdf"])
+@pytest.mark.parametrize("size", [2**20, 2**36, 2**50])
+def test_a_header_that_promises_more_than_there_is_hangs(tmp_path, read, name, size):
+    path = archive(tmp_path / "a.tar.gz", (name, size, b"T1\tDisease 0 4\tpain\n"))
+    started = time.process_time()
+    with pytest.raises(KrisselError, match=r"K211|K055"):
+        list(read(path))
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("read", [read_texts, read_brat])
+def test_a_long_header_is_read_whole(tmp_path, read):
+    info = tarfile.TarInfo("././@LongLink")
+    info.type, info.size = tarfile.GNUTYPE_LONGNAME, 2**36
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(2**21)))
+    with pytest.raises(KrisselError, match="K211.*header of 68719476736 bytes"):
+        list(read(path))
+
+
+@pytest.mark.parametrize("read", [read_texts, read_brat])
+def test_a_sparse_header_without_numbers_has_no_code(tmp_path, read):
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("1.txt")
+        info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+        info.size = 512
+        tar.addfile(info, io.BytesIO(b"many\n" + bytes(507)))
+    with pytest.raises(KrisselError, match="K211.*ValueError"):
+        list(read(path))
+
+
+def test_an_archive_is_held_whatever_its_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
+    half = b"x" * (600 * 1024)
+    path = archive(tmp_path / "a.tar.gz", ("1.txt", len(half), half), ("2.txt", len(half), half))
+    with pytest.raises(KrisselError, match=r"K055.*a\.tar\.gz!2\.txt.*1\.2 MiB.*KRISSEL_MAX_FILE_MIB"):
+        list(read_brat(path))
+    # Each of them is read by itself.
+    assert len(list(read_texts(path))) == 2
+
+
+def test_a_line_of_an_archive_is_held_whatever_its_length(tmp_path, monkeypatch):
+    monkeypatch.setenv("KRISSEL_MAX_RECORD_MIB", "1")
+    path = archive(tmp_path / "a.tar.gz", ("1.txt", 2**21, b"x" * 2**21))
+    with pytest.raises(KrisselError, match=r"K055.*a\.tar\.gz!1\.txt.*line 1"):
+        list(read_texts(path))
+
+
+def test_carriage_returns_alone_make_one_text(tmp_path):
+    path = archive(tmp_path / "a.tar.gz", ("1.txt", 7, b"one\rtwo"))
+    with pytest.raises(KrisselError, match=r"K057.*a\.tar\.gz!1\.txt"):
+        list(read_texts(path))
