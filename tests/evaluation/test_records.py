@@ -72,3 +72,10 @@ def test_gold_that_is_no_list_is_refused(tmp_path, make_record):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(KrisselError, match="K001"):
         read_records(tmp_path / "none.jsonl")
+
+
+def test_a_line_that_is_nested_deeply_has_no_code(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text("[" * 200_000 + "\n")
+    with pytest.raises(KrisselError, match=r"K704.*r\.jsonl', line 1"):
+        read_records(path)

@@ -44,3 +44,10 @@ def test_a_line_that_is_no_record_is_named(tmp_path, old, new):
     path.write_text(f"{first}\n{second.replace(old, new)}\n", encoding="utf8")
     with pytest.raises(KrisselError, match="K731.*line 2"):
         read_span_records(path)
+
+
+def test_a_line_that_is_nested_deeply_has_no_code(tmp_path):
+    path = tmp_path / "a.spans.jsonl"
+    path.write_text("[" * 200_000 + "\n")
+    with pytest.raises(KrisselError, match="K731.*line 1"):
+        read_span_records(path)

@@ -470,3 +470,10 @@ def test_what_a_worker_kept_by_older_limits_is_not_kept_for_ever(
     n_found = report.manifest["counts"]["mentions_found"]
     assert report.manifest["counts"]["mentions"] <= kept[-1] < n_found / 3
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_gzip_file_of_two_bytes_has_no_code(ontology, tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(b"\x1f\x8b")
+    with pytest.raises(KrisselError, match=r"K202.*a\.jsonl\.gz"):
+        mine(ontology, path, tmp_path / "out")
