@@ -1,0 +1,398 @@
+"""Small valid files of every format that is read, which the mutators damage. All of them are synthetic."""
+
+import json
+from typing import Any, Dict, List, Sequence, Tuple
+
+# File name → content. The first one is what a reader is given, unless it takes the folder.
+Files = Dict[str, bytes]
+
+
+def files(**named: str) -> Files:
+    """`files(a_txt="x")` → {"a.txt": b"x"}; the last underscore is the dot."""
+    return {".".join(name.rsplit("_", 1)): text.encode("utf8") for name, text in named.items()}
+
+
+def json_lines(*records: Any) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+
+
+def table(*rows: Sequence[str]) -> str:
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+# Ontologies
+
+MEDIC = (
+    "D006073|300323||Gout|Podagra|Gouty arthritis\n"
+    "D009103||Multiple sclerosis|MS|Disseminated sclerosis\n"
+    "145250||Melanosis&apos;s kind|Sjögren spots\n"
+    "D005334|D000001|OMIM:1||Fever\n",
+    "D1||A\nD2||B|b\n",
+)
+CTD = (
+    "# Diseases of a test\n#\n"
+    "# Fields:\n# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers\t"
+    "SlimMappings\tSynonyms\n#\n"
+    "Gout\tMESH:D006073\tDO:DOID:13189|OMIM:300323\tUrate crystals.\tMESH:D1\tC05.550|C16\tC05\tx\tPodagra|Tophi\n"
+    "Fever\tMESH:D005334\t\t\tMESH:C\tC23.888\tC23\t\tPyrexia\n"
+    "Diseases\tMESH:C\t\t\t\tC\t\t\t\n",
+    "# ChemicalName,ChemicalID,CasRN,Definition,ParentIDs,TreeNumbers,ParentTreeNumbers,Synonyms,DrugBankIDs\n"
+    'Colchicine,MESH:D003078,64-86-8,"From the ""autumn"" crocus, mostly.",MESH:D1,D03.132,D03,Colchisol|x,DB01394\n'
+    "Urea,MESH:D014508,57-13-6,,MESH:D,D02.948,D02,Carbamide,DB03904\n",
+)
+OBO = (
+    "format-version: 1.2\ndefault-namespace: test\nontology: tst\n\n"
+    "[Term]\nid: TST:0000001\nname: neuron\nalt_id: TST:0000009\n"
+    'def: "A cell that \\"fires\\"." [TST:x]\nsynonym: "nerve cell" EXACT [TST:x]\nsynonym: "big one" BROAD []\n'
+    "xref: FMA:54527 ! neuron\nis_a: TST:0000002 ! cell\n\n"
+    "[Typedef]\nid: part_of\nname: part of\n\n"
+    "[Term]\nid: TST:0000002\nname: cell\nnamespace: other\n\n"
+    "[Term]\nid: TST:0000003\nname: gone\nis_obsolete: true\n",
+    "[Term]\nid: CVCL_0030\nname: HeLa\nxref: NCBI_TaxID:9606 ! Homo sapiens\n",
+)
+OBO_SPECIES = (
+    "format-version: 1.2\n\n[Term]\nid: CVCL_0030\nname: HeLa\nxref: NCBI_TaxID:9606 ! Homo sapiens (Human)\n"
+    'xref: NCBI_TaxID:10090 ! Mus musculus\nsynonym: "He La" RELATED []\n\n'
+    "[Term]\nid: CVCL_0031\nname: L929\nxref: NCBI_TaxID:10090\n",
+)
+OBOGRAPHS = tuple(
+    json.dumps(graph, indent=indent) + "\n"
+    for indent, graph in (
+        (
+            1,
+            {
+                "graphs": [
+                    {
+                        "id": "http://example.org/tst.json",
+                        "nodes": [
+                            {
+                                "id": "http://example.org/TST_0000001",
+                                "lbl": "neuron",
+                                "type": "CLASS",
+                                "meta": {
+                                    "definition": {"val": "A cell that fires."},
+                                    "synonyms": [
+                                        {"pred": "hasExactSynonym", "val": "nerve cell"},
+                                        {"pred": "hasBroadSynonym", "val": "cell"},
+                                    ],
+                                    "xrefs": [{"val": "FMA:54527"}, {"val": "NCBI_TaxID:9606 ! Homo sapiens"}],
+                                    "basicPropertyValues": [
+                                        {"pred": "http://x.org/oboInOwl#hasOBONamespace", "val": "test"},
+                                        {"pred": "http://x.org/oboInOwl#hasAlternativeId", "val": "TST:9"},
+                                    ],
+                                },
+                            },
+                            {"id": "http://example.org/TST_0000002", "lbl": "cell"},
+                            {"id": "http://example.org/TST_0000003"},
+                            {"id": "http://example.org/p", "lbl": "part of", "type": "PROPERTY"},
+                            {"id": "http://example.org/TST_4", "lbl": "old", "meta": {"deprecated": True}},
+                        ],
+                        "edges": [{"sub": "a", "pred": "is_a", "obj": "b"}],
+                    }
+                ]
+            },
+        ),
+        (None, {"graphs": [{"nodes": [{"id": "TST:1", "lbl": "é"}]}]}),
+    )
+)
+JSONL = (
+    json_lines(
+        {
+            "concept_id": "C0018099",
+            "canonical_name": "Gout",
+            "aliases": ["Podagra", "Gouty arthritis"],
+            "types": ["T047"],
+            "definition": "Urate crystals in joints.",
+            "tree_numbers": ["C05.550"],
+            "xrefs": ["MESH:D006073"],
+            "alt_ids": ["C0000001"],
+        },
+        {"concept_id": "C0015967", "canonical_name": "Fever", "aliases": ["pyrexia — fièvre"], "types": ["T184"]},
+        {"concept_id": "C1", "canonical_name": "A", "species": "9606", "source": "X", "unknown": 1},
+    ),
+    json_lines({"concept_id": "1", "canonical_name": "b"}),
+)
+MESH = (
+    table(
+        ("DescriptorUI", "TermName", "RecordPreferredTermYN", "more"),
+        ("D006073", "Podagra", "N", ""),
+        ("D006073", "Gout", "Y", "x"),
+        ("D005334", "Fever", "Y", ""),
+        ("D005334", "Fièvre", "N", ""),
+    ),
+)
+MESH_TREE = (
+    table(
+        ("DescriptorUI", "DescriptorName", "tree_location"),
+        ("D006073", "Gout", "C05.550.354.500"),
+        ("D006073", "Gout", "C16.320.565"),
+        ("D005334", "Fever", "C23.888.119.344"),
+        ("D000001", "Odd", "Q1"),
+    ),
+)
+_HEAD = '<?xml version="1.0"?>\n<!DOCTYPE {root} SYSTEM "https://example.org/x.dtd">\n<{root} LanguageCode="eng">\n'
+MESH_XML = (
+    _HEAD.replace("{root}", "DescriptorRecordSet")
+    + '<DescriptorRecord DescriptorClass="1">\n <DescriptorUI>D006073</DescriptorUI>\n'
+    " <DescriptorName><String>Gout</String></DescriptorName>\n"
+    " <TreeNumberList><TreeNumber>C05.550</TreeNumber><TreeNumber>C16</TreeNumber></TreeNumberList>\n"
+    ' <ConceptList><Concept PreferredConceptYN="Y"><ScopeNote>Crystals &amp; pain.</ScopeNote>\n'
+    "  <TermList><Term><String>Gout</String></Term><Term><String>Podagra é</String></Term></TermList></Concept>"
+    "</ConceptList>\n</DescriptorRecord>\n"
+    "<DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>A</String></DescriptorName>"
+    "</DescriptorRecord>\n</DescriptorRecordSet>\n",
+    _HEAD.replace("{root}", "SupplementalRecordSet")
+    + '<SupplementalRecord SCRClass="3">\n <SupplementalRecordUI>C536280</SupplementalRecordUI>\n'
+    " <SupplementalRecordName><String>Gout, rare</String></SupplementalRecordName>\n <Note>A note.</Note>\n"
+    " <ConceptList><Concept><TermList><Term><String>Rare gout</String></Term></TermList></Concept></ConceptList>\n"
+    "</SupplementalRecord>\n</SupplementalRecordSet>\n",
+)
+UMLS: Tuple[Dict[str, str], ...] = (
+    {
+        "MRCONSO.RRF": "C0000001|ENG|S|L2|PF|S2|Y|A2||||MSH|ET|D01|Knee ache|0|N||\n"
+        "C0000001|ENG|P|L1|PF|S3|Y|A3||||SNOMEDCT_US|PT|99|Knee pain|9|N|256|\n"
+        "C0000001|SPA|P|L4|PF|S5|Y|A6||||MSHSPA|MH|D01|Dolor de rodilla|3|N||\n"
+        "C0000003|ENG|P|L5|PF|S6|Y|A7||||NCI|PT|C1|Gout|0|N||\n"
+        "C0000009|ENG|S|L8|PF|S9|Y|AA||||HPO|PT|HP:1|Fièvre|0|N||\n",
+        "MRSTY.RRF": "C0000001|T184|A2.2.2|Sign or Symptom|AT1|256|\n"
+        "C0000003|T047|B2.2.1.2.1|Disease or Syndrome|AT4||\n"
+        "C0000009|T033|A2.2|Finding|AT5||\n",
+        "MRDEF.RRF": "C0000001|A2|AT6||HPO|An ache.|N||\nC0000003|A7|ATA||XYZ|Crystals.|N||\n",
+        "MRCUI.RRF": "C0000002|2016AA|SY|||C0000001|Y|\nC0000004|2016AA|RB|||C0000001|Y|\n",
+        "MRREL.RRF": "C0000001|A2|AUI|RL|C0000003|A7|AUI||R1||MSH|MSH|||N||\n",
+        "MRSAB.RRF": "C1|C2|MSH2026|MSH|MeSH|MSH|2026||||||a;b|0|3|4|FULL|PT|x|ENG|UTF-8|Y|Y|MeSH|x|\n",
+        "release.dat": "umls.release.name=2026AA\numls.release.description=x\n",
+    },
+    {"MRCONSO.RRF": "C0000003|ENG|P|L5|PF|S6|Y|A7||||NCI|PT|C1|Gout|0|N||\n"},
+)
+_GENE_COLUMNS = (
+    "#tax_id GeneID Symbol LocusTag Synonyms dbXrefs chromosome map_location description type_of_gene "
+    "Symbol_from_nomenclature_authority Full_name_from_nomenclature_authority Nomenclature_status Other_designations "
+    "Modification_date Feature_type"
+).split()
+GENE_INFO = (
+    table(
+        _GENE_COLUMNS,
+        "9606 1 A1BG - A1B|ABG HGNC:5|MIM:138670 19 19q13 one protein-coding A1BG glyco O alpha|beta 2026 -".split(),
+        "10090 11287 Pzp - A1m|A2m MGI:87854 6 6F1 zone-protein protein-coding Pzp PZP O é 2026 -".split(),
+        "9606 2 NEWENTRY - - - - - Record - - - - - 2026 -".split(),
+    ),
+)
+TAXONOMY: Tuple[Dict[str, str], ...] = (
+    {
+        "names.dmp": "".join(
+            "\t|\t".join(row) + "\t|\n"
+            for row in (
+                ("9606", "Homo sapiens", "", "scientific name"),
+                ("9606", "human", "", "genbank common name"),
+                ("9606", "Homo sapiens Linné, 1758", "", "authority"),
+                ("10090", "Mus musculus", "", "scientific name"),
+                ("10090", "mouse", "mouse <Mus>", "common name"),
+            )
+        ),
+        "merged.dmp": "12\t|\t9606\t|\n30\t|\t10090\t|\n",
+    },
+)
+CELLOSAURUS = (
+    "----\n A test's cell lines\n----\n\n"
+    "ID   HeLa\nAC   CVCL_0030\nAS   CVCL_9999\nSY   HELA; Hela; He La\nDR   ATCC; CCL-2\nDR   BTO; BTO:0000567\n"
+    "RX   PubMed=1;\nOX   NCBI_TaxID=9606; ! Homo sapiens (Human)\nSX   Female\n//\n"
+    "ID   Hybrid é\nAC   CVCL_A1B2\nOX   NCBI_TaxID=9606; ! Homo sapiens (Human)\n"
+    "OX   NCBI_TaxID=10090; ! Mus musculus (Mouse)\n//\n",
+)
+CELLOSAURUS_TSV = (
+    table(
+        ("HeLa", "CVCL_0030", "Homo sapiens"),
+        ("HELA", "CVCL_0030", "Homo sapiens"),
+        ("L929", "CVCL_0462", "Mus musculus"),
+        ("Zwölf", "CVCL_ZZZZ", ""),
+    ),
+)
+ZESHEL_WORLD = (
+    json_lines(
+        {"document_id": "0A", "title": "Batmobile", "text": "The  Batmobile ( 7784 ) is n't Batman 's car ."},
+        {"document_id": "0B", "title": "Batman", "text": "Batman is é ."},
+    ),
+)
+PHRASES = (
+    table(
+        ("22253000", "Pain", "it hurts"),
+        ("22253000", "Pain", "so sore"),
+        ("386661006", "Fever", "hot & cold"),
+        ("84229001", "Fatigue", "très tired"),
+    ),
+)
+LAY_NAMES = (
+    table(
+        ("term", "label", "lay"),
+        ("<http://example.org/obo/HP_0002648>", "Abnormality of calvarial morphology", "Odd skull shape"),
+        ("HP:0001945", '"Fever"', "running hot"),
+        ("HP:0001945", "Fever", "fièvre"),
+    ),
+)
+SRDEF = (
+    "STY|T071|Entity|A|All there is.||||enty||\n"
+    "STY|T072|Physical Object|A1|An object.||||phob||\n"
+    "STY|T184|Sign or Symptom|A2.2.2|A sign.||||sosy||\n"
+    "RL|T186|isa|H|Is a.||||isa|inverse_isa|\n",
+)
+
+# Corpora
+
+PUBTATOR = (
+    "1|t|Gout in the knee.\n1|a|Podagra is painful – very.\n1\t0\t4\tGout\tDisease\tD006073\n"
+    "1\t18\t25\tPodagra\tDisease\tMESH:D006073|D1\n1\tCID\tD003078\tD006073\n\n"
+    "2|t|Fever\n2|a|\n2\t0\t5\tFever\tDisease\t-1\n\n",
+    "7|t|No mention (at all)\n7|a|Nothing.\n",
+)
+BIOC = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n'
+    "<collection><source>x</source><date>1</date><key>k</key>\n<document><id>1</id>\n"
+    '<passage><infon key="type">title</infon><offset>0</offset><text>Gout in the knee.</text>\n'
+    '<annotation id="T1"><infon key="type">Disease</infon><infon key="MESH">D006073</infon>'
+    '<location offset="0" length="4"/><text>Gout</text></annotation></passage>\n'
+    "<passage><offset>18</offset><sentence><offset>18</offset><text>Podagra é.</text>"
+    '<annotation id="T2"><infon key="identifier">D1</infon><location offset="18" length="4"/>'
+    '<location offset="26" length="1"/><text>Poda é</text></annotation></sentence></passage>\n'
+    '<relation id="R1"/></document>\n<document><id>2</id><passage><offset>0</offset><text>Fever</text></passage>'
+    "</document>\n</collection>\n",
+)
+
+
+def _knowtator(text: str) -> str:
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<annotations textSource="{text}">\n'
+        '<annotation><mention id="m1" /><annotator id="a">A</annotator><span start="0" end="4" />'
+        '<span start="12" end="16" /><spannedText>Gout ... knee</spannedText></annotation>\n'
+        '<annotation><mention id="m2" /><span start="12" end="16" /></annotation>\n'
+        '<classMention id="m1"><mentionClass id="CL:0000540">neuron</mentionClass></classMention>\n'
+        '<classMention id="m2"><mentionClass id="UBERON:1">knee</mentionClass></classMention>\n</annotations>\n'
+    )
+
+
+TEXT = "Gout in the knee (left).\nFièvre, too.\n"
+KNOWTATOR: Tuple[Dict[str, str], ...] = (
+    {"7.txt.knowtator.xml": _knowtator("7.txt"), "7.txt": TEXT},
+    {"a/8.txt.knowtator.xml": _knowtator("8.txt"), "corpus/8.txt": TEXT},
+)
+BRAT: Tuple[Dict[str, str], ...] = (
+    {
+        "7.ann": "T1\tFinding 0 4;12 16\tGout knee\nN1\tReference T1 MESH:D10\tGout\nT2\tCL:0000540 12 16\tknee\n"
+        "R1\tPart-of Arg1:T1 Arg2:T2\nA1\tSevere T1\n#1\tAnnotatorNotes T1\tSo\nT3\tPlace 18 22\tleft\n",
+        "7.txt": TEXT,
+    },
+)
+SEMEVAL: Tuple[Dict[str, str], ...] = (
+    {
+        "7.pipe": "7.text|0-4,12-16|C0231749|no|*NULL*|patient\n7.text|12-16|CUI-less\n7.text|18-22|C1|no\n",
+        "7.text": TEXT,
+    },
+)
+_MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
+ZESHEL: Tuple[Dict[str, str], ...] = (
+    {
+        "mentions.json": json_lines(
+            {**_MENTION, "context_document_id": "0A", "start_index": 1, "end_index": 1, "text": "Batmobile"},
+            {**_MENTION, "context_document_id": "0A", "start_index": 7, "end_index": 8, "text": "Batman 's"},
+            {**_MENTION, "context_document_id": "0B", "start_index": 0, "end_index": 0, "text": "Batman"},
+        ),
+        "documents/lego.json": ZESHEL_WORLD[0],
+    },
+)
+TEXT_LABELS = (
+    json_lines(
+        {
+            "id": "t1",
+            "text": "Gout in the knee.",
+            "entities": [{"id": "C1", "label": "ADR", "spans": [[0, 4], [12, 16]]}, {"id": "C2", "spans": [[12, 16]]}],
+        },
+        {"text": "Fièvre (bad)", "entities": [{"id": "C3"}]},
+        {"id": 3, "text": "Nothing."},
+    ),
+)
+
+# Texts
+
+TEXTS_JSONL = (
+    json_lines(
+        {"id": "1", "title": "Gout", "text": "Crystals in a joint."},
+        {"text": "Fièvre (bad)."},
+        {"id": 3, "title": "Only a title"},
+    ),
+)
+PLAIN = ("Gout in the knee.\n\n  Fièvre (bad).  \nThe last line.\n",)
+PUBMED = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<!DOCTYPE PubmedArticleSet SYSTEM "https://example.org/pubmed.dtd">\n'
+    '<PubmedArticleSet>\n<PubmedArticle><MedlineCitation><PMID Version="1">11</PMID><Article>'
+    "<ArticleTitle>Gout &amp; <i>knees</i>.</ArticleTitle><Abstract>"
+    '<AbstractText Label="METHODS">We looked.</AbstractText><AbstractText>Fièvre.</AbstractText></Abstract>'
+    "<OtherAbstract><AbstractText>Rien.</AbstractText></OtherAbstract></Article>"
+    "<CommentsCorrections><PMID>12</PMID></CommentsCorrections></MedlineCitation></PubmedArticle>\n"
+    "<PubmedArticle><MedlineCitation><PMID>13</PMID><Article><ArticleTitle>Fever.</ArticleTitle></Article>"
+    "</MedlineCitation></PubmedArticle>\n<DeleteCitation><PMID>14</PMID></DeleteCitation>\n</PubmedArticleSet>\n",
+)
+
+# What the package writes itself
+
+RECORDS = (
+    json_lines(
+        {
+            "doc": "1",
+            "start": 0,
+            "end": 4,
+            "text": "Gout",
+            "label": "Disease",
+            "gold": ["D1"],
+            "ranked": ["D1", "D2"],
+            "scores": [0.9, 0.5],
+            "ties": [],
+            "prediction": "D1",
+            "prototype": "Gout",
+            "prototype_surface": "Gout",
+            "prototype_kind": "name",
+            "left": "",
+            "right": " in",
+            "found": True,
+        },
+        {
+            "doc": "1",
+            "start": 12,
+            "end": 16,
+            "text": "knée",
+            "label": "",
+            "gold": ["NIL"],
+            "ranked": [],
+            "scores": [],
+            "ties": [],
+            "prediction": "",
+            "prototype": "",
+            "prototype_surface": "",
+            "prototype_kind": "",
+            "left": "",
+            "right": "",
+            "found": False,
+        },
+    ),
+)
+STATE: Dict[str, Any] = {"cap": 10, "seed": 0, "texts": {"a.jsonl": "0" * 64}, "aliases": True, "names": ["x", "y"]}
+
+# PsyTAR's sheets, as rows of cells.
+_KNEE = ("C0000001 / Knee Pain / Finding", "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]", None, None)
+_HEAD_ROW = ("id", "drug_id", "sentence_index", "x", "UMLS1", "SNOMED-CT", "UMLS2", "SNOMED-CT")
+SHEETS: Dict[str, List[Sequence[Any]]] = {
+    "Sentence_Labeling": [
+        ("id", "comment_id", "drug_id", "sentence_index", "sentences"),
+        (1, 1, "d.1", 1, "Pain and swelling in knee."),
+        (2, 2, "d.1", 2, "No sleep, très bad headaches"),
+        (3, 3, "d.2", 1.0, "It worked."),
+    ],
+    "ADR_Mapped": [
+        _HEAD_ROW,
+        (1, "d.1", 1, "pain in knee ", *_KNEE),
+        (2, "d.1", 2, "headache", "C0000004 / Headache / Finding", None, None, None),
+        (3, "d.2", 1, "zaps", "No code", None, *_KNEE[:2]),
+    ],
+    "WD-Mapped ": [_HEAD_ROW],
+    "SSI_Mapped": [_HEAD_ROW, (1, "d.9", 1, "headache", *_KNEE)],
+    "DI_Mapped": [_HEAD_ROW, (1, "d.1", 2, "no sleep", *_KNEE)],
+}

@@ -1,0 +1,172 @@
+"""Files cut short: is it noticed? And files whose lines end in CR alone, as of old Macs and careless conversions."""
+
+import re
+import tempfile
+import warnings
+from fnmatch import fnmatchcase
+from pathlib import Path
+from random import Random
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.corpora.formats import READERS as CORPUS_READERS
+from spacy_krissel.corpora.labelled_texts import read_text_labels
+from spacy_krissel.corpora.lay_names import read_lay_names
+from spacy_krissel.corpora.psytar import read_psytar
+from spacy_krissel.corpora.semantic_network import read_semantic_network
+from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.evaluation.records import read_records
+from spacy_krissel.ontology.readers import read_ontology
+from spacy_krissel.ontology.readers.umls import umls_release
+
+from . import seeds
+from .attempt import write_files
+from .run import fast_folder
+from .seeds import Files
+from .targets import NLP, all_targets, corpus_seeds, ontology_seeds
+
+PLACES = 200
+NOTICED, HARMLESS, SILENT = "noticed", "harmless", "silent"
+# Beside annotations, texts are as long as they are.
+UNCUT = (".txt", ".text")
+
+
+class Format(NamedTuple):
+    """read: the records of a file. cut: the name of the file that is cut. lines: a record ends where a line does."""
+
+    name: str
+    files: Files
+    read: Callable[[Path], List[Any]]
+    cut: str
+    lines: bool
+
+
+class Reading(NamedTuple):
+    records: Optional[List[str]]
+    warned: Set[str]
+
+
+def formats() -> Iterator[Format]:
+    """Every format, and of those of several files each that can be cut."""
+    lines: List[Tuple[str, Dict[str, Any], Callable[[Path], Any]]] = []
+    for name, folders in ontology_seeds().items():
+        lines += [(f"onto:{name}", dict(files), _ontology_reader(name)) for files in folders]
+    for name, folders in corpus_seeds().items():
+        lines += [(f"corp:{name}", dict(files), _corpus_reader(name)) for files in folders]
+    lines.append(("lay-names", {"lay.tsv": seeds.LAY_NAMES[0]}, lambda path: sorted(read_lay_names(path).items())))
+    lines.append(("SRDEF", {"SRDEF": seeds.SRDEF[0]}, read_semantic_network))
+    lines.append(("corp:text-labels", {"labels.jsonl": seeds.TEXT_LABELS[0]}, read_text_labels))
+    lines.append(("text:jsonl", {"texts.jsonl": seeds.TEXTS_JSONL[0]}, read_texts))
+    lines.append(("text:plain", {"texts.txt": seeds.PLAIN[0]}, read_texts))
+    lines.append(("text:pubmed", {"pubmed.xml": seeds.PUBMED[0]}, read_texts))
+    lines.append(("records", {"a.links.jsonl": seeds.RECORDS[0]}, read_records))
+    for name, files, read in lines:
+        encoded = {each: text.encode("utf8") for each, text in files.items()}
+        for i, each in enumerate(encoded):
+            if not i or not each.endswith(UNCUT) and each != "release.dat":
+                yield Format(f"{name} ({each})" if len(encoded) > 1 else name, encoded, read, each, True)
+    packed: Dict[str, Callable[[Path], Any]] = {
+        "text:jsonl.gz": read_texts,
+        "text:pubmed.gz": read_texts,
+        "text:tar.gz": read_texts,
+        "text:parquet": read_texts,
+        "corp:knowtator-tar": _corpus_reader("knowtator"),
+        "corp:brat-tar": _corpus_reader("brat"),
+        "corp:semeval-tar": _corpus_reader("semeval"),
+        "corp:psytar-xlsx": read_psytar,
+        "corp:docbin": lambda path: [doc.to_bytes() for doc in read_doc_bins(path, NLP.vocab)],
+    }
+    for target in all_targets():
+        if target.name in packed:
+            first = next(iter(target.seeds[0]))
+            yield Format(target.name, target.seeds[0], packed[target.name], first, False)
+
+
+def try_truncation(pattern: Optional[str] = None, seed: int = 0) -> int:
+    """Print a table of what was noticed. Returns 1 where a cut or other line ends gave other records in silence."""
+    rows: Dict[str, Dict[str, int]] = {}
+    line_ends: Dict[str, Set[str]] = {}
+    silent: Dict[str, List[str]] = {}
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
+        for format in formats():
+            if pattern and not fnmatchcase(format.name.partition(" ")[0], pattern):
+                continue
+            counts = rows.setdefault(format.name, dict.fromkeys((NOTICED, HARMLESS, SILENT), 0))
+            whole = _read(format, format.files[format.cut], Path(folder))
+            assert whole.records is not None, f"{format.name}: the whole file is not read"
+            for place in cut_places(format, Random(f"{seed}:{format.name}")):
+                data = format.files[format.cut][:place]
+                outcome = judge(whole, _read(format, data, Path(folder)), is_boundary=_is_boundary(format, place))
+                counts[outcome] += 1
+                if outcome == SILENT:
+                    silent.setdefault(format.name, []).append(f"cut at byte {place}, behind {data[-40:]!r}")
+            if format.lines:
+                other = _read(format, format.files[format.cut].replace(b"\n", b"\r"), Path(folder))
+                same = other.records == whole.records
+                outcome = HARMLESS if same else judge(whole, other, is_boundary=False, prefix=False)
+                line_ends.setdefault(format.name, set()).add(outcome)
+                if outcome == SILENT:
+                    found = f"{len(other.records or ())} instead of {len(whole.records)} records"
+                    silent.setdefault(f"{format.name} with CR", []).append(found)
+    print("| format | cuts | noticed | harmless | **silent** | line ends of CR |\n| --- |" + " ---: |" * 4 + " --- |")
+    for name, counts in rows.items():
+        cells = " | ".join(str(counts[key] or "") for key in (NOTICED, HARMLESS, SILENT))
+        print(f"| {name} | {sum(counts.values())} | {cells} | {', '.join(sorted(line_ends.get(name, ())))} |")
+    print()
+    for name, places in silent.items():
+        print(f"silent: {name}, {len(places)}x, {places[0]}")
+    return 1 if silent else 0
+
+
+def cut_places(format: Format, rng: Random) -> List[int]:
+    """Every end of a record but the last, and others."""
+    data = format.files[format.cut]
+    ends = [match.end() for match in re.finditer(b"\n", data)] if format.lines else []
+    others = [place for place in range(len(data)) if place not in set(ends)]
+    return sorted({*ends[:-1], *rng.sample(others, min(PLACES, len(others)))})
+
+
+def judge(whole: Reading, found: Reading, *, is_boundary: bool, prefix: bool = True) -> str:
+    """What a reading of less than the whole is worth: harmless are fewer records, as long as each is whole."""
+    if found.records is None or found.warned - whole.warned:
+        return NOTICED
+    assert whole.records is not None
+    if is_boundary or prefix and found.records == whole.records[: len(found.records)]:
+        return HARMLESS
+    return SILENT
+
+
+def _is_boundary(format: Format, place: int) -> bool:
+    return format.lines and (not place or format.files[format.cut][place - 1 : place] == b"\n")
+
+
+def _read(format: Format, data: bytes, folder: Path) -> Reading:
+    path = write_files(folder / "input", {**format.files, format.cut: data})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            records: Optional[List[str]] = [repr(record) for record in format.read(path)]
+        except KrisselError:
+            records = None
+    return Reading(records, {str(each.message) for each in caught if issubclass(each.category, KrisselWarning)})
+
+
+def _ontology_reader(format: str) -> Callable[[Path], Any]:
+    def read_folder(path: Path) -> List[Any]:
+        # MRREL is read on demand, MRSAB for what is said of the store.
+        relations = ["RL"] if (path.parent / "MRREL.RRF").exists() else []
+        return [*read_ontology(path.parent, format="umls", relations=relations), umls_release(path.parent)]
+
+    def read_file(path: Path) -> Iterator[Any]:
+        return read_ontology(path, format=format)
+
+    return read_folder if format == "umls" else read_file
+
+
+def _corpus_reader(format: str) -> Callable[[Path], Any]:
+    def read(path: Path) -> Any:
+        more = {"documents": path.parent / "documents"} if format == "zeshel" else {}
+        return CORPUS_READERS[format](path, **more)
+
+    return read
