@@ -21,7 +21,9 @@ from typing import List, Optional
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser("python -m tests.fuzz", description=__doc__, formatter_class=_Formatter)
+    parser = argparse.ArgumentParser(
+        "python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("what", nargs="?", choices=("inputs", "truncation", "bombs"), default="inputs")
     parser.add_argument("--minutes", type=float, help="stop after so long")
     parser.add_argument("--inputs", type=int, help="stop after so many inputs of all targets together")
@@ -31,6 +33,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--keep", type=Path, help="write inputs that fail below this folder")
     parser.add_argument("--index", type=int, help="try this input of the target alone")
     parser.add_argument("--repro", type=Path, help="try a saved input of the target")
+    parser.add_argument("--small", action="store_true", help="no bombs that unpack to 400 MB")
     args = parser.parse_args(arguments)
     if args.what == "truncation":
         from .truncation import try_truncation
@@ -39,14 +42,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
     if args.what == "bombs":
         from .bombs import try_bombs
 
-        return try_bombs(args.target)
+        return try_bombs(args.target, small=args.small)
     if args.index is not None or args.repro is not None:
         return _again(args)
     return _fuzz(args)
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    pass
 
 
 def _fuzz(args: argparse.Namespace) -> int:
