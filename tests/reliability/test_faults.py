@@ -29,6 +29,8 @@ NAMES = (
     "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk", "extractor.to_disk",
 )  # fmt: skip
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
+# Of a workbook of PsyTAR.
+ONE_PHRASE = (("d.1", 1, "pain in knee", "C0000001 / Knee Pain / Finding", None, None, None),)
 # Each fault of these takes seconds.
 SLOW = ("train",)
 
@@ -52,7 +54,10 @@ def all_commands(
         extractor=save_extractor("words"),
         transformer=work / "transformer",
         bert=tiny_bert,
-        workbook=write_psytar(work / "psytar.xlsx"),
+        workbooks=(
+            write_psytar(work / "part.xlsx", phrases={"ADR_Mapped": ONE_PHRASE}),
+            write_psytar(work / "psytar.xlsx"),
+        ),
         config=configs / "small.cfg",
         overrides=toy_overrides["small"],
     )
