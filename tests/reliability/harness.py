@@ -27,7 +27,7 @@ class Size(NamedTuple):
     round of threads. full_disk: also with real full disks, which root alone can mount.
     """
 
-    points: int = 2
+    points: int = 1
     offsets: int = 3
     seconds: float = 3.0
     threads: int = 8
@@ -93,6 +93,15 @@ def digest(value: Any) -> str:
 def spread(n: int, points: int) -> List[int]:
     """So many of the numbers 1 to n, as evenly as can be."""
     return sorted({round(n * (i + 0.5) / points) or 1 for i in range(points)}) if n else []
+
+
+def drawn(numbers: Sequence[int], points: int, seed: str) -> List[int]:
+    """One of each of so many equal parts of the numbers, drawn by seed; 0: all."""
+    if not points:
+        return list(numbers)
+    draw = random.Random(seed)
+    parts = [numbers[i * len(numbers) // points : (i + 1) * len(numbers) // points] for i in range(points)]
+    return [draw.choice(part) for part in parts if part]
 
 
 # Faults ---------------------------------------------------------------------------------------------------------------

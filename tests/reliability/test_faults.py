@@ -11,7 +11,7 @@ import pytest
 from spacy_krissel.kb.tune import Tuning
 from spacy_krissel.pipeline import save
 
-from .harness import REMOVING, Ended, Fault, Injector, Operation, Size, digest, ended_by, in_child, spread
+from .harness import REMOVING, Ended, Fault, Injector, Operation, digest, drawn, ended_by, in_child, spread
 from .steps import Command, Inputs, commands, state_at, state_of
 
 pytestmark = [
@@ -31,8 +31,6 @@ NAMES = (
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
 # Of a workbook of PsyTAR.
 ONE_PHRASE = (("d.1", 1, "pain in knee", "C0000001 / Knee Pain / Finding", None, None, None),)
-# Each fault of these takes seconds.
-SLOW = ("train",)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +68,8 @@ def test_a_fault_leaves_the_old_result_or_the_new(all_commands, name, earlier, s
     # Of so few vectors no index is faster than the exact one.
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
     trial = Trial(all_commands[name], earlier, tmp_path)
-    points = 1 if name in SLOW and size == Size() else size.points
-    for fault in trial.faults(points):
+    # Other operations of each command.
+    for fault in trial.faults(size.points, f"{name} {earlier}"):
         trial.run(fault)
     if size.full_disk:
         for kilobytes in spread(_kilobytes(tmp_path / "new"), size.points or 20):
@@ -141,15 +139,12 @@ class Trial:
         source = self.work / "old" / self.command.name
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, path)
 
-    def faults(self, points: int) -> Iterator[Fault]:
+    def faults(self, points: int, seed: str = "") -> Iterator[Fault]:
         for kind in KINDS:
+            numbers = [n for n, operation in enumerate(self.operations, 1) if Fault(kind, 0).fits(operation)]
             if kind == "FSIZE":
-                sizes = sorted({0, *(n // 2 for n in self.sizes), *(n - 1 for n in self.sizes if n)})
-                numbers = sizes if not points else [sizes[i - 1] for i in spread(len(sizes), points)]
-            else:
-                fits = [number for number, operation in enumerate(self.operations, 1) if Fault(kind, 0).fits(operation)]
-                numbers = fits if not points else [fits[i - 1] for i in spread(len(fits), points)]
-            for number in numbers:
+                numbers = sorted({0, *(n // 2 for n in self.sizes), *(n - 1 for n in self.sizes if n)})
+            for number in drawn(numbers, points, f"{seed} {kind}"):
                 yield Fault(kind, number)
 
     def run(self, fault: Fault) -> None:
