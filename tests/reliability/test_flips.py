@@ -212,7 +212,7 @@ def test_a_manifest_that_leaves_files_out_switches_their_hashes_off(described, k
     names = list(manifest["files"])
     manifest["files"] = {} if left_out == "all" else {name: manifest["files"][name] for name in names[:-1]}
     (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest), encoding="utf8")
-    with pytest.raises(KrisselError, match="K0"):
+    with pytest.raises(KrisselError):
         read(tmp_path / "copy")
 
 
