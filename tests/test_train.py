@@ -64,7 +64,7 @@ def test_table_has_loss_and_dev_accuracy(run):
 def test_no_knowledge_base_is_saved(trained):
     for name in ("model-last", "model-best"):
         linker = trained.parent / name / "krissel_linker"
-        assert sorted(path.name for path in linker.iterdir()) == ["cfg", "model"]
+        assert sorted(path.name for path in linker.iterdir()) == ["cfg", "checksums.json", "model"]
     with pytest.raises(KrisselError, match="K603"):
         nlp = spacy.load(trained)
         doc = nlp.make_doc("a case of flu")
