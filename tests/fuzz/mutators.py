@@ -161,7 +161,8 @@ def change_number(rng: Random, data: bytes, others: Sequence[bytes]) -> bytes:
     if not found:
         return odd_text(rng, data, others)
     match = rng.choice(found)
-    number = rng.choice((*NUMBERS, str(int(float(match[0]) % 10**9) + rng.choice((-1, 1, 5)))))
+    near = int(match[0].partition(b".")[0][:9]) if match[0][:1] != b"-" else 0
+    number = rng.choice((*NUMBERS, str(near + rng.choice((-1, 1, 5)))))
     return data[: match.start()] + number.encode("utf8") + data[match.end() :]
 
 

@@ -138,7 +138,8 @@ def judge(whole: Reading, found: Reading, *, is_boundary: bool, prefix: bool = T
 
 
 def _is_boundary(format: Format, place: int) -> bool:
-    return format.lines and (not place or format.files[format.cut][place - 1 : place] == b"\n")
+    """Is the last record whole, whether its line has its end or not?"""
+    return format.lines and (not place or b"\n" in format.files[format.cut][place - 1 : place + 1])
 
 
 def _read(format: Format, data: bytes, folder: Path) -> Reading:
