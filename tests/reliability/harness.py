@@ -118,6 +118,11 @@ class Operation(NamedTuple):
     def takes_space(self) -> bool:
         return self.what in ("open", "write", "os.mkdir", "fsync")
 
+    @property
+    def removes(self) -> bool:
+        """Does it take away what is not wanted any more? What cannot be removed stays. See `util.beside`."""
+        return self.what in REMOVING or (self.what == "os.rename" and self.path.endswith((".old", ".del")))
+
 
 class Fault(NamedTuple):
     """kind: ENOSPC (from operation number `at` on), EIO or EACCES (there alone), KILL (there), FSIZE (no file may be

@@ -302,7 +302,9 @@ def commands(given: Inputs) -> Dict[str, Command]:
             if path.exists() and any(path.iterdir()):
                 raise AssertionError(f"half a transformer: {error}") from error
             raise KrisselError("no transformer") from error
-        return [parameter.sum().item() for parameter in model.parameters()], sorted(f.name for f in path.iterdir())
+        # A pooler that no one trained is drawn anew at each load.
+        weights = [value.sum().item() for name, value in model.named_parameters() if "pooler" not in name]
+        return weights, sorted(file_.name for file_ in path.iterdir())
 
     def encoded(path, version):
         average = ("--average-with", given.bert) if version else ()

@@ -11,7 +11,7 @@ import pytest
 from spacy_krissel.kb.tune import Tuning
 from spacy_krissel.pipeline import save
 
-from .harness import REMOVING, Ended, Fault, Injector, Operation, digest, drawn, ended_by, in_child, spread
+from .harness import Ended, Fault, Injector, Operation, digest, drawn, ended_by, in_child, spread
 from .steps import Command, Inputs, commands, state_at, state_of
 
 pytestmark = [
@@ -30,18 +30,22 @@ NAMES = (
 )  # fmt: skip
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
 # Of a workbook of PsyTAR.
-ONE_PHRASE = (("d.1", 1, "pain in knee", "C0000001 / Knee Pain / Finding", None, None, None),)
+FEW_PHRASES = {
+    "ADR_Mapped": (("d.1", 1, "pain in knee", "C0000001 / Knee Pain / Finding", None, None, None),),
+    "WD-Mapped ": (),
+    "SSI_Mapped": (),
+    "DI_Mapped": (),
+}
 
 
 @pytest.fixture(scope="module")
 def all_commands(
-    toy_files, toy_store, toy_shards, trained, save_linker, save_reranker, save_extractor, make_linker, tiny_bert,
+    toy_files, toy_store, toy_shards, trained, save_linker, save_reranker, save_extractor, tiny_bert,
     write_psytar, configs, toy_overrides, tmp_path_factory,
 ) -> Dict[str, Command]:  # fmt: skip
     pytest.importorskip("matplotlib")
     work = tmp_path_factory.mktemp("inputs")
     shutil.copytree(toy_files, work / "files")
-    make_linker("transformer").to_disk(work / "transformer")
     given = Inputs(
         files=work / "files",
         store=toy_store.path,
@@ -50,10 +54,10 @@ def all_commands(
         linker=save_linker("small"),
         reranker=save_reranker("list"),
         extractor=save_extractor("words"),
-        transformer=work / "transformer",
+        transformer=save_linker("transformer"),
         bert=tiny_bert,
         workbooks=(
-            write_psytar(work / "part.xlsx", phrases={"ADR_Mapped": ONE_PHRASE}),
+            write_psytar(work / "part.xlsx", phrases=FEW_PHRASES),
             write_psytar(work / "psytar.xlsx"),
         ),
         config=configs / "small.cfg",
@@ -150,8 +154,8 @@ class Trial:
     def run(self, fault: Fault) -> None:
         place = self._place(f"{fault.kind}-{fault.at}")
         at = "" if fault.kind == "FSIZE" else " ".join(self.operations[fault.at - 1]).replace(str(self.work), "")
-        operation = None if fault.kind == "FSIZE" else self.operations[fault.at - 1].what
-        self._judge(place, f"{fault.kind} {fault.at} {at}", lambda: Injector(place, fault), operation, fault.kind)
+        removes = fault.kind != "FSIZE" and self.operations[fault.at - 1].removes
+        self._judge(place, f"{fault.kind} {fault.at} {at}", lambda: Injector(place, fault), removes)
         shutil.rmtree(place, ignore_errors=True)
 
     def run_on_full_disk(self, kilobytes: int) -> None:
@@ -162,11 +166,11 @@ class Trial:
         if subprocess.run(mount, capture_output=True).returncode:
             pytest.skip("cannot mount a small disk")
         try:
-            self._judge(place, f"disk of {room} kB", lambda: None, None, "FULL", lambda: _remount(place))
+            self._judge(place, f"disk of {room} kB", lambda: None, False, lambda: _remount(place))
         finally:
             subprocess.run(["umount", "-l", str(place)], check=True)
 
-    def _judge(self, place, title, inject, operation, kind, mend=lambda: None) -> None:
+    def _judge(self, place, title, inject, removes, mend=lambda: None) -> None:
         self.n += 1
         path = place / self.command.name
         if self.earlier:
@@ -190,8 +194,8 @@ class Trial:
             self._count("crashed", told)
         found, again = self._state_and_rerun(path)
         self._compare(found, ended, told)
-        if ended.how in ("coded", "uncoded") and operation not in REMOVING:
-            # What an interrupted run goes on with is none.
+        if ended.how in ("coded", "uncoded") and not removes:
+            # What an interrupted run goes on with is no leftover.
             if left := [name for name in left if not name.endswith(".partial")]:
                 self._count("left over", f"{told}: left over {left}")
         if again.how != "returned":
