@@ -109,7 +109,7 @@ def test_a_failure_leaves_everything_as_it_was(make_pipeline, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr("spacy_krissel.kb.prototypes.write_array", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(KrisselError, match="K026.*no space"):
         tune_index(path, types=["ivf"])
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
