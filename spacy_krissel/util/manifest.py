@@ -171,6 +171,21 @@ def read_manifest(
     """
     path = Path(path)
     make = make or MAKERS.get(kind, "the command that made it")
+    before = _inode(path)
+    try:
+        return _read_manifest(path, kind, version, make, verify, shape)
+    except KrisselError:
+        if _inode(path) == before:
+            raise
+        # Replaced meanwhile, so that the manifest is of one directory and a file of the other.
+        return _read_manifest(path, kind, version, make, verify, shape)
+
+
+def _inode(path: Path) -> int:
+    return path.stat().st_ino if path.exists() else 0
+
+
+def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool, shape: Type[Shape]) -> Dict[str, Any]:
     with coded_io(path):
         if not path.exists():
             expected = "a directory with manifest.json"

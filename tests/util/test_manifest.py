@@ -384,3 +384,16 @@ def test_content_of_whatever_is_at_a_path(directory, tmp_path):
     (plain / "a").rename(plain / "c")
     found.append(content_hash(plain))
     assert len(set(found)) == 5 and content_hash(plain) == found[-1]
+
+
+def test_a_directory_that_is_replaced_while_it_is_read_is_called_damaged(tmp_path, monkeypatch):
+    write(tmp_path / "shards", {"a.txt": "old"})
+
+    def hash_of_the_new(path):
+        monkeypatch.setattr(module, "sha256_file", sha256_file)
+        write(tmp_path / "shards", {"a.txt": "new"})
+        return sha256_file(path)
+
+    monkeypatch.setattr(module, "sha256_file", hash_of_the_new)
+    found = read_manifest(tmp_path / "shards", KIND, 1)
+    assert found["files"]["a.txt"]["sha256"] == sha256_file(tmp_path / "shards/a.txt")
