@@ -24,6 +24,7 @@ from spacy_krissel.corpora.lay_names import read_lay_names
 from spacy_krissel.corpora.psytar import read_psytar
 from spacy_krissel.corpora.semantic_network import read_semantic_network
 from spacy_krissel.corpora.texts import SUFFIXES, read_texts
+from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.records import read_records, record_keys
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototypes import Prototype
@@ -34,7 +35,7 @@ from spacy_krissel.ontology.readers import READERS as ONTOLOGY_READERS
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.manifest import new_directory
-from spacy_krissel.util.state import changes_of_state, write_state
+from spacy_krissel.util.state import STATE, WorkFolder
 from spacy_krissel.views import View
 
 from . import seeds
@@ -356,8 +357,19 @@ def read_as_shards(path: Path, thorough: bool) -> None:
         checked(entity, shards[places[0]].doc)
 
 
+class Work(WorkFolder):
+    """An unfinished run with something to lose."""
+
+    def has_work(self) -> bool:
+        return True
+
+    def refusal(self, difference: str) -> KrisselError:
+        return KrisselError(Errors.K302.format(path=self.path, difference=difference))
+
+
 def read_as_state(path: Path, thorough: bool) -> None:
-    checked(changes_of_state(path.parent, seeds.STATE))
+    with Work(path.parent) as work:
+        work.start(seeds.STATE)
 
 
 # The targets
@@ -636,8 +648,9 @@ def _shard_files() -> Files:
 
 def _state() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        write_state(Path(folder), seeds.STATE)
-        return (Path(folder) / "state.json").read_bytes()
+        with Work(Path(folder)) as work:
+            work.start(seeds.STATE)
+        return (Path(folder) / STATE).read_bytes()
 
 
 def _doc_bin() -> bytes:
