@@ -277,7 +277,7 @@ def change_tree(rng: Random, tree: Any) -> Any:
     if isinstance(tree, bytes) and rng.random() < 0.8:
         return rng.choice(BYTES)(rng, tree, ())
     if isinstance(tree, str) and rng.random() < 0.5:
-        return rng.choice(TEXTS)(rng, tree.encode("utf8"), ()).decode("utf8", "replace")
+        return rng.choice(TEXTS)(rng, tree.encode("utf8", "surrogatepass"), ()).decode("utf8", "replace")
     if isinstance(tree, int) and rng.random() < 0.4:
         return tree + rng.choice((-1, 1, 10, -1000))
     how = rng.randrange(6)

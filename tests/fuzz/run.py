@@ -264,8 +264,9 @@ class Fuzzer:
             self._note(name, index, result)
 
     def _note(self, name: str, index: int, result: Result) -> None:
-        # The same kind and place: the message holds what was found.
-        key = result.outcome, result.detail.partition(": ")[0]
+        # The same kind and place: the message holds what was found, but for the checks' own.
+        place, _, message = result.detail.partition(": ")
+        key = result.outcome, f"{place}{message if place.startswith('CheckFailed') else ''}"
         failure = self.failures.setdefault(key, Failure(result.outcome, result.detail))
         failure.inputs.append((name, index))
         if self.keep is not None and sum(each == name for each, _ in failure.inputs) <= SAVED_PER_CAUSE:

@@ -176,10 +176,6 @@ def _inflated(data: bytes) -> bytes:
     return zlib.decompress(data)
 
 
-def damage_state(rng: Random, folders: Sequence[Files]) -> Files:
-    return damage_some(rng, folders)
-
-
 def damage_manifest(rng: Random, folders: Sequence[Files]) -> Files:
     """A folder with its manifest damaged: mostly its values, since one that is no JSON is soon refused."""
     chosen = dict(folders[0])
@@ -445,7 +441,7 @@ def all_targets() -> List[Target]:
         first = {"manifest.json": saved["manifest.json"], **saved}
         add(f"manifest:{name}", [first], read, damage_manifest)
         add(f"forged:{name}", [first], read, damage_and_forge, forged=True)
-    add("state", [{"state.json": _state()}], read_as_state, damage_state)
+    add("state", [{"state.json": _state()}], read_as_state, damage_some)
     add("kb-bytes", [{"kb.bin": _kb_bytes()}], read_as_kb, damage_packed)
     return found
 
