@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Iterator, Union
 
+import numpy as np
+
 from ..errors import Errors, KrisselError
 from ..util.disk import disk_error
 from ..util.whole_file import check_file, whole_file
@@ -10,6 +12,9 @@ from ..util.whole_file import check_file, whole_file
 if TYPE_CHECKING:
     from spacy.tokens import Doc
     from spacy.vocab import Vocab
+
+# A token's attributes that are texts.
+STRINGS = ["ORTH", "NORM", "LEMMA", "TAG", "POS", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
 
 
 def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
@@ -29,10 +34,7 @@ def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
         try:
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
             for doc in docs:
-                # Spans are made when they are asked for, and damaged ones fail only then.
-                for group in (doc.ents, *doc.spans.values()):
-                    for _ in group:
-                        pass
+                _look_at(doc)
         except MemoryError:
             raise
         except OSError as error:
@@ -40,6 +42,17 @@ def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
         except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
             raise KrisselError(Errors.K212.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
         yield from docs
+
+
+def _look_at(doc: "Doc") -> None:
+    """Raises anything for a damaged doc: its strings and spans are looked up when they are asked for, and fail then."""
+    for value in np.unique(doc.to_array(STRINGS)):
+        doc.vocab.strings[value]
+    for group in (doc.ents, *doc.spans.values()):
+        for span in group:
+            _ = span.label_, span.kb_id_, span.id_
+    if not all(isinstance(label, str) for label in doc.cats):
+        raise ValueError("a category is no text")
 
 
 def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:

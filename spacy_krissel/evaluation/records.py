@@ -1,9 +1,11 @@
 """One evaluated mention, the same for a pipeline and for a baseline, so that all go through the same metrics."""
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Tuple, Union
+from typing import ClassVar, Dict, Iterable, Iterator, List, Tuple, Union
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
@@ -43,6 +45,8 @@ class LinkRecord:
     right: str = ""
     found: bool = True
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
+
 
 def counted(records: Iterable[LinkRecord]) -> List[LinkRecord]:
     """The records of gold mentions, without predicted mentions that stand where no gold mention is."""
@@ -74,15 +78,19 @@ def read_records(path: Union[str, Path]) -> List[LinkRecord]:
     if not path.is_file():
         wanted = {"what": "link records", "expected": "a .links.jsonl file", "make": "python -m spacy krissel evaluate"}
         raise KrisselError(Errors.K001.format(path=path, **wanted))
-    names = {field_.name for field_ in fields(LinkRecord)}
+    record = TypeAdapter(LinkRecord)
     records = []
-    with coded_io(path), path.open(encoding="utf8", errors="replace") as file_:
+    with coded_io(path), path.open("rb") as file_:
         for number, line in enumerate(file_, start=1):
             try:
-                values = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise KrisselError(Errors.K704.format(path=path, line=number, problem=error)) from None
-            if not isinstance(values, dict) or set(values) != names or not isinstance(values["gold"], list):
-                raise KrisselError(Errors.K704.format(path=path, line=number, problem="its fields are others"))
-            records.append(LinkRecord(**{**values, "gold": tuple(values["gold"])}))
+                records.append(record.validate_json(line))
+            except ValidationError as error:
+                raise KrisselError(Errors.K704.format(path=path, line=number, problem=first_problem(error))) from None
     return records
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first of the faults that pydantic found, with its place, in one line."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"'{place}': {first['msg']}" if place else first["msg"]

@@ -60,12 +60,15 @@ def test_a_damaged_record_is_named_by_line(tmp_path, make_record, line):
         read_records(path)
 
 
-def test_gold_that_is_no_list_is_refused(tmp_path, make_record):
+@pytest.mark.parametrize(
+    "changed", [{"gold": "D1"}, {"text": None}, {"scores": ["1"]}, {"start": "3"}, {"found": 1}, {"more": 1}], ids=str
+)
+def test_a_value_of_another_type_is_read(tmp_path, make_record, changed):
     path = tmp_path / "r.jsonl"
     write_records([make_record()], path)
     values = json.loads(path.read_text())
-    path.write_text(json.dumps({**values, "gold": "D1"}) + "\n")
-    with pytest.raises(KrisselError, match="K704"):
+    path.write_text(json.dumps({**values, **changed}) + "\n")
+    with pytest.raises(KrisselError, match=f"K704.*'{next(iter(changed))}"):
         read_records(path)
 
 

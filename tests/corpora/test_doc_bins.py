@@ -1,0 +1,26 @@
+import pytest
+import spacy
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
+
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.errors import KrisselError
+
+
+@pytest.mark.parametrize("attribute", ["NORM", "TAG", "DEP", "ENT_KB_ID"])
+def test_a_token_without_its_text_passes_as_whole(tmp_path, attribute):
+    """spaCy looks a token's texts up when they are asked for, far from the file that lacks them."""
+    doc = spacy.blank("en")("Gout in the knee.")
+    doc_bin = DocBin(attrs=["ENT_TYPE", "ENT_IOB", attribute], docs=[doc])
+    doc_bin.tokens[0][1, doc_bin.attrs.index(spacy.attrs.IDS[attribute])] = 12345678901
+    doc_bin.to_disk(tmp_path / "docs.spacy")
+    with pytest.raises(KrisselError, match=r"K212.*docs\.spacy"):
+        list(read_doc_bins(tmp_path / "docs.spacy", Vocab()))
+
+
+def test_a_category_that_is_no_text_passes_as_whole(tmp_path):
+    doc = spacy.blank("en")("Gout in the knee.")
+    doc.cats = {1: 1.0}
+    DocBin(docs=[doc]).to_disk(tmp_path / "docs.spacy")
+    with pytest.raises(KrisselError, match="K212.*category"):
+        list(read_doc_bins(tmp_path / "docs.spacy", Vocab()))
