@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Iterator, Mapping, NamedTuple
+from typing import Mapping, NamedTuple
 
 import srsly
 
@@ -38,16 +38,12 @@ class Source(NamedTuple):
 
 def pack(directory: Path) -> bytes:
     """All files below `directory`, as bytes."""
-    files = {
-        file_.relative_to(directory).as_posix(): list(_pieces(file_))
-        for file_ in sorted(directory.rglob("*"))
-        if file_.is_file()
-    }
-    return srsly.msgpack_dumps({"kind": KIND, "files": files})
+    files = (file_ for file_ in sorted(directory.rglob("*")) if file_.is_file())
+    return pack_files({file_.relative_to(directory).as_posix(): memoryview(file_.read_bytes()) for file_ in files})
 
 
 def pack_files(files: Mapping[str, memoryview]) -> bytes:
-    """As `pack`, of files by name that are in memory, or mapped."""
+    """Files by name, in memory or mapped, as bytes."""
     pieces = {
         name: [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
         for name, content in files.items()
@@ -75,9 +71,3 @@ def unpack(bytes_data: bytes, directory: Path) -> None:
             file_.parent.mkdir(parents=True, exist_ok=True)
             with file_.open("wb") as out:
                 out.writelines(pieces)
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file_:
-        while piece := file_.read(PIECE):
-            yield piece

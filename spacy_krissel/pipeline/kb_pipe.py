@@ -297,12 +297,6 @@ class KBPipe(KrisselPipe):
         self._open_kb_path(exclude)
         return self
 
-    def _files(self) -> Dict[str, Callable[[], bytes]]:
-        return {
-            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
-            "model": self.model.to_bytes,
-        }
-
     def _carries_kb(self) -> bool:
         # Not the development KB, which training replaces at every evaluation, nor one that lives elsewhere. One that
         # lost all prototypes is carried too, and one that never had any.

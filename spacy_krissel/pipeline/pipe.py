@@ -57,6 +57,12 @@ class KrisselPipe(TrainablePipe):
             problem = f"{type(error).__name__}: {error}"
             raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
 
+    def _files(self) -> Dict[str, Callable[[], bytes]]:
+        return {
+            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
+            "model": self.model.to_bytes,
+        }
+
     def _write_files(self, path: Path, files: Mapping[str, Callable[[], bytes]], exclude: Iterable[str] = ()) -> None:
         """Write these files of the pipe's folder, and then their checksums. An excluded file stays as it is there."""
         contents = {name: content() for name, content in files.items() if name not in exclude}

@@ -358,9 +358,3 @@ class KrisselReranker(KrisselPipe):
                 self._table = CandidateTable(path / ENTITIES)
         self._look_for_linker()
         return self
-
-    def _files(self) -> Dict[str, Callable[[], bytes]]:
-        return {
-            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
-            "model": self.model.to_bytes,
-        }

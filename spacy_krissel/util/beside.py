@@ -23,9 +23,10 @@ def beside(path: Path) -> Iterator[Path]:
         put_back(path)
         _remove_abandoned(path)
         temporary = _beside(path, "tmp")
-        temporary.mkdir()
-        lock = try_lock(temporary)
+        lock = None
         try:
+            temporary.mkdir()
+            lock = try_lock(temporary)
             yield temporary
         finally:
             if lock is not None:
@@ -34,11 +35,18 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a whole folder to `path`, in place of what is there: at any moment that is the old, nothing or the new."""
+    """Rename a whole folder to `path`, in place of what is there: at any moment that is the old, nothing or the new,
+    and the old one after an OSError."""
     # A directory cannot be renamed over a full one, so the old one steps aside first; memory maps of it stay valid.
+    old = _beside(path, "old")
     if path.exists():
-        os.replace(path, _beside(path, "old"))
-    os.replace(temporary, path)
+        os.replace(path, old)
+    try:
+        os.replace(temporary, path)
+    except OSError:
+        if old.exists():
+            os.replace(old, path)
+        raise
     # This one, and those of processes that were killed before they came here.
     for aside in _left(path, "old"):
         _remove(aside, path)

@@ -1,9 +1,11 @@
+import errno
 import os
 import shutil
 from contextlib import contextmanager
 
 import pytest
 
+from spacy_krissel.errors import KrisselError
 from spacy_krissel.util.beside import beside, put_back, put_in_place, remove_folder, stepped_aside
 
 
@@ -89,3 +91,21 @@ def test_other_folders_are_left_alone(tmp_path):
         other.mkdir()
     write(tmp_path / "x", "a")
     assert all(other.exists() for other in others)
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_rename_that_fails_leaves_nothing_in_place(tmp_path, monkeypatch, failing):
+    write(tmp_path / "out", "old")
+    replace, calls = os.replace, []
+
+    def refusing(*args):
+        calls.append(args)
+        if len(calls) == failing:
+            raise OSError(errno.EIO, "broken")
+        replace(*args)
+
+    with monkeypatch.context() as patch, pytest.raises(KrisselError, match="K026.*broken"):
+        patch.setattr(os, "replace", refusing)
+        write(tmp_path / "out", "new")
+    assert content_of(tmp_path / "out") == ["old"] * 3
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
