@@ -1,7 +1,7 @@
 """Docs from `.spacy` files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Iterator, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, List, Union
 
 import numpy as np
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 # A token's attributes that are texts.
-STRINGS = ["ORTH", "NORM", "LEMMA", "TAG", "POS", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
+STRINGS: List[Union[int, str]] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
 
 
 def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:

@@ -72,6 +72,8 @@ class PrototypeKB(Contents):
         self.n_candidates = n_candidates
         self.verify = verify
         self._make_index = index
+        # Without one that was asked for, the kind that was read.
+        self._make_read: Optional[MakeIndex] = None
         self._index: Optional[VectorIndex] = None
         self._tuning: Optional[Dict[str, Any]] = None
         # The folder that holds the same, and the one that does so but for the index.
@@ -135,7 +137,7 @@ class PrototypeKB(Contents):
         """Search with another kind of index from now on; it is made when first needed. None is the exact one."""
         with self._editing():
             self._make_index = index
-            self._index = self._tuning = None
+            self._make_read = self._index = self._tuning = None
             self._source = self._saved = None
 
     def adopt_index(self, index: VectorIndex, tuning: Optional[Dict[str, Any]] = None) -> None:
@@ -332,6 +334,8 @@ class PrototypeKB(Contents):
             self.normalized = read.manifest["normalized"]
             self._encoder = read.manifest["encoder"]
             self._index = read.index
+            found = read.index
+            self._make_read = None if found is None else partial(make_index, found.kind, found.settings)
             self._tuning = read.manifest.get("tuning") if read.index is not None else None
             # Without an index it does not hold all that the folder does, or is to hold something else.
             self._source = None if read.index is None else read.source
@@ -407,7 +411,8 @@ class PrototypeKB(Contents):
         return now
 
     def _new_index(self) -> VectorIndex:
-        return self._make_index() if self._make_index is not None else ExactIndex()
+        make: MakeIndex = self._make_index or self._make_read or ExactIndex
+        return make()
 
 
 def _restore(

@@ -131,6 +131,16 @@ def test_the_makers_index_wins_over_the_saved_one(make_kb, tmp_path):
     assert isinstance(load(None), FaissIndex)
 
 
+def test_a_change_forgets_the_kind_of_index_that_was_loaded(make_kb, tmp_path):
+    pytest.importorskip("faiss")
+    make_kb(make_faiss_index("hnsw", m=8)).to_disk(tmp_path / "kb")
+    kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+    kb.remove_prototypes(kind="name")
+    assert kb.build_index().settings["type"] == "hnsw"
+    kb.use_index(None)
+    assert isinstance(kb.build_index(), ExactIndex)
+
+
 def test_excluded_parts_stay_away(make_kb, tmp_path):
     pytest.importorskip("faiss")
     kb = make_kb(make_faiss_index("flat"))
