@@ -1,5 +1,6 @@
 """Docs from `.spacy` files."""
 
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Iterator, List, Union
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..util.disk import disk_error
+from ..util.limits import FILE, MIB
 from ..util.whole_file import check_file, whole_file
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ STRINGS: List[Union[int, str]] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH"
 def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
     """The docs of a `.spacy` file, or of all such files below a folder.
 
-    Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any), K026 (the disk).
+    Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any), K055 (it unpacks to
+    more than the limit), K026 (the disk).
     """
     from spacy.tokens import DocBin
 
@@ -32,16 +35,28 @@ def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
         raise KrisselError(Errors.K212.format(path=path, problem="the folder holds no .spacy file"))
     for file_ in files:
         try:
+            _check_size(file_)
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
             for doc in docs:
                 _look_at(doc)
-        except MemoryError:
+        except (KrisselError, MemoryError):
             raise
         except OSError as error:
             raise disk_error(error, file_) from error
         except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
             raise KrisselError(Errors.K212.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
         yield from docs
+
+
+def _check_size(path: Path) -> None:
+    """Raises KrisselError K055 for a small file that unpacks to more than memory may hold: spaCy unpacks it at once."""
+    unpacked, packed, decompress = 0, path.stat().st_size, zlib.decompressobj()
+    with path.open("rb") as file_:
+        while block := file_.read(MIB):
+            while block:
+                unpacked += len(decompress.decompress(block, MIB))
+                FILE.check_unpacked(unpacked, packed, path, "it")
+                block = decompress.unconsumed_tail
 
 
 def _look_at(doc: "Doc") -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Callable, ContextManager, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..util.inputs import InputFile, check_encoding, open_input
+from ..util.inputs import Closing, InputFile, check_encoding, open_input
 from .report import CorpusReport
 
 BOM = "\ufeff"
@@ -28,7 +28,7 @@ def open_lines(
     *,
     report: Optional[CorpusReport] = None,
     skip: Optional[Callable[[int, str], None]] = None,
-    closed: bool = False,
+    closing: Closing = (),
 ) -> Iterator[Iterator[Tuple[int, str]]]:
     """The lines of a UTF-8 file with their numbers, from 1, without line ends, for this block; `.gz` is decompressed.
 
@@ -37,14 +37,14 @@ def open_lines(
     report: where a last line without a line end is counted, `unended_files`. Without one, it is warned of (KW210).
     skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
         is an error.
-    closed: a line shows by itself that it is whole, as JSON does.
+    closing: what ends a line that is whole where there is no line end, such as `JSON_CLOSING`.
 
     Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8), K206 (the last line is a bad
     record and has no line end), and what `open_input` and `InputFile.lines` raise.
     """
     with open_binary(path, expected) as file_:
         yield _decoded(file_, skip)
-        if not file_.ended and not (closed and file_.last.rstrip().endswith((b"}", b"]"))):
+        if file_.may_be_cut(closing):
             check_end(str(path), file_.line, report)
 
 

@@ -11,6 +11,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from ..errors import Errors, KrisselError
+from ..util.inputs import JSON_CLOSING
 from .docs import DEFAULT_LABEL, ID_KEY, SPANS_KEY
 from .files import open_lines
 from .ids import split_ids
@@ -65,7 +66,7 @@ def read_text_labels(path: Union[str, Path], *, report: Optional[CorpusReport] =
         first_bad = first_bad or f" that can be used (line {line}: {problem})"
         report.blemish("bad_records", str(path), line, problem)
 
-    with open_lines(path, EXPECTED, report=report, skip=bad, closed=True) as lines:
+    with open_lines(path, EXPECTED, report=report, skip=bad, closing=JSON_CLOSING) as lines:
         for number, line in lines:
             if not line.strip():
                 continue

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Iterator, List, Optional, Union
 
 from ..errors import Errors, KrisselError
+from ..util.inputs import JSON_CLOSING
 from .archives import open_archive
 from .files import decode_line, open_lines
 from .parquet_texts import read_parquet
@@ -103,7 +104,7 @@ def _reader(path: Path) -> Any:
 
 def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
     n_objects = 0
-    with open_lines(path, EXPECTED, report=report, closed=True) as lines:
+    with open_lines(path, EXPECTED, report=report, closing=JSON_CLOSING) as lines:
         for number, line in lines:
             if not line.strip():
                 continue

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.inputs import JSON_CLOSING
 from .annotation import AnnotatedText, Mention
 from .files import open_lines
 from .report import CorpusReport
@@ -69,7 +70,7 @@ def _read_mentions(path: Union[str, Path], report: CorpusReport) -> Dict[str, Wa
     """World → context document → its mentions."""
     worlds: Dict[str, Wanted] = {}
     number = 0
-    with open_lines(path, EXPECTED, report=report, closed=True) as lines:
+    with open_lines(path, EXPECTED, report=report, closing=JSON_CLOSING) as lines:
         for number, line in lines:
             if not line.strip():
                 continue
@@ -100,7 +101,7 @@ def _world_file(folder: Path, world: str) -> Path:
 def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of `wanted`, which loses those that are found."""
     expected = "ZESHEL's documents, one JSON object a line"
-    with open_lines(path, expected, report=report, closed=True) as lines:
+    with open_lines(path, expected, report=report, closing=JSON_CLOSING) as lines:
         for number, line in lines:
             if not wanted:
                 return

@@ -94,6 +94,10 @@ class GeneralErrors:
         "[K058] '{path}' is in the encoding {found!r}, which cannot be read ({problem}). Expected XML in UTF-8, UTF-16 "
         "or an encoding of one byte a character; convert it, with its first line: iconv -f {found} -t UTF-8."
     )
+    K059 = (
+        "[K059] '{path}' was not read further: line {line} is the last of {count} blank lines in a row. Expected "
+        "records; check how the file was made."
+    )
 
 
 class GeneralWarnings:

@@ -8,7 +8,7 @@ import zlib
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Callable, Iterator, List, Union, cast
+from typing import IO, Callable, Iterator, List, Tuple, Union, cast
 
 from ..errors import Errors, KrisselError
 from .disk import disk_error
@@ -26,6 +26,10 @@ MARKS = {
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 PathLike = Union[str, Path]
+Closing = Tuple[bytes, ...]
+JSON_CLOSING: Closing = (b"}", b"]")
+# No file has as many in a row, but some of a few hundred kB unpack to hundreds of millions.
+MAX_BLANK_LINES = 1_000_000
 
 
 @contextmanager
@@ -67,6 +71,10 @@ class InputFile:
         """Whether the latest line has its line end, or nothing to lose."""
         return self.last.endswith(b"\n") or not self.last.strip()
 
+    def may_be_cut(self, closing: Closing = ()) -> bool:
+        """Whether the latest line lacks its line end, and any of the `closing` bytes that show that it is whole."""
+        return not self.ended and not (closing and self.last.rstrip().endswith(closing))
+
     def read(self, size: int = CHUNK) -> bytes:
         return self._stream.read(size)
 
@@ -88,9 +96,9 @@ class InputFile:
         """The lines, which end at "\\n".
 
         Raises KrisselError K055 (a line longer than the limit of records), K056 (another encoding than UTF-8), K057
-        (lines that end at "\\r").
+        (lines that end at "\\r"), K059 (too many blank lines).
         """
-        limit = RECORD.bytes
+        limit, blank = RECORD.bytes, 0
         readline = partial(self._stream.readline, limit + 1)
         raw, following = readline(), None
         check_encoding(raw, self.path)
@@ -102,6 +110,9 @@ class InputFile:
             self.line += 1
             if len(raw) > limit:
                 raise RECORD.exceeded(len(raw), self.path, f"line {self.line}", limit)
+            blank = 0 if raw.strip() else blank + 1
+            if blank > MAX_BLANK_LINES:
+                raise KrisselError(Errors.K059.format(path=self.path, count=blank, line=self.line))
             self.last = raw
             yield raw
             raw, following = readline() if following is None else following, None

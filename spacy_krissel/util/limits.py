@@ -8,6 +8,8 @@ from typing import Union
 from ..errors import Errors, KrisselError
 
 MIB = 2**20
+# Text and tables are never packed so well: the usual ratio is below ten.
+MAX_RATIO = 100
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,11 @@ class Limit:
         limit = self.bytes
         if found > limit:
             raise self.exceeded(found, path, place, limit)
+
+    def check_unpacked(self, found: int, packed: int, path: Union[str, Path], place: str) -> None:
+        """Raises KrisselError K055 where `found` bytes are too many, and too many to have been packed into so few."""
+        if found > MAX_RATIO * packed:
+            self.check(found, path, place)
 
     def exceeded(self, found: int, path: Union[str, Path], place: str, limit: int) -> KrisselError:
         names = {"variable": self.variable, "limit": limit // MIB, "found": f"{found / MIB:.1f}"}

@@ -1,3 +1,5 @@
+import zlib
+
 import pytest
 import spacy
 from spacy.tokens import DocBin
@@ -23,4 +25,11 @@ def test_a_category_that_is_no_text_passes_as_whole(tmp_path):
     doc.cats = {1: 1.0}
     DocBin(docs=[doc]).to_disk(tmp_path / "docs.spacy")
     with pytest.raises(KrisselError, match="K212.*category"):
+        list(read_doc_bins(tmp_path / "docs.spacy", Vocab()))
+
+
+def test_a_small_file_unpacks_into_all_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("KRISSEL_MAX_FILE_MIB", "1")
+    (tmp_path / "docs.spacy").write_bytes(zlib.compress(b"\0" * 2**22))
+    with pytest.raises(KrisselError, match=r"K055.*docs\.spacy.*KRISSEL_MAX_FILE_MIB"):
         list(read_doc_bins(tmp_path / "docs.spacy", Vocab()))

@@ -5,6 +5,7 @@ import io
 import pytest
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.util import inputs
 from spacy_krissel.util.inputs import InputFile, check_encoding, coded_reading, control_character, open_input
 
 
@@ -110,3 +111,14 @@ def test_another_encoding_is_not_named(encoding):
 def test_control_characters_pass():
     assert control_character("a\tb") == control_character("é\u2028\x85") == ""
     assert control_character("a\x00b") == "holds the control character U+0000"
+
+
+def test_a_file_of_blank_lines_takes_hours(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "MAX_BLANK_LINES", 10)
+    path = tmp_path / "blank.txt"
+    path.write_bytes(b"a\n" + b"\n" * 10 + b"b\n" + b" \r\n" * 11)
+    found = []
+    with pytest.raises(KrisselError, match=r"K059.*blank\.txt.*line 23.*11 blank lines"):
+        with open_input(path, "", "") as file_:
+            found.extend(file_.lines())
+    assert found.count(b"b\n") == 1

@@ -29,7 +29,8 @@ def read_cellosaurus(path: Union[str, Path], *, types: Sequence[str] = ("CellLin
     Raises KrisselError K101, K102 (also for a last entry that does not end), K103; a line or entry that cannot be used
     is counted (KW101).
     """
-    with open_records(path, "cellosaurus", "entries of lines `XX   value`, from `ID` to `//`", closed=True) as records:
+    expected = "entries of lines `XX   value`, from `ID` to `//`"
+    with open_records(path, "cellosaurus", expected, closing=(b"//",)) as records:
         entry: Dict[str, List[str]] = {}
         start = 0
         for line in records.lines():

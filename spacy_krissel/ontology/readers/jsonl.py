@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, Union
 
 from ...errors import KrisselWarning, Warnings
+from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
 from .records import open_records, unique, unstorable
 
@@ -33,7 +34,7 @@ def read_jsonl(path: Union[str, Path]) -> Iterator[Entity]:
     under unknown keys (KW104).
     """
     expected = "one JSON object a line with `concept_id` and `canonical_name`"
-    with open_records(path, "jsonl", expected, closed=True) as records:
+    with open_records(path, "jsonl", expected, closing=JSON_CLOSING) as records:
         unknown: Counter = Counter()
         for line in records.lines():
             if not line.strip():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ContextManager, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...util.inputs import InputFile, check_encoding, control_character, open_input
+from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
 from ...util.limits import RECORD
 
 FORMATS = (
@@ -58,16 +58,18 @@ def read_start(path: Union[str, Path]) -> bytes:
 
 
 @contextmanager
-def open_records(path: Union[str, Path], format: str, expected: str, *, closed: bool = False) -> Iterator["RecordFile"]:
+def open_records(
+    path: Union[str, Path], format: str, expected: str, *, closing: Closing = ()
+) -> Iterator["RecordFile"]:
     """A file of records, for this block; at its end, what was left out is said.
 
-    closed: a record shows by itself that it is whole, so that the last line needs no end.
+    closing: what ends a line that is whole, so that the last one needs no line end.
     Raises what `open_bytes` and `RecordFile` raise.
     """
     with open_bytes(path) as file_:
         records = RecordFile(file_, format, expected)
         yield records
-        records.finish(closed)
+        records.finish(closing)
 
 
 class RecordFile:
@@ -146,7 +148,7 @@ class RecordFile:
             )
         )
 
-    def finish(self, closed: bool = False) -> None:
+    def finish(self, closing: Closing = ()) -> None:
         """Warn of what was left out (KW101), and of a last line that may be cut (KW105).
 
         Raises KrisselError K102 when the last line is bad and has no line end (the file was cut there), K103 when
@@ -157,7 +159,7 @@ class RecordFile:
             raise KrisselError(Errors.K102.format(path=self.path, line=self.line, problem=problem))
         if not self.good:
             raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line or None)
-        if not self.file.ended and not closed:
+        if self.file.may_be_cut(closing):
             warnings.warn(Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5)
         if self.bad:
             places = "; ".join(self._places)

@@ -47,7 +47,7 @@ def read_taxonomy(
     """
     merged = _read_merged(Path(path).with_name(MERGED))
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
-    with open_records(path, "taxonomy", expected, closed=True) as records:
+    with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
         for tax_id, rows in groups(records, _read_rows(records)):
             names = [(name, name_class) for _, name, name_class in rows]
             preferred = next((name for name, name_class in names if name_class == PREFERRED), names[0][0])
@@ -72,7 +72,7 @@ def _read_merged(path: Path) -> Dict[str, Dict[str, None]]:
     if not path.is_file():
         return merged
     expected = "lines `old tax_id | new tax_id |`, with tabs around bars"
-    with open_records(path, "taxonomy", expected, closed=True) as records:
+    with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
         for line in records.lines():
             ids = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
             if not line.strip():

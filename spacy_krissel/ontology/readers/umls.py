@@ -324,7 +324,7 @@ def _retired(path: Optional[Path]) -> Dict[str, Dict[str, None]]:
 
 def _open(path: Path, name: str) -> ContextManager[RecordFile]:
     expected = f"UMLS's {name}, {COLUMNS[name].width} columns that end with bars"
-    return open_records(path, "umls", expected, closed=True)
+    return open_records(path, "umls", expected, closing=(b"|",))
 
 
 def _locate(path: Path) -> Tuple[Path, Path]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Iterator, Union
 
+from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
 from .records import open_records, unstorable
 
@@ -20,7 +21,7 @@ def read_zeshel(path: Union[str, Path]) -> Iterator[Entity]:
     Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
     expected = f"one JSON object a line with {', '.join(f'`{key}`' for key in KEYS)}"
-    with open_records(path, "zeshel", expected, closed=True) as records:
+    with open_records(path, "zeshel", expected, closing=JSON_CLOSING) as records:
         world = world_of(path)
         for line in records.lines():
             if not line.strip():
