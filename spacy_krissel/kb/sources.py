@@ -172,6 +172,7 @@ def make_prototype_source(
 ) -> Callable[[], PrototypeSource]:
     """Registered in misc as `spacy-krissel.PrototypeSource.v1`; see `PrototypeSource`."""
     check_limits(mentions_per_entity, contexts_per_shared_name, max_entities)
+    HeldOut.checked(held_out, seed)
     return partial(
         open_prototype_source,
         ontology,
@@ -180,7 +181,7 @@ def make_prototype_source(
         mentions_per_entity=mentions_per_entity,
         contexts_per_shared_name=contexts_per_shared_name,
         max_entities=max_entities,
-        held_out=HeldOut.checked(held_out, seed),
+        held_out=held_out,
         seed=seed,
         aliases=aliases,
         class_names=class_names,
@@ -189,9 +190,12 @@ def make_prototype_source(
     )
 
 
-def open_prototype_source(ontology: Path, mentions: Optional[Path], **settings: Any) -> PrototypeSource:
+def open_prototype_source(
+    ontology: Path, mentions: Optional[Path], *, held_out: float, seed: int, **settings: Any
+) -> PrototypeSource:
     shards = None if mentions is None else MentionShards(mentions)
-    return PrototypeSource(OntologyStore(ontology), shards, **settings)
+    checked = HeldOut.checked(held_out, seed)
+    return PrototypeSource(OntologyStore(ontology), shards, held_out=checked, seed=seed, **settings)
 
 
 def check_limits(mentions_per_entity: int, contexts_per_shared_name: int, max_entities: int) -> None:

@@ -141,8 +141,16 @@ def test_evaluate_fails(run, component, gold, tmp_path):
 
 
 @FIRST_LINKER
-def test_find_threshold_fails(run, component, gold):
-    run("find-threshold", component.save(), gold, "krissel_linker", "threshold", "krissel_acc", "--n_trials", 3)
+def test_find_threshold_fails(run, component, gold, tmp_path):
+    nlp = component.load()
+    mentions = {ent.text for example in component.examples(nlp) for ent in example.reference.ents}
+    ruler = nlp.add_pipe("entity_ruler", before="krissel_linker")
+    ruler.add_patterns([{"label": "MENTION", "pattern": mention} for mention in mentions])
+    nlp.to_disk(tmp_path / "pipeline")
+    out = run(
+        "find-threshold", tmp_path / "pipeline", gold, "krissel_linker", "threshold", "krissel_acc", "--n_trials", 3
+    )
+    assert "Best threshold" in out
 
 
 @each_pipe

@@ -24,6 +24,7 @@ from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.mining.work import WorkDirectory
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
+from spacy_krissel.util import inputs
 from spacy_krissel.views import mention_view
 
 TEXTS = {
@@ -264,7 +265,9 @@ def test_an_ontology_without_names_is_refused(entities, write_texts, tmp_path):
     assert not (tmp_path / ".shards.partial").exists()
 
 
-def test_truncated_text_is_refused_and_nothing_written(ontology, many_texts, tmp_path, read_bytes):
+def test_truncated_text_is_refused_and_nothing_written(ontology, many_texts, tmp_path, read_bytes, monkeypatch):
+    # Chunks are mined before the end is met.
+    monkeypatch.setattr(inputs, "CHUNK", 256)
     whole = gzip.compress(many_texts.read_bytes())
     broken = tmp_path / "broken.jsonl.gz"
     broken.write_bytes(whole[:-100])

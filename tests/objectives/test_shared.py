@@ -246,7 +246,9 @@ def assert_same(found, expected):
     assert ours.keys() == theirs.keys() and len(ours) > 1
     largest = max(np.abs(gradient).max() for gradient in theirs.values())
     for name, gradient in theirs.items():
-        assert_allclose(ours[name], gradient, rtol=0, atol=1e-5 * largest, err_msg=name)
+        # Sums of float32 in another order: 1.04e-5 was seen, on one kind of processor; what is counted twice or left out
+        # is a thousand times as much.
+        assert_allclose(ours[name], gradient, rtol=0, atol=2e-5 * largest, err_msg=name)
     assert largest > 1e-5
 
 
