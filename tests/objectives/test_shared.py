@@ -197,6 +197,11 @@ CASES = {
 }
 
 
+# Of the largest gradient. This case's is what is left of far larger terms: in float32 it differs from itself in float64
+# by 2.8e-4, and by the order of sums, which each kind of processor chooses, by up to 6.6e-5.
+TOLERANCES = {"candidate names, text units": 5e-4}
+
+
 def make_step(case, store, path):
     """The model of a case, and what accumulates the gradient of its batch and returns the loss."""
     make, kind, settings = CASES[case]
@@ -240,15 +245,13 @@ def update(case, store, path, n):
     return loss, gradients(model)
 
 
-def assert_same(found, expected):
+def assert_same(found, expected, tolerance=1e-5):
     (loss, ours), (expected_loss, theirs) = found, expected
     assert loss == pytest.approx(expected_loss, rel=1e-5) and loss > 0
     assert ours.keys() == theirs.keys() and len(ours) > 1
     largest = max(np.abs(gradient).max() for gradient in theirs.values())
     for name, gradient in theirs.items():
-        # Sums of float32 in another order: 1.04e-5 was seen, on one kind of processor; what is counted twice or left out
-        # is a thousand times as much.
-        assert_allclose(ours[name], gradient, rtol=0, atol=2e-5 * largest, err_msg=name)
+        assert_allclose(ours[name], gradient, rtol=0, atol=tolerance * largest, err_msg=name)
     assert largest > 1e-5
 
 
@@ -257,7 +260,7 @@ def test_gradient_of_one_process(two_processes, toy_store, tiny_bert, case):
     setting = case, str(toy_store.path), str(tiny_bert), 8
     expected = update(*setting)
     first, second = two_processes(update, *setting)
-    assert_same(first, expected)
+    assert_same(first, expected, TOLERANCES.get(case, 1e-5))
     # All of them have the very same one.
     assert first[0] == second[0]
     for name, gradient in first[1].items():
