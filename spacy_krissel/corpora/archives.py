@@ -55,7 +55,7 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[Member]]:
 def _members(file_: InputFile, latest: list) -> Iterator[Member]:
     stream = cast(IO[bytes], _Whole(file_))
     try:
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header, errors="replace") as archive:
             for member in archive:
                 latest[0] = member.name
                 name = PurePosixPath(member.name)

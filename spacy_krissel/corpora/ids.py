@@ -6,9 +6,9 @@ from typing import Callable, Iterable, List, Optional, Protocol, Tuple
 NIL = "NIL"
 # What sources write for "this mention has no concept", beside our own mark.
 NIL_MARKS = frozenset({"-1", "-", NIL})
-_JOINT = re.compile(r"\s*([|+])\s*")
+_JOINT = re.compile("([|+])")
 # How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
-_OTHER_JOINT = re.compile(r"\s*[,;]\s*")
+_OTHER_JOINT = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
 
 
@@ -23,7 +23,7 @@ def read_ids(raw: str) -> str:
 
     `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`.
     """
-    return _OTHER_JOINT.sub("|", _TAX_ID.sub("", raw))
+    return "|".join(_split(_OTHER_JOINT, _TAX_ID.sub("", raw)))
 
 
 def read_class(name: str) -> Tuple[str, str]:
@@ -38,8 +38,13 @@ def split_ids(kb_id: str) -> List[str]:
 
     A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts.
     """
-    parts = (part.strip() for part in re.split(r"[|+]", kb_id))
+    parts = _split(_JOINT, kb_id)[::2]
     return list(dict.fromkeys(part for part in parts if part and part not in NIL_MARKS))
+
+
+def _split(joint: "re.Pattern[str]", raw: str) -> List[str]:
+    # White space apart: a pattern that takes it in needs quadratic time for long runs of it.
+    return [part.strip() for part in joint.split(raw)]
 
 
 def is_nil(kb_id: str) -> bool:
@@ -54,12 +59,12 @@ def is_composite(kb_id: str) -> bool:
 
 def to_kb_id(raw: str) -> str:
     """The id as a `Doc` holds it: "NIL" for no concept, else as in the source without white space around its parts."""
-    return NIL if is_nil(raw) else _JOINT.sub(r"\1", raw.strip())
+    return NIL if is_nil(raw) else "".join(_split(_JOINT, raw))
 
 
 def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     """`kb_id` with `function` applied to each concept; joints and marks for "no concept" stay."""
-    pieces = re.split(r"([|+])", to_kb_id(kb_id))
+    pieces = _JOINT.split(to_kb_id(kb_id))
     return "".join(
         function(piece) if piece and i % 2 == 0 and piece not in NIL_MARKS else piece for i, piece in enumerate(pieces)
     )
@@ -69,7 +74,7 @@ def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
     """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as written."""
     kept = ""
     joint = ""
-    for i, piece in enumerate(_JOINT.split(kb_id.strip())):
+    for i, piece in enumerate(_split(_JOINT, kb_id)):
         if i % 2:
             joint = piece
         elif piece in NIL_MARKS or not dropped(piece):

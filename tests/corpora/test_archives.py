@@ -32,6 +32,15 @@ def test_a_header_that_promises_more_than_there_is_hangs(tmp_path, read, name, s
     assert time.process_time() - started < 2
 
 
+def test_a_name_that_is_not_utf8_becomes_an_id_that_cannot_be_written(tmp_path):
+    info = tarfile.TarInfo("caf\xe9.txt")
+    info.size = 4
+    path = tmp_path / "a.tar.gz"
+    path.write_bytes(gzip.compress(info.tobuf(tarfile.GNU_FORMAT, "latin-1") + b"Pain" + bytes(508 + 1024)))
+    (text,) = read_texts(path)
+    assert text.id.encode("utf8").startswith("caf\ufffd".encode("utf8"))
+
+
 @pytest.mark.parametrize("read", [read_texts, read_brat])
 def test_a_long_header_is_read_whole(tmp_path, read):
     info = tarfile.TarInfo("././@LongLink")

@@ -72,3 +72,10 @@ def test_a_prefix_is_given_to_ids_without_one():
 )
 def test_joints_of_publishers(raw, kb_id):
     assert read_ids(raw) == kb_id
+
+
+@pytest.mark.parametrize("function", [read_ids, to_kb_id, split_ids])
+def test_long_white_space_takes_quadratic_time(function):
+    raw = "D1" + " " * 200_000 + "x" + " " * 200_000 + "| D2"
+    found = function(raw)
+    assert "|".join(found if isinstance(found, list) else [found]).replace(" ", "") == "D1x|D2"
