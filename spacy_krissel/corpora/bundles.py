@@ -60,7 +60,13 @@ class Bundle(NamedTuple):
         return decode_text(self.read(file_), self.name(file_))
 
     def _has(self, file_: PurePath) -> bool:
-        return Path(file_).is_file() if self.members is None else file_ in self.members
+        if self.members is not None:
+            return file_ in self.members
+        try:
+            return Path(file_).is_file()
+        except OSError:
+            # A name that no file can have.
+            return False
 
 
 def is_bundle(path: Path) -> bool:

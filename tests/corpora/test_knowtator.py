@@ -146,6 +146,12 @@ def test_a_missing_text(tmp_path):
         read(archive)
 
 
+def test_a_name_that_no_file_can_have_ends_without_a_code(tmp_path):
+    write_folder(tmp_path, {"a/7.txt.knowtator.xml": knowtator(PAIN, text="7" * 5000)})
+    with pytest.raises(KrisselError, match="K226"):
+        read(tmp_path)
+
+
 def test_a_text_is_never_looked_for_outside(tmp_path):
     """The source that a file names is a name, and no path."""
     write_folder(tmp_path, {"a/b/7.txt.knowtator.xml": knowtator(PAIN, text="../../secret.txt"), "secret.txt": "x"})
