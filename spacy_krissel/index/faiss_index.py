@@ -173,7 +173,9 @@ class FaissIndex:
             with self._gpu_lock:
                 found = self._gpu_form().search(queries, wanted)
         else:
-            found = self._index.search(queries, wanted)
+            index = self._index
+            # The index stays referred to: FAISS's own vectors go with it.
+            found = (index.storage if self._is_small() else index).search(queries, wanted)
         return self._decided(queries, k, *found)
 
     def centroids(self) -> Optional[Vectors]:
@@ -258,6 +260,14 @@ class FaissIndex:
     def _wanted(self, k: int) -> int:
         """How many rows the index is asked for."""
         return min(len(self), k * self._own["refine"]) if self._own.get("refine") and k < len(self) else k
+
+    def _is_small(self) -> bool:
+        """Has a graph no more vectors than a search of it may compare?
+
+        Then comparing all costs little more and misses none. A graph of few vectors may: those of gold mentions are
+        longer than others, draw links to themselves, and cut off what has no other link.
+        """
+        return self.type == "hnsw" and len(self) <= 2 * self._own["m"] * self._own["ef_search"]
 
     def _decided(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> Tuple[Scores, Rows]:
         """The best `k` of what the index found: scores and rows (q, w), FAISS's own padding."""

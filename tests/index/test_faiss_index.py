@@ -46,6 +46,23 @@ def test_recall_is_near_that_of_exact(vectors, queries, type_, settings, float16
     assert (np.diff(scores, axis=1) <= 0).all()
 
 
+@pytest.mark.parametrize("grown", [False, True])
+@pytest.mark.parametrize("n,settings", [(300, {}), (3000, {"ef_search": 100})])
+def test_small_graph_misses_what_longer_vectors_cut_off(n, settings, grown):
+    rng = np.random.default_rng(0)
+    # All near to one another, so that the two longest are the nearest neighbours of every other one.
+    vectors = rng.standard_normal(16) + 0.1 * rng.standard_normal((n, 16))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    vectors[-2:] *= 1.05
+    index = make_faiss_index("hnsw", **settings)()
+    index.build(vectors[:-2] if grown else vectors)
+    if grown:
+        index.add(vectors[-2:])
+    scores, rows = index.search(vectors, 64)
+    np.testing.assert_allclose(scores, exactly(vectors, vectors, 64)[0], atol=1e-5)
+    np.testing.assert_allclose(scores, np.einsum("qd,qkd->qk", vectors, vectors[rows]), atol=1e-5)
+
+
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.4, 1.0])
 @pytest.mark.parametrize("few_allowed", [0, faiss_index.FEW_ALLOWED])
 @pytest.mark.parametrize("type_,settings", ALL_TYPES)
