@@ -42,11 +42,20 @@ def size(request) -> Size:
 
 @pytest.fixture(scope="module")
 def table(request):
-    """Takes rows, and prints them all at the end of the file, in a run by command."""
+    """Takes rows; in a run by command it prints each as it comes, and all at the end of the file."""
     header, rows = request.module.HEADER, []
-    yield rows.append
     if not request.config.pluginmanager.has_plugin(SIZE):
+        yield rows.append
         return
     capture = request.config.pluginmanager.get_plugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        print("\n" + markdown(header, rows) + "\n")
+
+    def show(text):
+        with capture.global_and_fixture_disabled():
+            print(f"\n{text}", flush=True)
+
+    def take(row):
+        rows.append(row)
+        show(", ".join(map(str, row)))
+
+    yield take
+    show(markdown(header, rows) + "\n")
