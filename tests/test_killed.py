@@ -74,7 +74,7 @@ def test_killed_training(configs, toy_overrides, tmp_path, monkeypatch):
         make(tmp_path / "whole")
     assert len(saved) > len(set(saved)) > 1
     expected = [state_of(tmp_path / "whole" / name) for name in MODELS]
-    # Of a run that begins with removing what is there.
+    # Of a run in place of an earlier one.
     _, n_changes = run_until(lambda: make(tmp_path / "whole"))
     for number, change in enumerate(spread(n_changes, POINTS)):
         path = tmp_path / str(number)

@@ -3,6 +3,7 @@
 IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vectors themselves decide between them.
 """
 
+import errno
 import functools
 import math
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..util.disk import disk_error
 from ..util.lock import Lock
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
@@ -198,7 +200,12 @@ class FaissIndex:
     def to_disk(self, directory: Path) -> None:
         if self._index is None:
             raise KrisselError(Errors.K508)
-        _faiss().write_index(self._index, str(directory / FILE))
+        path = directory / FILE
+        try:
+            _faiss().write_index(self._index, str(path))
+        except RuntimeError as error:
+            # FAISS has no other word for what the disk refuses, such as more than there is room for.
+            raise disk_error(OSError(errno.ENOSPC, str(error)), path) from error
 
     def from_disk(self, directory: Path, vectors: Vectors) -> None:
         faiss = _faiss()

@@ -102,12 +102,7 @@ def write_folder(
         )
         if index is not None:
             (directory.path / INDEX_DIR).mkdir()
-            try:
-                index.to_disk(directory.path / INDEX_DIR)
-            except RuntimeError as error:
-                # FAISS has no other word for a full disk.
-                advice = "Free space there, or choose a path on another disk, and run it again"
-                raise KrisselError(Errors.K026.format(path=path, problem=error, advice=advice)) from error
+            index.to_disk(directory.path / INDEX_DIR)
 
 
 def read_folder(

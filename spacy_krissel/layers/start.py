@@ -7,6 +7,7 @@ import torch
 from thinc.api import Model
 
 from ..errors import Errors, KrisselError
+from ..util.beside import beside, put_in_place
 from .hashed_bags import NAME as BAGS
 from .hf_load import add_tokens, load_pretrained
 from .piece_states import NAME as PIECE_STATES
@@ -22,18 +23,33 @@ def find_encoder(model: Model, kind: str) -> Optional[Model]:
 
 
 def write_transformer(model: Model, path: Path) -> bool:
-    """Write the transformer of a model as `save_pretrained` does. RETURNS: whether there was one.
+    """Write the transformer of a model as `save_pretrained` does, in place of an earlier one and its folder when all of
+    it is there. RETURNS: whether there was one.
 
-    Raises KrisselError K005 when the path holds something else, K405 when the encoder has no weights.
+    Raises KrisselError K005 when the path holds something else, K026 for what the disk refuses, K405 when the encoder
+    has no weights.
     """
     found = find_encoder(model, TRANSFORMER)
     if found is None:
         return False
-    if path.exists() and not (path / "config.json").is_file() and (path.is_file() or any(path.iterdir())):
+    # Of a link to a folder it is the folder that is replaced.
+    path = path.resolve()
+    if path.exists() and not _is_transformer(path):
         raise KrisselError(Errors.K005.format(path=path, kind="transformer"))
     (shim,) = [shim for node in found.walk() for shim in node.shims]
-    cast(Any, shim).write(path)
+    with beside(path) as folder:
+        cast(Any, shim).write(folder)
+        put_in_place(folder, path)
     return True
+
+
+def _is_transformer(path: Path) -> bool:
+    """An empty folder, too; one with folders in it holds more than that, which is not to be removed."""
+    if not path.is_dir():
+        return False
+    files = list(path.iterdir())
+    weights = any(file_.suffix in (".safetensors", ".bin") for file_ in files)
+    return not files or (weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files))
 
 
 def average_with(model: Model, name: str, share: float) -> None:

@@ -14,6 +14,7 @@ from spacy.cli._util import show_validation_error
 from spacy.language import Language
 from spacy.training import Example, loop
 from spacy.training.initialize import init_nlp
+from spacy.training.loop import DIR_MODEL_BEST, DIR_MODEL_LAST
 from spacy.training.loop import train as train_nlp
 from spacy.util import load_config
 from thinc.api import Config, ConfigValidationError
@@ -23,12 +24,10 @@ from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
 from ..layers.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
 from ..layers.rng import capture_rng, replay_rng
-from ..util.beside import remove_folder
 from ..util.disk import coded_io, disk_error
-from ..util.whole_file import check_folder
 from .load import choose_gpu
 from .pipe import KrisselPipe
-from .save import copy_whole, save_whole
+from .save import check_place, copy_whole, save_whole
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
 
@@ -51,23 +50,24 @@ def train(
     overrides: of the config, by dotted key.
     timeout: minutes after which a process that waits for the others gives up: longer than an evaluation takes.
 
-    Raises KrisselError K022 (cannot be joined), K026 (the output), K675 (no such GPU), K651 (another component than
-    this package's is to be trained), K652 (no seed), K653 (different weights at the start), K020 (another process
-    ended), K021 (different batches).
+    Raises KrisselError K005 (other folders than pipelines in their place), K022 (cannot be joined), K026 (the disk),
+    K675 (no such GPU), K651 (another component than this package's is to be trained), K652 (no seed), K653 (different
+    weights at the start), K020 (another process ended), K021 (different batches).
     """
     use_gpu = own_gpu(use_gpu)
     alone = n_launched() == 1
     with joined(use_gpu, timeout), nullcontext() if alone else _first_alone_heard():
         is_first = launched_number() == 0
         if is_first and output is not None:
-            check_folder(output)
+            for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
+                check_place(output / name)
         choose_gpu(use_gpu)
         with show_validation_error(config):
             changed = _read_config(config, overrides or {})
         if not is_first:
             changed["training"]["logger"] = SILENT
         msg.divider("Initializing pipeline" + ("" if alone else f" in {n_launched()} processes"))
-        with show_validation_error(config, hint_fill=False), _spacy_errors(config):
+        with show_validation_error(config, hint_fill=False), _spacy_errors(config), coded_io(config):
             nlp = init_nlp(changed, use_gpu=use_gpu)
         if not alone:
             _check(nlp)
@@ -76,7 +76,7 @@ def train(
         if is_first and output is not None:
             with coded_io(output):
                 output.mkdir(parents=True, exist_ok=True)
-        with _saved_whole(nlp):
+        with _saved_whole(nlp), coded_io(output or config):
             train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
 
 
@@ -139,10 +139,12 @@ def _evaluated_by_first(evaluate: Callable[..., Dict[str, Any]]) -> Callable[...
 
 @contextmanager
 def _saved_whole(nlp: Language) -> Iterator[None]:
-    """spaCy writes `model-last` into its folder file by file, copies it to `model-best` and removes both likewise."""
+    """spaCy writes `model-last` into its folder file by file and copies it to `model-best` likewise; it removes both
+    before the first step, and `model-best` before each copy. Here an earlier one stands until the next takes its place.
+    """
     shutil = loop.shutil
     nlp.to_disk = partial(save_whole, nlp.to_disk)  # type: ignore[method-assign]
-    loop.shutil = SimpleNamespace(rmtree=remove_folder, copytree=copy_whole)  # type: ignore[assignment]
+    loop.shutil = SimpleNamespace(rmtree=lambda path: None, copytree=copy_whole)  # type: ignore[assignment]
     try:
         yield
     finally:

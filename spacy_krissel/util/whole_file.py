@@ -29,8 +29,9 @@ def whole_file(path: Union[str, Path]) -> Iterator[Path]:
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
         # Exclusive: where others may write, too, a link that stands there is not followed.
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        lock = try_lock(temporary)
+        lock = None
         try:
+            lock = try_lock(temporary)
             yield temporary
             os.replace(temporary, path)
         finally:

@@ -132,6 +132,20 @@ def test_refuses_a_damaged_or_foreign_file(vectors, tmp_path):
         FaissIndex("flat").from_disk(tmp_path, vectors)
 
 
+def test_what_the_disk_refuses_is_not_coded(vectors, tmp_path, monkeypatch):
+    index = make_faiss_index("flat")()
+    index.build(vectors)
+    with pytest.raises(KrisselError, match="K026.*missing/index.faiss.*No such file"):
+        index.to_disk(tmp_path / "missing")
+
+    def full(index, path):
+        raise RuntimeError("Error: 'ret == size' failed: write error in index.faiss: No space left on device")
+
+    monkeypatch.setattr(faiss, "write_index", full)
+    with pytest.raises(KrisselError, match="K026.*index.faiss.*No space left.*Free space"):
+        index.to_disk(tmp_path)
+
+
 def test_a_card_is_asked_of_a_faiss_that_has_none(vectors):
     if hasattr(faiss, "StandardGpuResources"):
         pytest.skip("this FAISS is built for GPUs")

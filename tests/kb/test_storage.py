@@ -485,16 +485,3 @@ def test_out_of_memory_is_called_damage(make_kb, tmp_path, monkeypatch, name):
         with monkeypatch.context() as patch, pytest.raises(MemoryError):
             patch.setattr(name, lambda *args, error=error, **settings: (_ for _ in ()).throw(error))
             PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
-
-
-def test_a_full_disk_of_an_index_is_not_coded(make_kb, tmp_path, monkeypatch):
-    def full(self, directory):
-        raise RuntimeError("Error: 'ret == size' failed: write error in index.faiss: No space left on device")
-
-    kb = make_kb()
-    kb.to_disk(tmp_path / "kb")
-    before = files(tmp_path / "kb")
-    monkeypatch.setattr(ExactIndex, "to_disk", full)
-    with pytest.raises(KrisselError, match="K026.*kb.*No space left.*Free space"):
-        kb.to_disk(tmp_path / "kb")
-    assert files(tmp_path / "kb") == before and [path.name for path in tmp_path.iterdir()] == ["kb"]

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import shutil
 
 import numpy as np
@@ -90,6 +92,34 @@ def test_what_cannot_be_written(trained, tmp_path):
     # An encoder may be written over an earlier one.
     for _ in range(2):
         assert write_transformer(trained, tmp_path / "encoder")
+
+
+def test_more_than_a_transformer_is_removed(trained, tmp_path):
+    """It is the folder that is replaced."""
+    write_transformer(trained, tmp_path / "encoder")
+    (tmp_path / "encoder" / "old.txt").write_text("of an earlier one")
+    write_transformer(trained, tmp_path / "encoder")
+    assert not (tmp_path / "encoder" / "old.txt").exists()
+    (tmp_path / "encoder" / "data").mkdir()
+    (tmp_path / "settings").mkdir()
+    (tmp_path / "settings" / "config.json").write_text("{}")
+    for name in ("encoder", "settings"):
+        with pytest.raises(KrisselError, match=f"K005.*{name}"):
+            write_transformer(trained, tmp_path / name)
+
+
+def test_half_a_transformer_is_left(trained, tmp_path, monkeypatch):
+    def full(*args, **settings):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    write_transformer(trained, tmp_path / "encoder")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
+    monkeypatch.setattr("spacy_krissel.layers.hf_shim.save_safetensors", full)
+    for name in ("encoder", "new"):
+        with pytest.raises(KrisselError, match=f"K026.*{name}.*No space left"):
+            write_transformer(trained, tmp_path / name)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()} == before
+    assert os.listdir(tmp_path) == ["encoder"], "nothing beside it"
 
 
 def test_transformers_start_from_a_model(trained, tiny_bert):

@@ -55,6 +55,8 @@ def in_child(work: Callable[[], Any], seconds: int = 120) -> Ended:
             silent = os.open(os.devnull, os.O_RDWR)
             for stream in (1, 2):
                 os.dup2(silent, stream)
+            # pytest's are files, which have limits of their own.
+            sys.stdout = sys.stderr = open(os.devnull, "w")
             faulthandler.disable()
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(seconds)

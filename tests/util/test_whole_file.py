@@ -18,6 +18,16 @@ def test_a_failure_leaves_the_earlier_file_alone(tmp_path):
     assert path.read_text() == "earlier" and os.listdir(tmp_path) == ["out.txt"]
 
 
+def test_nothing_is_left_where_the_lock_cannot_be_opened(tmp_path, monkeypatch):
+    def failing(folder):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+
+    monkeypatch.setattr("spacy_krissel.util.whole_file.try_lock", failing)
+    with pytest.raises(KrisselError, match="K026.*Input/output error"):
+        write_text(tmp_path / "out.txt", "whole")
+    assert not os.listdir(tmp_path)
+
+
 def test_two_writers_do_not_meet(tmp_path):
     path = tmp_path / "deep" / "out.txt"
     barrier = threading.Barrier(2)
