@@ -84,6 +84,7 @@ class FaissIndex:
         self.on_added: Optional[Callable[[int], None]] = None
         self._index: Any = None
         self._mapped = False
+        self._read_from: Optional[Path] = None
         self._gpu_index: Any = None
         self._resources: Any = None
         self._gpu_lock = Lock()
@@ -220,6 +221,7 @@ class FaissIndex:
             problem = f"it holds {index.ntotal} vectors of width {index.d}"
             raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
         self._take(index, mapped=bool(mapping))
+        self._read_from = directory
         self._stored = StoredVectors([vectors]) if "refine" in self._own else None
 
     def _take(self, index: Any, mapped: bool) -> None:
@@ -277,7 +279,14 @@ class FaissIndex:
         return self.type == "hnsw" and len(self) <= 2 * self._own["m"] * self._own["ef_search"]
 
     def _decided(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> Tuple[Scores, Rows]:
-        """The best `k` of what the index found: scores and rows (q, w), FAISS's own padding."""
+        """The best `k` of what the index found: scores and rows (q, w), FAISS's own padding.
+
+        Raises KrisselError K506 where these are no rows, as in a damaged file that was not verified.
+        """
+        if rows.size and not -1 <= rows.min() <= rows.max() < len(self):
+            problem = f"a search found the rows {rows.min()} to {rows.max()} in it"
+            of = {"rows": len(self), "width": queries.shape[1]}
+            raise KrisselError(Errors.K506.format(path=self._read_from, problem=problem, **of))
         if self._stored is not None and self._own["refine"]:
             return refined(self._stored, queries, rows, k)
         # FAISS fills up with the lowest float.

@@ -146,6 +146,21 @@ def test_what_the_disk_refuses_is_not_coded(vectors, tmp_path, monkeypatch):
         index.to_disk(tmp_path)
 
 
+@pytest.mark.parametrize("type_", ["ivf", "ivf_sq8"])
+@pytest.mark.parametrize("wrong", [-7, 3000, 2**40])
+def test_rows_that_a_damaged_file_names_are_found(vectors, tmp_path, type_, wrong):
+    index = FaissIndex(type_, nlist=4)
+    index.build(vectors)
+    index._index.reset()
+    ids = np.arange(N)
+    ids[5] = wrong
+    index._index.add_with_ids(vectors, ids)
+    index.to_disk(tmp_path)
+    index.from_disk(tmp_path, vectors)
+    with pytest.raises(KrisselError, match=f"K506.*{tmp_path.name}.*rows .*{wrong}"):
+        index.search(vectors[5:6], 3)
+
+
 def test_a_card_is_asked_of_a_faiss_that_has_none(vectors):
     if hasattr(faiss, "StandardGpuResources"):
         pytest.skip("this FAISS is built for GPUs")
