@@ -12,10 +12,11 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from spacy_krissel.errors import KrisselError
 
+Drawn = TypeVar("Drawn")
 # The name by which pytest knows the `Size` of a run by command.
 SIZE = "krissel-reliability-size"
 
@@ -23,8 +24,8 @@ SIZE = "krissel-reliability-size"
 class Size(NamedTuple):
     """How much of a test is run: a few points in CI, all of them by command.
 
-    points: faults per command and kind; 0: every operation. offsets: flipped bits per file. seconds, threads: of each
-    round of threads. full_disk: also with real full disks, which root alone can mount.
+    points: faults per command and kind, of three kinds if 1; 0: every operation. offsets: flipped bits per file.
+    seconds, threads: of each round of threads. full_disk: also with real full disks, which root alone can mount.
     """
 
     points: int = 1
@@ -97,7 +98,7 @@ def spread(n: int, points: int) -> List[int]:
     return sorted({round(n * (i + 0.5) / points) or 1 for i in range(points)}) if n else []
 
 
-def drawn(numbers: Sequence[int], points: int, seed: str) -> List[int]:
+def drawn(numbers: Sequence[Drawn], points: int, seed: str) -> List[Drawn]:
     """One of each of so many equal parts of the numbers, drawn by seed; 0: all."""
     if not points:
         return list(numbers)

@@ -144,7 +144,8 @@ class Trial:
         (shutil.copytree if source.is_dir() else shutil.copy2)(source, path)
 
     def faults(self, points: int, seed: str = "") -> Iterator[Fault]:
-        for kind in KINDS:
+        # One of each kind would take CI too long.
+        for kind in KINDS if points != 1 else drawn(KINDS, 3, seed):
             numbers = [n for n, operation in enumerate(self.operations, 1) if Fault(kind, 0).fits(operation)]
             if kind == "FSIZE":
                 numbers = sorted({0, *(n // 2 for n in self.sizes), *(n - 1 for n in self.sizes if n)})
