@@ -247,9 +247,12 @@ def commands(given: Inputs) -> Dict[str, Command]:
     reports = {f"report.{suffix}": file_of for suffix in ("json", "md")}
 
     def tuned(path, version):
+        # Where there was something, it is tuned there, also by a rerun.
+        here = path / "tuned-here"
         if not version:
-            return copy_whole(linker, path)
-        if path.exists():
+            copy_whole(linker, path)
+            return here.touch()
+        if here.exists():
             return tune_index(path, types=["ivf"], n_queries=5)
         return tune_index(linker, path, types=["ivf"], n_queries=5)
 
