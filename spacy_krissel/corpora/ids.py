@@ -23,7 +23,11 @@ def read_ids(raw: str) -> str:
 
     `4363,9429` and `4363;9429` are `4363|9429`, and `4535(Tax:9606)` is `4535`.
     """
-    return "|".join(_split(_OTHER_JOINT, _TAX_ID.sub("", raw)))
+    first, *others = _OTHER_JOINT.split(_TAX_ID.sub("", raw))
+    if not others:
+        return first
+    *between, last = others
+    return "|".join([first.rstrip(), *map(str.strip, between), last.lstrip()])
 
 
 def read_class(name: str) -> Tuple[str, str]:
