@@ -26,13 +26,15 @@ class Source(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> "Source":
-        return cls(path.absolute(), hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest())
+        """Raises KrisselError K026 when the disk refuses."""
+        with coded_io(path):
+            return cls(path.absolute(), hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest())
 
     def problem(self) -> str:
         """What happened to the folder since; empty if nothing did."""
         try:
             return "" if Source.of(self.path) == self else "was changed"
-        except OSError:
+        except KrisselError:
             return "was removed"
 
 

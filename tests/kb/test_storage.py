@@ -1,9 +1,11 @@
+import errno
 import json
 import multiprocessing
 import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -485,3 +487,17 @@ def test_out_of_memory_is_called_damage(make_kb, tmp_path, monkeypatch, name):
         with monkeypatch.context() as patch, pytest.raises(MemoryError):
             patch.setattr(name, lambda *args, error=error, **settings: (_ for _ in ()).throw(error))
             PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+def test_a_manifest_that_cannot_be_read_again_has_no_code(make_kb, tmp_path, monkeypatch):
+    kb = make_kb()
+    read = Path.read_bytes
+
+    def failing(path):
+        if path.name == "manifest.json":
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
+    with pytest.raises(KrisselError, match="K026.*manifest.json.*Input/output"):
+        kb.to_disk(tmp_path / "kb")
