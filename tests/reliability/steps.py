@@ -263,7 +263,9 @@ def commands(given: Inputs) -> Dict[str, Command]:
     def trained(path, version):
         from spacy_krissel.pipeline.train import train
 
-        train(given.config, path, overrides={**given.overrides, "training.seed": version, "system.seed": version})
+        steps = {"training.max_steps": 2, "training.eval_frequency": 1}
+        seeds = {"training.seed": version, "system.seed": version}
+        train(given.config, path, overrides={**given.overrides, **steps, **seeds})
 
     def calibrated(path, version):
         precision = ("--precision", 0.5) if version else ()
@@ -319,7 +321,7 @@ def commands(given: Inputs) -> Dict[str, Command]:
         ),
         "mine": Command(
             "out",
-            lambda path, v: mine(OntologyStore(store), both["texts.jsonl"][v], path, chunk_chars=300),
+            lambda path, v: mine(OntologyStore(store), both["texts.jsonl"][v], path, chunk_chars=1500),
             {"": shards_of},
         ),
         "convert": Command(
