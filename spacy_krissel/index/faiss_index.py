@@ -220,6 +220,9 @@ class FaissIndex:
         if index.ntotal != rows or index.d != width:
             problem = f"it holds {index.ntotal} vectors of width {index.d}"
             raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
+        if self.type == "hnsw" and not _is_sound_graph(faiss, index.hnsw, rows):
+            problem = "its graph is entered where no vector is, or on a level that it has not"
+            raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
         self._take(index, mapped=bool(mapping))
         self._read_from = directory
         self._stored = StoredVectors([vectors]) if "refine" in self._own else None
@@ -339,6 +342,14 @@ def _faiss() -> Any:
     except ImportError:
         raise KrisselError(Errors.K501.format(kind=FaissIndex.kind)) from None
     return faiss
+
+
+def _is_sound_graph(faiss: Any, graph: Any, rows: int) -> bool:
+    """Does a search enter the graph at its highest level, as FAISS takes for granted? From elsewhere it may not end."""
+    levels = faiss.vector_to_array(graph.levels)
+    if len(levels) != rows or not rows:
+        return len(levels) == rows
+    return 0 <= graph.entry_point < rows and graph.max_level + 1 == levels[graph.entry_point] == levels.max()
 
 
 def _training_sample(vectors: Vectors, most: int) -> Vectors:

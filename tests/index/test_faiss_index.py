@@ -233,3 +233,15 @@ def test_cuda_recall(vectors, queries, type_, settings, device, float16):
     index = make_faiss_index(type_, device=device, float16=float16, **settings)()
     index.build(vectors)
     assert recall(index.search(queries, 10)[1], exactly(vectors, queries, 10)[1]) > 0.9
+
+
+@pytest.mark.parametrize("attribute", ["entry_point", "max_level"])
+def test_a_graph_with_a_damaged_entry_is_searched_without_end(attribute, tmp_path):
+    vectors = np.random.default_rng(0).normal(size=(300, 8)).astype(np.float32)
+    index = FaissIndex("hnsw", m=4, ef_search=4)
+    index.build(vectors)
+    graph = index._index.hnsw
+    setattr(graph, attribute, getattr(graph, attribute) + 1)
+    index.to_disk(tmp_path)
+    with pytest.raises(KrisselError, match="K506.*entered"):
+        FaissIndex("hnsw", m=4, ef_search=4).from_disk(tmp_path, vectors)

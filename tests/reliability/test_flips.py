@@ -64,7 +64,7 @@ def saved(save_linker, save_reranker, save_extractor, make_docs, toy_store, toy_
         path = work / "hnsw"
         if not path.exists():
             nlp = spacy.load(save_linker("transformer"))
-            nlp.get_pipe("krissel_linker").kb.use_index(make_faiss_index("hnsw"))
+            nlp.get_pipe("krissel_linker").kb.use_index(make_faiss_index("hnsw", m=4, ef_search=4))
             nlp.to_disk(path)
         return Saved(path, links, spacy.load)
 
