@@ -24,9 +24,9 @@ from typing import Annotated, Any, Dict, Iterator, Optional
 import typer
 from wasabi import msg
 
-from spacy_krissel.ontology.disambiguate import disambiguate
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.homonyms import homonym_figures
+from spacy_krissel.ontology.homonyms.disambiguate import disambiguate
+from spacy_krissel.ontology.homonyms.shared_names import homonym_figures
 from spacy_krissel.ontology.store import write_store
 
 RESULT = Path(__file__).parent / "results" / "homonyms.json"

@@ -26,11 +26,11 @@ import typer
 from spacy.vocab import Vocab
 from wasabi import msg
 
-from spacy_krissel.kb.build import fill_kb
+from spacy_krissel.commands.tune_pipeline import tune_index
+from spacy_krissel.kb.build.fill import fill_kb
+from spacy_krissel.kb.build.tune_table import tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype
-from spacy_krissel.kb.tune_table import tuning_lines
-from spacy_krissel.pipeline.tune import tune_index
+from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import View, name_view
 
 RESULT = Path(__file__).parent / "results" / "kb_at_size.json"

@@ -25,8 +25,8 @@ import typer
 from kb_at_size import MadeSource, Vectors
 from spacy.tokens import Doc, Span
 
-from spacy_krissel.kb.build import fill_kb
-from spacy_krissel.pipeline.mention_views import mention_views
+from spacy_krissel.kb.build.fill import fill_kb
+from spacy_krissel.mentions.mention_views import mention_views
 
 RESULT = Path(__file__).parent / "results" / "linking_rate.json"
 WINDOW = 64

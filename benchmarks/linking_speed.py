@@ -27,7 +27,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 from wasabi import msg
 
-from spacy_krissel.corpora.ids import split_ids
+from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.ontology.store import OntologyStore
 
 RESULT = Path(__file__).parent / "results" / "linking_speed.json"

@@ -30,8 +30,8 @@ from spacy.training import Example
 from spacy.util import compounding, fix_random_seed, minibatch
 from wasabi import msg
 
-from spacy_krissel.corpora.gold_mentions import SPANS_KEY
-from spacy_krissel.corpora.ids import NIL, split_ids
+from spacy_krissel.mentions.gold_ids import NIL, split_ids
+from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 
 RESULT = Path(__file__).parent / "results" / "scispacy_chain.json"
 LINKER = "krissel_linker"

@@ -21,8 +21,8 @@ import typer
 from spacy.tokens import DocBin
 from wasabi import msg
 
-from spacy_krissel.layers.transformer import TransformerEncoder
-from spacy_krissel.pipeline.mention_views import mention_views
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
+from spacy_krissel.mentions.mention_views import mention_views
 from spacy_krissel.views import View
 
 RESULT = Path(__file__).parent / "results" / "sentence-passes.json"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# The laboratory lies outside the wheel.
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday")
 

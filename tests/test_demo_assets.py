@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spacy_krissel.corpora.pubtator import read_pubtator
-from spacy_krissel.ontology.names import fold_name
+from spacy_krissel.corpora.readers.pubtator import read_pubtator
+from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.readers import read_ontology
 
 ASSETS = Path(__file__).parent.parent / "assets"

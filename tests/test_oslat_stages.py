@@ -5,8 +5,8 @@ import spacy
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 
-from spacy_krissel.kb.sources import PrototypeSource
-from spacy_krissel.pipeline.prototypes import build_prototypes
+from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.kb.build.sources import PrototypeSource
 
 NAME = "krissel_span_extractor"
 

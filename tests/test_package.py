@@ -10,9 +10,9 @@ import spacy
 from spacy.cli.package import package
 from spacy.tokens import Span
 
-from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
-from spacy_krissel.pipeline.prototypes import build_prototypes
 
 # Any attempt to reach another machine ends the program.
 CUT = """

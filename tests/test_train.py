@@ -11,11 +11,11 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import load_config
 
 from spacy_krissel.cli.prototypes import prototypes_cli
+from spacy_krissel.commands.build_prototypes import prototypes
+from spacy_krissel.commands.export_encoder import export_encoder
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.pipeline.encoder import export_encoder
 from spacy_krissel.pipeline.find import find_linker
-from spacy_krissel.pipeline.prototypes import prototypes
 from spacy_krissel.views import ReferenceParts, View, reference_view
 
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]
@@ -123,7 +123,7 @@ def test_transformer(run, tiny_bert):
     trained = linker.encode(VIEWS)
     assert not (path / "model-last" / "krissel_linker" / "kb").exists()
     np.testing.assert_allclose(np.linalg.norm(trained, axis=1), 1, atol=1e-3)
-    from spacy_krissel.layers.transformer import TransformerEncoder
+    from spacy_krissel.layers.hf.transformer import TransformerEncoder
 
     fresh = TransformerEncoder(str(tiny_bert), window=64, pooling="mean", normalize=True)
     fresh.initialize()
@@ -178,7 +178,7 @@ def test_the_papers_setting(run, tiny_bert):
     assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
     linker = find_linker(spacy.load(path / "model-last"))
     assert linker.reference_parts() == ReferenceParts()
-    from spacy_krissel.layers.transformer import TransformerEncoder
+    from spacy_krissel.layers.hf.transformer import TransformerEncoder
 
     fresh = TransformerEncoder(str(tiny_bert), window=64)
     fresh.initialize()
@@ -194,7 +194,7 @@ def test_self_alignment(run, tiny_bert, config, rate):
     rows, path = run(config, paths__encoder=str(tiny_bert), **settings)
     assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
     linker = find_linker(spacy.load(path / "model-last"))
-    from spacy_krissel.layers.transformer import TransformerEncoder
+    from spacy_krissel.layers.hf.transformer import TransformerEncoder
 
     fresh = TransformerEncoder(str(tiny_bert), window=25, normalize=True, markers=False)
     fresh.initialize()
@@ -227,7 +227,7 @@ def test_start_from_an_aligned_encoder(configs, toy_overrides, tiny_bert, tmp_pa
     }
     train(configs / "krissbert.cfg", tmp_path / "krissbert", overrides={**toy_overrides["krissbert"], **still})
     linker = find_linker(spacy.load(tmp_path / "krissbert" / "model-last"))
-    from spacy_krissel.layers.transformer import TransformerEncoder
+    from spacy_krissel.layers.hf.transformer import TransformerEncoder
 
     aligned_encoder, plain = (TransformerEncoder(str(path), window=64) for path in (tmp_path / "encoder", tiny_bert))
     for encoder in (aligned_encoder, plain):

@@ -6,11 +6,11 @@ import warnings
 from typing import Any, Callable, List, NamedTuple
 
 import pytest
+from lab.data.lay_names import read_lay_names
 
-from spacy_krissel.corpora.brat import read_brat
-from spacy_krissel.corpora.formats import READERS as CORPORA
-from spacy_krissel.corpora.labelled_texts import read_text_labels
-from spacy_krissel.corpora.lay_names import read_lay_names
+from spacy_krissel.corpora.readers.brat import read_brat
+from spacy_krissel.corpora.readers.formats import READERS as CORPORA
+from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.texts import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.readers import READERS as ONTOLOGIES

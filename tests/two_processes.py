@@ -43,8 +43,8 @@ def _work(number, end):
     import torch
     from torch import distributed
 
+    from spacy_krissel.distributed.processes import joined
     from spacy_krissel.errors import KrisselError
-    from spacy_krissel.layers.processes import joined
 
     torch.set_num_threads(1)
     os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1")

@@ -21,7 +21,7 @@ INTERRUPTED, NO_READER = 130, 141
 _NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
 
 
-class _Guarded(typer.Typer):
+class CodedApp(typer.Typer):
     """Commands end with one message where a user can change what went wrong."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Command], Command]:
@@ -34,7 +34,7 @@ class _Guarded(typer.Typer):
         return add
 
 
-krissel = _Guarded(
+krissel = CodedApp(
     name="krissel",
     help="Build, evaluate and run entity linkers of spacy-krissel.",
     no_args_is_help=True,

@@ -22,7 +22,7 @@ def encoder_cli(
 
     Averaged with the transformer that it was trained from, it keeps more of what that one knew.
     """
-    from ..pipeline.encoder import export_encoder
+    from ..commands.export_encoder import export_encoder
 
     if share is not None and average_with is None:
         raise typer.BadParameter("--share is of an average: give --average-with, too")

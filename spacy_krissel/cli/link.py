@@ -17,8 +17,8 @@ def link_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Link the mentions of docs or texts; one JSON object a doc, or docs with kb_id_ set."""
-    from ..pipeline.link import link
-    from ..pipeline.load import choose_gpu
+    from ..commands.link_texts import link
+    from ..commands.load_pipeline import choose_gpu
 
     choose_gpu(gpu_id)
     n_docs, n_mentions = link(pipeline, texts, output, name=name, batch_size=batch_size, progress=True)

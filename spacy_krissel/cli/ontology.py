@@ -125,8 +125,8 @@ def ontology_cli(
 
 
 def _homonyms(store: Any, taxonomy: Any, gold: List[Path]) -> Dict[str, Any]:
-    from ..corpora.homonyms import affected_mentions
-    from ..ontology.homonyms import homonym_report
+    from ..corpora.affected_mentions import affected_mentions
+    from ..ontology.homonyms.shared_names import homonym_report
 
     affected = {str(path): affected_mentions(path, store)._asdict() for path in gold}
     return {**homonym_report(store, taxonomy), "gold": affected}

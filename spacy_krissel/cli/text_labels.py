@@ -9,18 +9,16 @@ from .app import krissel
 
 @krissel.command("text-labels")
 def text_labels_cli(
-    source: Path = typer.Argument(..., help="JSON lines of texts and entities (.gz too), or PsyTAR's workbook (.xlsx)"),
+    source: Path = typer.Argument(..., help="JSON lines of texts and entities (.gz too)"),
     output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
-    format: str = typer.Option("auto", help="auto, jsonl or psytar"),
     lang: str = typer.Option("en", help="Language of the tokenizer"),
 ) -> None:
     """Convert texts to docs with text-level labels, and with the mentions' places where these are known.
 
-    A line of JSON is {"id", "text", "entities": [{"id", "spans": [[start, end], …]}, …]}. PsyTAR's phrases are aligned
-    to their sentences.
+    A line of JSON is {"id", "text", "entities": [{"id", "spans": [[start, end], …]}, …]}.
     """
     from ..corpora.convert_text_labels import convert_text_labels
 
-    report = convert_text_labels(source, output, format=format, lang=lang, progress=True)
+    report = convert_text_labels(source, output, lang=lang, progress=True)
     for name, count in report.to_dict()["counts"].items():
         typer.echo(f"{name}: {count}")

@@ -33,7 +33,7 @@ def train_cli(
     """
     from spacy.cli._util import import_code, parse_config_overrides
 
-    from ..pipeline.train import train
+    from ..commands.train_pipeline import train
 
     import_code(code)
     train(config, output, use_gpu=gpu_id, overrides=parse_config_overrides(list(ctx.args)), timeout=timeout)

@@ -34,9 +34,9 @@ def tune_cli(
 
     Times are of one core; indexes are built on all cores. Vectors are never all in memory.
     """
-    from ..index.trials import BUILT
-    from ..kb.tune_table import tuning_lines
-    from ..pipeline.tune import tune_index
+    from ..commands.tune_pipeline import tune_index
+    from ..kb.build.index_trials import BUILT
+    from ..kb.build.tune_table import tuning_lines
     from ..util.whole_file import check_file, write_text
 
     if metrics is not None:

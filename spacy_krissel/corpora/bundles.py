@@ -6,9 +6,9 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 from ..errors import Errors, KrisselError
 from ..util.inputs import coded_reading
 from ..util.limits import FILE
-from .annotation import AnnotatedText
 from .archives import open_archive
 from .files import decode_text, open_binary
+from .readers.annotation import AnnotatedText
 from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")

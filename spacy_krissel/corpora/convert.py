@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Set, Union
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..mentions.gold_ids import Resolver
+from ..mentions.gold_mentions import document_id
 from ..util.progress import progress_bar
 from ..util.whole_file import check_file
-from .annotation import AnnotatedText
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
 from .files import open_lines
-from .formats import FORMATS, READERS, check_documents, detect_format
-from .gold_mentions import document_id
 from .gold_split import GoldSplit
 from .id_rewriter import IdRewriter
-from .ids import Resolver
+from .readers.annotation import AnnotatedText
+from .readers.formats import FORMATS, READERS, check_documents, detect_format
 from .report import CorpusReport
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ def _chosen(
 
 def _as_texts(docs: Iterable["Doc"], sentences: bool, with_text_labels: bool, report: CorpusReport) -> Iterator["Doc"]:
     """What is written of `docs`: their sentences, or they themselves."""
+    from .label_docs import text_labels
     from .sentence_docs import sentence_docs
-    from .text_labels import text_labels
 
     for doc in docs:
         for text in sentence_docs(doc, report=report) if sentences else (doc,):

@@ -1,35 +1,30 @@
 """Texts with text-level labels to `.spacy` files."""
 
 from pathlib import Path
-from typing import Callable, Dict, Iterator, Union
+from typing import Callable, Iterator, Union
 
 from ..errors import Errors, KrisselError
 from ..util.progress import progress_bar
 from ..util.whole_file import check_file
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
-from .labelled_texts import LabelledText, read_text_labels, to_labelled_doc
-from .psytar import read_psytar
+from .readers.text_labels import LabelledText, read_text_labels, to_labelled_doc
 from .report import CorpusReport
-
-READERS: Dict[str, Callable[..., Iterator[LabelledText]]] = {"jsonl": read_text_labels, "psytar": read_psytar}
-FORMATS = ("auto", *READERS)
 
 
 def convert_text_labels(
     source: Union[str, Path],
     output: Union[str, Path],
     *,
-    format: str = "auto",
+    read: Callable[..., Iterator[LabelledText]] = read_text_labels,
     lang: str = "en",
     progress: bool = False,
 ) -> CorpusReport:
     """Write texts and the entities they speak of as one `.spacy` file (`to_labelled_doc`); return what was found.
 
-    source: JSON lines (`read_text_labels`) or PsyTAR's workbook (`read_psytar`). A text whose id was read before is
+    source: JSON lines, or what `read` reads. A text whose id was read before is
         left out.
     output: a path ending in `.spacy`, written all or nothing.
-    format: "jsonl", "psytar", or "auto": a file ending in .xlsx is PsyTAR's.
     lang: the language whose blank tokenizer is used.
 
     Warns once for each kind of blemish. Raises KrisselError K006 for a bad setting, and what the readers raise.
@@ -37,14 +32,10 @@ def convert_text_labels(
     source, output = Path(source), Path(output)
     if output.suffix != ".spacy":
         raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
-    if format not in FORMATS:
-        raise KrisselError(Errors.K006.format(setting="format", found=format, expected=f"one of {', '.join(FORMATS)}"))
-    if format == "auto":
-        format = "psytar" if source.suffix.lower() == ".xlsx" else "jsonl"
     check_file(output)
     nlp = blank_pipeline(lang)
     report = CorpusReport()
-    texts = _distinct(READERS[format](source, report=report), report)
+    texts = _distinct(read(source, report=report), report)
     shown = progress_bar(texts, show=progress, desc="Texts", unit="text")
     write_doc_bin((to_labelled_doc(text, nlp, report=report) for text in shown), output)
     report.warn()

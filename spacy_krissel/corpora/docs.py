@@ -9,10 +9,10 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
-from .annotation import AnnotatedText, Mention
-from .gold_mentions import ID_KEY, SPANS_KEY
-from .ids import NIL, is_composite, to_kb_id
-from .pieces import DISJOINT_KEY, PiecedMention, write_pieces
+from ..mentions.discontinuous import DISJOINT_KEY, PiecedMention, write_pieces
+from ..mentions.gold_ids import NIL, is_composite, to_kb_id
+from ..mentions.gold_mentions import ID_KEY, SPANS_KEY
+from .readers.annotation import AnnotatedText, Mention
 from .report import CorpusReport
 
 DEFAULT_LABEL = "ENTITY"

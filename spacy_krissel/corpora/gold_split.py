@@ -5,8 +5,8 @@ from typing import NamedTuple
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
+from ..mentions.gold_mentions import document_id
 from ..util.hashing import stable_hash
-from .gold_mentions import document_id
 
 
 class GoldSplit(NamedTuple):

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Optional, Set
 
-from .annotation import AnnotatedText, Mention
-from .ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
+from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
+from .readers.annotation import AnnotatedText, Mention
 from .report import CorpusReport
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Set, Union
 
 from ..errors import Errors, KrisselError
-from ..ontology.trees import is_in_tree, tree_parts
+from ..ontology.tree_numbers import is_in_tree, tree_parts
 from .files import open_lines
 from .semantic_types import type_key, type_keys
 

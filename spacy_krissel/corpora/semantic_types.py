@@ -4,7 +4,7 @@ from functools import cache
 from typing import Dict, Iterable, Tuple
 
 from ..errors import Errors, KrisselError
-from ..ontology.names import fold_name
+from ..ontology.folding import fold_name
 
 # The 21 types of MedMentions' subset ST21pv (Mohan and Li, 2019); each stands for what is below it, too.
 ST21PV = {

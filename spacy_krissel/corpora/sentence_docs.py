@@ -5,10 +5,10 @@ from typing import Iterator, List, Optional, Tuple
 
 from spacy.tokens import Doc, Span
 
-from .gold_mentions import ID_KEY, SPANS_KEY, document_id
-from .pieces import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
+from ..mentions.contexts import sentence_starts
+from ..mentions.discontinuous import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
+from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id
 from .report import CorpusReport
-from .sentences import sentence_starts
 
 
 def sentence_docs(doc: Doc, *, report: Optional[CorpusReport] = None) -> Iterator[Doc]:

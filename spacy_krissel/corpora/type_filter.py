@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Collection, Iterable, Iterator, Optional
 
 from ..errors import KrisselWarning, Warnings
+from ..mentions.gold_mentions import split_gold
 from ..ontology.store import OntologyStore
-from .annotation import AnnotatedText, Mention
-from .gold_mentions import split_gold
+from .readers.annotation import AnnotatedText, Mention
 from .report import CorpusReport
 from .semantic_types import type_key
 

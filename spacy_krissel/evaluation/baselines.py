@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Mapping, Named
 
 import numpy as np
 
-from ..ontology.names import fold_name
+from ..mentions.abbreviations import write_out
+from ..mentions.definitions import find_definitions
+from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
-from ..pipeline.abbreviations import write_out
-from ..pipeline.definitions import find_definitions
 from ..views import evidence, name_view
 from .records import LinkRecord
 

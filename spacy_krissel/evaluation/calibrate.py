@@ -11,12 +11,12 @@ from spacy.language import Language
 
 from .. import __version__
 from ..corpora.gold_split import GoldSplit
-from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
+from ..mentions.gold_ids import NIL
 from ..pipeline.find import find_linker, link_writers
-from ..pipeline.linker import KrisselLinker
-from ..pipeline.reranker import KrisselReranker
+from ..pipeline.linker.component import KrisselLinker
+from ..pipeline.reranker.component import KrisselReranker
 from .gold import GoldDoc, Source, read_gold
 from .metrics import nil_scores
 from .nil import NilCurve, call_nil, fit_threshold, nil_curve, top_scores

@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, Iterable, Optional
 
 from spacy.training import Example
 
-from ..corpora.pieces import gold_pieces, read_pieces
+from ..mentions.discontinuous import gold_pieces, read_pieces
 from .metrics import precision_recall
 
 

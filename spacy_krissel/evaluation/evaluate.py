@@ -7,8 +7,8 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Uni
 from spacy.language import Language
 
 from .. import __version__
-from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .baselines import BASELINES, write_out_abbreviations
 from .gold import Source, linked_entities, read_gold

@@ -10,10 +10,10 @@ from spacy.vocab import Vocab
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.gold_mentions import ID_KEY, Corrections, gold_spans, split_gold
-from ..corpora.ids import Resolver
-from ..corpora.text_labels import text_entities
+from ..corpora.label_docs import text_entities
 from ..errors import Errors, KrisselError
+from ..mentions.gold_ids import Resolver
+from ..mentions.gold_mentions import ID_KEY, Corrections, gold_spans, split_gold
 
 Source = Union[str, Path, Iterable[Doc]]
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, Sequence
 
-from ..corpora.ids import NIL
+from ..mentions.gold_ids import NIL
 from ..util.escape import html_text
 from .metrics import RECALL_AT, gold_rank
 from .records import LinkRecord

@@ -2,8 +2,8 @@
 
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
-from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
+from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
 from .nil import nil_curve, top_scores

@@ -10,8 +10,8 @@ from typing import List, NamedTuple, Optional, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..corpora.ids import NIL
 from ..errors import Errors, KrisselError
+from ..mentions.gold_ids import NIL
 from .records import LinkRecord
 
 

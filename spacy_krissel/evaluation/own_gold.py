@@ -6,9 +6,9 @@ from typing import Iterator, List, Sequence
 
 from spacy.language import Language
 
-from ..corpora.gold_mentions import document_id, text_hash
 from ..errors import KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
+from ..mentions.gold_mentions import document_id, text_hash
 from .gold import GoldDoc
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from ..corpora.gold_mentions import primary_id, split_gold
-from ..corpora.ids import Resolver
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.prototypes import MINED
-from ..pipeline.annotations import spans_of
+from ..kb.prototype_table import MINED
+from ..mentions.annotations import spans_of
+from ..mentions.gold_ids import Resolver
+from ..mentions.gold_mentions import primary_id, split_gold
 from ..pipeline.find import link_writers, mention_setters
 from ..pipeline.texts import of_length
 from ..views import mention_view

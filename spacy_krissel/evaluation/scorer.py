@@ -6,9 +6,9 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ..corpora.ids import NIL, is_nil, split_ids
 from ..errors import KrisselWarning, Warnings
-from ..pipeline.annotations import spans_of
+from ..mentions.annotations import spans_of
+from ..mentions.gold_ids import NIL, is_nil, split_ids
 from .metrics import precision_recall
 
 # Stands for several ids in the place of one; no id is written like this.

@@ -7,7 +7,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Union, overload
 
 from spacy.tokens import Doc, Span
 
-from ..ontology.names import fold_name
+from ..ontology.folding import fold_name
 from .records import LinkRecord
 
 

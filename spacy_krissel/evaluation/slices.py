@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
-from ..corpora.ids import NIL
+from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .records import LinkRecord
 

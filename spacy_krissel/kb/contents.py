@@ -15,11 +15,11 @@ from ..index.checks import check_vectors
 from ..index.protocol import Mask, Rows, Vectors
 from ..util.lock import Lock
 from ..views import View
-from .entities import EntityLike, EntityTable, StringColumn
-from .gold_prototypes import GOLD_WEIGHT, Document, GoldCounts, document_of, gold_prototypes, split_shared
+from .build.gold_prototypes import GOLD_WEIGHT, Document, GoldCounts, document_of, gold_prototypes, split_shared
+from .entity_columns import EntityLike, EntityTable, StringColumn
 from .growing import zero_vectors
-from .lexicon import folded_form
-from .prototypes import Prototype, PrototypeTable
+from .lexical_index import folded_form
+from .prototype_table import Prototype, PrototypeTable
 from .references import References, checked_weight
 
 METRIC = "inner product"

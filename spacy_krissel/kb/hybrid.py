@@ -6,8 +6,8 @@ import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from .groups import pair_keys
-from .lexicon import Lexicon
-from .prototypes import PrototypeTable
+from .lexical_index import Lexicon
+from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
 # Entities that spelling alone adds to those that vectors found. Of 9,284 mentions of two training splits, two in place

@@ -22,9 +22,9 @@ from ..index.protocol import MakeIndex, Mask, Rows, Scores, Searches, VectorInde
 from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .contents import METRIC, Contents, Encode
-from .folder import read_folder, write_folder
+from .directory import read_folder, write_folder
 from .hybrid import Evidence, Spelling, rank_by_all
-from .prototypes import PrototypeTable
+from .prototype_table import PrototypeTable
 from .ranking import SearchResult, search_entities
 from .storage import Source, pack, unpack
 

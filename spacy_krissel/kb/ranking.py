@@ -7,7 +7,7 @@ import numpy as np
 
 from ..index.exact import lower_bound, rank_hits, vector_blocks
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
-from .prototypes import PrototypeTable
+from .prototype_table import PrototypeTable
 
 # Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
 # Relative to the top score where that is larger than 1.

@@ -9,9 +9,9 @@ from thinc.api import Model, Ops, get_array_module, get_current_ops, torch2xp, x
 from thinc.model import Shim
 from thinc.types import Floats2d
 
+from ..distributed.processes import add_up
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .features import Bags
-from .processes import add_up
 
 NAME = "hashed_bags"
 

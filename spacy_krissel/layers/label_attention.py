@@ -6,7 +6,7 @@ from thinc.api import Model, get_array_module, glorot_uniform_init
 from thinc.types import Floats1d, Floats2d
 
 from ..errors import Errors, KrisselError
-from .settings import keep_in_bytes
+from .identity import keep_in_bytes
 from .token_states import StatesModel, TokenStates
 
 CLASSIFIERS = ("context", "pair")

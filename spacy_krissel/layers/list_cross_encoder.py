@@ -8,11 +8,11 @@ from thinc.types import Floats1d, Floats2d
 
 from ..errors import Errors, KrisselError
 from ..views import View, name_view
-from .bounded import bounded
-from .cross_encoder import check_bound
+from .hf.cross_encoder import check_bound
+from .identity import keep_in_bytes
 from .overlap import dice
 from .ranked import RankedMention, Reranker, list_lengths
-from .settings import keep_in_bytes
+from .soft_clip import bounded
 from .vector_cache import VectorCache
 
 # The linker's gap to the first; the place; likeness of the mention's name to the nearest and the preferred name, and of

@@ -6,7 +6,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..views import View, name_view
-from .settings import keep_in_bytes
+from .identity import keep_in_bytes
 
 
 @keep_in_bytes

@@ -8,8 +8,8 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
 from ..views import View
+from .identity import keep_in_bytes
 from .normalize import normalize_rows
-from .settings import keep_in_bytes
 
 
 @keep_in_bytes

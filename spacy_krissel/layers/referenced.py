@@ -7,7 +7,7 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
 from ..views import AnyParts, ReferenceParts, TitledParts, View
-from .settings import keep_in_bytes
+from .identity import keep_in_bytes
 
 NAME = "referenced_encoder"
 

@@ -9,9 +9,9 @@ from thinc.types import Floats2d
 from ..views import View
 from .features import context_features, mention_features
 from .hashed_bags import HashedBags
+from .identity import keep_in_bytes
 from .normalize import normalize_rows
 from .product import product
-from .settings import keep_in_bytes
 
 
 @keep_in_bytes

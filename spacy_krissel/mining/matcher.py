@@ -6,9 +6,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Literal, NamedTuple, Opt
 import numpy as np
 
 from ..errors import Errors, KrisselError
-from .folding import Forms, forms, plain_form
 from .name_table import FormedName, Found, NameTable
-from .names import SearchName
+from .search_names import SearchName
+from .text_folding import Forms, forms, plain_form
 
 Case = Literal["preserve", "fold", "smart"]
 CASES: Tuple[str, ...] = get_args(Case)

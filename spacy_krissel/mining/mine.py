@@ -16,9 +16,9 @@ from ..util.progress import progress_bar
 from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
 from .miner import Miner
-from .names import SearchNames
 from .ray_workers import ray_workers
 from .reading import ordered_files, units_of
+from .search_names import SearchNames
 from .seen_ids import SeenIds
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
 from .tally import Tally, chunk_record

@@ -8,8 +8,8 @@ import numpy as np
 from ..corpora.texts import Text
 from ..views import view_edges
 from .matcher import UNSUPPORTED, Matches, NameMatcher
-from .names import AMBIGUOUS
 from .reservoir import doc_prefix, lowest, priorities
+from .search_names import AMBIGUOUS
 from .stretches import codes
 from .text_column import TextColumn
 from .work import work_schema

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Tuple
 
 import numpy as np
 
-from .folding import Forms, fold_case, word_form
-from .names import AMBIGUOUS
+from .search_names import AMBIGUOUS
 from .stretches import Stretches, Words
 from .text_column import TextColumn
+from .text_folding import Forms, fold_case, word_form
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
 
 from ..util.manifest import MANIFEST
-from .disambiguate import Disambiguation, check_order
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
+from .homonyms.disambiguate import Disambiguation, check_order
 from .merge import merge
 from .provenance import provenance
 from .readers import read_ontology

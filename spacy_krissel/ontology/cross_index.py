@@ -7,9 +7,9 @@ from typing import Dict, List, Sequence, Tuple
 import numpy as np
 
 from .entity import Entity
-from .hashes import find_hash
+from .folding import fold_name, hash_text
+from .hash_table import find_hash
 from .ids import canonical_id
-from .names import fold_name, hash_text
 from .store import OntologyStore
 
 # How two entities are linked: the smaller, the stronger.

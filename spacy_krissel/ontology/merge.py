@@ -8,8 +8,8 @@ import numpy as np
 
 from .cross_index import SAME_ID, CrossIndex, Place
 from .entity import Entity
+from .folding import fold_name
 from .ids import canonical_id
-from .names import fold_name
 from .store import OntologyStore
 
 

@@ -11,10 +11,10 @@ from ..errors import Errors, KrisselError
 from ..util.damage import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .entity import Entity
-from .hashes import INDEX_COLUMNS, find_hash, find_hashes, read_columns, write_columns
+from .folding import fold_name
+from .hash_index import count_ambiguous_ids, drop_duplicates, shared_groups, sort_by_hash, write_entities
+from .hash_table import INDEX_COLUMNS, find_hash, find_hashes, read_columns, write_columns
 from .ids import spellings
-from .indexing import count_ambiguous_ids, drop_duplicates, shared_groups, sort_by_hash, write_entities
-from .names import fold_name
 from .table import EntityTable, Ids, id_at, lists_of, name_at, numbered_names
 
 KIND = "ontology store"

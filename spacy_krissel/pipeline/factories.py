@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Literal, Optional
 from spacy.language import Language
 from thinc.api import Model
 
-from . import extensions as extensions
+from ..mentions import extensions as extensions
 
 DEFAULT_CONFIG: Dict[str, Any] = {
     "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
@@ -87,8 +87,8 @@ def make_krissel_linker(
     scorer: Optional[Callable],
 ):
     """Make a `KrisselLinker`; the settings are explained at `LinkerSettings`."""
-    from .linker import KrisselLinker
-    from .settings import LinkerSettings
+    from .linker.component import KrisselLinker
+    from .linker.settings import LinkerSettings
 
     settings = LinkerSettings(
         spans_key=spans_key,
@@ -166,8 +166,8 @@ def make_krissel_reranker(
     scorer: Optional[Callable],
 ):
     """Make a `KrisselReranker`; the settings are explained at `RerankerSettings`."""
-    from .reranker import KrisselReranker
-    from .reranker_settings import RerankerSettings
+    from .reranker.component import KrisselReranker
+    from .reranker.settings import RerankerSettings
 
     settings = RerankerSettings(
         enabled=enabled,
@@ -254,8 +254,8 @@ def make_krissel_span_extractor(
     scorer: Optional[Callable],
 ):
     """Make a `KrisselSpanExtractor`; the settings are explained at `ExtractorSettings`."""
-    from .extractor import KrisselSpanExtractor
-    from .extractor_settings import ExtractorSettings
+    from .extractor.component import KrisselSpanExtractor
+    from .extractor.settings import ExtractorSettings
 
     settings = ExtractorSettings(
         spans_key=spans_key,

@@ -6,7 +6,7 @@ from spacy.language import Language
 
 from ..errors import Errors, KrisselError
 from .kb_pipe import KBPipe
-from .linker import KrisselLinker
+from .linker.component import KrisselLinker
 
 
 def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:

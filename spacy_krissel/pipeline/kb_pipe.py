@@ -14,20 +14,20 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
+from ..distributed.gradients import gradient_norm, sum_gradients
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.build import fill_kb
+from ..kb.build.fill import fill_kb
+from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
-from ..kb.sources import PrototypeSource
 from ..layers.fingerprint import fingerprint
-from ..layers.gradients import gradient_norm, sum_gradients
-from ..objectives.protocol import Objective
-from ..util.beside import remove_folder, stepped_aside
+from ..mentions.annotations import NIL
+from ..training.objectives.protocol import Objective
+from ..util.atomic import remove_folder, stepped_aside
 from ..util.disk import coded_io
 from ..util.lock import Lock
 from ..views import AnyParts, View
-from .annotations import NIL
+from .linker.settings import LiveSettings
 from .pipe import KrisselPipe
-from .settings import LiveSettings
 
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")

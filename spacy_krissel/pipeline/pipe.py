@@ -11,8 +11,8 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from thinc.api import Optimizer
 
+from ..distributed.gradients import sum_gradients
 from ..errors import Errors, KrisselError
-from ..layers.gradients import sum_gradients
 from ..util.disk import coded_io
 
 # The SHA-256 of each file of a pipe that decides on links.

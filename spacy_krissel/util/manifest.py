@@ -12,7 +12,7 @@ from typing import Annotated, Any, Dict, Iterable, Iterator, NamedTuple, Optiona
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Errors, KrisselError
-from .beside import beside, put_in_place
+from .atomic import beside, put_in_place
 from .disk import coded_io
 from .whole_file import check_parent
 

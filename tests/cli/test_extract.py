@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import spacy
+from lab.spans.pipes import pipe_systems
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 
-from spacy_krissel.evaluation.pipe_systems import pipe_systems
 from spacy_krissel.ontology.store import OntologyStore
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import pytest
 import spacy
 from spacy.language import Language
 
+from spacy_krissel.commands.train_pipeline import train
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.train import train
 
 
 def test_without_a_launcher(run, configs, toy_overrides, tmp_path, trained):

@@ -20,9 +20,9 @@ from spacy.util import fix_random_seed
 from thinc.api import Adam
 from thinc.config import ConfigValidationError
 
+from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.pipeline.prototypes import build_prototypes
 
 
 def read_files(folder):

@@ -11,8 +11,8 @@ from spacy.tokens import DocBin, Span
 from spacy.training import Example
 from thinc.api import Adam
 
+from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.pipeline.prototypes import prototypes
 
 FIRST_LINKER = pytest.mark.parametrize("component", LINKERS[:1], indirect=True)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.annotation import Mention
-from spacy_krissel.corpora.bioc import read_bioc
+from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.readers.bioc import read_bioc
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.annotation import Mention
-from spacy_krissel.corpora.brat import read_brat
 from spacy_krissel.corpora.convert import read_docs
-from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
+from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.readers.brat import read_brat
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
 
 TEXT = "Pain and swelling\nin knee."
 ANN = (

@@ -7,14 +7,14 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.formats import detect_format
-from spacy_krissel.corpora.gold_mentions import SPANS_KEY
 from spacy_krissel.corpora.gold_split import GoldSplit
-from spacy_krissel.corpora.ids import is_composite, split_ids
-from spacy_krissel.corpora.pieces import gold_pieces
-from spacy_krissel.corpora.pubtator import read_pubtator
+from spacy_krissel.corpora.readers.formats import detect_format
+from spacy_krissel.corpora.readers.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.mentions.discontinuous import gold_pieces
+from spacy_krissel.mentions.gold_ids import is_composite, split_ids
+from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 
 ONE = "1|t|Gout and salt.\n1\t0\t4\tGout\tDisease\tOMIM:7|D2\n1\t9\t13\tsalt\tChemical\t-1\n"
 TWO = "2|t|Cold.\n2\t0\t4\tCold\tDisease\tMESH:D3\n\n1|t|Another text.\n1\t0\t7\tAnother\tDisease\tD9\n"

@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
-from spacy_krissel.corpora.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.docs import drop_duplicates, keep_labels, to_doc
-from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
+from spacy_krissel.corpora.readers.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselWarning
+from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
 
 NLP = spacy.blank("en")
 

@@ -2,8 +2,8 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_krissel.corpora.gold_mentions import Corrections, document_id, gold_spans
 from spacy_krissel.errors import KrisselWarning
+from spacy_krissel.mentions.gold_mentions import Corrections, document_id, gold_spans
 
 
 @pytest.fixture

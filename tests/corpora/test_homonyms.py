@@ -2,13 +2,13 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
+from spacy_krissel.corpora.affected_mentions import AffectedMentions, affected_mentions, squeeze
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import write_doc_bin
-from spacy_krissel.corpora.homonyms import AffectedMentions, affected_mentions, squeeze
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.build import build_ontology
-from spacy_krissel.ontology.disambiguate import disambiguate
 from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.homonyms.disambiguate import disambiguate
 from spacy_krissel.ontology.store import write_store
 
 ENTITIES = [

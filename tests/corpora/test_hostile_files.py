@@ -6,12 +6,12 @@ import re
 import zipfile
 
 import pytest
+from lab.data.lay_names import read_lay_names
+from lab.data.psytar import read_psytar
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.formats import READERS
-from spacy_krissel.corpora.lay_names import read_lay_names
-from spacy_krissel.corpora.phrases import read_phrases
-from spacy_krissel.corpora.psytar import read_psytar
+from spacy_krissel.corpora.readers.formats import READERS
+from spacy_krissel.corpora.readers.phrases import read_phrases
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.texts import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning

@@ -1,6 +1,6 @@
 import pytest
 
-from spacy_krissel.corpora.ids import (
+from spacy_krissel.mentions.gold_ids import (
     add_prefix,
     is_composite,
     is_nil,

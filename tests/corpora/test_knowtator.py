@@ -10,13 +10,13 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
-from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.convert import convert
-from spacy_krissel.corpora.formats import detect_format
-from spacy_krissel.corpora.knowtator import read_knowtator
-from spacy_krissel.corpora.pieces import gold_pieces
+from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.readers.formats import detect_format
+from spacy_krissel.corpora.readers.knowtator import read_knowtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.mentions.discontinuous import gold_pieces
 
 TEXT = "Pain and swelling in knee."
 PAIN = ("m1", ((0, 4), (21, 25)), "Pain ... knee", "CL:1")

@@ -8,16 +8,11 @@ from hypothesis import strategies as st
 
 from spacy_krissel.corpora.convert_text_labels import convert_text_labels
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.labelled_texts import (
-    LabelledText,
-    TextEntity,
-    read_text_labels,
-    to_labelled_doc,
-)
-from spacy_krissel.corpora.pieces import gold_pieces
+from spacy_krissel.corpora.label_docs import text_entities
+from spacy_krissel.corpora.readers.text_labels import LabelledText, TextEntity, read_text_labels, to_labelled_doc
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.text_labels import text_entities
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.mentions.discontinuous import gold_pieces
 
 NLP = spacy.blank("en")
 TEXT = "pain and swelling in knee"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 
-from spacy_krissel.corpora.pieces import (
+from spacy_krissel.mentions.discontinuous import (
     DISJOINT_KEY,
     PiecedMention,
     gold_pieces,

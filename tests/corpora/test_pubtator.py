@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.annotation import Mention
-from spacy_krissel.corpora.pubtator import read_pubtator
+from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.readers.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 

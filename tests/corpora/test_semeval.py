@@ -5,12 +5,12 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
+from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.readers.semeval import read_semeval
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.semeval import read_semeval
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
 
 TEXT = "Pain and swelling in knee.\nNo fever; some malaise."
 PIPE = (

@@ -4,11 +4,11 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.docs import to_doc
-from spacy_krissel.corpora.pieces import PiecedMention, gold_pieces
+from spacy_krissel.corpora.readers.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.sentence_docs import sentence_docs
+from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
 
 NLP = spacy.blank("en")
 

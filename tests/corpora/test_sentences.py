@@ -2,8 +2,8 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_krissel.corpora import sentences
-from spacy_krissel.corpora.sentences import UNIT_REACH, sentence_views
+from spacy_krissel.mentions import contexts as sentences
+from spacy_krissel.mentions.contexts import UNIT_REACH, sentence_views
 from spacy_krissel.views import View
 
 TEXT = "Colds recur. MS and fever were seen. No relapse of MS"

@@ -3,9 +3,9 @@
 import spacy
 from spacy.tokens import DocBin, Span
 
-from spacy_krissel.corpora.pieces import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
+from spacy_krissel.corpora.label_docs import text_labels
 from spacy_krissel.corpora.relink import relink
-from spacy_krissel.corpora.text_labels import text_labels
+from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
 
 NLP = spacy.blank("en")
 

@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.gold_mentions import SPANS_KEY
+from spacy_krissel.corpora.readers.zeshel import read_zeshel
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.zeshel import read_zeshel
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import detect_format

@@ -6,9 +6,9 @@ from spacy.language import Language
 from spacy.tokens import Span
 
 from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.mentions.annotations import SpanLink, register_extensions, spans_of, write_links
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.pipeline.annotations import SpanLink, register_extensions, spans_of, write_links
 
 ENTITIES = [
     Entity("D1", "Multiple Sclerosis", ("MS", "disseminated sclerosis"), types=("Disease",)),
@@ -107,7 +107,7 @@ def make_doc():
 @pytest.fixture(scope="session")
 def gold_linker(trained, toy_store, tmp_path_factory):
     """The folder of a small pipeline that links to the names of the toy ontology."""
-    from spacy_krissel.pipeline.prototypes import prototypes
+    from spacy_krissel.commands.build_prototypes import prototypes
 
     path = tmp_path_factory.mktemp("gold") / "linker"
     prototypes(trained, path, toy_store.path, progress=False)

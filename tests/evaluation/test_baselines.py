@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import spacy
 
-from spacy_krissel.corpora.gold_mentions import split_gold
 from spacy_krissel.evaluation import baselines
 from spacy_krissel.evaluation.baselines import BASELINES, exact_match, lookup, tfidf, write_out_abbreviations
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.evaluation.metrics import is_lenient, is_strict, measure
 from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.mentions.gold_mentions import split_gold
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.names import fold_name
+from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import write_store
 
 

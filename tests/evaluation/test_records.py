@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.gold_mentions import split_gold
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.records import LinkRecord, read_records, record_keys, write_records
+from spacy_krissel.mentions.gold_mentions import split_gold
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from spacy.training import Example
 
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.evaluation.scorer import make_link_scorer, score_links
-from spacy_krissel.pipeline.annotations import register_extensions
+from spacy_krissel.mentions.annotations import register_extensions
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.pieces import join_pieces
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.span_metrics import link_figures, slice_pairs, span_figures, span_leads
 from spacy_krissel.evaluation.span_records import SpanRecord
+from spacy_krissel.mentions.discontinuous import join_pieces
 
 KNEE_PAIN = ((0, 1), (4, 5))
 KNEE_SWELLING = ((2, 5),)

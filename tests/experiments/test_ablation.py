@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 import spacy
+from lab.ablation import runner as module
+from lab.ablation import train as training
+from lab.ablation.runner import AblationRun
+from lab.ablation.settings import read_ablation
+from lab.data.out_of_kb import out_of_kb
 from spacy.util import load_config, registry
 
-from spacy_krissel.corpora.out_of_kb import out_of_kb
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.baselines import BASELINES
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.metrics import is_strict
 from spacy_krissel.evaluation.records import read_records
-from spacy_krissel.experiments import ablation as module
-from spacy_krissel.experiments import train as training
-from spacy_krissel.experiments.ablation import AblationRun
-from spacy_krissel.experiments.settings import read_ablation
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.find import find_linker
 

@@ -3,9 +3,7 @@
 import json
 
 import pytest
-
-from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.experiments.details import (
+from lab.ablation.details import (
     aupr_lead,
     detail_parts,
     drawn_nil_curve,
@@ -14,6 +12,8 @@ from spacy_krissel.experiments.details import (
     run_scores,
     seen_figures,
 )
+
+from spacy_krissel.evaluation.records import LinkRecord
 
 
 def report(right, seen, unseen):

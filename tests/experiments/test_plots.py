@@ -3,7 +3,7 @@ import importlib.util
 import pytest
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.experiments.plots import (
+from spacy_krissel.render.plots import (
     draw_curves,
     few_shot_figure,
     gradient_norms_figure,

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from lab.projection import choose_names, draw_projections, project, projection_figure
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.experiments.projection import choose_names, draw_projections, project, projection_figure
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 import srsly
+from lab.ablation.settings import read_ablation
 from spacy.util import load_config
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.experiments.settings import read_ablation
 
 
 def test_read(toy_ablation, write_ablation, toy_shards, toy_preferred):

@@ -1,11 +1,8 @@
 """Figures that can be worked out by hand: four mentions in two documents, or in one."""
 
 import pytest
-
-from spacy_krissel.errors import KrisselError
-from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.experiments.settings import Ablation
-from spacy_krissel.experiments.table import (
+from lab.ablation.settings import Ablation
+from lab.ablation.table import (
     ablation_report,
     ablation_table,
     answers,
@@ -15,6 +12,9 @@ from spacy_krissel.experiments.table import (
     strict_accuracy,
     summarize,
 )
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.evaluation.records import LinkRecord
 
 
 def records(right, docs="aabb"):

@@ -13,21 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import spacy
 import srsly
+from lab.data.lay_names import read_lay_names
+from lab.data.psytar import read_psytar
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.gold_mentions import SPANS_KEY
-from spacy_krissel.corpora.labelled_texts import read_text_labels, to_labelled_doc
-from spacy_krissel.corpora.lay_names import read_lay_names
-from spacy_krissel.corpora.psytar import read_psytar
+from spacy_krissel.corpora.readers.text_labels import read_text_labels, to_labelled_doc
 from spacy_krissel.corpora.semantic_network import read_semantic_network
 from spacy_krissel.corpora.texts import SUFFIXES, read_texts
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.records import read_records, record_keys
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype
+from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.mentions.gold_mentions import SPANS_KEY
 from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, MentionShards, MinedMention, shard_schema, write_shard
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
@@ -475,7 +475,7 @@ def ontology_seeds() -> Dict[str, List[Mapping[str, Any]]]:
 
 def corpus_seeds() -> Dict[str, List[Mapping[str, Any]]]:
     """By format, as `convert` names them."""
-    from spacy_krissel.corpora.formats import READERS
+    from spacy_krissel.corpora.readers.formats import READERS
 
     found: Dict[str, List[Mapping[str, Any]]] = {
         "pubtator": [{"a.pubtator": text} for text in seeds.PUBTATOR],

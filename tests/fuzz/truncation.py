@@ -8,11 +8,12 @@ from pathlib import Path
 from random import Random
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from lab.data.lay_names import read_lay_names
+from lab.data.psytar import read_psytar
+
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.formats import READERS as CORPUS_READERS
-from spacy_krissel.corpora.labelled_texts import read_text_labels
-from spacy_krissel.corpora.lay_names import read_lay_names
-from spacy_krissel.corpora.psytar import read_psytar
+from spacy_krissel.corpora.readers.formats import READERS as CORPUS_READERS
+from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.semantic_network import read_semantic_network
 from spacy_krissel.corpora.texts import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning

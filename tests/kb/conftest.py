@@ -5,7 +5,7 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype
+from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import View
 
 

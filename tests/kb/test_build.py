@@ -3,10 +3,10 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb import build
-from spacy_krissel.kb.build import fill_kb
+from spacy_krissel.kb.build import fill as build
+from spacy_krissel.kb.build.fill import fill_kb
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.empty import empty_kb
-from spacy_krissel.kb.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.views import ReferenceParts, TitledParts, reference_view

@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.candidate_table import CandidateTable
+from spacy_krissel.kb.candidate_columns import CandidateTable
 from spacy_krissel.ontology.entity import Entity
 
 ENTITIES = [

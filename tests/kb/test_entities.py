@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb import entities as entities_module
+from spacy_krissel.kb import entity_columns as entities_module
 from spacy_krissel.kb.arrow_file import write_table
-from spacy_krissel.kb.entities import FILE, EntityTable
+from spacy_krissel.kb.entity_columns import FILE, EntityTable
 from spacy_krissel.ontology.entity import Entity
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -10,14 +10,14 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.gold_mentions import text_hash
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.gold_prototypes import GOLD_WEIGHT, gold_prototypes
+from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import NO_ORIGIN, Origin, Prototype
+from spacy_krissel.kb.prototype_table import NO_ORIGIN, Origin, Prototype
 from spacy_krissel.kb.storage import KIND
+from spacy_krissel.mentions.gold_mentions import text_hash
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.util.manifest import write_manifest
 from spacy_krissel.views import View, name_view

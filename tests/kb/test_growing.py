@@ -4,14 +4,16 @@ import pytest
 import spacy
 from spacy.vocab import Vocab
 
-from spacy_krissel.kb import arrow_file, build, contents, growing, prototypes
+from spacy_krissel.kb import arrow_file, contents, growing
+from spacy_krissel.kb import prototype_table as prototypes
 from spacy_krissel.kb.arrow_file import on_disk, read_table, take_rows, write_table
-from spacy_krissel.kb.build import fill_kb
+from spacy_krissel.kb.build import fill as build
+from spacy_krissel.kb.build.fill import fill_kb
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.empty import empty_kb
 from spacy_krissel.kb.growing import GrowingVectors, zero_vectors
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype
-from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.views import ReferenceParts, name_view
 

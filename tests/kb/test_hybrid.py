@@ -7,9 +7,9 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.hybrid import PROPOSED, _nearest
-from spacy_krissel.kb.lexicon import Lexicon
+from spacy_krissel.kb.lexical_index import Lexicon
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
+from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.views import name_view
 
 NAMES = ["lung cancer", "cold", "common cold", "MS", "renal failure", "failure", "cancer of the lung", "colds"]

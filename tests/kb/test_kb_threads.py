@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype
+from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.util.lock import Lock
 from spacy_krissel.views import View
 

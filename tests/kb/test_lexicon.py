@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.kb.lexicon import Lexicon
-from spacy_krissel.ontology.names import fold_name
+from spacy_krissel.kb.lexical_index import Lexicon
+from spacy_krissel.ontology.folding import fold_name
 
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
 ENTITIES = np.array([0, 0, 0, 1, 1, 2, 3, 5, 6])
@@ -87,7 +87,7 @@ def test_no_forms():
 def test_small_blocks_give_the_same(lexicon, monkeypatch):
     texts = ["lung cancers", "cold", "MS", "", "renal"]
     whole = similarities(lexicon, texts)
-    monkeypatch.setattr("spacy_krissel.kb.lexicon.BLOCK_CELLS", 1)
+    monkeypatch.setattr("spacy_krissel.kb.lexical_index.BLOCK_CELLS", 1)
     assert (similarities(lexicon, texts) == whole).all()
 
 

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.gold_source import make_gold_source
-from spacy_krissel.kb.sources import PrototypeSource, make_ontology_loader, make_prototype_source
+from spacy_krissel.kb.build.gold_source import make_gold_source
+from spacy_krissel.kb.build.sources import PrototypeSource, make_ontology_loader, make_prototype_source
 from spacy_krissel.mining.shards import MentionShards, MinedMention
-from spacy_krissel.ontology.names import fold_name
-from spacy_krissel.sampling.held_out import HeldOut
+from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.ontology.held_out import HeldOut
 from spacy_krissel.views import ReferenceParts, View, name_view, reference_view
 
 HELD_OUT = HeldOut(0.3, 0)

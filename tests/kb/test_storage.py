@@ -16,9 +16,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
 from spacy_krissel.index.milvus_index import make_milvus_index
-from spacy_krissel.kb import folder
+from spacy_krissel.kb import directory as folder
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Prototype, PrototypeTable
+from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.kb.storage import KIND
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import name_view

@@ -3,14 +3,14 @@ import pytest
 from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import trials
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb import tune as tune_module
+from spacy_krissel.kb.build import index_trials as trials
+from spacy_krissel.kb.build import tune as tune_module
+from spacy_krissel.kb.build.queries import near_vectors
+from spacy_krissel.kb.build.tune import Trial, Tuning, tune
+from spacy_krissel.kb.build.tune_table import tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.queries import near_vectors
-from spacy_krissel.kb.tune import Trial, Tuning, tune
-from spacy_krissel.kb.tune_table import tuning_lines
 
 pytest.importorskip("faiss")
 N, WIDTH = 1200, 8

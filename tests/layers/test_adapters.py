@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.transformer import TransformerEncoder
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.views import View, name_view
 
 VIEWS = [name_view("cold"), View("the patient had ", "fever", " and a cold"), name_view("multiple sclerosis")]
@@ -78,7 +78,7 @@ def test_shares_of_the_parameters_of_bert_base(rank, share):
     pytest.importorskip("peft")
     from transformers import BertConfig, BertModel
 
-    from spacy_krissel.layers.adapters import add_adapters
+    from spacy_krissel.layers.hf.adapters import add_adapters
 
     with torch.device("meta"):
         bert = BertModel(BertConfig(vocab_size=30522))

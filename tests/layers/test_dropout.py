@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from spacy_krissel.layers.dropout import CheapDropout, use_cheap_dropout
+from spacy_krissel.layers.hf.dropout import CheapDropout, use_cheap_dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

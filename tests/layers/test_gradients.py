@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spacy_krissel.layers.gradients import gradient_norm
+from spacy_krissel.distributed.gradients import gradient_norm
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
 
@@ -31,7 +31,7 @@ def test_small_encoder_along_a_direction():
 
 def test_transformer(tiny_bert):
     torch = pytest.importorskip("torch")
-    from spacy_krissel.layers.transformer import TransformerEncoder
+    from spacy_krissel.layers.hf.transformer import TransformerEncoder
 
     model = TransformerEncoder(str(tiny_bert), window=16)
     model.initialize()

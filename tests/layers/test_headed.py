@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.headed import HeadedEncoder
+from spacy_krissel.layers.hf.weights import start_from
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.layers.start import start_from
 from spacy_krissel.views import name_view
 
 VIEWS = [name_view("knee pain"), name_view("headache"), name_view("pain in knee")]

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.hf_load import load_pretrained
-from spacy_krissel.layers.pieces import (
+from spacy_krissel.layers.hf.load import load_pretrained
+from spacy_krissel.layers.hf.wordpieces import (
     length_batches,
     pad_pieces,
     read_together,

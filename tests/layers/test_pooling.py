@@ -2,7 +2,7 @@ import numpy
 import pytest
 from numpy.testing import assert_allclose
 
-from spacy_krissel.layers.pieces import Pieces
+from spacy_krissel.layers.hf.wordpieces import Pieces
 from spacy_krissel.layers.pooling import PieceVectors, pool
 
 

@@ -8,11 +8,9 @@ import pytest
 from numpy.testing import assert_array_equal
 from thinc.api import Linear, Model, chain
 
-from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers import processes
-from spacy_krissel.layers.gradients import sum_gradients
-from spacy_krissel.layers.hashed_bags import HashedTable
-from spacy_krissel.layers.processes import (
+from spacy_krissel.distributed import processes
+from spacy_krissel.distributed.gradients import sum_gradients
+from spacy_krissel.distributed.processes import (
     add_up,
     alike,
     begin_shared,
@@ -24,6 +22,8 @@ from spacy_krissel.layers.processes import (
     own_gpu,
     process_number,
 )
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.hashed_bags import HashedTable
 
 SIZES = [5, 1, 9, 2, 2, 7, 3]
 

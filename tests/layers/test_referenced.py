@@ -4,11 +4,11 @@ from thinc.api import Adam, Model, chain, set_dropout_rate
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.fingerprint import fingerprint
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.name_view import add_name_view
 from spacy_krissel.layers.normalize import normalize_rows
 from spacy_krissel.layers.referenced import ReferencedEncoder, reference_parts
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.layers.transformer import TransformerEncoder
 from spacy_krissel.views import ReferenceParts, View, name_view
 
 MENTION = View("the patient had ", "ms", " with fever")

@@ -9,8 +9,8 @@ import pytest
 import srsly
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.piece_states import PieceStates
-from spacy_krissel.layers.transformer import TransformerEncoder
+from spacy_krissel.layers.hf.piece_states import PieceStates
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.views import name_view
 
 CODE = """

@@ -3,8 +3,8 @@ import random
 import numpy
 import torch
 
-from spacy_krissel.layers.rng import capture_rng, replay_rng
-from spacy_krissel.layers.transformer import TransformerEncoder
+from spacy_krissel.distributed.random_state import capture_rng, replay_rng
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.views import name_view
 
 

@@ -10,10 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
+from spacy_krissel.layers.hf.weights import average_with, start_from, write_transformer
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.layers.start import average_with, start_from, write_transformer
-from spacy_krissel.layers.transformer import TransformerEncoder
 from spacy_krissel.views import View, name_view
 
 NAME = name_view("acute lung injury")
@@ -114,7 +114,7 @@ def test_half_a_transformer_is_left(trained, tmp_path, monkeypatch):
 
     write_transformer(trained, tmp_path / "encoder")
     before = {path.name: path.read_bytes() for path in (tmp_path / "encoder").iterdir()}
-    monkeypatch.setattr("spacy_krissel.layers.hf_shim.save_safetensors", full)
+    monkeypatch.setattr("spacy_krissel.layers.hf.shim.save_safetensors", full)
     for name in ("encoder", "new"):
         with pytest.raises(KrisselError, match=f"K026.*{name}.*No space left"):
             write_transformer(trained, tmp_path / name)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.piece_states import PieceStates, windows
+from spacy_krissel.layers.hf.piece_states import PieceStates, windows
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
 from spacy_krissel.views import View

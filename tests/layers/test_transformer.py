@@ -13,9 +13,9 @@ from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.fingerprint import fingerprint
-from spacy_krissel.layers.pieces import view_pieces
-from spacy_krissel.layers.start import start_from
-from spacy_krissel.layers.transformer import TransformerEncoder
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
+from spacy_krissel.layers.hf.weights import start_from
+from spacy_krissel.layers.hf.wordpieces import view_pieces
 from spacy_krissel.views import View, name_view, unit_views
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -510,7 +510,7 @@ def test_units_need_markers(tiny_bert):
     ],
 )
 def test_lengths_in_training_are_few_and_hold_any_view(window, limit, lengths):
-    from spacy_krissel.layers.transformer import training_lengths
+    from spacy_krissel.layers.hf.transformer import training_lengths
 
     assert training_lengths(window, limit) == lengths
     assert window <= lengths[-1] <= limit

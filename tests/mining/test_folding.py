@@ -3,7 +3,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mining.folding import fold_case, forms, plain_form
+from spacy_krissel.mining.text_folding import fold_case, forms, plain_form
 
 any_text = st.text(st.characters(codec=None), max_size=60) | st.text(
     "aZİıßſΣςσµμé\u0301 \n\u00a0\u2013-_'’", max_size=30

@@ -3,10 +3,10 @@
 import numpy as np
 
 from spacy_krissel.mining import name_table as name_table_module
-from spacy_krissel.mining.folding import forms
 from spacy_krissel.mining.matcher import NameMatcher
 from spacy_krissel.mining.name_table import FormedName, NameTable
-from spacy_krissel.mining.names import AMBIGUOUS, SearchName
+from spacy_krissel.mining.search_names import AMBIGUOUS, SearchName
+from spacy_krissel.mining.text_folding import forms
 
 
 def found(table, text):

@@ -1,4 +1,4 @@
-from spacy_krissel.mining.names import AMBIGUOUS, SearchNames
+from spacy_krissel.mining.search_names import AMBIGUOUS, SearchNames
 
 
 def search_names(ontology, aliases=True):

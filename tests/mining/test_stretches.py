@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mining.folding import fold_case, forms
 from spacy_krissel.mining.stretches import Stretches, Words
+from spacy_krissel.mining.text_folding import fold_case, forms
 
 wild = st.text(st.characters(codec=None) | st.sampled_from("abAB "), max_size=40)
 pairs = st.text("aAb\x01\U0010ffff", max_size=12)

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.class_names import _lower_bound, class_names
 from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.hypernyms import _lower_bound, class_names
 from spacy_krissel.ontology.store import write_store
 
 KIDNEY = [

@@ -7,7 +7,7 @@ from spacy_krissel.ontology import cross_index
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.enrich import FIELDS, enrich
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.names import fold_name
+from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.readers import read_mesh_tree, read_obo
 from spacy_krissel.ontology.store import write_store
 
@@ -85,7 +85,7 @@ def test_aliases_come_only_when_asked_for(make):
 
 def test_hash_collisions_link_nothing(make, monkeypatch):
     monkeypatch.setattr(cross_index, "hash_text", lambda text: 7)
-    monkeypatch.setattr("spacy_krissel.ontology.hashes.hash_text", lambda text: 7)
+    monkeypatch.setattr("spacy_krissel.ontology.hash_table.hash_text", lambda text: 7)
     other = make(Entity("A", "a", definition="of A"), Entity("B", "b", definition="of B"))
     assert one(Entity("B", "x"), other).definition == "of B"
     assert one(Entity("C", "x"), other).definition == ""

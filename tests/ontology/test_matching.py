@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.matching import assign
+from spacy_krissel.ontology.homonyms.matching import assign
 
 wishes = st.lists(st.lists(st.sampled_from("abcde"), max_size=4), max_size=7)
 

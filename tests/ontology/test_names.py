@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.names import fold_name, hash_text
+from spacy_krissel.ontology.folding import fold_name, hash_text
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.ontology import hashes
+from spacy_krissel.ontology import hash_table as hashes
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.names import fold_name, hash_text
+from spacy_krissel.ontology.folding import fold_name, hash_text
 from spacy_krissel.ontology.provenance import provenance
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.table import BATCH_ROWS

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.trees import is_in_tree, tree_parts
+from spacy_krissel.ontology.tree_numbers import is_in_tree, tree_parts
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import spacy
 from spacy.util import fix_random_seed
 from thinc.api import Adam
 
-from spacy_krissel.kb.sources import PrototypeSource
+from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
-from spacy_krissel.pipeline.prototypes import build_prototypes
-from spacy_krissel.sampling.self_supervised import make_self_supervised_corpus
+from spacy_krissel.training.data.self_supervised import make_self_supervised_corpus
 
 SMALL = {
     "@architectures": "spacy-krissel.SmallEncoder.v1",

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.pipeline.abbreviations import long_forms, write_out
+from spacy_krissel.mentions.abbreviations import long_forms, write_out
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 

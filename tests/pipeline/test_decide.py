@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.kb.ranking import SearchResult
-from spacy_krissel.pipeline.decide import agree
+from spacy_krissel.pipeline.linker.linking import agree
 
 
 def make_result(*lines, ties=None):

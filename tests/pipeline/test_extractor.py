@@ -10,13 +10,13 @@ from spacy.training import Example
 from thinc.api import Adam, Model
 from thinc.config import ConfigValidationError
 
-from spacy_krissel.corpora.pieces import read_pieces
+from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers import token_states
 from spacy_krissel.layers.label_attention import Seen, attend, mean_states, presence_layer
-from spacy_krissel.pipeline import extractor as extractor_module
-from spacy_krissel.pipeline.extraction import by_token, content_tokens, pieces_of, runs, token_rows
-from spacy_krissel.pipeline.prototypes import build_prototypes
+from spacy_krissel.mentions.discontinuous import read_pieces
+from spacy_krissel.pipeline.extractor import component as extractor_module
+from spacy_krissel.pipeline.extractor.extraction import by_token, content_tokens, pieces_of, runs, token_rows
 
 TEXT = "Relapses of sclerosis , and migraine with a running nose"
 NAME = "krissel_span_extractor"
@@ -165,7 +165,7 @@ def test_a_linker_reads_what_was_found_as_whole_mentions(nlp, extractor, save_li
 
 def test_an_extractor_starts_from_another_ones_tokens(nlp, save_extractor, make_extractor, tmp_path):
     """As the second stage of training does; the classifier begins afresh."""
-    from spacy_krissel.pipeline.encoder import start_encoder
+    from spacy_krissel.commands.export_encoder import start_encoder
 
     model = make_extractor("words").get_pipe(NAME).model
     before = presence_layer(model).to_bytes()
@@ -176,7 +176,7 @@ def test_an_extractor_starts_from_another_ones_tokens(nlp, save_extractor, make_
 
 
 def test_pieces_start_from_the_transformer_of_a_linker(save_linker, make_extractor):
-    from spacy_krissel.pipeline.encoder import start_encoder
+    from spacy_krissel.commands.export_encoder import start_encoder
 
     model = make_extractor("pieces").get_pipe(NAME).model
     start_encoder(model, path=save_linker("transformer"), name="krissel_linker")

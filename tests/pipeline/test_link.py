@@ -5,8 +5,8 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_krissel.commands.link_texts import link
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.pipeline.link import link
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_batches_of_nothing_leave_an_earlier_output(tmp_path, size):
 def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, monkeypatch):
     nlp = spacy.load(with_ruler)
     nlp.max_length = 30
-    monkeypatch.setattr("spacy_krissel.pipeline.link.load_pipeline", lambda path: nlp)
+    monkeypatch.setattr("spacy_krissel.commands.link_texts.load_pipeline", lambda path: nlp)
     lines = [{"id": str(number), "text": "flu " * number} for number in (2, 9, 3, 10, 11, 12)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.warns(KrisselWarning, match="KW620.*4 of 6 texts.*30 characters.*first: 9, 10, 11"):

@@ -6,9 +6,9 @@ import pytest
 import srsly
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.extractor_settings import ExtractorSettings
-from spacy_krissel.pipeline.reranker_settings import RerankerSettings
-from spacy_krissel.pipeline.settings import LinkerSettings, LiveSettings
+from spacy_krissel.pipeline.extractor.settings import ExtractorSettings
+from spacy_krissel.pipeline.linker.settings import LinkerSettings, LiveSettings
+from spacy_krissel.pipeline.reranker.settings import RerankerSettings
 
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
-from spacy_krissel.corpora.pieces import PiecedMention, join_pieces, write_pieces
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.drawn_rows import DARK, LIGHT, PAPER, drawn_entities
-from spacy_krissel.pipeline.render import render, save_rendering
-from spacy_krissel.pipeline.render_svg import COLUMN, render_svg
+from spacy_krissel.mentions.discontinuous import PiecedMention, join_pieces, write_pieces
+from spacy_krissel.render.page import render, save_rendering
+from spacy_krissel.render.rows import DARK, LIGHT, PAPER, drawn_entities
+from spacy_krissel.render.svg import COLUMN, render_svg
 
 NLP = spacy.blank("en")
 KEY = "found"

@@ -17,7 +17,7 @@ from thinc.config import ConfigValidationError
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.ranked import list_lengths
-from spacy_krissel.pipeline.annotations import SpanLink, write_links
+from spacy_krissel.mentions.annotations import SpanLink, write_links
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 KINDS = ["list", "pairs"]
@@ -148,7 +148,7 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
     def read():
         return [mention.view.mention for _, _, mention in reranker._ranked(linked()[0])]
 
-    monkeypatch.setattr("spacy_krissel.pipeline.mention_views.long_forms", lambda doc: {"MS": "multiple sclerosis"})
+    monkeypatch.setattr("spacy_krissel.mentions.mention_views.long_forms", lambda doc: {"MS": "multiple sclerosis"})
     assert read() == ["multiple sclerosis"]
     reranker.cfg["use_abbreviations"] = False
     assert read() == ["MS"]

@@ -2,7 +2,7 @@ import pytest
 import spacy
 from spacy.tokens import Span
 
-from spacy_krissel.pipeline.species import NOTHING, assigned_species, species_key
+from spacy_krissel.mentions.species import NOTHING, assigned_species, species_key
 
 NLP = spacy.blank("en")
 

@@ -5,13 +5,13 @@ import spacy
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
+from spacy_krissel.commands import tune_pipeline as tune_module
+from spacy_krissel.commands.build_prototypes import prototypes
+from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.build.tune import Trial, Tuning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.tune import Trial, Tuning
-from spacy_krissel.pipeline import tune as tune_module
 from spacy_krissel.pipeline.find import find_linker
-from spacy_krissel.pipeline.prototypes import prototypes
-from spacy_krissel.pipeline.tune import tune_index
 
 pytest.importorskip("faiss")
 KB = "krissel_linker/kb"
@@ -108,7 +108,7 @@ def test_a_failure_leaves_everything_as_it_was(make_pipeline, monkeypatch):
     def fail(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr("spacy_krissel.kb.prototypes.write_array", fail)
+    monkeypatch.setattr("spacy_krissel.kb.prototype_table.write_array", fail)
     with pytest.raises(KrisselError, match="K026.*no space"):
         tune_index(path, types=["ivf"])
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import spacy
+from lab.data.text_split import text_split
 
+from spacy_krissel.commands.build_prototypes import prototypes
+from spacy_krissel.commands.save_pipeline import copy_whole
+from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.text_split import text_split
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.mining.mine import mine
@@ -17,9 +20,6 @@ from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.find import find_linker
-from spacy_krissel.pipeline.prototypes import prototypes
-from spacy_krissel.pipeline.save import copy_whole
-from spacy_krissel.pipeline.tune import tune_index
 from spacy_krissel.util.manifest import read_manifest
 
 from .harness import digest
@@ -261,7 +261,7 @@ def commands(given: Inputs) -> Dict[str, Command]:
         return kb.description()["index"], contents_of(kb)
 
     def trained(path, version):
-        from spacy_krissel.pipeline.train import train
+        from spacy_krissel.commands.train_pipeline import train
 
         steps = {"training.max_steps": 2, "training.eval_frequency": 1}
         seeds = {"training.seed": version, "system.seed": version}

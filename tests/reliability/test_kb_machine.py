@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from spacy.tokens import Span
 
-from spacy_krissel.corpora.gold_mentions import text_hash
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.gold_prototypes import GOLD_WEIGHT
+from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.kb.prototypes import Origin, Prototype
+from spacy_krissel.kb.prototype_table import Origin, Prototype
+from spacy_krissel.mentions.gold_mentions import text_hash
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.views import name_view, span_view

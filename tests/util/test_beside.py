@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.beside import beside, put_back, put_in_place, remove_folder, stepped_aside
+from spacy_krissel.util.atomic import beside, put_back, put_in_place, remove_folder, stepped_aside
 
 
 class Killed(BaseException):

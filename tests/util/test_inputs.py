@@ -48,7 +48,7 @@ def test_a_directory_and_an_unreadable_file_have_no_code(tmp_path, monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("data", [b"\x1f\x8b", gzip.compress(b"text" * 99)[:-4]])
+@pytest.mark.parametrize("data", [b"\x1f\x8b", gzip.compress(b"text" * 99)[:-4]], ids=["header", "cut"])
 def test_damaged_compression_is_not_said(tmp_path, data):
     path = tmp_path / "a"
     path.write_bytes(data)

@@ -22,8 +22,8 @@ from typing import (
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
+from ..folding import fold_name
 from ..ids import canonical_id
-from ..names import fold_name
 from .records import RecordFile, groups, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"

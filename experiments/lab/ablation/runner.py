@@ -1,0 +1,312 @@
+"""Run the rows of an ablation: the plain function behind `python -m spacy krissel ablation`."""
+
+import json
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+
+import spacy
+from spacy.language import Language
+
+from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
+from spacy_krissel.commands.load_pipeline import load_pipeline
+from spacy_krissel.errors import Errors, KrisselError
+from spacy_krissel.evaluation.baselines import BASELINES, lookup
+from spacy_krissel.evaluation.calibrate import calibrate
+from spacy_krissel.evaluation.evaluate import evaluate
+from spacy_krissel.evaluation.gold import linked_mentions
+from spacy_krissel.evaluation.records import read_records
+from spacy_krissel.kb.build.sources import open_prototype_source
+from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.render.plots import draw_curves
+from spacy_krissel.util.manifest import content_hash, new_directory, read_manifest, sha256_file
+from spacy_krissel.util.whole_file import check_folder, write_text
+
+from ..few_shot import FewShot, few_shot, save_few_shot
+from .details import (
+    Details,
+    TopScores,
+    aupr_lead,
+    drawn_nil_curve,
+    gradient_figures,
+    nil_figures,
+    run_scores,
+    seen_figures,
+)
+from .settings import Ablation, Row
+from .table import AllRuns, Answers, Runs, ablation_report, answers, recall_curve, summarize
+from .train import LINKER, STEPS, train_linker, train_reranker
+
+KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
+PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-shot", "calibration.json"
+
+
+class AblationRun:
+    """Trains and measures, row by row, in `output`; what is there already is not made again.
+
+        <row>/seed-<n>/linker        the trained linker, and what was logged of its steps
+        <row>/seed-<n>/reranked      linker and re-ranker, where there is one
+        <row>/seed-<n>/sets/<set>    the evaluation's report; the knowledge base too, where it is needed again, and
+                                     what was fitted, where a threshold was
+        few-shot/<set>
+        ablation.json, ablation.md, top-k.svg, few-shot.svg, nil.svg,
+        gradient-norms.svg
+
+    Each folder is whole or absent, and knows the settings and the content of the files that it was made with.
+    """
+
+    def __init__(
+        self, ablation: Ablation, output: Union[str, Path], *, gpu_id: int = -1, say: Callable[[str], Any] = print
+    ) -> None:
+        self.ablation = ablation
+        self.output = Path(output)
+        self.gpu_id = gpu_id
+        self.say = say
+
+    def __call__(self, rows: Sequence[str] = ()) -> Dict[str, Any]:
+        """Run all rows, and the few-shot curve; or `rows` alone, with those that they need. RETURNS: what
+        `ablation.json` holds.
+
+        Raises KrisselError K026 (the output), K902 (an unknown row), K903 (a folder that was made with other settings
+        or files), and what training, `PrototypeSource` and `evaluate` raise.
+        """
+        check_folder(self.output)
+        measured: AllRuns = {}
+        few_shots: Dict[str, List[FewShot]] = {}
+        for name in self.ablation.chosen(rows):
+            golds = [gold for gold in self.ablation.sets if self._is_measured(name, gold)]
+            measured[name] = {gold: {} for gold in golds}
+            for seed in self.ablation.seeds_of(name):
+                for gold in golds:
+                    measured[name][gold][seed] = self.measure(name, seed, gold)
+            # After each row, for those who look in meanwhile.
+            self._write(measured, few_shots)
+        if self.ablation.curves.shots and not rows:
+            for gold, data in self.ablation.sets.items():
+                if data.examples is not None:
+                    few_shots[gold] = self.few_shot(gold)
+        return self._write(measured, few_shots, whole=True)
+
+    def _is_measured(self, name: str, gold: str) -> bool:
+        return not self.ablation.rows[name].examples or self.ablation.sets[gold].examples is not None
+
+    def pipeline(self, name: str, seed: int) -> Path:
+        """The trained pipeline that row `name` uses, without knowledge base."""
+        has_reranker = self.ablation.has_reranker(name)
+        name = self.ablation.trained(name)
+        title, folder = self.ablation.rows[name].title, self._folder(name, seed)
+        with self._made(folder / "linker", self._linker_settings(name, seed)) as linker:
+            if linker is not None:
+                self.say(f"{title} (seed {seed}): training the linker")
+                train_linker(self.ablation, name, seed, linker / PIPELINE, gpu_id=self.gpu_id)
+        if not has_reranker:
+            return folder / "linker" / PIPELINE
+        with self._made(folder / "reranked", self._reranker_settings(name, seed)) as reranked:
+            if reranked is not None:
+                self.say(f"{title} (seed {seed}): training the re-ranker")
+                source, target = folder / "linker" / PIPELINE, reranked / PIPELINE
+                train_reranker(self.ablation, name, seed, source, target, gpu_id=self.gpu_id)
+        return folder / "reranked" / PIPELINE
+
+    def measure(self, name: str, seed: int, gold: str) -> Answers:
+        """What row `name` says of the mentions of set `gold`."""
+        row, data = self.ablation.rows[name], self.ablation.sets[gold]
+        pipeline = self.pipeline(name, seed)
+        folder = self._folder(name, seed) / "sets" / gold
+        settings = self._linking_settings(name, seed, gold, examples=row.examples)
+        with self._made(folder, settings) as made:
+            if made is not None:
+                self.say(f"{row.title} (seed {seed}): linking {gold}")
+                nlp = self._with_kb(pipeline, name, seed, gold)
+                if self._is_needed_again(name, gold):
+                    find_linker(nlp, LINKER).kb.to_disk(made / KB)
+                if row.examples and data.examples is not None:
+                    add_gold_files(nlp, [data.examples], name=LINKER)
+                asked: Dict[str, Any] = {"baselines": False, "timed_mentions": 0}
+                if data.seen is not None:
+                    asked["train"] = data.seen
+                if data.calibration is not None:
+                    asked["gold_nil"] = True
+                    fitted = calibrate(nlp, data.calibration, name=LINKER, held_out=data.held_out, seed=seed)
+                    write_text(made / CALIBRATION, json.dumps(fitted.data, indent=2) + "\n")
+                evaluate(nlp, data.gold, data.ontology, made, name=REPORT, **asked)
+        return answers(read_records(folder / f"{REPORT}.links.jsonl"))
+
+    def few_shot(self, gold: str) -> List[FewShot]:
+        """The few-shot curve of the first row, and its first seed, on set `gold`."""
+        name, curves, data = self.ablation.first, self.ablation.curves, self.ablation.sets[gold]
+        assert data.examples is not None, "called for sets with examples"
+        seed = self.ablation.seeds_of(name)[0]
+        pipeline = self.pipeline(name, seed)
+        folder = self.output / FEW_SHOT / gold
+        curve = {"shots": curves.shots, "draws": curves.draws}
+        settings = {**self._linking_settings(name, seed, gold, examples=True), "curve": curve}
+        with self._made(folder, settings) as made:
+            if made is not None:
+                self.say(f"few-shot curve: linking {gold}")
+                nlp = self._with_kb(pipeline, name, seed, gold)
+                shots, draws = curves.shots, curves.draws
+                rows = few_shot(nlp, data.examples, data.gold, data.ontology, shots=shots, seeds=draws, name=LINKER)
+                save_few_shot(rows, made, FEW_SHOT)
+        saved = json.loads((folder / f"{FEW_SHOT}.json").read_text(encoding="utf8"))
+        return [FewShot(**row) for row in saved[FEW_SHOT.replace("-", "_")]]
+
+    def _with_kb(self, path: Path, name: str, seed: int, gold: str) -> Language:
+        """The pipeline of row `name`, at `path`, with the knowledge base of set `gold`: a kept one, or a new one."""
+        row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
+        kept = self._folder(trained, seed) / "sets" / gold / KB
+        if self.ablation.has_kb_of(name, trained) and kept.exists():
+            return load_pipeline(path, {**row.pipeline, f"components.{LINKER}.kb_path": str(kept)})
+        nlp = load_pipeline(path, row.pipeline)
+        settings = {**row.prototypes.model_dump(), "held_out": 0.0, "seed": seed}
+        source = open_prototype_source(row.ontology or data.ontology, data.mined(row.mined_aliases), **settings)
+        build_prototypes(nlp, source, name=LINKER, progress=True)
+        return nlp
+
+    def _is_needed_again(self, name: str, gold: str) -> bool:
+        ablation = self.ablation
+        users = [other for other in ablation.users(name) if other != name and ablation.has_kb_of(other, name)]
+        curve = name == ablation.first and ablation.curves.shots and ablation.sets[gold].examples
+        return bool(users or curve)
+
+    # What the folders remember: whatever makes a difference to them.
+
+    def _linker_settings(self, name: str, seed: int) -> Dict[str, Any]:
+        row, training = self.ablation.rows[name], self.ablation.train
+        described = training.model_dump(mode="json")
+        read = [training.ontology, training.mentions]
+        if row.mined_aliases:
+            del described["mentions_without_aliases"]
+        else:
+            read.append(training.mentions_without_aliases)
+        settings = {"data": described, "config": sha256_file(training.config), "row": row.train, **_other_ontology(row)}
+        read.append(row.ontology)
+        return {**settings, "mined_aliases": row.mined_aliases, "seed": seed, "files": _hashes(read)}
+
+    def _reranker_settings(self, name: str, seed: int) -> Dict[str, Any]:
+        row, training = self.ablation.rows[name], self.ablation.reranker
+        assert training is not None, "called where there is a re-ranker to train"
+        settings: Dict[str, Any] = {"linker": self._linker_settings(name, seed)}
+        settings.update(
+            training=training.model_dump(mode="json", exclude={"rows"}), config=sha256_file(training.config)
+        )
+        return {**settings, "row": row.reranker, "prototypes": row.prototypes.model_dump()}
+
+    def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> Dict[str, Any]:
+        row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
+        described = self._reranker_settings if self.ablation.has_reranker(name) else self._linker_settings
+        mined = data.mined(row.mined_aliases)
+        paths = {"gold": data.gold, "ontology": data.ontology, **({"mentions": mined} if mined else {})}
+        read = [*paths.values(), data.examples if examples else None, row.ontology]
+        # As they were named before there were these, where they are not asked for.
+        further = {key: value for key, value in (("seen", data.seen), ("calibration", data.calibration)) if value}
+        held_out = {"held_out": data.held_out} if data.held_out else {}
+        paths.update(further)
+        read += further.values()
+        return {
+            "trained": described(trained, seed),
+            "set": {**{key: str(path) for key, path in paths.items()}, **held_out},
+            "pipeline": row.pipeline,
+            "prototypes": row.prototypes.model_dump(),
+            **_other_ontology(row),
+            "examples": str(data.examples) if examples else "",
+            "files": _hashes(read),
+        }
+
+    def _folder(self, name: str, seed: int) -> Path:
+        return self.output / name / f"seed-{seed}"
+
+    @contextmanager
+    def _made(self, path: Path, settings: Dict[str, Any]) -> Iterator[Optional[Path]]:
+        """Yields where to write what will be the folder `path`, or None when it is there already."""
+        if path.exists():
+            found = read_manifest(path, KIND, VERSION, make=MAKE)["settings"]
+            # By way of JSON, as they were saved.
+            wanted = json.loads(json.dumps(settings))
+            if found != wanted:
+                keys = [key for key in sorted({*found, *wanted}) if found.get(key) != wanted.get(key)]
+                raise KrisselError(Errors.K903.format(path=path, problem=f"{', '.join(keys)} changed since"))
+            yield None
+            return
+        with new_directory(path, KIND, VERSION) as directory:
+            directory.info["settings"] = settings
+            yield directory.path
+
+    def _write(self, measured: AllRuns, few_shots: Dict[str, List[FewShot]], *, whole: bool = False) -> Dict[str, Any]:
+        found = summarize(self.ablation, measured, self._baselines(measured) if whole else None)
+        curves = self.ablation.curves
+        rows = [name for name in curves.top_k if name in measured]
+        found["top_k"] = {
+            gold: {name: recall_curve(measured[name][gold], curves.max_k) for name in rows if gold in measured[name]}
+            for gold in (self.ablation.sets if rows else ())
+        }
+        found["few_shot"] = {gold: [asdict(shot) for shot in shots] for gold, shots in few_shots.items()}
+        found.update(self._details(measured))
+        found["gradient_norms"] = self._gradient_norms(measured)
+        text = json.dumps(found, indent=2, ensure_ascii=False)
+        write_text(self.output / "ablation.json", text + "\n")
+        write_text(self.output / "ablation.md", ablation_report(found))
+        if whole and (found["top_k"] or found["few_shot"] or found["nil_curves"] or found["gradient_norms"]):
+            draw_curves(found, self.output)
+        return found
+
+    def _baselines(self, measured: AllRuns) -> Dict[str, Dict[str, Runs]]:
+        """What linking without any encoder says of the mentions of the first row's first run."""
+        found: Dict[str, Dict[str, Runs]] = {}
+        for gold, data in self.ablation.sets.items():
+            if data.baselines is None:
+                continue
+            seed, *_ = measured[self.ablation.first][gold]
+            records = read_records(self._folder(self.ablation.first, seed) / "sets" / gold / f"{REPORT}.links.jsonl")
+            store = OntologyStore(data.baselines)
+            for title, link in BASELINES.items():
+                found.setdefault(title, {})[gold] = {seed: answers(link(records, store))}
+            if data.seen is not None:
+                linked = lookup(records, linked_mentions(data.seen, spacy.blank("en"), store))
+                found.setdefault("lookup", {})[gold] = {seed: answers(linked)}
+        return found
+
+    def _details(self, measured: AllRuns) -> Dict[str, Details]:
+        """Figures of seen and unseen entities and of NIL, and the curves of the first seed, of the sets that say so."""
+        found: Dict[str, Details] = {"seen": {}, "nil": {}, "nil_curves": {}}
+        for gold, data in self.ablation.sets.items():
+            scores: Dict[str, List[Optional[TopScores]]] = {}
+            for name in measured if data.seen or data.calibration else ():
+                folders = [self._folder(name, seed) / "sets" / gold for seed in measured[name].get(gold, ())]
+                if not folders:
+                    continue
+                reports = [_read_json(folder / f"{REPORT}.json") for folder in folders]
+                if data.seen is not None:
+                    found["seen"].setdefault(gold, {})[name] = seen_figures(reports)
+                if data.calibration is not None:
+                    fitted = [_read_json(folder / CALIBRATION) for folder in folders]
+                    figures = nil_figures(reports, fitted)
+                    scores[name] = [run_scores(read_records(folder / f"{REPORT}.links.jsonl")) for folder in folders]
+                    if name != self.ablation.first:
+                        figures["lead"] = aupr_lead(scores[name], scores[self.ablation.first])
+                    found["nil"].setdefault(gold, {})[name] = figures
+                    found["nil_curves"].setdefault(gold, {})[name] = drawn_nil_curve(scores[name][0])
+        return found
+
+    def _gradient_norms(self, measured: AllRuns) -> Dict[str, Any]:
+        """Those of the first seed, of the rows whose steps were logged."""
+        found = {}
+        for name in measured:
+            path = self._folder(name, self.ablation.seeds_of(name)[0]) / "linker" / STEPS
+            if path.exists():
+                found[name] = gradient_figures(path, LINKER)
+        return found
+
+
+def _other_ontology(row: Row) -> Dict[str, str]:
+    return {} if row.ontology is None else {"ontology": str(row.ontology)}
+
+
+def _hashes(paths: Sequence[Optional[Path]]) -> Dict[str, str]:
+    return {str(path): content_hash(path) for path in paths if path is not None}
+
+
+def _read_json(path: Path) -> Dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf8"))

@@ -1,0 +1,263 @@
+"""What an ablation file says: what is trained, on what it is measured, and the rows of the table."""
+
+import re
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+import srsly
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from spacy_krissel.errors import Errors, KrisselError
+
+# Rows and sets are folders and files of the output.
+NAME = re.compile(r"\w[\w.-]*")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Knowledge(Section):
+    """An ontology store, and mentions that were mined with it (none: names alone).
+
+    mentions_without_aliases: mined with `krissel mine --no-aliases`, for rows without `mined_aliases`.
+    """
+
+    ontology: Path
+    mentions: Optional[Path] = None
+    mentions_without_aliases: Optional[Path] = None
+
+    def mined(self, aliases: bool) -> Optional[Path]:
+        if aliases:
+            return self.mentions
+        assert self.mentions_without_aliases is not None, "checked when the file was read"
+        return self.mentions_without_aliases
+
+
+class Training(Knowledge):
+    """What the linkers are trained on. config: of `spacy train`; overrides: of it, by dotted key."""
+
+    config: Path
+    overrides: Dict[str, Any] = {}
+
+
+class RerankerTraining(Section):
+    """How the re-rankers are trained, each over its row's own linker, with the knowledge of `Training`.
+
+    config, overrides: as in `Training`.
+    held_out: fraction of names that the linker's knowledge base lacks meanwhile; as in the config.
+    rows: those that have one; None: all.
+    """
+
+    config: Path
+    overrides: Dict[str, Any] = {}
+    held_out: float = 0.05
+    rows: Optional[List[str]] = None
+
+
+class GoldSet(Knowledge):
+    """A gold corpus, and what its linker's knowledge base is made of.
+
+    examples: gold mentions for §3.7.
+    seen: gold mentions that were trained on; recall is told apart for entities that are linked there and others.
+    calibration: gold mentions, NIL ones among them, that the threshold for NIL is fitted to; in `gold`, mentions that
+        are NIL are then counted too.
+    held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
+    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, for two more rows; with
+        `seen`, a third links each form to what it stands for most often there.
+    """
+
+    gold: Path
+    examples: Optional[Path] = None
+    seen: Optional[Path] = None
+    calibration: Optional[Path] = None
+    held_out: float = 0.0
+    baselines: Optional[Path] = None
+
+
+class Prototypes(Section):
+    """How a row's knowledge bases differ, as in `PrototypeSource`."""
+
+    names: bool = True
+    aliases: bool = True
+    class_names: bool = True
+    mentions_per_entity: int = 16
+    contexts_per_shared_name: int = 8
+    max_entities: int = 0
+    use_references: bool = True
+    reference_prototypes: bool = False
+
+
+class Row(Section):
+    """A row of the table: what is other than in the first one.
+
+    title: how the table calls it.
+    of: the row whose trained pipeline it uses, with other switches; None trains one of its own.
+    seeds: instead of the file's; each is `system.seed` of the training configs.
+    train, reranker: overrides of the training configs, by dotted key; those of the row that trained the linker.
+    ontology: in the place of the file's and the sets' for training and the knowledge base; one with the same ids, such
+        as one whose homonyms are told apart.
+    mined_aliases: mentions were mined by all names, or, where false, by the preferred ones alone.
+    pipeline: overrides of the trained pipeline's config; in a row with another's knowledge base, not of what makes one.
+    prototypes: of the knowledge bases.
+    examples: the set's examples are prototypes too (lazy learning, §3.7).
+    """
+
+    title: str
+    of: Optional[str] = None
+    seeds: Optional[List[int]] = None
+    train: Dict[str, Any] = {}
+    reranker: Dict[str, Any] = {}
+    ontology: Optional[Path] = None
+    mined_aliases: bool = True
+    pipeline: Dict[str, Any] = {}
+    prototypes: Prototypes = Prototypes()
+    examples: bool = False
+
+
+class Curves(Section):
+    """Figure 2. top_k: the rows whose oracle accuracy is drawn, up to `max_k` candidates.
+
+    shots, draws: of the few-shot curve, as in `few_shot`; it is that of the first row, on the sets with examples.
+    """
+
+    top_k: List[str] = []
+    max_k: int = 64
+    shots: List[Union[int, str]] = []
+    draws: List[int] = [0, 1, 2]
+
+
+class Ablation(Section):
+    """An ablation file. The first of `rows` is the system that the others are compared with."""
+
+    train: Training
+    reranker: Optional[RerankerTraining] = None
+    sets: Dict[str, GoldSet]
+    rows: Dict[str, Row]
+    curves: Curves = Curves()
+    seeds: List[int] = [0]
+
+    @property
+    def first(self) -> str:
+        return next(iter(self.rows))
+
+    def trained(self, name: str) -> str:
+        """The row whose trained pipeline row `name` uses: its own, or that of another."""
+        return self.rows[name].of or name
+
+    def has_reranker(self, name: str) -> bool:
+        """Is a re-ranker part of row `name`'s pipeline?"""
+        training = self.reranker
+        return training is not None and (training.rows is None or name in training.rows)
+
+    def has_kb_of(self, name: str, other: str) -> bool:
+        """Have two rows with one encoder one knowledge base?"""
+        ours, theirs = self.rows[name], self.rows[other]
+        return _kb_of(ours) == _kb_of(theirs)
+
+    def users(self, name: str) -> List[str]:
+        """The rows that use the trained pipeline of row `name`, itself among them."""
+        return [other for other in self.rows if self.trained(other) == name]
+
+    def seeds_of(self, name: str) -> List[int]:
+        seeds = self.rows[self.trained(name)].seeds
+        return self.seeds if seeds is None else seeds
+
+    def chosen(self, names: Sequence[str] = ()) -> List[str]:
+        """The rows called `names` (none: all) and those that they need, in the file's order.
+
+        Raises KrisselError K902 for an unknown name.
+        """
+        for name in names:
+            if name not in self.rows:
+                raise KrisselError(Errors.K902.format(name=name, known=", ".join(self.rows)))
+        needed = {self.first, *names, *map(self.trained, names)} if names else set(self.rows)
+        return [name for name in self.rows if name in needed]
+
+
+def _kb_of(row: Row) -> Any:
+    return row.prototypes, row.ontology, row.mined_aliases
+
+
+def read_ablation(path: Union[str, Path], overrides: Optional[Dict[str, Any]] = None) -> Ablation:
+    """Read an ablation file (YAML or JSON; see `Ablation`). overrides: of its values, by dotted key.
+
+    Raises KrisselError K001 (no such file), K901 (an unknown key, a value of another type, a row that makes no sense).
+    """
+    path = Path(path)
+    if not path.is_file():
+        wanted = {"what": "ablation file", "expected": "a YAML file", "make": "a copy of configs/ablation-small.yml"}
+        raise KrisselError(Errors.K001.format(path=path, **wanted))
+    try:
+        data = srsly.read_yaml(path)
+    except ValueError as error:
+        raise KrisselError(Errors.K901.format(path=path, problem=f"not YAML ({error})")) from error
+    if not isinstance(data, dict):
+        raise KrisselError(Errors.K901.format(path=path, problem=f"{type(data).__name__} instead of sections"))
+    for key, value in (overrides or {}).items():
+        _set(data, key.split("."), value)
+    try:
+        ablation = Ablation(**data)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise KrisselError(Errors.K901.format(path=path, problem="; ".join(problems))) from error
+    problem = "; ".join(_contradictions(ablation))
+    if problem:
+        raise KrisselError(Errors.K901.format(path=path, problem=problem))
+    return ablation
+
+
+def _set(data: Dict[str, Any], keys: List[str], value: Any) -> None:
+    for i, key in enumerate(keys[:-1]):
+        inner = data.get(key)
+        if not isinstance(inner, dict):
+            inner = data[key] = {}
+        data = inner
+        if _holds_dotted_keys(keys[: i + 1]):
+            data[".".join(keys[i + 1 :])] = value
+            return
+    data[keys[-1]] = value
+
+
+def _holds_dotted_keys(place: List[str]) -> bool:
+    """Are there overrides of another config, as in `train.overrides` and `rows.full.train`?"""
+    if place[0] == "rows":
+        return len(place) == 3 and place[2] in ("train", "reranker", "pipeline")
+    return place in (["train", "overrides"], ["reranker", "overrides"])
+
+
+def _contradictions(ablation: Ablation) -> List[str]:
+    """What no type tells: settings that would be left unread, and names that lead nowhere."""
+    found = [f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)]
+    for kind, names in (("sets", ablation.sets), ("rows", ablation.rows)):
+        found += [f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)]
+    if ablation.reranker is not None and ablation.train.mentions is None:
+        found.append("train.mentions: the re-ranker learns from them")
+    before: List[str] = []
+    for name, row in ablation.rows.items():
+        if row.of is not None:
+            other = ablation.rows.get(row.of)
+            if other is None or other.of is not None or row.of not in before:
+                found.append(f"rows.{name}.of: '{row.of}' is no row above it with a training of its own")
+            elif ablation.has_kb_of(name, row.of):
+                making = [key for key in row.pipeline if "generate_empty_kb" in key.split(".")]
+                found += [f"rows.{name}.pipeline.{key}: it has the knowledge base of '{row.of}'" for key in making]
+            unread = {"train": row.train, "reranker": row.reranker, "seeds": row.seeds is not None}
+            found += [f"rows.{name}.{key}: it trains nothing itself" for key, value in unread.items() if value]
+        before.append(name)
+        if row.seeds == []:
+            found.append(f"rows.{name}.seeds: is empty")
+        if row.reranker and not any(ablation.has_reranker(each) for each in ablation.users(name)):
+            found.append(f"rows.{name}.reranker: there is no re-ranker to train")
+        if not row.mined_aliases:
+            for where, data in {"train": ablation.train, **{f"sets.{n}": s for n, s in ablation.sets.items()}}.items():
+                if data.mentions_without_aliases is None:
+                    found.append(f"{where}.mentions_without_aliases: row '{name}' needs it")
+        if row.examples and all(each.examples is None for each in ablation.sets.values()):
+            found.append(f"rows.{name}.examples: no set has any")
+    reranked = (ablation.reranker.rows if ablation.reranker else None) or []
+    found += [f"reranker.rows: there is no row '{name}'" for name in reranked if name not in ablation.rows]
+    found += [f"curves.top_k: there is no row '{name}'" for name in ablation.curves.top_k if name not in ablation.rows]
+    if ablation.curves.max_k < 1:
+        found.append("curves.max_k: expected 1 or more")
+    return found

@@ -1,0 +1,90 @@
+"""Train a row's pipeline: its linker and, over that, its re-ranker."""
+
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from spacy.cli.train import train
+from spacy.util import load_config
+
+from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.commands.load_pipeline import load_pipeline
+from spacy_krissel.commands.save_pipeline import save_pipeline, save_whole
+from spacy_krissel.kb.build.sources import open_prototype_source
+from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.util.atomic import beside, put_in_place
+
+from .settings import Ablation
+
+LINKER, RERANKER = "krissel_linker", "krissel_reranker"
+# Beside the pipeline, where the config logs steps.
+STEPS = "steps.jsonl"
+STEP_LOGGER = "spacy-krissel.StepLogger.v1"
+
+
+def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1) -> None:
+    """`spacy train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`.
+
+    Where the config has `StepLogger` without a path, its lines come to `steps.jsonl` beside it.
+    """
+    row, training = ablation.rows[name], ablation.train
+    overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
+    with beside(output) as folder:
+        steps = folder / STEPS
+        train(training.config, folder, use_gpu=gpu_id, overrides={**_logged_to(steps, training.config), **overrides})
+        put_in_place(folder / "model-last", output)
+        if steps.exists():
+            steps.rename(output.parent / STEPS)
+
+
+def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, output: Path, *, gpu_id: int = -1) -> None:
+    """Train row `name`'s re-ranker over the pipeline at `linker`; both, without knowledge base, come to `output`.
+
+    It learns from candidates of a knowledge base that lacks the held-out names.
+    """
+    row, training = ablation.rows[name], ablation.reranker
+    assert training is not None, "called where there is a re-ranker to train"
+    knowledge = ablation.train
+    ontology = row.ontology or knowledge.ontology
+    with beside(output) as folder:
+        nlp = load_pipeline(linker)
+        settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
+        mined = knowledge.mined(row.mined_aliases)
+        build_prototypes(nlp, open_prototype_source(ontology, mined, **settings), name=LINKER, progress=True)
+        save_pipeline(nlp, folder / "linker", name=LINKER)
+        overrides = {
+            "paths.linker": str(folder / "linker"),
+            **_data(ablation, name, seed),
+            **training.overrides,
+            **row.reranker,
+        }
+        train(training.config, folder / "out", use_gpu=gpu_id, overrides=overrides)
+        # The linker came back with the smaller knowledge base; what is kept is the one that went in.
+        nlp = load_pipeline(linker)
+        reranker: Any = nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
+        settings = find_linker(nlp, LINKER).cfg
+        settings["n_candidates"] = max(settings["n_candidates"], reranker.cfg["top_k"])
+        save_whole(nlp.to_disk, output)
+
+
+def _logged_to(path: Path, config: Path) -> Dict[str, Any]:
+    logger = load_config(config)["training"].get("logger", {})
+    has_none = logger.get("@loggers") == STEP_LOGGER and logger.get("path") is None
+    return {"training.logger.path": str(path)} if has_none else {}
+
+
+def _data(ablation: Ablation, name: str, seed: int) -> Dict[str, Any]:
+    """What both training configs read, by their common names.
+
+    Without mined aliases the development corpus stays as it is: held-out names are aliases.
+    """
+    knowledge = ablation.train
+    overrides: Dict[str, Any] = {
+        "paths.ontology": str(ablation.rows[name].ontology or knowledge.ontology),
+        "system.seed": seed,
+    }
+    if knowledge.mentions is not None:
+        overrides["paths.mentions"] = str(knowledge.mentions)
+    without: Optional[Path] = knowledge.mentions_without_aliases
+    if not ablation.rows[name].mined_aliases:
+        overrides["corpora.train.mentions"] = str(without)
+    return overrides

@@ -1,0 +1,5 @@
+"""`python ../lab …`: the commands of the experiments, beside those of `python -m spacy krissel`."""
+
+from spacy_krissel.cli.app import CodedApp
+
+lab = CodedApp(name="lab", help="Data sets, ablations and baselines of the papers.", no_args_is_help=True)

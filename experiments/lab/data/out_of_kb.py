@@ -1,0 +1,213 @@
+"""A benchmark of mentions whose entities are out of the knowledge base (PEL, appendix D)."""
+
+import json
+import re
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Union
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
+from spacy_krissel.corpora.relink import relink
+from spacy_krissel.corpora.semantic_types import type_key, type_keys
+from spacy_krissel.errors import Errors, KrisselError, KrisselWarning, Warnings
+from spacy_krissel.mentions.gold_ids import NIL, drop_ids, is_nil, split_ids
+from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.ontology.store import OntologyStore, write_store
+from spacy_krissel.ontology.tree_numbers import is_in_tree, tree_parts
+from spacy_krissel.ontology.tree_types import MESH_TREES
+from spacy_krissel.util.manifest import check_replaceable, new_directory
+from spacy_krissel.util.whole_file import write_text
+
+from .lengths import ReferenceLengths
+from .seen import LinkedMention, Seen, split_figures
+
+KIND = "out-of-KB benchmark"
+VERSION = 1
+ONTOLOGY = "ontology"
+REPORT = "report.json"
+TRAIN = "train"
+# What may name a file beside the others.
+SPLIT_NAME = re.compile(r"\w[\w.-]*")
+PathLike = Union[str, Path]
+
+
+def out_of_kb(
+    ontology: Union[OntologyStore, PathLike],
+    gold: Mapping[str, PathLike],
+    output: PathLike,
+    *,
+    types: Sequence[str] = (),
+    trees: Sequence[str] = (),
+    spans_key: str = "",
+    progress: bool = False,
+) -> Dict[str, Any]:
+    """Take entities out of an ontology, and make their gold mentions NIL.
+
+    ontology: the full one.
+    gold: .spacy files, or folders of them, by the name of the split; "train" is what the others are compared with.
+    output: a folder for the store `ontology` without the removed entities, `<split>.spacy` and `report.json`; an
+        earlier benchmark there is replaced when all of the new one is written.
+    types: remove the entities of these semantic types, by name or id (`semantic_types`); what is below a type in UMLS's
+        semantic network is not meant.
+    trees: remove the entities with a tree number in one of these sub-trees (`ontology.trees.is_in_tree`). One that
+        stands elsewhere in the hierarchy as well is removed, too: a linker must not know what the sub-tree holds. One
+        without tree numbers is in no sub-tree, but for the roots of MeSH, whose numbers its files leave out: the entity
+        that is named as the root of a removed tree (`ontology.tree_types.MESH_TREES`) goes with it.
+    spans_key: which mentions are counted, see `gold_spans`; all are rewritten.
+
+    A composite mention becomes NIL when all of its ids that the full ontology knows are removed, and otherwise loses
+    the removed ones. An id that the full ontology does not know stays as it is, unless it is part of such a composite.
+
+    RETURNS: the report, with the figures of PEL's Table 7 and of the safeguards of its appendix D: `removed`; `splits`
+        by name, each with `documents`, the numbers of mentions that are not counted (`nil_before`, `unknown`,
+        `without_id`, of which `unknown` ones name no entity of the full ontology) and the `split_figures` of `all`
+        mentions and of `nil`, those that lost their entities; `references` with the `ReferenceLengths` of the removed
+        and of all entities, in the `ontology` and among the `mentioned`.
+    Warns KW221 (a type or tree without any entity), KW222 (no mention lost its entity). Raises KrisselError K001 to
+    K004 (store), K005 (output), K006 (no or a wrong name of a split), K201, K212 (gold), K221 (nothing is removed),
+    K222 (everything is).
+    """
+    check_replaceable(Path(output), KIND)
+    store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
+    _check_names(gold)
+    removed = removed_entities(store, types=types, trees=trees)
+    said: Dict[str, List[LinkedMention]] = {}
+    counts: Dict[str, Counter] = {name: Counter() for name in gold}
+    with new_directory(output, KIND, VERSION) as writer:
+        for name, path in gold.items():
+            said[name] = []
+            docs = _rewritten(path, store, removed, spans_key, said[name], counts[name])
+            write_doc_bin(docs, writer.path / f"{name}.spacy")
+        if not any(mention.removed for mentions in said.values() for mention in mentions):
+            message = Warnings.KW222.format(n=sum(map(len, said.values())), splits=", ".join(gold))
+            warnings.warn(message, KrisselWarning, stacklevel=2)
+        report = {
+            "removed": {"types": list(types), "trees": list(trees), "entities": len(removed), "of": len(store)},
+            "splits": _splits(said, counts),
+            "references": _references(store, removed, said),
+        }
+        info = {"sources": [store.path.name], "removed": report["removed"], "of": store.manifest.get("info", {})}
+        rest = (entity for entity in store if entity.id not in removed)
+        write_store(rest, writer.path / ONTOLOGY, info=info, progress=progress)
+        text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+        write_text(writer.path / REPORT, text)
+        writer.info.update(removed=report["removed"], splits=list(gold))
+    return report
+
+
+def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: Sequence[str] = ()) -> Set[str]:
+    """The primary ids of the entities with one of `types`, or with any tree number in one of `trees`, the roots too.
+
+    Warns KW221 of types and trees that no entity has. Raises KrisselError K221 when none is found, K222 when all are.
+    """
+    wanted = type_keys(types)
+    unused_types, unused_trees = dict(wanted), {tree: tree_parts(tree) for tree in trees}
+    roots = {fold_name(name): number for number, name in MESH_TREES.items()}
+    removed: Set[str] = set()
+    for entity in store:
+        keys = wanted.keys() & {type_key(type_) for type_ in entity.types}
+        numbers = entity.tree_numbers or tuple(filter(None, [roots.get(fold_name(entity.name))]))
+        within = [tree for tree in trees if any(is_in_tree(number, tree) for number in numbers)]
+        if keys or within:
+            removed.add(entity.id)
+        for key in keys:
+            unused_types.pop(key, None)
+        for tree in within:
+            unused_trees.pop(tree, None)
+    asked = ", ".join(map(repr, (*types, *trees))) or "none given"
+    if not removed:
+        raise KrisselError(Errors.K221.format(path=store.path, asked=asked))
+    if len(removed) == len(store):
+        raise KrisselError(Errors.K222.format(path=store.path, n=len(store), asked=asked))
+    unused = [*unused_types.values(), *unused_trees]
+    if unused:
+        message = Warnings.KW221.format(unused=", ".join(map(repr, unused)), path=store.path)
+        warnings.warn(message, KrisselWarning, stacklevel=3)
+    return removed
+
+
+def without_removed(kb_id: str, store: OntologyStore, removed: Collection[str]) -> str:
+    """A gold id without the entities of `removed` (primary ids of `store`), or NIL when no other known one is left."""
+
+    def is_removed(id_: str) -> bool:
+        return store.resolve(primary_id(id_, store)) in removed
+
+    if is_nil(kb_id) or not kb_id.strip():
+        return kb_id
+    # The whole first: an id may hold one of the joints of composites.
+    if store.resolve(whole := primary_id(kb_id.strip(), store)) is not None:
+        return NIL if is_removed(whole) else kb_id
+    known = [id_ for id_ in split_ids(kb_id) if store.resolve(primary_id(id_, store)) is not None]
+    n_removed = sum(map(is_removed, known))
+    if not n_removed:
+        return kb_id
+    return NIL if n_removed == len(known) else drop_ids(kb_id, is_removed)
+
+
+def _check_names(gold: Mapping[str, PathLike]) -> None:
+    if not gold:
+        raise KrisselError(Errors.K006.format(setting="gold", found=dict(gold), expected="at least one split"))
+    for name in gold:
+        if not SPLIT_NAME.fullmatch(name):
+            expected = "the name of a split, of letters, digits, dots and dashes"
+            raise KrisselError(Errors.K006.format(setting="gold", found=name, expected=expected))
+
+
+def _rewritten(
+    path: PathLike,
+    store: OntologyStore,
+    removed: Collection[str],
+    spans_key: str,
+    said: List[LinkedMention],
+    counts: Counter,
+) -> Iterator[Doc]:
+    """The documents of a split with their new ids; what they said before is added to `said` and `counts`."""
+    for doc in read_doc_bins(path, Vocab()):
+        counts["documents"] += 1
+        for span in gold_spans(doc, spans_key):
+            ids = split_gold(span.kb_id_, store)
+            known = tuple(id_ for id_ in ids if store.resolve(id_) is not None)
+            if known:
+                became_nil = without_removed(span.kb_id_, store, removed) == NIL
+                said.append(LinkedMention(known, fold_name(span.text), became_nil))
+            else:
+                counts["unknown" if ids else "nil_before" if is_nil(span.kb_id_) else "without_id"] += 1
+        relink(doc, lambda kb_id: without_removed(kb_id, store, removed))
+        yield doc
+
+
+def _splits(said: Mapping[str, List[LinkedMention]], counts: Mapping[str, Counter]) -> Dict[str, Any]:
+    train: Optional[Seen] = Seen(said[TRAIN]) if TRAIN in said else None
+    return {
+        name: {
+            **{key: counts[name][key] for key in ("documents", "nil_before", "unknown", "without_id")},
+            "all": split_figures(mentions, train),
+            "nil": split_figures([mention for mention in mentions if mention.removed], train),
+        }
+        for name, mentions in said.items()
+    }
+
+
+def _references(
+    store: OntologyStore, removed: Collection[str], said: Mapping[str, List[LinkedMention]]
+) -> Dict[str, Any]:
+    mentioned = {entity for mentions in said.values() for mention in mentions for entity in mention.entities}
+    return {
+        "ontology": _lengths(store, removed),
+        "mentioned": _lengths((store.get(entity) for entity in sorted(mentioned)), removed),
+    }
+
+
+def _lengths(entities: Iterable[Entity], removed: Collection[str]) -> Dict[str, Any]:
+    of_removed, of_all = ReferenceLengths(), ReferenceLengths()
+    for entity in entities:
+        of_all.add(entity)
+        if entity.id in removed:
+            of_removed.add(entity)
+    return {"removed": of_removed.figures(), "all": of_all.figures()}

@@ -1,0 +1,208 @@
+"""PsyTAR: sentences of patients about psychiatric drugs, and phrases in them mapped to UMLS and SNOMED CT (Zolnoori et
+al. 2019), from its workbook."""
+
+import re
+import zipfile
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from spacy_krissel.corpora.readers.text_labels import LabelledText, TextEntity
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.errors import Errors, KrisselError
+from spacy_krissel.util.disk import disk_error
+from spacy_krissel.util.inputs import coded_reading
+from spacy_krissel.util.limits import FILE
+
+from .alignment import align, missing_words
+
+SENTENCES = "Sentence_Labeling"
+# Sheet of mapped phrases, as its name begins -> their label: adverse drug reactions, withdrawal symptoms, signs and
+# symptoms, and what the drug was taken for.
+PHRASES = {"ADR_Mapped": "ADR", "WD-Mapped": "WD", "SSI_Mapped": "SSI", "DI_Mapped": "DI"}
+# Columns, from 0: of sentences (post, number, text) and of phrases (post, number, phrase; UMLS and SNOMED CT, twice).
+SENTENCE_COLUMNS = (2, 3, 4)
+PHRASE_COLUMNS = (1, 2, 3)
+CONCEPT_COLUMNS = ((4, 5), (6, 7))
+EXPECTED = f"PsyTAR's workbook, with the sheets {SENTENCES}, {', '.join(PHRASES)}"
+MAX_ROWS = 2**20
+# A CUI is C and seven digits; the SSI and DI sheets are in lower case.
+_CUI = re.compile(r"\bC\d{7}\b", re.IGNORECASE)
+_SNOMED_TAIL = re.compile(r"\s*(?:\([^()]*\)\s*)?\[.*", re.DOTALL)
+
+
+class Concept(NamedTuple):
+    """A concept as a phrase's row has it. names: UMLS's, then SNOMED CT's; type: UMLS's semantic type."""
+
+    id: str
+    names: Tuple[str, ...]
+    type: str
+
+
+class Phrase(NamedTuple):
+    """A mapped phrase. post, sentence: what PsyTAR calls drug_id and sentence_index; line: its row in its sheet."""
+
+    post: str
+    sentence: str
+    text: str
+    label: str
+    concept: Optional[Concept]
+    sheet: str
+    line: int
+
+
+def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[LabelledText]:
+    """PsyTAR's sentences with the concepts of their phrases, each aligned to its sentence by `align`.
+
+    A sentence's id is `drug_id:sentence_index`; a number that a post has twice gets `:2`. Phrases are joined with the
+    sentence of their post and number; of two with one number, with the first in which the phrase stands. The entity is
+    the CUI under UMLS1, PsyTAR's best match; a CUI under UMLS2, a wider concept that SNOMED CT has, counts only where
+    there is none. Of a phrase that occurs several times in a sentence and is listed as often under one label, each
+    takes its own place. A phrase that cannot be aligned leaves its entity as a label of the text, without a place.
+
+    report: counts `sentences`, `phrases`, `without_id` (left out: not mapped to a CUI), `aligned: <rule>`,
+        `aligned_pieces` (phrases in several pieces), the blemish `unaligned_phrases` and by reason `unaligned: …`, and
+        `bad_records` (rows without a sentence or a phrase, or of a sentence that is not there).
+    Raises KrisselError K231 (openpyxl is not installed), K201 (no file), K232 (not PsyTAR's workbook).
+    """
+    own_report = report is None
+    report = CorpusReport() if report is None else report
+    phrases: Dict[Tuple[str, str], List[Phrase]] = {}
+    sentences: Dict[Tuple[str, str], List[LabelledText]] = {}
+    with _open(path) as workbook:
+        for phrase in _phrases(workbook, path, report):
+            phrases.setdefault((phrase.post, phrase.sentence), []).append(phrase)
+        for line, (post, number, text) in _rows(workbook, SENTENCES, SENTENCE_COLUMNS, path):
+            if text:
+                same = sentences.setdefault((post, number), [])
+                id_ = f"{post}:{number}:{len(same) + 1}" if same else f"{post}:{number}"
+                same.append(LabelledText(id_, text, source=f"{path}, {SENTENCES}", line=line))
+            elif post or number:
+                report.blemish("bad_records", f"{path}, {SENTENCES}", line, "no text")
+    ordered = sorted((each for same in sentences.values() for each in same), key=lambda each: each.line)
+    if not ordered or not phrases:
+        found = f"{len(ordered)} sentences and phrases of {len(phrases)}"
+        raise KrisselError(Errors.K232.format(path=path, problem=f"it holds {found}", expected=EXPECTED))
+    report.count("sentences", len(ordered))
+    for key, found_phrases in phrases.items():
+        if key in sentences:
+            _place(found_phrases, sentences[key], path, report)
+        else:
+            for phrase in found_phrases:
+                report.blemish("bad_records", f"{path}, {phrase.sheet}", phrase.line, f"no sentence {':'.join(key)}")
+    yield from ordered
+    if own_report:
+        report.warn()
+
+
+def psytar_concepts(path: Union[str, Path]) -> List[Concept]:
+    """The concepts that PsyTAR maps its phrases to, in order of id, each as the first phrase with most names has it.
+
+    Raises what `read_psytar` raises.
+    """
+    found: Dict[str, Concept] = {}
+    with _open(path) as workbook:
+        for phrase in _phrases(workbook, path, CorpusReport()):
+            concept = phrase.concept
+            if concept and (concept.id not in found or len(concept.names) > len(found[concept.id].names)):
+                found[concept.id] = concept
+    return [found[id_] for id_ in sorted(found)]
+
+
+def _place(phrases: Sequence[Phrase], sentences: Sequence[LabelledText], path: Any, report: CorpusReport) -> None:
+    listed: Counter = Counter()
+    for phrase in phrases:
+        if phrase.concept is None:
+            continue
+        nth = listed[phrase.label, phrase.text.casefold()]
+        listed[phrase.label, phrase.text.casefold()] += 1
+        found = ((sentence, align(phrase.text, sentence.text, nth)) for sentence in sentences)
+        sentence, alignment = next((pair for pair in found if pair[1]), (sentences[0], None))
+        pieces = alignment.pieces if alignment else ()
+        sentence.entities.append(TextEntity(phrase.concept.id, phrase.label, pieces, phrase.text))
+        if alignment:
+            report.count(f"aligned: {alignment.rule}")
+            report.count("aligned_pieces", len(pieces) > 1)
+        else:
+            missing = missing_words(phrase.text, sentence.text)
+            reason = "no words" if not missing else "one word missing" if len(missing) == 1 else "more words missing"
+            report.count(f"unaligned: {reason}")
+            detail = f"{phrase.text[:60]!r} of {sentence.id}"
+            report.blemish("unaligned_phrases", f"{path}, {phrase.sheet}", phrase.line, detail)
+
+
+def _phrases(workbook: Any, path: Union[str, Path], report: CorpusReport) -> Iterator[Phrase]:
+    columns = (*PHRASE_COLUMNS, *(column for pair in CONCEPT_COLUMNS for column in pair))
+    for sheet, label in PHRASES.items():
+        for line, (post, sentence, text, *cells) in _rows(workbook, sheet, columns, path):
+            if not any((post, sentence, text)):
+                continue
+            if not all((post, sentence, text)):
+                report.blemish("bad_records", f"{path}, {sheet}", line, "no post, sentence number or phrase")
+                continue
+            concept = _concept(*cells[:2]) or _concept(*cells[2:])
+            report.count("phrases")
+            report.count("without_id", concept is None)
+            yield Phrase(post, sentence, text, label, concept, sheet, line)
+
+
+def _concept(umls: str, snomed: str) -> Optional[Concept]:
+    """From `C0000765 / Excessive body weight gain / Finding` and `Excessive weight gain (finding) [A3440982/…]`."""
+    match = _CUI.search(umls)
+    if match is None:
+        return None
+    # A name may hold a slash of its own.
+    _, _, rest = umls.partition("/")
+    name, _, type_ = rest.rpartition("/")
+    names = (name.strip(), _SNOMED_TAIL.sub("", snomed).strip() if "[" in snomed else "")
+    return Concept(match[0].upper(), tuple(dict.fromkeys(filter(None, names))), type_.strip())
+
+
+@contextmanager
+def _open(path: Union[str, Path]) -> Iterator[Any]:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise KrisselError(Errors.K231.format(path=path)) from error
+    if not Path(path).is_file():
+        raise KrisselError(Errors.K201.format(path=path, expected=EXPECTED))
+    try:
+        with zipfile.ZipFile(path) as archive:
+            FILE.check(sum(each.file_size for each in archive.infolist()), path, "what it unpacks to")
+        workbook = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (KrisselError, MemoryError):
+        raise
+    except OSError as error:
+        raise disk_error(error, path) from error
+    except Exception as error:  # a file of another kind fails in zipfile, XML or openpyxl
+        problem = f"{type(error).__name__}: {error}"
+        raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED)) from error
+    try:
+        # Rows are parsed as they are asked for.
+        with coded_reading(path, lambda: "a row of a sheet"):
+            yield workbook
+    finally:
+        workbook.close()
+
+
+def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: Union[str, Path]) -> Iterator[Tuple[int, List[str]]]:
+    """The cells of these columns of each row but the first, as texts without blanks at their ends, with its number."""
+    # The names of sheets have blanks after them.
+    title = next((title for title in workbook.sheetnames if title.strip() == sheet), None)
+    if title is None:
+        found = ", ".join(workbook.sheetnames)
+        problem = f"it has no sheet {sheet}, but {found}"
+        raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED))
+    for line, row in enumerate(workbook[title].iter_rows(min_row=2, values_only=True), 2):
+        if line > MAX_ROWS:
+            problem = f"its sheet {sheet} has more rows than Excel has"
+            raise KrisselError(Errors.K232.format(path=path, problem=problem, expected=EXPECTED))
+        yield line, [_text(row[column]) if column < len(row) else "" for column in columns]
+
+
+def _text(cell: Any) -> str:
+    # Excel keeps whole numbers as floats in some sheets, and non-breaking spaces in texts.
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return "" if cell is None else str(cell).replace("\xa0", " ").strip()

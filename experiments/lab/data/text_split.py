@@ -1,0 +1,253 @@
+"""Training and test sets of (text, entity) pairs with entities that training never sees (OSLAT, section 5.1)."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple, Union
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from spacy_krissel.corpora.blank import blank_pipeline
+from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
+from spacy_krissel.corpora.docs import ID_KEY
+from spacy_krissel.corpora.label_docs import text_entities
+from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
+from spacy_krissel.errors import Errors, KrisselError
+from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.gold_ids import split_ids
+from spacy_krissel.mentions.gold_mentions import document_id
+from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.util.hashing import stable_hash
+from spacy_krissel.util.manifest import check_replaceable, new_directory
+from spacy_krissel.util.whole_file import write_text
+
+from .text_units import text_units
+
+KIND = "text-level split"
+VERSION = 1
+REPORT = "report.json"
+# Of the unseen entities, from the bins of high, medium and low frequency.
+BIN_SHARES = (0.2, 0.4, 0.4)
+BINS = ("high", "medium", "low")
+# Above it, a bin would hold fewer entities than are to be drawn from it.
+MOST_UNSEEN = 0.8
+PathLike = Union[str, Path]
+# Text and entity.
+Pair = Tuple[str, str]
+
+
+class TextSplit(NamedTuple):
+    """Which pairs are for the test, and which entities training never sees; every other pair is for training."""
+
+    unseen: FrozenSet[str]
+    test: FrozenSet[Pair]
+
+
+def frequency_bins(frequencies: Dict[str, int]) -> Tuple[List[str], List[str], List[str]]:
+    """The entities of high, medium and low frequency: thirds of them by number, those as frequent in order of id.
+
+    The paper does not say where its bins end. Where the number is no multiple of three, the later ones are larger.
+    """
+    ordered = sorted(frequencies, key=lambda id_: (-frequencies[id_], id_))
+    first, second = len(ordered) // 3, 2 * len(ordered) // 3
+    return ordered[:first], ordered[first:second], ordered[second:]
+
+
+def split_pairs(
+    pairs: Iterable[Pair], *, unseen: float = 0.1, test: float = 0.1, min_train: int = 5, seed: int = 0
+) -> TextSplit:
+    """Divide (text, entity) pairs as the paper does, by seeded hashes: in whatever order the pairs come.
+
+    unseen: share of the entities, to the nearest, that training never sees: 20 % of them from the third of the entities
+        that most texts speak of, 40 % each from the next and the last (`frequency_bins`). All of their pairs are for
+        the test.
+    test: share of the pairs of each seen entity, to the nearest, for the test.
+    min_train: pairs that training keeps of each seen entity before any goes to the test: all, where there are no more.
+    Raises KrisselError K006 for a share outside its range or a negative number.
+    """
+    _check("unseen", unseen, 0 <= unseen <= MOST_UNSEEN, f"a share of the entities in [0, {MOST_UNSEEN}]")
+    _check("test", test, 0 <= test < 1, "a share of the pairs in [0, 1)")
+    _check("min_train", min_train, min_train >= 0, "a number of pairs, 0 or more")
+    texts: Dict[str, Set[str]] = {}
+    for text, entity in pairs:
+        texts.setdefault(entity, set()).add(text)
+    unseen_entities: Set[str] = set()
+    bins = frequency_bins({entity: len(found) for entity, found in texts.items()})
+    for entities, number in zip(bins, _shares(_nearest(unseen * len(texts)))):
+        unseen_entities.update(sorted(entities, key=lambda id_: (stable_hash(seed, "unseen", id_), id_))[:number])
+    chosen: Set[Pair] = set()
+    for entity, found in texts.items():
+        number = len(found)
+        if entity not in unseen_entities:
+            number = min(_nearest(test * len(found)), max(0, len(found) - min_train))
+        ordered = sorted(found, key=lambda text: (stable_hash(seed, "test", entity, text), text))
+        chosen.update((text, entity) for text in ordered[:number])
+    return TextSplit(frozenset(unseen_entities), frozenset(chosen))
+
+
+def text_split(
+    inputs: Union[PathLike, Sequence[PathLike]],
+    output: PathLike,
+    *,
+    unit: str = "doc",
+    unseen: float = 0.1,
+    test: float = 0.1,
+    min_train: int = 5,
+    seed: int = 0,
+    lang: str = "en",
+) -> Dict[str, Any]:
+    """Divide docs with text-level labels into a training set without spans and a test set with them.
+
+    inputs: .spacy files, or folders of them: `doc.cats`, or for docs without them the concepts of their gold mentions.
+        Docs without either are left out. Texts are told by their words (`fold_name`): a pair that was read before is
+        left out, so that no text is in both sets with the same entity. It may be in both with different ones, as in the
+        paper.
+    output: a folder for `train.spacy` (docs with `cats` of their training pairs and nothing else, tokenised anew, for
+        tokens that were cut at mentions would tell where these are), `test.spacy` (`cats` of the test pairs and the
+        gold mentions of those entities) and `report.json`.
+    unit: what a text is: "doc", "sentence" or "line", see `text_units`.
+    unseen, test, min_train, seed: see `split_pairs`.
+    lang: the language of the training set's tokenizer.
+
+    RETURNS: the report, with the counts of the paper's Table 2: `train`, `test_seen` and `test_unseen`, each with
+        `texts`, `entities`, `pairs`, `with_spans`, `disjoint` (pairs with a mention in several pieces) and
+        `disjoint_share` (of those with spans, None without any); `bins`, the entities and how many are unseen;
+        `texts`, `entities`, `pairs`, `repeated_pairs`, `unlabelled` (texts) and the settings.
+    Raises KrisselError K005 (output), K006 (settings), K201, K212 (inputs), K233 (fewer than two entities).
+    """
+    paths = [inputs] if isinstance(inputs, (str, Path)) else list(inputs)
+    if not paths:
+        raise KrisselError(Errors.K006.format(setting="inputs", found=paths, expected="at least one file"))
+    check_replaceable(Path(output), KIND)
+    vocab = Vocab()
+    docs: List[Tuple[Doc, Tuple[str, ...]]] = []
+    known: Set[Pair] = set()
+    counts: Counter = Counter()
+    for path in paths:
+        for doc in (part for each in read_doc_bins(path, vocab) for part in text_units(each, unit)):
+            entities = text_entities(doc)
+            new = tuple(id_ for id_ in entities if (_text_key(doc), id_) not in known)
+            known.update((_text_key(doc), id_) for id_ in new)
+            counts["unlabelled"] += not entities
+            counts["repeated_pairs"] += len(entities) - len(new)
+            if new:
+                docs.append((doc, new))
+    n_entities = len({entity for _, entity in known})
+    if n_entities < 2:
+        path = ", ".join(map(str, paths))
+        raise KrisselError(Errors.K233.format(path=path, texts=len(docs), entities=n_entities))
+    split = split_pairs(known, unseen=unseen, test=test, min_train=min_train, seed=seed)
+    report: Dict[str, Any] = {
+        "settings": {"unit": unit, "unseen": unseen, "test": test, "min_train": min_train, "seed": seed},
+        "texts": len({text for text, _ in known}),
+        "entities": n_entities,
+        "pairs": len(known),
+        **{key: counts[key] for key in ("repeated_pairs", "unlabelled")},
+        "bins": _bin_report(known, split.unseen),
+    }
+    train_docs, test_docs = [], []
+    parts = {"train": _Part(), "test_seen": _Part(), "test_unseen": _Part()}
+    tokenizer = blank_pipeline(lang).tokenizer
+    for doc, entities in docs:
+        text = _text_key(doc)
+        tested = [id_ for id_ in entities if (text, id_) in split.test]
+        trained = [id_ for id_ in entities if (text, id_) not in split.test]
+        mentions = _by_entity(doc)
+        for part, ids in (
+            ("train", trained),
+            ("test_seen", [id_ for id_ in tested if id_ not in split.unseen]),
+            ("test_unseen", [id_ for id_ in tested if id_ in split.unseen]),
+        ):
+            parts[part].add(text, ids, mentions)
+        if trained:
+            train_docs.append(_labelled(tokenizer(doc.text), doc, trained))
+        if tested:
+            copy = Doc(doc.vocab, words=[token.text for token in doc], spaces=[bool(t.whitespace_) for t in doc])
+            write_gold_pieces(copy, (mention for id_ in tested for mention in mentions.get(id_, ())))
+            test_docs.append(_labelled(copy, doc, tested))
+    report.update({name: part.to_dict() for name, part in parts.items()})
+    with new_directory(output, KIND, VERSION) as writer:
+        write_doc_bin(train_docs, writer.path / "train.spacy")
+        write_doc_bin(test_docs, writer.path / "test.spacy")
+        lines = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+        write_text(writer.path / REPORT, lines)
+        writer.info.update(report)
+    return report
+
+
+class _Part:
+    """The counts of one part of the paper's Table 2."""
+
+    def __init__(self) -> None:
+        self.texts: Set[str] = set()
+        self.entities: Set[str] = set()
+        self.counts: Counter = Counter()
+
+    def add(self, text: str, entities: Sequence[str], mentions: Dict[str, List[PiecedMention]]) -> None:
+        self.texts.update([text] if entities else ())
+        self.entities.update(entities)
+        for entity in entities:
+            self.counts["pairs"] += 1
+            self.counts["with_spans"] += entity in mentions
+            self.counts["disjoint"] += any(mention.is_disjoint for mention in mentions.get(entity, ()))
+
+    def to_dict(self) -> Dict[str, Any]:
+        n_spans = self.counts["with_spans"]
+        return {
+            "texts": len(self.texts),
+            "entities": len(self.entities),
+            **{key: self.counts[key] for key in ("pairs", "with_spans", "disjoint")},
+            "disjoint_share": self.counts["disjoint"] / n_spans if n_spans else None,
+        }
+
+
+def _bin_report(pairs: Iterable[Pair], unseen: FrozenSet[str]) -> Dict[str, Dict[str, int]]:
+    frequencies = Counter(entity for _, entity in pairs)
+    return {
+        name: {
+            "entities": len(entities),
+            "unseen": len(unseen.intersection(entities)),
+            "most_texts": max((frequencies[id_] for id_ in entities), default=0),
+            "fewest_texts": min((frequencies[id_] for id_ in entities), default=0),
+        }
+        for name, entities in zip(BINS, frequency_bins(frequencies))
+    }
+
+
+def _by_entity(doc: Doc) -> Dict[str, List[PiecedMention]]:
+    """The gold mentions of each concept; of a composite, one for each of its concepts."""
+    found: Dict[str, List[PiecedMention]] = {}
+    for mention in gold_pieces(doc):
+        for concept in split_ids(mention.kb_id):
+            found.setdefault(concept, []).append(mention._replace(kb_id=concept))
+    return found
+
+
+def _labelled(doc: Doc, source: Doc, entities: Sequence[str]) -> Doc:
+    doc.cats = dict.fromkeys(entities, 1.0)
+    doc.user_data[ID_KEY] = document_id(source)
+    return doc
+
+
+def _text_key(doc: Doc) -> str:
+    return fold_name(doc.text)
+
+
+def _shares(number: int) -> List[int]:
+    """`number` in the shares of the bins, by largest remainder; of equal remainders the later bin's."""
+    exact = [share * number for share in BIN_SHARES]
+    found = [int(each) for each in exact]
+    order = sorted(range(len(exact)), key=lambda i: (round(found[i] - exact[i], 9), -i))
+    for i in order[: number - sum(found)]:
+        found[i] += 1
+    return found
+
+
+def _nearest(value: float) -> int:
+    return int(value + 0.5)
+
+
+def _check(setting: str, found: Any, right: bool, expected: str) -> None:
+    if not right:
+        raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))

@@ -1,0 +1,93 @@
+"""Names in two dimensions, coloured by entity, as encoders see them (SapBERT, Figure 1)."""
+
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+import numpy as np
+
+from spacy_krissel.errors import Errors, KrisselError
+from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.render.plots import draw, panels
+from spacy_krissel.util.hashing import stable_hash
+
+# Colours that are told apart; more entities repeat them.
+COLOURS = "tab20"
+
+
+class Projection(NamedTuple):
+    """What one encoder makes of the names.
+
+    points: (n, 2), t-SNE of the vectors by cosine distance.
+    silhouette: the mean silhouette of the vectors by cosine distance, from -1 to 1: how much nearer a name is to those
+        of its entity than to those of the nearest other entity.
+    neighbours: the share of names whose nearest other name is of the same entity.
+    """
+
+    points: np.ndarray
+    silhouette: float
+    neighbours: float
+
+
+def choose_names(
+    store: OntologyStore, *, n_entities: int, n_names: int, seed: int = 0
+) -> Tuple[List[str], np.ndarray, List[str]]:
+    """Names of `n_entities` entities that have at least `n_names` of their own, both drawn by seed; shared names are
+    left out, which belong to no one entity.
+
+    RETURNS: names (n,), the number of the entity of each (n,), and the preferred names of the entities.
+    Raises KrisselError K905 when too few entities have so many names.
+    """
+    names: Dict[int, List[str]] = {}
+    for row, name, _ in store.names(shared=False):
+        names.setdefault(row, []).append(name)
+    rows = [row for row, found in names.items() if len(found) >= n_names]
+    if len(rows) < n_entities or n_entities < 2 or n_names < 2:
+        raise KrisselError(
+            Errors.K905.format(path=store.path, n=len(rows), names=max(n_names, 2), entities=max(n_entities, 2))
+        )
+    rows = sorted(rows, key=lambda row: stable_hash(seed, store.ids[row]))[:n_entities]
+    chosen = [sorted(names[row], key=lambda name: stable_hash(seed, name))[:n_names] for row in rows]
+    owners = np.repeat(np.arange(n_entities), n_names)
+    return [name for each in chosen for name in each], owners, [store.entity_at(row).name for row in rows]
+
+
+def project(vectors: np.ndarray, owners: np.ndarray, *, seed: int = 0) -> Projection:
+    """vectors: (n, width) of names. owners: (n,) the entity of each, at least two of them with two names each."""
+    from sklearn.manifold import TSNE
+    from sklearn.metrics import silhouette_score
+
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    alike = unit @ unit.T
+    np.fill_diagonal(alike, -np.inf)
+    nearest = alike.argmax(axis=1)
+    # t-SNE asks for fewer neighbours than there are points.
+    perplexity = min(30.0, (len(unit) - 1) / 3)
+    # Euclidean distance of unit vectors ranks as cosine does.
+    points = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit_transform(unit)
+    return Projection(
+        points, float(silhouette_score(unit, owners, metric="cosine")), float((owners[nearest] == owners).mean())
+    )
+
+
+def draw_projections(
+    projections: Dict[str, Projection], owners: np.ndarray, entities: Sequence[str], path: Path
+) -> List[Path]:
+    """A panel for each encoder, by title, to the SVG at `path`. RETURNS: the files.
+
+    Warns KW901, and draws nothing, without matplotlib.
+    """
+    return draw(lambda: {path: projection_figure(projections, owners, entities)})
+
+
+def projection_figure(projections: Dict[str, Projection], owners: np.ndarray, entities: Sequence[str]) -> Any:
+    from matplotlib import colormaps
+
+    figure, axes = panels(len(projections))
+    colours = colormaps[COLOURS]
+    for panel, (title, projection) in zip(axes, projections.items()):
+        for entity, name in enumerate(entities):
+            points = projection.points[owners == entity]
+            panel.scatter(*points.T, s=8, color=colours(entity % colours.N), label=name)
+        panel.set(title=f"{title} (silhouette {projection.silhouette:.2f})", xticks=[], yticks=[])
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=6)
+    return figure

@@ -1,0 +1,143 @@
+"""Evaluate systems on OSLAT's two tasks: the spans of entities that a text speaks of, and which entities those are."""
+
+import json
+import re
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+
+import spacy
+from spacy.tokens import Doc
+
+from spacy_krissel import __version__
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.errors import Errors, KrisselError, KrisselWarning, Warnings
+from spacy_krissel.evaluation.run import MAX_PLACES
+from spacy_krissel.evaluation.span_metrics import ACCURACY_AT, link_figures, slice_pairs, span_figures, span_leads
+from spacy_krissel.evaluation.span_records import SpanRecord, write_span_records
+from spacy_krissel.evaluation.tables import check_report
+from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.util.whole_file import write_text
+
+from .systems import GoldText, SpanSystem, run_span_system
+from .tables import span_markdown
+
+
+@dataclass
+class SpanReport:
+    """What `evaluate_spans` found.
+
+    data: JSON-ready: `systems.<name>.spans` and `.linking` as `span_figures` and `link_figures` give them, `.behind`
+        for all but the first system: what the first leads it by (`span_leads`); `n`, `slices` and settings.
+    records: the pairs by system.
+    """
+
+    name: str
+    data: Dict[str, Any]
+    records: Dict[str, List[SpanRecord]] = field(repr=False)
+
+    def to_json(self) -> str:
+        return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
+
+    def to_markdown(self) -> str:
+        return span_markdown(self.data)
+
+    def save(self, folder: Union[str, Path]) -> Path:
+        """Write `<name>.json` and `.md`, and the records of each system as `<name>.<number>-<system>.spans.jsonl`, to
+        `folder`; returns the JSON's path."""
+        folder = check_report(folder, self.name)
+        for suffix, text in (("json", self.to_json()), ("md", self.to_markdown())):
+            write_text(folder / f"{self.name}.{suffix}", text)
+        for number, (system, records) in enumerate(self.records.items(), start=1):
+            plain = re.sub(r"[^\w.-]+", "-", system).strip("-")
+            write_span_records(records, folder / f"{self.name}.{number}-{plain}.spans.jsonl")
+        return folder / f"{self.name}.json"
+
+
+def evaluate_spans(
+    systems: Mapping[str, SpanSystem],
+    docs: Union[str, Path, Iterable[Doc]],
+    ontology: Union[OntologyStore, str, Path],
+    output: Union[str, Path, None] = None,
+    *,
+    name: str = "spans",
+    entities: Optional[Sequence[str]] = None,
+    seen: Optional[Collection[str]] = None,
+    content_only: bool = True,
+    ks: Sequence[int] = ACCURACY_AT,
+    lang: str = "en",
+    resamples: int = 1000,
+    seed: int = 0,
+    command: str = "",
+) -> SpanReport:
+    """Ask each system for the spans of the gold entities of each text, and for scores of all entities, and report.
+
+    systems: by name, the first is the one that the others are compared with. A system without `spans` or `scores` has
+        no part in the tables of that kind.
+    docs: a .spacy file or a folder of them, or docs of a language's vocabulary (a bare one knows no stop words). Their
+        entities are in `doc.cats`, their gold spans are what `gold_pieces` finds: a pair without any counts for
+        linking only.
+    output: a folder for the report and the records; None writes nothing.
+    entities: ids of those that are ranked (the paper's universe); all of the ontology by default.
+    seen: ids of the entities that training showed, for the slices seen and unseen.
+    content_only: leave stop words and punctuation out of predicted and gold tokens, see `span_figures`.
+    ks: of accuracy at k. lang: whose stop words, for a file. resamples, seed: of the bootstrap over documents.
+
+    Raises KrisselError K006 (no system), K106 (an entity that the ontology does not hold), K736 (no pairs), and what
+    `read_doc_bins` and `run_span_system` raise.
+    """
+    if not systems:
+        raise KrisselError(Errors.K006.format(setting="systems", found=dict(systems), expected="at least one"))
+    if output is not None:
+        check_report(output, name)
+    store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
+    ranked = list(store.ids) if entities is None else list(dict.fromkeys(store.get(id_).id for id_ in entities))
+    known = None if seen is None else {store.resolve(id_) or id_ for id_ in seen}
+    source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
+    read = read_doc_bins(docs, spacy.blank(lang).vocab) if isinstance(docs, (str, Path)) else docs
+    every = [GoldText(doc, store, known) for doc in read]
+    texts = [text for text in every if text.pairs]
+    pairs = [record for text in texts for record in text.pairs]
+    if not pairs:
+        raise KrisselError(Errors.K736.format(n_docs=len(every), source=source))
+    _warn_of_unknown(pairs, set(ranked))
+    settings: Dict[str, Any] = {"resamples": resamples, "seed": seed}
+    records = {title: run_span_system(system, texts, ranked, name=title) for title, system in systems.items()}
+    first = next(iter(records))
+    figures: Dict[str, Any] = {}
+    for title, own in records.items():
+        figures[title] = {
+            "spans": span_figures(own, content_only=content_only, **settings),
+            "linking": link_figures(own, ks=ks, **settings),
+        }
+        if title != first:
+            options = {"name": title, "content_only": content_only, "ks": ks, **settings}
+            figures[title]["behind"] = span_leads(records[first], own, **options)
+    data = {
+        "name": name,
+        "version": __version__,
+        "command": command,
+        "content_only": content_only,
+        "ks": list(ks),
+        **settings,
+        "n": len(pairs),
+        "n_docs": len(texts),
+        "n_gold": sum(record.gold is not None for record in pairs),
+        "n_entities": len(ranked),
+        "n_seen": None if known is None else len(known),
+        "slices": {title: int(mask.sum()) for title, mask in slice_pairs(pairs).items()},
+        "systems": figures,
+    }
+    report = SpanReport(name, data, records)
+    if output is not None:
+        report.save(output)
+    return report
+
+
+def _warn_of_unknown(pairs: Sequence[SpanRecord], known: Collection[str]) -> None:
+    lost = [record for record in pairs if record.entity not in known]
+    if lost:
+        places = ", ".join(f"{record.entity} in {record.doc}" for record in lost[:MAX_PLACES])
+        counts = {"n": len(lost), "total": len(pairs), "n_entities": len(known)}
+        warnings.warn(Warnings.KW731.format(places=places, **counts), KrisselWarning, stacklevel=3)

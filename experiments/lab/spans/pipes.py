@@ -1,0 +1,86 @@
+"""Pipes as systems that `evaluate_spans` asks."""
+
+from pathlib import Path
+from typing import Dict, Mapping, Sequence, Tuple, Union
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_krissel.errors import Errors, KrisselError
+from spacy_krissel.mentions.discontinuous import gold_pieces
+from spacy_krissel.mentions.gold_mentions import split_gold
+from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.pipeline.extractor.component import KrisselSpanExtractor
+from spacy_krissel.pipeline.linker.component import KrisselLinker
+from spacy_krissel.views import name_view
+
+from .baselines import BiEncoder
+from .systems import SpanSystem
+
+Pieces = Tuple[Tuple[int, int], ...]
+
+
+class ExtractorSystem:
+    """A span extractor: the spans of given entities, whatever their probability, and the probability of each entity."""
+
+    def __init__(self, extractor: KrisselSpanExtractor) -> None:
+        self.extractor = extractor
+
+    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Pieces]:
+        return {id_: found.pieces for id_, found in self.extractor.extract(doc, entity_ids).items()}
+
+    def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
+        return self.extractor.scores(docs, entity_ids)
+
+
+class GoldSpanSystem:
+    """A span extractor that is told where a text's own entities stand: their names see these tokens alone, those of all
+    others what attention gives them (OSLAT's row GT)."""
+
+    def __init__(self, extractor: KrisselSpanExtractor) -> None:
+        self.extractor = extractor
+
+    def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
+        found = self.extractor.scores(docs, entity_ids)
+        columns = {id_: column for column, id_ in enumerate(entity_ids)}
+        for row, doc in enumerate(docs):
+            tokens: Dict[str, set] = {}
+            for mention in gold_pieces(doc):
+                for id_ in split_gold(mention.kb_id, self.extractor.kb):
+                    if id_ in columns:
+                        tokens.setdefault(id_, set()).update(mention.tokens)
+            for id_, score in self.extractor.scores_at(doc, tokens).items():
+                found[row, columns[id_]] = score
+        return found
+
+
+class _LinkerVectors:
+    """The encoder of a linker, for texts as for names."""
+
+    def __init__(self, linker: KrisselLinker) -> None:
+        self._linker = linker
+
+    def encode_names(self, texts: Sequence[str]) -> np.ndarray:
+        return self._linker.encode([name_view(text) for text in texts])
+
+    encode_texts = encode_names
+
+
+def pipe_systems(
+    nlp: Language, store: OntologyStore, *, name: str, with_gold_spans: bool = False, source: Union[str, Path] = ""
+) -> Dict[str, SpanSystem]:
+    """What `nlp` holds, as systems called `name`: its span extractor, with its row GT where that is asked for, or else
+    its linker as a bi-encoder of texts and of the names of `store`.
+
+    Raises KrisselError K738 for a pipeline with neither.
+    """
+    pipes = [nlp.get_pipe(each) for each in nlp.pipe_names]
+    for pipe in pipes:
+        if isinstance(pipe, KrisselSpanExtractor):
+            told: Dict[str, SpanSystem] = {f"{name}, gold spans": GoldSpanSystem(pipe)} if with_gold_spans else {}
+            return {name: ExtractorSystem(pipe), **told}
+    for pipe in pipes:
+        if isinstance(pipe, KrisselLinker):
+            return {name: BiEncoder(store, _LinkerVectors(pipe))}
+    raise KrisselError(Errors.K738.format(path=source or name, found=", ".join(nlp.pipe_names) or "nothing"))

@@ -1,0 +1,202 @@
+"""Build the full knowledge base of a trained pipeline."""
+
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import Any, Callable, ContextManager, Dict, Optional, Sequence
+
+from spacy.language import Language
+
+from .. import __version__
+from ..corpora.doc_bins import read_doc_bins
+from ..errors import Errors, KrisselError
+from ..kb.build import fill as build
+from ..kb.build.encoding import Encoders, VectorWork
+from ..kb.build.fill import fill_kb
+from ..kb.build.gold_prototypes import GoldCounts
+from ..kb.build.sources import PrototypeSource
+from ..kb.prototype_kb import PrototypeKB
+from ..pipeline.find import find_kb_pipe
+from ..pipeline.kb_pipe import KBPipe, kb_left_out
+from ..util.disk import coded_io
+from ..util.manifest import content_hash
+from .load_pipeline import load_pipeline
+from .save_pipeline import check_place, save_pipeline
+
+
+def build_prototypes(
+    nlp: Language,
+    source: PrototypeSource,
+    *,
+    name: str = "krissel_linker",
+    index: Optional[Callable] = None,
+    scratch: Optional[Path] = None,
+    progress: bool = False,
+    encoders: Optional[Encoders] = None,
+    work: Optional[VectorWork] = None,
+) -> PrototypeKB:
+    """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
+
+    index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
+    scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
+    encoders, work: see `fill_kb`.
+    """
+    pipe = find_kb_pipe(nlp, name)
+    pipe.require_weights()
+    kb = pipe.new_kb(index=index)
+    kb.scratch = scratch
+    parts = pipe.reference_parts()
+    fill_kb(
+        kb,
+        source,
+        pipe.encode,
+        encoder=pipe.fingerprint(),
+        references=parts,
+        progress=progress,
+        encoders=encoders,
+        work=work,
+    )
+    pipe.set_kb(kb)
+    return kb
+
+
+def add_gold_files(
+    nlp: Language, gold: Sequence[Path], *, name: str = "krissel_linker", **settings: Any
+) -> Dict[str, GoldCounts]:
+    """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
+
+    settings: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
+    Raises KrisselError K520 when the knowledge base is empty of entities, K619 when two files have one name or the
+    knowledge base has that source already, K201 and K212 (files). Nothing was added then, but for K201 and K212.
+    """
+    sources = _gold_sources(gold)
+    kb = find_kb_pipe(nlp, name).kb
+    if not kb.n_entities:
+        kb.check_filled()
+    present = kb.description()["prototype_sources"]
+    for source, path in sources.items():
+        if source in present:
+            problem = f"the knowledge base has {present[source]:,} prototypes of it already"
+            todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
+            raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
+    return {
+        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, **settings)
+        for source, path in sources.items()
+    }
+
+
+def _gold_sources(gold: Sequence[Path]) -> Dict[str, Path]:
+    """Raises KrisselError K619 when two files have one name."""
+    sources: Dict[str, Path] = {}
+    for path in gold:
+        if path.stem in sources:
+            problem, todo = f"'{sources[path.stem]}' has the same name", "Rename one of them, or leave one out"
+            raise KrisselError(Errors.K619.format(path=path, source=path.stem, problem=problem, todo=todo))
+        sources[path.stem] = path
+    return sources
+
+
+def prototypes(
+    pipeline: Path,
+    output: Path,
+    ontology: Optional[Path] = None,
+    mentions: Optional[Path] = None,
+    *,
+    gold: Sequence[Path] = (),
+    gold_settings: Optional[Dict[str, Any]] = None,
+    kb_path: Optional[Path] = None,
+    overrides: Optional[Dict[str, Any]] = None,
+    name: str = "krissel_linker",
+    progress: bool = True,
+    index: Optional[Callable] = None,
+    n_process: int = 1,
+    gpu_id: int = -1,
+    ray: Optional[str] = None,
+    restart: bool = False,
+    **settings: Any,
+) -> Dict[str, Any]:
+    """Load a trained pipeline, give it the full knowledge base, save it to `output`. RETURNS: the KB's description.
+
+    ontology: None keeps the knowledge base that the pipeline has, and adds `gold` to it.
+    gold: .spacy files whose linked mentions become prototypes (KRISSBERT §3.7).
+    gold_settings: of `PrototypeKB.add_gold`.
+    settings: of `PrototypeSource`; they need an ontology, as `mentions` and `index` do.
+    overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
+    n_process: processes that encode, on the GPUs from `gpu_id` on, or on the CPU with -1. With one, it is this process,
+        on the device that it is on.
+    ray: the address of a Ray cluster that encodes instead, on its GPUs where `gpu_id` is not -1; "local" for one on
+        this machine.
+    restart: throw away what an interrupted run encoded. Otherwise a run with the same input goes on from there, and one
+        with other input is refused. Gold mentions are always encoded anew, and here.
+
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K026 (the disk
+    refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K614 when there is neither
+    an ontology nor gold, or a setting that would need the one that is missing, and what `add_gold_files` raises.
+    """
+    from ..kb.build.sources import open_prototype_source
+
+    if ontology is None:
+        workers = {"n_process": n_process if n_process != 1 else None, "ray": ray, "restart": restart or None}
+        given = {"mentions": mentions, "index": index, **workers, **settings}
+        unread = [key for key, value in given.items() if value is not None]
+        if unread:
+            raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
+        if not gold:
+            raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
+    if gold_settings and not gold:
+        raise KrisselError(
+            Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(gold_settings)}")
+        )
+    if n_process < 1 or (ray is not None and n_process != 1):
+        expected = "a number from 1 up" if ray is None else "1, since Ray has its own"
+        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
+    # Before hours of encoding.
+    check_place(output, kb_path)
+    _gold_sources(gold)
+    # The one that is replaced is not read: it may be of other weights.
+    with kb_left_out(name) if ontology is not None else nullcontext():
+        nlp = load_pipeline(pipeline, overrides)
+    with ExitStack() as stack:
+        work: Optional[VectorWork] = None
+        if ontology is not None:
+            settings = {"held_out": 0.0, "seed": 0, **settings}
+            source = open_prototype_source(ontology, mentions, **settings)
+            # On the disk that is to hold the result.
+            scratch = (kb_path or output).absolute().parent
+            with coded_io(scratch):
+                scratch.mkdir(parents=True, exist_ok=True)
+            hashes = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions)}
+            state = _state(find_kb_pipe(nlp, name), {**hashes, **settings, "overrides": overrides or {}})
+            work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
+            with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
+                places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
+                build_prototypes(nlp, source, name=name, index=index, progress=progress, **places)
+        add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
+        pipe = find_kb_pipe(nlp, name)
+        if pipe.kb_path and kb_path is None:
+            # What was made here is not in the folder that the pipeline pointed to.
+            pipe.kb_path = None
+            nlp.get_pipe_config(name)["kb_path"] = None
+        pipe.kb.check_filled()
+        save_pipeline(nlp, output, kb_path=kb_path, name=name)
+        if work is not None:
+            work.remove()
+    return pipe.kb.description()
+
+
+def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
+    """What vectors depend on. state: what the views do."""
+    pipe.require_weights()
+    made_by = {"version": __version__, "encoder": pipe.fingerprint(), "references": str(pipe.reference_parts())}
+    spelling = pipe.cfg.saved().get("american_spelling")
+    return {**state, **made_by, "american_spelling": spelling, "block": build.BLOCK}
+
+
+def _encoders(
+    pipeline: Path, overrides: Optional[Dict[str, Any]], name: str, n_process: int, gpu_id: int, ray: Optional[str]
+) -> ContextManager[Optional[Encoders]]:
+    from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
+
+    encoder = EncoderOf(Path(pipeline).absolute() if Path(pipeline).exists() else pipeline, overrides or {}, name)
+    if ray is not None:
+        return encoding_actors(encoder, ray, gpu_id)
+    return encoding_processes(encoder, n_process, gpu_id) if n_process > 1 else nullcontext()

@@ -1,0 +1,151 @@
+"""Other processes that encode with a pipeline's encoder: of this machine, or of a Ray cluster."""
+
+import multiprocessing
+import os
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+import numpy as np
+import spacy
+
+from ..distributed.parent_watch import follow_parent
+from ..distributed.processes import n_gpus
+from ..distributed.ray_cluster import ray_cluster
+from ..errors import Errors, KrisselError
+from ..kb.build.encoding import Encode, Encoders
+from ..pipeline.find import find_kb_pipe
+from ..pipeline.kb_pipe import kb_left_out
+from ..views import View
+from .load_pipeline import load_pipeline
+
+# An actor that was lost is made anew so often, and its work begun anew.
+MAX_RETRIES = 5
+_encode: Optional[Encode] = None
+
+
+class EncoderOf(NamedTuple):
+    """What it takes to encode elsewhere.
+
+    pipeline: of which the pipe `name` encodes; at the same path on every machine. overrides: of its config.
+    """
+
+    pipeline: Path
+    overrides: Dict[str, Any]
+    name: str
+
+    def load(self, gpu_id: int) -> Encode:
+        """gpu_id: the GPU to encode on, or -1 for the CPU."""
+        if gpu_id >= 0:
+            spacy.require_gpu(gpu_id)
+        with kb_left_out(self.name):
+            nlp = load_pipeline(self.pipeline, self.overrides)
+        pipe = find_kb_pipe(nlp, self.name)
+        pipe.require_weights()
+        return pipe.encode
+
+
+class EncodingProcesses:
+    """Processes of this machine, each with the encoder on a device of its own."""
+
+    def __init__(self, pool: ProcessPoolExecutor, n_process: int) -> None:
+        self._pool = pool
+        # Of which one is encoded by each, and one waits.
+        self.n_ahead = 2 * n_process
+
+    def begin(self, views: List[View]) -> "Future[np.ndarray]":
+        return self._pool.submit(_encode_in_worker, views)
+
+    def result(self, begun: "Future[np.ndarray]") -> np.ndarray:
+        return begun.result()
+
+
+@contextmanager
+def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Iterator[Encoders]:
+    """gpu_id: of the first of them, the next having the next one; -1: all of them share the processors.
+
+    Raises KrisselError K006 (fewer GPUs than processes), K641 (a process died).
+    """
+    if gpu_id >= 0 and gpu_id + n_process > n_gpus():
+        expected = f"at most {n_gpus() - gpu_id}, the GPUs from {gpu_id} on"
+        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
+    # A CUDA device cannot be used by a process that was forked from one that used it.
+    context = multiprocessing.get_context("spawn")
+    devices = context.SimpleQueue()
+    for number in range(n_process):
+        devices.put(gpu_id + number if gpu_id >= 0 else -1)
+    n_threads = max(1, (os.cpu_count() or 1) // n_process)
+    pool = ProcessPoolExecutor(n_process, context, _start_worker, (encoder, devices, n_threads))
+    try:
+        yield EncodingProcesses(pool, n_process)
+    except BrokenProcessPool as error:
+        raise KrisselError(Errors.K641.format(problem=error, n_process=n_process)) from error
+    except BaseException:
+        # They do not listen to Ctrl-C, and a block takes minutes. What they have not sent is lost either way.
+        for process in list((pool._processes or {}).values()):
+            process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+class EncodingActors:
+    """Actors of a Ray cluster, one for each of its free GPUs, or else processors."""
+
+    def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
+        self._ray = ray
+        make = ray.remote(num_cpus=0 if use_gpu else 1, num_gpus=int(use_gpu), max_restarts=MAX_RETRIES)
+        actor = make(RayEncoder)
+        self._actors = [actor.options(max_task_retries=MAX_RETRIES).remote(encoder, use_gpu) for _ in range(n_actors)]
+        self._n_begun = 0
+        self.n_ahead = 2 * n_actors
+
+    def begin(self, views: List[View]) -> Any:
+        self._n_begun += 1
+        return self._actors[self._n_begun % len(self._actors)].encode.remote(views)
+
+    def result(self, begun: Any) -> np.ndarray:
+        vectors: np.ndarray = self._ray.get(begun)
+        return vectors
+
+
+class RayEncoder:
+    """The actor."""
+
+    def __init__(self, encoder: EncoderOf, use_gpu: bool) -> None:
+        # Ray shows an actor no GPU but its own.
+        self._encode = encoder.load(0 if use_gpu else -1)
+
+    def encode(self, views: List[View]) -> np.ndarray:
+        return self._encode(views)
+
+
+@contextmanager
+def encoding_actors(encoder: EncoderOf, address: str, gpu_id: int) -> Iterator[Encoders]:
+    """address: see `util.ray_cluster`. gpu_id: -1 for actors on CPUs.
+
+    Raises KrisselError K023 to K025 (Ray).
+    """
+    kind = "GPU" if gpu_id >= 0 else "CPU"
+    with ray_cluster(address, MAX_RETRIES) as ray:
+        # Of others there may be more, which an actor would wait for without end.
+        n_actors = int(ray.available_resources().get(kind, 0))
+        if not n_actors:
+            raise KrisselError(Errors.K024.format(address=address, problem=f"the one there has no free {kind}"))
+        yield EncodingActors(ray, encoder, gpu_id >= 0, n_actors)
+
+
+def _start_worker(encoder: EncoderOf, devices: Any, n_threads: int) -> None:
+    from threadpoolctl import threadpool_limits
+
+    global _encode
+    follow_parent()
+    _encode = encoder.load(devices.get())
+    threadpool_limits(n_threads)
+
+
+def _encode_in_worker(views: List[View]) -> np.ndarray:
+    assert _encode is not None
+    return _encode(views)

@@ -1,0 +1,55 @@
+"""A log of every training step: what spaCy's own loggers say at evaluations alone."""
+
+import json
+import sys
+from pathlib import Path
+from typing import IO, Any, Callable, Dict, List, Optional, Tuple
+
+from spacy.language import Language
+from spacy.training.loggers import console_logger_v3
+
+LogStep = Callable[[Optional[Dict[str, Any]]], None]
+
+
+def make_step_logger(path: Optional[Path] = None, progress_bar: Optional[str] = None) -> Callable:
+    """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a JSON line a step.
+
+    A line has the step, from 0, and of each trained linker the loss and the l2 norm of the gradient, before clipping
+    (PEL, Figure 3).
+
+    path: the file; one that is there is written anew. None: no file.
+    progress_bar: as spaCy's console logger takes it: "train", "eval" or none.
+    """
+    make_table = console_logger_v3(progress_bar=progress_bar)
+    if path is None:
+        return make_table
+    file_path = Path(path)
+
+    def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> Tuple[LogStep, Callable[[], None]]:
+        # Not above: spaCy imports every logger when it looks for one of its own, in each `spacy.blank()`.
+        from ..pipeline.kb_pipe import KBPipe
+
+        log_row, finish = make_table(nlp, stdout, stderr)
+        linkers: List[Tuple[str, KBPipe]] = []
+        for name, pipe in nlp.pipeline:
+            if isinstance(pipe, KBPipe):
+                pipe.log_gradients = True
+                linkers.append((name, pipe))
+        file_path.parent.mkdir(parents=True, exist_ok=True)
+        file_ = file_path.open("w", encoding="utf8")
+        step = 0
+
+        def log_step(info: Optional[Dict[str, Any]]) -> None:
+            nonlocal step
+            log_row(info)
+            file_.write(json.dumps({"step": step, **{name: pipe.last_step for name, pipe in linkers}}) + "\n")
+            file_.flush()
+            step += 1
+
+        def finalize() -> None:
+            finish()
+            file_.close()
+
+        return log_step, finalize
+
+    return setup

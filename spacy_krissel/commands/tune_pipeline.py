@@ -1,0 +1,130 @@
+"""Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+from spacy.language import Language
+from spacy.util import load_config
+from spacy.vocab import Vocab
+
+from ..corpora.doc_bins import read_doc_bins
+from ..errors import Errors, KrisselError
+from ..kb.build.queries import near_vectors
+from ..kb.build.tune import Tuning, tune
+from ..kb.directory import KIND as KB
+from ..kb.prototype_kb import PrototypeKB
+from ..mentions.annotations import spans_of
+from ..pipeline.find import find_kb_pipe, find_linker
+from ..util.atomic import beside, put_back
+from ..util.manifest import MANIFEST, check_replaceable
+from ..util.whole_file import check_parent, whole_file
+from .load_pipeline import load_pipeline
+from .save_pipeline import check_place, save_pipeline
+
+
+def tune_index(
+    path: Path,
+    output: Optional[Path] = None,
+    *,
+    queries: Optional[Path] = None,
+    n_queries: int = 1000,
+    seed: int = 0,
+    name: str = "krissel_linker",
+    dry_run: bool = False,
+    **settings: Any,
+) -> Tuning:
+    """Measure indexes on the knowledge base at `path`, or of the pipeline there, and save it with the fastest one that
+    finds enough.
+
+    output: where to save it, or the pipeline; None: where it is. All or nothing: a knowledge base that cannot be
+        written whole stays as it was.
+    queries: docs (.spacy) whose mentions are searched for, encoded by the pipeline's linker. None: vectors near
+        prototypes (`near_vectors`).
+    n_queries: so many, drawn by `seed`. dry_run: save nothing. settings: of `tune`.
+
+    Raises KrisselError K006 (settings, queries without a pipeline or without mentions), K201 and K212 (queries), K611
+    and K610 (no pipeline, no linker), and what `tune` and `PrototypeKB.from_disk` raise.
+    """
+    if n_queries < 1:
+        raise KrisselError(Errors.K006.format(setting="n_queries", found=n_queries, expected="an integer from 1"))
+    check_parent(output or path)
+    nlp: Optional[Language] = None
+    for place in _kb_places(path, name):
+        # Where an earlier run was killed.
+        put_back(place)
+    if (path / MANIFEST).is_file():
+        if queries is not None:
+            expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
+            raise KrisselError(Errors.K006.format(setting="queries", found=str(queries), expected=expected))
+        target = output or path
+        check_replaceable(target, KB)
+        kb = PrototypeKB(Vocab(), 0).from_disk(path)
+    else:
+        if output is not None:
+            check_place(output)
+        nlp = load_pipeline(path)
+        pipe = find_kb_pipe(nlp, name)
+        kb = pipe.kb
+        kb_path = Path(pipe.kb_path) if pipe.kb_path else path / name / "kb"
+        if output is None and not kb_path.is_dir():
+            expected = f"a folder to save the pipeline in, since there is no '{kb_path}'"
+            raise KrisselError(Errors.K006.format(setting="output", found=output, expected=expected))
+        target = output or kb_path
+    kb.check_filled()
+    if nlp is None or queries is None:
+        vectors = near_vectors(kb, n_queries, seed)
+    else:
+        vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
+    # Built indexes are as large as the one that stays: on the disk that is to hold it.
+    with beside(target.absolute()) as folder:
+        tuning, index = tune(kb, vectors, folder, **settings)
+        if not dry_run:
+            kb.adopt_index(index, tuning.summary(kb.n_prototypes))
+            if nlp is None:
+                kb.to_disk(target)
+            else:
+                _save(nlp, path, output, target, name)
+    return tuning
+
+
+def _kb_places(path: Path, name: str) -> List[Path]:
+    """Where the knowledge base may be that is to be tuned."""
+    places = [path, path / name / "kb"]
+    if (path / "config.cfg").is_file():
+        # One that cannot be read is refused when the pipeline is loaded.
+        with suppress(OSError, ValueError, KeyError):
+            kb_path = load_config(path / "config.cfg")["components"].get(name, {}).get("kb_path")
+            places += [Path(kb_path)] if kb_path else []
+    return places
+
+
+def _save(nlp: Language, path: Path, output: Optional[Path], kb_path: Path, name: str) -> None:
+    """Save the pipeline to `output`, or its changed parts alone where it is."""
+    pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
+    kb_config: Dict[str, Any] = config["generate_empty_kb"]
+    # An index that the config names would be made in the place of the one that was chosen.
+    named = kb_config.get("index") is not None
+    if named:
+        kb_config["index"] = None
+    if output is not None:
+        pipe.kb_path = config["kb_path"] = None
+        save_pipeline(nlp, output, name=name)
+        return
+    pipe.kb.to_disk(kb_path)
+    if named:
+        with whole_file(path / "config.cfg") as temporary:
+            nlp.config.to_disk(temporary)
+
+
+def _mention_vectors(nlp: Language, path: Path, n: int, seed: int, name: str) -> np.ndarray:
+    """The vectors (up to `n`, d) of mentions, drawn by seed. Raises KrisselError K006 where there are none."""
+    linker = find_linker(nlp, name)
+    views = []
+    for doc in read_doc_bins(path, nlp.vocab):
+        views.extend(linker.views(doc, spans_of(doc, linker.cfg["spans_key"])))
+    if not views:
+        raise KrisselError(Errors.K006.format(setting="queries", found=str(path), expected="docs with mentions"))
+    drawn = np.random.default_rng(seed).choice(len(views), min(n, len(views)), replace=False)
+    return linker.encode([views[row] for row in np.sort(drawn).tolist()])

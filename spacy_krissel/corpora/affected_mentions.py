@@ -1,0 +1,51 @@
+"""How many gold mentions the homonyms of an ontology affect (BELHD §3, Table 1, Appendix A)."""
+
+from pathlib import Path
+from typing import Dict, FrozenSet, NamedTuple, Union
+
+from spacy.vocab import Vocab
+
+from ..mentions.gold_mentions import gold_spans, split_gold
+from ..ontology.store import OntologyStore
+from .doc_bins import read_doc_bins
+
+
+class AffectedMentions(NamedTuple):
+    """Gold mentions that name a concept, those of them that homonyms affect, and those of which the ontology knows no
+    concept, so that they are not affected."""
+
+    mentions: int
+    affected: int
+    unknown: int
+
+
+def affected_mentions(gold: Union[str, Path], store: OntologyStore, *, spans_key: str = "") -> AffectedMentions:
+    """Estimate how many mentions a linker by names could only guess at.
+
+    A mention is affected when its gold entity (any, of a composite) has a name that is a homonym and that equals the
+    mention, both lower-cased and without characters other than letters and digits. The paper asks for a normalised
+    Levenshtein similarity of 1, which is just this equality.
+
+    gold: a .spacy file, or a folder of them. spans_key: as `gold_spans` takes it.
+    Raises KrisselError K201, K212 (gold).
+    """
+    homonyms: Dict[str, FrozenSet[str]] = {}
+    n_mentions = n_affected = n_unknown = 0
+    for doc in read_doc_bins(gold, Vocab()):
+        for span in gold_spans(doc, spans_key):
+            ids = split_gold(span.kb_id_, store)
+            known = [id_ for id_ in ids if store.resolve(id_) is not None]
+            for id_ in known:
+                if id_ not in homonyms:
+                    homonyms[id_] = frozenset(map(squeeze, filter(store.is_shared, store.get(id_).names)))
+            text = squeeze(span.text)
+            n_mentions += bool(ids)
+            n_unknown += bool(ids) and not known
+            # Symbols alone have nothing left that could be equal.
+            n_affected += bool(text) and any(text in homonyms[id_] for id_ in known)
+    return AffectedMentions(n_mentions, n_affected, n_unknown)
+
+
+def squeeze(text: str) -> str:
+    """Lower-cased, letters and digits only (Appendix A): `squeeze("IL-2 receptor")` is "il2receptor"."""
+    return "".join(filter(str.isalnum, text.lower()))

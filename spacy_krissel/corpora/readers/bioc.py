@@ -1,0 +1,168 @@
+"""BioC XML: collections of documents, whose passages hold text and annotations."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+
+from ...errors import Errors, KrisselError
+from ...mentions.gold_ids import read_ids
+from ...util.xml_files import XmlHandler, feed
+from ..files import open_binary
+from ..report import CorpusReport
+from .annotation import AnnotatedText, Mention, parse_offset
+
+EXPECTED = "a BioC XML file"
+# The infons that hold the concept, by descending trust; names are compared without regard to case.
+ID_INFONS = (
+    "identifier",
+    "concept_id",
+    "mesh",
+    "omim",
+    "ncbi gene",
+    "ncbi gene identifier",
+    "ncbi taxonomy",
+    "chebi",
+    "cvcl",
+    "umls",
+    "cui",
+)
+# Passages further apart than this are joined by one space instead: their source left out what stood between them.
+MAX_GAP = 100
+
+
+class _Unit(NamedTuple):
+    """A passage, or a sentence of one, that has text of its own."""
+
+    offset: int
+    text: str
+
+
+def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
+    """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
+
+    The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
+    a mention is its infon `type`; its id is the first of `ID_INFONS` that it has, else the infon named as its type
+    (GNormPlus: `Gene`). Several ids are joined as `read_ids` says. Annotations that repeat a part of a
+    composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations, and
+    annotations of a whole document, which have neither place nor text (NLM-Chem's MeSH headings).
+
+    report: counts `composite_parts`, `relations`, `document_annotations` and `bad_records`. Without one, the reader
+        warns itself at the end.
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated or malformed XML),
+    K008 (other XML), K009 (entity declarations).
+    """
+    own_report = report is None
+    report = CorpusReport() if report is None else report
+    handler = _Handler(str(path), report)
+    n_documents = 0
+    with open_binary(path, EXPECTED) as file_:
+        for _ in feed(file_, handler):
+            documents, handler.documents = handler.documents, []
+            n_documents += len(documents)
+            yield from documents
+    if not n_documents:
+        raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
+    if own_report:
+        report.warn()
+
+
+class _Handler(XmlHandler):
+    """Collects finished documents in `documents`, which the reader empties."""
+
+    kind = "BioC XML"
+    root = "collection"
+    texts = frozenset(("id", "offset", "text", "infon"))
+
+    def __init__(self, path: str, report: CorpusReport) -> None:
+        super().__init__(path)
+        self.report = report
+        self.documents: List[AnnotatedText] = []
+        self._document: Optional[AnnotatedText] = None
+        self._units: List[_Unit] = []
+        # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
+        self._offsets: List[Optional[int]] = []
+        self._annotation: Optional[Dict[str, Any]] = None
+        self._infon = ""
+
+    def start(self, name: str, attrs: Any) -> None:
+        if name == "document":
+            self._document = AnnotatedText("", "", source=self.path, line=self.line)
+            self._units = []
+        elif name in ("passage", "sentence"):
+            self._offsets.append(None)
+        elif name == "annotation":
+            self._annotation = {"line": self.line, "infons": {}, "locations": [], "text": ""}
+        elif name == "location" and self._annotation is not None:
+            self._annotation["locations"].append((attrs.get("offset", ""), attrs.get("length", "")))
+        elif name == "infon":
+            self._infon = attrs.get("key", "").lower()
+        elif name == "relation":
+            self.report.count("relations")
+
+    def end(self, name: str, parent: str, text: str) -> None:
+        if self._document is None:
+            return
+        if name == "id" and parent == "document":
+            self._document.id = text.strip()
+        elif name == "offset" and self._offsets:
+            self._offsets[-1] = parse_offset(text.strip())
+            if self._offsets[-1] is None:
+                self.report.blemish("bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}")
+        elif name == "text" and parent in ("passage", "sentence"):
+            offset = next((offset for offset in reversed(self._offsets) if offset is not None), 0)
+            self._units.append(_Unit(offset, text))
+        elif name == "text" and parent == "annotation" and self._annotation:
+            self._annotation["text"] = text
+        elif name == "infon" and parent == "annotation" and self._annotation:
+            self._annotation["infons"][self._infon] = text.strip()
+        elif name in ("passage", "sentence"):
+            self._offsets.pop()
+        elif name == "annotation" and self._annotation:
+            self._end_annotation(self._document, self._annotation)
+            self._annotation = None
+        elif name == "document":
+            self._end_document(self._document)
+            self._document = None
+
+    def _end_annotation(self, document: AnnotatedText, annotation: Dict[str, Any]) -> None:
+        line, infons, locations = annotation["line"], annotation["infons"], annotation["locations"]
+        if infons.get("compositerole") == "IndividualMention":
+            self.report.count("composite_parts")
+        elif not locations and not annotation["text"].strip():
+            self.report.count("document_annotations")
+        elif not locations or any(parse_offset(number) is None for location in locations for number in location):
+            self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
+        else:
+            (start, end), *more = ((int(offset), int(offset) + int(length)) for offset, length in locations)
+            label = infons.get("type", "")
+            kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
+            mention = Mention(start, end, annotation["text"], label, read_ids(kb_id), line, tuple(more))
+            document.mentions.append(mention)
+
+    def _end_document(self, document: AnnotatedText) -> None:
+        document.id = document.id or f"{Path(self.path).name}:{document.line}"
+        # The stretches of the source's offsets that have text, each with what must be added to reach our own.
+        stretches: List[Tuple[int, int, int]] = []
+        parts: List[str] = []
+        length = 0
+        for unit in sorted(self._units, key=lambda unit: unit.offset):
+            if not unit.text:
+                continue
+            gap = unit.offset - (stretches[-1][1] if stretches else 0)
+            if not 0 <= gap <= MAX_GAP:
+                gap = 1 if length else 0
+            parts.extend((" " * gap, unit.text))
+            stretches.append((unit.offset, unit.offset + len(unit.text), length + gap - unit.offset))
+            length += gap + len(unit.text)
+        document.text = "".join(parts)
+        for i, mention in enumerate(document.mentions):
+            places: List[Tuple[int, int]] = []
+            for start, end in mention.pieces:
+                shift = next((shift for first, last, shift in stretches if first <= start < last), 0)
+                places.append((start + shift, end + shift))
+            text = mention.text or " ".join(document.text[start:end] for start, end in places)
+            (start, end), *more = places
+            document.mentions[i] = replace(mention, start=start, end=end, text=text, more=tuple(more))
+        self.documents.append(document)
+        self.done += 1

@@ -1,0 +1,127 @@
+"""knowtator XML: annotations apart from their texts, as CRAFT and eHOST write them."""
+
+import io
+from dataclasses import replace
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+
+from ...mentions.gold_ids import read_class
+from ...util.inputs import InputFile, coded_reading
+from ...util.xml_files import XmlHandler, feed
+from ..bundles import open_bundle
+from ..report import CorpusReport
+from .annotation import AnnotatedText, Mention, parse_offset
+
+EXPECTED = "a knowtator XML file, or a folder or .tar.gz of them"
+SUFFIX = ".knowtator.xml"
+# Where texts are in a folder above the annotations: of CRAFT, and of an eHOST project.
+LAYOUTS = ("articles/txt", "corpus")
+
+
+def read_knowtator(
+    path: Union[str, Path],
+    *,
+    documents: Union[str, Path, None] = None,
+    report: Optional[CorpusReport] = None,
+) -> Iterator[AnnotatedText]:
+    """The texts that knowtator's annotations are of, each with those of all files; of an archive, too.
+
+    path: a file of annotations, or a folder or `.tar.gz` whose files end in `.knowtator.xml`, in any depth. All of them
+        are read before the first text comes: CRAFT has a file for each article and ontology.
+    documents: the folder of the texts (of an archive, one in it). Without it, a text (`textSource`) is beside its
+        annotations or, in a folder above them, in CRAFT's `articles/txt` or eHOST's `corpus`.
+
+    The id of a text is its file's name without `.txt`. A mention's class is `read_class` of its `mentionClass`: CRAFT's
+    `CL:0000540` is the id, and `CL` the label. Offsets count characters; a mention of several spans has as many pieces.
+
+    report: counts `bad_records`: annotations without a span, with an offset that is no number, or of no class. Without
+        one, the reader warns itself at the end.
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K007 (truncated or
+    malformed XML), K008 (other XML), K009 (entity declarations), K211 (damaged archive), K226 (no text).
+    """
+    own_report = report is None
+    report = CorpusReport() if report is None else report
+    bundle = open_bundle(path, SUFFIX, EXPECTED)
+    texts: Dict[Any, List[Tuple[str, List[Mention]]]] = {}
+    for file_ in bundle.files:
+        source = bundle.name(file_)
+        handler = _Handler(source)
+        content = InputFile(source, io.BytesIO(bundle.read(file_)))
+        with coded_reading(source, lambda: f"line {content.line}"):  # noqa: B023
+            for _ in feed(content, handler):
+                pass
+        text_file = bundle.find_text(file_, handler.text_name or file_.name.removesuffix(SUFFIX), LAYOUTS, documents)
+        texts.setdefault(text_file, []).append((source, handler.mentions(report)))
+    for text_file, parts in texts.items():
+        text = bundle.read_text(text_file)
+        mentions = [_with_text(mention, text) for _, found in parts for mention in found]
+        yield AnnotatedText(text_file.name.removesuffix(".txt"), text, mentions, parts[0][0], 1)
+    if own_report:
+        report.warn()
+
+
+def _with_text(mention: Mention, text: str) -> Mention:
+    if mention.text:
+        return mention
+    return replace(mention, text=" ".join(text[start:end] for start, end in mention.pieces))
+
+
+class _Annotation(NamedTuple):
+    """As it stands in the file. spans: of offsets as written. mentions: the ids that classes are given to."""
+
+    line: int
+    spans: List[Tuple[str, str]]
+    texts: List[str]
+    mentions: List[str]
+
+
+class _Handler(XmlHandler):
+    kind = "knowtator XML"
+    root = "annotations"
+    texts = frozenset(("spannedText",))
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.text_name = ""
+        self._annotations: List[_Annotation] = []
+        self._classes: Dict[str, str] = {}
+        self._mention = ""
+
+    def start(self, name: str, attrs: Any) -> None:
+        if name == "annotations":
+            # Of whatever machine it was annotated on.
+            self.text_name = PurePosixPath(PureWindowsPath(attrs.get("textSource", "")).name).name
+        elif name == "annotation":
+            self._annotations.append(_Annotation(self.line, [], [], []))
+        elif name == "mention" and self._annotations:
+            self._annotations[-1].mentions.append(attrs.get("id", ""))
+        elif name == "span" and self._annotations:
+            self._annotations[-1].spans.append((attrs.get("start", ""), attrs.get("end", "")))
+        elif name == "classMention":
+            self._mention = attrs.get("id", "")
+        elif name == "mentionClass":
+            self._classes[self._mention] = attrs.get("id", "").strip()
+
+    def end(self, name: str, parent: str, text: str) -> None:
+        if name == "spannedText" and self._annotations:
+            self._annotations[-1].texts.append(text)
+
+    def mentions(self, report: CorpusReport) -> List[Mention]:
+        """All mentions of the file; classes stand below the annotations."""
+        found: List[Mention] = []
+        for annotation in self._annotations:
+            spans = [(parse_offset(start), parse_offset(end)) for start, end in annotation.spans]
+            places = [(start, end) for start, end in spans if start is not None and end is not None]
+            name = next((self._classes[id_] for id_ in annotation.mentions if self._classes.get(id_)), "")
+            if not places or len(places) < len(spans):
+                report.blemish("bad_records", self.path, annotation.line, "an annotation without a numeric span")
+            elif not name:
+                named = ", ".join(annotation.mentions) or "none"
+                report.blemish("bad_records", self.path, annotation.line, f"an annotation without a class ({named})")
+            else:
+                label, kb_id = read_class(name)
+                (start, end), *more = places
+                text = " ".join(annotation.texts)
+                found.append(Mention(start, end, text, label, kb_id, annotation.line, tuple(more), self.path))
+        return found

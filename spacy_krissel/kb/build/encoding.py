@@ -1,0 +1,124 @@
+"""Views encoded block by block: here or elsewhere, and kept until all of them are in a knowledge base."""
+
+import os
+from collections import deque
+from pathlib import Path
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, TypeVar
+
+import numpy as np
+
+from ...errors import Errors, KrisselError
+from ...util.disk import coded_io
+from ...util.manifest import sha256_file
+from ...util.state import WorkFolder
+from ...views import View
+from ..array_file import read_array, write_array
+
+Encode = Callable[[Sequence[View]], np.ndarray]
+Item = TypeVar("Item")
+VERSION = 1
+
+
+class Encoders(Protocol):
+    """Where views are encoded; what is asked for may be done later and elsewhere.
+
+    n_ahead: blocks that are being encoded while others are waited for.
+    """
+
+    n_ahead: int
+
+    def begin(self, views: List[View]) -> Any:
+        """Something in place of the vectors that `result` takes."""
+
+    def result(self, begun: Any) -> np.ndarray:
+        """The vectors (n, width) float32, when they are there."""
+
+
+class Here:
+    """Everything at once, in this process."""
+
+    n_ahead = 0
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+
+    def begin(self, views: List[View]) -> List[View]:
+        return views
+
+    def result(self, begun: List[View]) -> np.ndarray:
+        return self._encode(begun)
+
+
+class VectorWork(WorkFolder):
+    """The vectors of an unfinished knowledge base, beside the output in the directory `.{output}.vectors.partial`.
+
+    Of each block of views there is a file, written aside and renamed when it is whole: a run that was stopped at any
+    moment leaves the blocks that it encoded, and one with the same state goes on.
+
+    state: everything that views and vectors depend on, JSON. restart: throw away what an earlier run left.
+
+    Raises KrisselError K529 when an earlier run of another state left work, K045 when another run is at work there.
+    """
+
+    def __init__(self, output: Path, state: Dict[str, Any], *, restart: bool = False) -> None:
+        super().__init__(output.parent / f".{output.name}.vectors.partial")
+        self.start({"version": VERSION, **state}, restart=restart)
+
+    def has_work(self) -> bool:
+        return any(self.path.glob("*.npy"))
+
+    def refusal(self, difference: str) -> KrisselError:
+        return KrisselError(Errors.K529.format(path=self.path, difference=difference))
+
+    def get(self, name: str, rows: int, width: int) -> Optional[np.ndarray]:
+        """The vectors (rows, width) of a block; None when they are not there, or damaged."""
+        try:
+            if self._file(name, ".sha256").read_text("ascii") != sha256_file(self._file(name)):
+                return None
+            return read_array(self._file(name), rows, width, "<f4")
+        except (FileNotFoundError, ValueError):  # KrisselError among them
+            return None
+
+    def put(self, name: str, vectors: np.ndarray) -> None:
+        temporary = self.temporary(f"{name}.npy")
+        with coded_io(self.path):
+            self.check()
+            write_array(np.asarray(vectors, dtype="<f4"), temporary)
+            self.write(f"{name}.sha256", sha256_file(temporary).encode())
+            os.replace(temporary, self._file(name))
+
+    def _file(self, name: str, suffix: str = ".npy") -> Path:
+        return self.path / f"{name}{suffix}"
+
+
+def encoded(
+    blocks: Iterable[List[Item]],
+    view: Callable[[Item], View],
+    encoders: Encoders,
+    width: int,
+    work: Optional[VectorWork] = None,
+    name: str = "block",
+) -> Iterator[Tuple[List[Item], np.ndarray]]:
+    """The blocks, in order, with the vectors of their views (n, width); few of them in memory at a time.
+
+    work: where vectors are looked for, and kept. name: of these blocks there.
+    """
+    waiting: Deque[Tuple[str, List[Item], Any, Optional[np.ndarray]]] = deque()
+
+    def finished() -> Tuple[List[Item], np.ndarray]:
+        file_name, block, begun, vectors = waiting.popleft()
+        if vectors is None:
+            vectors = encoders.result(begun)
+            if work is not None:
+                work.put(file_name, vectors)
+        return block, vectors
+
+    for number, block in enumerate(blocks):
+        file_name = f"{name}-{number:06}"
+        vectors = None if work is None else work.get(file_name, len(block), width)
+        begun = encoders.begin([view(item) for item in block]) if vectors is None else None
+        waiting.append((file_name, block, begun, vectors))
+        while len(waiting) > encoders.n_ahead:
+            yield finished()
+    while waiting:
+        yield finished()

@@ -1,0 +1,107 @@
+"""What a re-ranker knows of its candidates: an ontology store of the pipe's own, without what no text shows."""
+
+import mmap
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, NamedTuple, Optional, Sequence
+
+from ..errors import Errors, KrisselError
+from ..ontology.entity import Entity
+from ..ontology.store import OntologyStore, write_store
+from ..util.atomic import beside, put_in_place
+from .storage import Source, pack_files, unpack
+
+
+class MappedFile(NamedTuple):
+    """A file's content, which stays when the file is moved, removed or replaced, and what identified the file."""
+
+    content: memoryview
+    stat: os.stat_result
+
+    @classmethod
+    def of(cls, path: Path) -> "MappedFile":
+        with path.open("rb") as file_:
+            stat = os.fstat(file_.fileno())
+            # An empty file cannot be mapped.
+            mapped: Any = mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ) if stat.st_size else b""
+        return cls(memoryview(mapped), stat)
+
+
+class CandidateTable:
+    """Entities by id in a memory-mapped folder, so that a saved pipe needs no ontology.
+
+    The folder may be moved, removed or replaced once the table is there: all is read from the maps.
+    """
+
+    def __init__(self, path: Path, folder: Optional[tempfile.TemporaryDirectory] = None) -> None:
+        """path: the folder. folder: a temporary one that holds it, removed with this object.
+
+        Raises KrisselError K001 to K004, K109 (missing, not a store, of another version, damaged).
+        """
+        self._store = OntologyStore(path)
+        self._folder = folder
+        self._files = {file_.name: MappedFile.of(file_) for file_ in sorted(Path(path).iterdir()) if file_.is_file()}
+
+    @classmethod
+    def from_entities(cls, entities: Iterable[Entity]) -> "CandidateTable":
+        """Alternative ids go too: candidates bear primary ones."""
+        small = (replace(entity, xrefs=(), alt_ids=(), species="", source="") for entity in entities)
+        return cls._in_new_folder(lambda path: write_store(small, path))
+
+    @classmethod
+    def from_bytes(cls, bytes_data: bytes) -> "CandidateTable":
+        """Raises KrisselError K527."""
+        return cls._in_new_folder(lambda path: unpack(bytes_data, path))
+
+    @classmethod
+    def _in_new_folder(cls, write: Callable[[Path], Any]) -> "CandidateTable":
+        folder = tempfile.TemporaryDirectory(prefix="krissel-", ignore_cleanup_errors=True)
+        path = Path(folder.name) / "entities"
+        path.mkdir()
+        write(path)
+        return cls(path, folder)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def get(self, ids: Sequence[str]) -> Dict[str, Entity]:
+        """The entities with these ids; those that are not in the table are left out."""
+        return {id_: self._store.get(id_) for id_ in ids if id_ in self._store}
+
+    def to_bytes(self) -> bytes:
+        return pack_files({name: file_.content for name, file_ in self._files.items()})
+
+    def to_disk(self, path: Path) -> None:
+        if self._is_at(path):
+            return
+        # Renamed and not written over: another pipe may have mapped what is there.
+        with beside(path) as temporary:
+            for name, file_ in self._files.items():
+                (temporary / name).write_bytes(file_.content)
+            put_in_place(temporary, path)
+
+    def _is_at(self, path: Path) -> bool:
+        """Are the files of a folder those that are mapped?"""
+        try:
+            return all(os.path.samestat(os.stat(path / name), file_.stat) for name, file_ in self._files.items())
+        except OSError:
+            return False
+
+    def __reduce__(self) -> Any:
+        """By path where a saved folder still holds the same, for another process to map; else by bytes."""
+        path = self._store.path
+        if self._folder is None and self._is_at(path):
+            return _open, (Source.of(path),)
+        return CandidateTable.from_bytes, (self.to_bytes(),)
+
+    def __deepcopy__(self, memo: Any) -> "CandidateTable":
+        return self  # nothing changes it
+
+
+def _open(source: Source) -> CandidateTable:
+    problem = source.problem()
+    if problem:
+        raise KrisselError(Errors.K560.format(path=source.path, problem=problem))
+    return CandidateTable(source.path)

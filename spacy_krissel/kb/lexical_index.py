@@ -1,0 +1,211 @@
+"""What the entities of a knowledge base are called, searched by spelling."""
+
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..index.protocol import Mask, Rows, Scores
+from ..ontology.folding import fold_name
+from ..ontology.spelling import american
+from .groups import Groups, pair_keys, ranges
+
+# A text is looked up by so many of its rarest n-grams: what shares none of them is not near.
+RAREST = 8
+# Surface forms looked at for each entity that is asked for, since several may be of one entity.
+FORMS_PER_ENTITY = 4
+# Cells of the dense block of texts that is alive at a time (float32: 4 MiB); larger ones are slower.
+BLOCK_CELLS = 2**20
+SPACE = ord(" ")
+
+
+class Lexicon:
+    """The distinct surface forms of a knowledge base's prototypes as TF-IDF vectors of character 3-grams.
+
+    3-grams are taken inside the words of the folded form in American spelling, with a space on each side of a word. The
+    similarity of a text with an entity is the cosine of the text and the nearest surface form of the entity, from 0 to
+    1. N-grams that no form holds count for nothing.
+
+    forms: surface forms. entities: the entity row of each, (len(forms),). The same pair may stand there again.
+    named: which of these pairs are names that somebody gave to the entity, (len(forms),); None: all.
+    """
+
+    def __init__(self, forms: Sequence[str], entities: Rows, named: Optional[Mask] = None) -> None:
+        folded, of_form = _distinct([folded_form(form) for form in forms])
+        # Their hashes and not the forms, of which there are millions; this process alone reads them.
+        hashes = _hashes(folded)
+        self._by_hash = np.argsort(hashes)
+        self._hashes = hashes[self._by_hash]
+        grams = _Grams.of(folded)
+        self._grams, gram = np.unique(grams.keys, return_inverse=True)
+        counts = csr_matrix(
+            (np.ones(len(gram), np.float32), (grams.owners, gram)), shape=(len(folded), len(self._grams))
+        )
+        counts.sum_duplicates()
+        frequencies = np.bincount(counts.indices, minlength=len(self._grams))
+        self._frequencies = frequencies
+        self._idf = (np.log((1 + len(folded)) / (1 + frequencies)) + 1).astype(np.float32)
+        self._vectors = self._weighted(counts)  # (forms, n-grams)
+        self._by_gram = self._vectors.T.tocsr()
+        # Pairs of an entity and one of its forms, both ways round; forms without an n-gram are like nothing.
+        spelt = np.diff(self._vectors.indptr)[of_form] > 0
+        pairs, of_pair = np.unique(np.stack([entities[spelt], of_form[spelt]], axis=1), axis=0, return_inverse=True)
+        self._of_entity = Groups.of(pairs[:, 0], pairs[:, 1])
+        by_form = pairs[np.argsort(pairs[:, 1], kind="stable")]
+        self._of_form = self._of_name = Groups.of(by_form[:, 1], by_form[:, 0])
+        if named is not None:
+            names = pairs[np.unique(of_pair.ravel()[named[spelt]])]
+            names = names[np.argsort(names[:, 1], kind="stable")]
+            self._of_name = Groups.of(names[:, 1], names[:, 0])
+
+    def forms(self, texts: Sequence[str]) -> Rows:
+        """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
+        found = np.full(len(texts), -1, dtype=np.int64)
+        hashes = _hashes([folded_form(text) for text in texts])
+        place = np.searchsorted(self._hashes, hashes)
+        inside = np.flatnonzero(place < len(self._hashes))
+        known = inside[self._hashes[place[inside]] == hashes[inside]]
+        found[known] = self._by_hash[place[known]]
+        return found
+
+    def bearers(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
+        """The entities that each text names, and for each the place in `texts` that it belongs to, ascending.
+
+        A text that is spelt another way than any form names nothing."""
+        return self._of_name.take(self.forms(texts))
+
+    def vectors(self, texts: Sequence[str]) -> csr_matrix:
+        """TF-IDF vectors of unit length: (len(texts), n-grams)."""
+        grams = _Grams.of([folded_form(text) for text in texts])
+        place = np.searchsorted(self._grams, grams.keys)
+        known = np.zeros(len(place), dtype=bool)
+        inside = place < len(self._grams)
+        known[inside] = self._grams[place[inside]] == grams.keys[inside]
+        ones = np.ones(int(known.sum()), dtype=np.float32)
+        counts = csr_matrix((ones, (grams.owners[known], place[known])), shape=(len(texts), len(self._grams)))
+        counts.sum_duplicates()
+        return self._weighted(counts)
+
+    def search(
+        self, vectors: csr_matrix, k: int, allowed: Optional[Mask] = None, without: Optional[Rows] = None
+    ) -> Rows:
+        """`k` entities whose spelling is near to each of the `vectors` (q, n-grams): entity rows (q, k), -1 padded.
+
+        Approximate, and in no order: by the rarest n-grams of a text alone. `allowed` is a mask of entities; `without`
+        (q,) names a form that does not count for each of the `vectors`, -1 for none.
+        """
+        similarity = self._rarest(vectors) @ self._by_gram
+        if without is not None:
+            similarity.data[similarity.indices == np.repeat(without, np.diff(similarity.indptr))] = 0
+        if allowed is not None:
+            bearers, owner = self._of_form.take(similarity.indices)
+            keep = np.zeros(len(similarity.indices), dtype=bool)
+            keep[owner[allowed[bearers]]] = True
+            similarity.data[~keep] = 0
+        query, place = _highest(similarity, k * FORMS_PER_ENTITY)
+        forms, scores = similarity.indices[place], similarity.data[place]
+        order = np.lexsort((forms, -scores, query))
+        order = order[scores[order] > 0]
+        entities, owner = self._of_form.take(forms[order])
+        query = query[order][owner]
+        if allowed is not None:
+            entities, query = entities[allowed[entities]], query[allowed[entities]]
+        # Of each query the first `k` different entities.
+        _, first = np.unique(pair_keys(query, entities), return_index=True)
+        first.sort()
+        entities, query = entities[first], query[first]
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
+        found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
+        found[query[rank < k], rank[rank < k]] = entities[rank < k]
+        return found
+
+    def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Optional[Rows] = None) -> Scores:
+        """The similarity of `vectors[queries[i]]` with `entities[i]`: (n,), for pairs in the order of `queries`.
+
+        without (len(vectors),): a form that does not count for each of the `vectors`, -1 for none.
+        """
+        hidden = np.full(vectors.shape[0], -1) if without is None else without
+        result = np.zeros(len(queries), dtype=np.float32)
+        step = max(1, BLOCK_CELLS // max(1, vectors.shape[1]))
+        for start in range(0, vectors.shape[0], step):
+            low, high = np.searchsorted(queries, [start, start + step])
+            block = vectors[start : start + step].toarray()
+            result[low:high] = self._best(
+                block, queries[low:high] - start, entities[low:high], hidden[queries[low:high]]
+            )
+        return result
+
+    def _best(self, block: np.ndarray, queries: Rows, entities: Rows, hidden: Rows) -> Scores:
+        forms, pair = self._of_entity.take(entities)
+        best = np.zeros(len(queries), dtype=np.float32)
+        if not len(forms):
+            return best
+        starts, lengths = self._vectors.indptr[forms], np.diff(self._vectors.indptr)[forms]
+        cells = ranges(starts, lengths)
+        inside = np.repeat(queries[pair] * block.shape[1], lengths) + self._vectors.indices[cells]
+        products = block.ravel()[inside] * self._vectors.data[cells]
+        cosines = np.add.reduceat(products, np.cumsum(lengths) - lengths)
+        cosines[forms == hidden[pair]] = 0
+        found, first = np.unique(pair, return_index=True)
+        best[found] = np.maximum.reduceat(cosines, first)
+        return best
+
+    def _weighted(self, counts: csr_matrix) -> csr_matrix:
+        counts.data *= self._idf[counts.indices]
+        squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
+        norms = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
+        counts.data /= np.repeat(norms, np.diff(counts.indptr))
+        return counts
+
+    def _rarest(self, vectors: csr_matrix) -> csr_matrix:
+        lengths = np.diff(vectors.indptr)
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((vectors.indices, self._frequencies[vectors.indices], owner))
+        rank = np.arange(len(order)) - np.repeat(vectors.indptr[:-1], lengths)
+        kept = order[rank < RAREST]
+        return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
+
+
+def _highest(matrix: csr_matrix, n: int) -> Tuple[Rows, Rows]:
+    """Where the `n` highest values of each row stand, in no order: their rows, and their places in `matrix.data`."""
+    counts = np.minimum(np.diff(matrix.indptr), n)
+    places = ranges(matrix.indptr[:-1], counts)
+    negative = -matrix.data
+    ends = np.cumsum(counts)
+    for row in np.flatnonzero(counts < np.diff(matrix.indptr)).tolist():
+        start, end = matrix.indptr[row], matrix.indptr[row + 1]
+        places[ends[row] - n : ends[row]] = start + np.argpartition(negative[start:end], n)[:n]
+    return np.repeat(np.arange(len(counts)), counts), places
+
+
+class _Grams(NamedTuple):
+    """The 3-grams of some texts as numbers, and the text of each: (n,) both."""
+
+    owners: Rows
+    keys: Rows
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "_Grams":
+        padded = [f" {text} " for text in texts]
+        data = "".join(padded).encode("utf-32-le", "surrogatepass")
+        codes = np.frombuffer(data, dtype="<u4").astype(np.int64)
+        owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
+        # Three characters of one word, or of one and its edge, have no space in the middle.
+        middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
+        return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
+
+
+def _hashes(texts: Sequence[str]) -> Rows:
+    return np.array([hash(text) for text in texts], dtype=np.int64)
+
+
+def folded_form(text: str) -> str:
+    """What surface forms are told apart by: in American spelling, and as the names of ontologies are folded."""
+    return american(fold_name(text))
+
+
+def _distinct(texts: Sequence[str]) -> Tuple[List[str], Rows]:
+    """The distinct texts in the order they come in, and the place of each text among them."""
+    places: Dict[str, int] = {}
+    of_text = np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)
+    return list(places), of_text

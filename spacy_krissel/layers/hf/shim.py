@@ -1,0 +1,208 @@
+"""A Hugging Face encoder held, run and saved whole."""
+
+import json
+import os
+from contextlib import AbstractContextManager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Callable, Dict, Tuple
+
+import srsly
+import torch
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save as save_safetensors
+from spacy_transformers.data_classes import HFObjects
+from spacy_transformers.layers.hf_shim import HFShim
+from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, get_torch_default_device
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+from ...errors import Errors, KrisselError
+from .adapters import add_adapters, whole_state
+from .load import NO_REMOTE_CODE, attention, finish_transformer, needs_code
+from .wordpieces import settle_tokenizer
+
+# What differs between machines and not between encoders: where the files lay, and which library wrote them.
+UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
+
+
+class WholeHFShim(HFShim):
+    """`HFShim` that saves weights as safetensors beside the config and the tokenizer's files, and nothing as pickle.
+
+    The files of config and tokenizer are made once, when the encoder is set, and saved as they were from then on: the
+    bytes are the same after any number of saves and loads, and under any version of the libraries.
+
+    mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled gradients where the card
+        has no bfloat16), on the CPU in bfloat16. Weights, outputs and gradients are float32.
+    """
+
+    def __init__(self, objects: HFObjects, mixed_precision: bool = False):
+        # A fresh dict, because the parent writes into it, its own default included.
+        super().__init__(objects, mixed_precision=mixed_precision, grad_scaler_config={"enabled": False})
+        self._files: Dict[str, bytes] = {}
+        self._pid = os.getpid()
+        self._reset_scaler()
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._hfmodel.tokenizer
+
+    @property
+    def transformer(self) -> Any:
+        return self._hfmodel.transformer
+
+    @property
+    def max_window(self) -> int:
+        """The most pieces that the encoder reads."""
+        positions = getattr(self.transformer.config, "max_position_embeddings", None) or self.tokenizer.model_max_length
+        return min(int(positions), int(self.tokenizer.model_max_length))
+
+    def set_encoder(self, tokenizer: Any, transformer: Any) -> None:
+        """Take an encoder in, with its markers added."""
+        self._files = _encoder_files(tokenizer, transformer)
+        self._hold(tokenizer, transformer)
+
+    def add_adapters(self, rank: int) -> None:
+        """Train low-rank adapters from now on, and the transformer's own weights no more (`adapters.add_adapters`)."""
+        add_adapters(self.transformer, rank)
+
+    def autocast(self) -> AbstractContextManager:
+        """The precision of this shim. Nested calls share the weights that the outermost has cast."""
+        device = self.device.type
+        enabled = self._mixed_precision and device in ("cpu", "cuda")
+        return torch.autocast(device if enabled else "cpu", dtype=_half_type(device), enabled=enabled)
+
+    def predict(self, inputs: ArgsKwargs) -> Any:
+        self._model.eval()
+        with torch.no_grad(), self.autocast():
+            return self._model(*inputs.args, **inputs.kwargs)
+
+    def begin_update(self, inputs: ArgsKwargs) -> Tuple[Any, Callable[[ArgsKwargs], None]]:
+        self._model.train()
+        with self.autocast():
+            output = self._model(*inputs.args, **inputs.kwargs)
+
+        def backprop(grads: ArgsKwargs) -> None:
+            grads.kwargs["grad_tensors"] = self._grad_scaler.scale(grads.kwargs["grad_tensors"])
+            torch.autograd.backward(*grads.args, **grads.kwargs)
+
+        return output, backprop
+
+    def squared_gradient(self) -> float:
+        """The sum of the squares of all gradients, of the loss as it is."""
+        total = sum(float(p.grad.float().pow(2).sum()) for p in self._model.parameters() if p.grad is not None)
+        return total / float(self._grad_scaler.scale([torch.ones(1, device=self.device)])[0]) ** 2
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        # Gradients are unscaled here and not in backprop as in the parent, which would divide the gradients of a
+        # batch's earlier parts again with those of each later part.
+        self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
+        super().finish_update(optimizer)
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        if self._model is not None:
+            super().to_device(device_type, device_id)
+            self._reset_scaler()
+
+    def to_bytes(self) -> bytes:
+        weights = save_safetensors(_state(self.transformer)) if self.transformer is not None else b""
+        return srsly.msgpack_dumps({"files": self._files, "weights": weights})
+
+    def write(self, path: Path) -> None:
+        """Write the encoder to a directory that transformers' `from_pretrained` reads. Raises KrisselError K405."""
+        if self.transformer is None:
+            raise KrisselError(Errors.K405)
+        path.mkdir(parents=True, exist_ok=True)
+        for name, content in self._files.items():
+            (path / name).write_bytes(content)
+        # The readers ask which library's tensors they are.
+        weights = save_safetensors(_state(self.transformer), metadata={"format": "pt"})
+        (path / "model.safetensors").write_bytes(weights)
+
+    def from_bytes(self, bytes_data: bytes) -> "WholeHFShim":
+        """Load what `to_bytes` wrote, onto the default device and without the network.
+
+        RAISES: KrisselError K406 if it is damaged or of another kind, K415 if it needs code of its own.
+        """
+        try:
+            msg = srsly.msgpack_loads(bytes_data)
+            files, weights = msg["files"], msg["weights"]
+            if files:
+                self._hold(*self._build(files, weights))
+        except Exception as err:  # the readers raise anything, ImportError for a missing file included
+            if needs_code(err):
+                raise KrisselError(Errors.K415.format(name="of the saved pipeline")) from err
+            raise KrisselError(Errors.K406.format(problem=f"{type(err).__name__}: {err}")) from err
+        self._files = dict(files)
+        return self
+
+    def _build(self, files: Dict[str, bytes], weights: bytes) -> Tuple[Any, Any]:
+        with TemporaryDirectory() as folder:
+            for name, content in files.items():
+                (Path(folder) / Path(name).name).write_bytes(content)
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
+        overrides = self._hfmodel._init_transformer_config
+        config.update({key: value for key, value in overrides.items() if key != "attn_implementation"})
+        with torch.random.fork_rng(devices=[]):
+            transformer = AutoModel.from_config(config, **attention(overrides), **NO_REMOTE_CODE)
+        finish_transformer(transformer)
+        transformer.load_state_dict(load_safetensors(weights))
+        transformer.to(get_torch_default_device())
+        return tokenizer, transformer
+
+    def _hold(self, tokenizer: Any, transformer: Any) -> None:
+        held = self._hfmodel
+        settle_tokenizer(tokenizer)
+        self._hfmodel = HFObjects(
+            tokenizer, transformer, None, held._init_tokenizer_config, held._init_transformer_config
+        )
+        self._model = transformer
+        self._reset_scaler()
+
+    def _reset_scaler(self) -> None:
+        device = self.device if self._model is not None else get_torch_default_device()
+        # float16 loses small gradients; bfloat16 has the exponents of float32 and does not.
+        scaled = self._mixed_precision and device.type == "cuda" and _half_type("cuda") == torch.float16
+        self._grad_scaler = PyTorchGradScaler(enabled=scaled)
+        self._grad_scaler.to_(device)
+
+    def guard_fork(self) -> None:
+        """Call before any work. A forked worker gets one thread: its parent's pool of threads is not there, and
+        waiting for it never ends."""
+        if os.getpid() != self._pid:
+            torch.set_num_threads(1)
+            self._pid = os.getpid()
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._pid = os.getpid()
+        if self.tokenizer is not None:
+            settle_tokenizer(self.tokenizer)  # a copy of a Rust tokenizer loses a part of its settings
+
+
+def _half_type(device: str) -> torch.dtype:
+    if device == "cuda" and not torch.cuda.is_bf16_supported():
+        return torch.float16
+    return torch.bfloat16
+
+
+def _state(transformer: Any) -> Dict[str, torch.Tensor]:
+    """The weights by name, on the CPU; one that is there under two names is copied, since safetensors shares none."""
+    state: Dict[str, torch.Tensor] = {}
+    seen = set()
+    for name, tensor in whole_state(transformer).items():
+        tensor = tensor.detach().cpu().contiguous()
+        state[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
+        seen.add(tensor.data_ptr())
+    return state
+
+
+def _encoder_files(tokenizer: Any, transformer: Any) -> Dict[str, bytes]:
+    config = json.loads(transformer.config.to_json_string(use_diff=False))
+    for key in UNSAVED_CONFIG:
+        config.pop(key, None)
+    with TemporaryDirectory() as folder:
+        tokenizer.save_pretrained(folder, legacy_format=False)
+        files = {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+    files["config.json"] = json.dumps(config, indent=2, sort_keys=True).encode("utf8")
+    return dict(sorted(files.items()))

@@ -1,0 +1,151 @@
+"""A trained encoder as the start of another: written as a transformer's directory, or copied from model to model."""
+
+from pathlib import Path
+from typing import Any, List, Optional, cast
+
+import torch
+from thinc.api import Model
+
+from ...errors import Errors, KrisselError
+from ...util.atomic import beside, put_in_place
+from ..hashed_bags import NAME as BAGS
+from ..token_states import NAME as WORD_STATES
+from .load import add_tokens, load_pretrained
+from .piece_states import NAME as PIECE_STATES
+
+TRANSFORMER = "transformer_encoder"
+SMALL = "small_encoder"
+
+
+def find_encoder(model: Model, kind: str) -> Optional[Model]:
+    """The first encoder of this kind in a model: that of mentions, where there is one of references beside it."""
+    return next((node for node in model.walk() if node.name == kind), None)
+
+
+def write_transformer(model: Model, path: Path) -> bool:
+    """Write the transformer of a model as `save_pretrained` does, in place of an earlier one and its folder when all of
+    it is there. RETURNS: whether there was one.
+
+    Raises KrisselError K005 when the path holds something else, K026 for what the disk refuses, K405 when the encoder
+    has no weights.
+    """
+    found = find_encoder(model, TRANSFORMER)
+    if found is None:
+        return False
+    # Of a link to a folder it is the folder that is replaced.
+    path = path.resolve()
+    if path.exists() and not _is_transformer(path):
+        raise KrisselError(Errors.K005.format(path=path, kind="transformer"))
+    (shim,) = [shim for node in found.walk() for shim in node.shims]
+    with beside(path) as folder:
+        cast(Any, shim).write(folder)
+        put_in_place(folder, path)
+    return True
+
+
+def _is_transformer(path: Path) -> bool:
+    """An empty folder, too; one with folders in it holds more than that, which is not to be removed."""
+    if not path.is_dir():
+        return False
+    files = list(path.iterdir())
+    weights = any(file_.suffix in (".safetensors", ".bin") for file_ in files)
+    return not files or (weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files))
+
+
+def average_with(model: Model, name: str, share: float) -> None:
+    """Make the weights of a model's transformer `share` of what they are, and the rest those of the transformer `name`,
+    from which it was trained (Wortsman et al. 2022): what training added stays, and less of what was there is lost.
+
+    Raises KrisselError K006 (a share that is not between 0 and 1), K401 to K403 (nothing to read), K405 (no weights),
+    K413 (another architecture or vocabulary).
+    """
+    if not 0 <= share <= 1:
+        raise KrisselError(Errors.K006.format(setting="share", found=share, expected="a number from 0 to 1"))
+    found = find_encoder(model, TRANSFORMER)
+    if found is None:
+        return
+    (shim,) = [shim for node in found.walk() for shim in node.shims]
+    if cast(Any, shim).transformer is None:
+        raise KrisselError(Errors.K405)
+    weights = dict(cast(Any, shim).transformer.named_parameters())
+    held = cast(Any, shim)._hfmodel
+    tokens = tuple(cast(Any, shim).tokenizer.additional_special_tokens)
+    tokenizer, start = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens)
+    others = dict(start.named_parameters())
+    differ = [key for key in {**weights, **others} if _shape(weights.get(key)) != _shape(others.get(key))]
+    problem = ""
+    if differ:
+        shapes = " and ".join(str(_shape(each.get(differ[0]))) for each in (weights, others))
+        problem = f"{len(differ)} of them differ, such as '{differ[0]}': {shapes}"
+    elif tokenizer.get_vocab() != cast(Any, shim).tokenizer.get_vocab():
+        problem = "its tokenizer has another vocabulary"
+    if problem:
+        raise KrisselError(Errors.K413.format(name=name, problem=problem))
+    with torch.no_grad():
+        for key, weight in weights.items():
+            weight.lerp_(others[key].to(weight), 1 - share)
+
+
+def start_from(source: Model, target: Model) -> bool:
+    """Give every encoder of `target` the weights of the encoder of its kind in `source`. RETURNS: whether any was.
+
+    An encoder of texts by their tokens gets all of another one's weights, and a classifier over it none; the
+    transformer of a linker serves one that reads word pieces. Of a small encoder, what reads contexts stays as it is:
+    an encoder of names has learned nothing there, and may have a table of another size.
+    Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is no transformer.
+    """
+    states = next(
+        (find_encoder(target, kind) for kind in (PIECE_STATES, WORD_STATES) if find_encoder(target, kind)), None
+    )
+    if states is not None:
+        return _start_states(source, states)
+    started = False
+    for node in target.walk():
+        found = find_encoder(source, node.name) if node.name in (TRANSFORMER, SMALL) else None
+        if found is None:
+            continue
+        if node.name == TRANSFORMER:
+            node.from_bytes(found.to_bytes())
+            _add_separator(node)
+        else:
+            _start_small(found, node)
+        started = True
+    return started
+
+
+def _start_states(source: Model, target: Model) -> bool:
+    found = find_encoder(source, target.name)
+    if found is not None:
+        target.from_bytes(found.to_bytes())
+        return True
+    encoder = find_encoder(source, TRANSFORMER)
+    if target.name != PIECE_STATES or encoder is None:
+        return target.name == WORD_STATES and start_from(source, target.layers[0])
+    shims = [next(shim for node in each.walk() for shim in node.shims) for each in (encoder, target)]
+    shims[1].from_bytes(shims[0].to_bytes())
+    return True
+
+
+def _add_separator(node: Model) -> None:
+    """The one that this encoder is to have, where the encoder that it starts from has none."""
+    separator = getattr(node.attrs["settings"], "separator", None)
+    (shim,) = [cast(Any, shim) for each in node.walk() for shim in each.shims]
+    if separator is not None and separator not in shim.tokenizer.get_added_vocab():
+        add_tokens(shim.tokenizer, shim.transformer, [separator])
+        shim.set_encoder(shim.tokenizer, shim.transformer)
+
+
+def _shape(weight: Any) -> Any:
+    return None if weight is None else tuple(weight.shape)
+
+
+def _start_small(source: Model, target: Model) -> None:
+    sizes = [{name: node.get_dim(name) for name in ("nO", "nH")} for node in (source, target)]
+    if sizes[0] != sizes[1]:
+        found, expected = ((each["nO"], each["nH"]) for each in sizes)
+        raise KrisselError(Errors.K411.format(found=found, expected=expected))
+    bags: List[Model] = [next(node for node in each.walk() if node.name == BAGS) for each in (source, target)]
+    bags[1].shims[0].from_bytes(bags[0].shims[0].to_bytes())
+    for name in ("W1", "b1", "W2", "b2"):
+        value: Any = source.get_param(name)
+        target.set_param(name, cast(Any, target.ops.asarray(value)).copy())

@@ -1,0 +1,202 @@
+"""Views as word pieces: tokenised in one call, cut to the window, batched by length, padded."""
+
+from itertools import chain, islice
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy
+
+from ...errors import Errors, KrisselError
+from ...views import MENTION_END, MENTION_START, View, piece_window, reference_texts, reference_window, unit_texts
+
+# Views tokenised at once: enough to keep the tokenizer's threads busy, few enough to forget their offsets soon.
+TOKENIZE_AT_ONCE = 1024
+
+
+class PieceRow(NamedTuple):
+    """One view as piece ids, and where its two markers stand among them (of a row that has none: `[CLS]`).
+
+    Views that are read together have the very same array of ids.
+    """
+
+    ids: numpy.ndarray
+    start: int
+    end: int
+
+
+class Pieces(NamedTuple):
+    """A padded batch of n rows, which m views are read from: m = n unless views are read together.
+
+    ids: (n, longest) int64, padded on the right.
+    lengths: (n,) int64, real pieces of each row.
+    owners: (m,) int64, the row of each view.
+    starts, ends: (m,) int64, positions of its `[Ms]` and `[Me]`.
+    """
+
+    ids: numpy.ndarray
+    lengths: numpy.ndarray
+    owners: numpy.ndarray
+    starts: numpy.ndarray
+    ends: numpy.ndarray
+
+
+def view_pieces(
+    tokenizer: Any, views: Sequence[View], window: int, markers: bool = True, separator: Optional[str] = None
+) -> List[PieceRow]:
+    """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
+    `[CLS] part [SEP] part [SEP] …`.
+
+    A masked view has the tokenizer's mask token, once, in the place of its mention.
+
+    markers: False leaves `[Ms]` and `[Me]` out.
+    separator: the special token between two parts of a reference; None: the tokenizer's own.
+    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K414 for an unknown separator.
+    """
+    rows: List[PieceRow] = []
+    for i in range(0, len(views), TOKENIZE_AT_ONCE):
+        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window, markers, separator))
+    return rows
+
+
+def _tokenize(
+    tokenizer: Any, views: Sequence[View], window: int, markers: bool, separator: Optional[str]
+) -> Iterator[PieceRow]:
+    between_id = None if separator is None else tokenizer.get_added_vocab().get(separator)
+    if separator is not None and between_id is None:
+        raise KrisselError(Errors.K414.format(separator=separator))
+    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END]) if markers else (None, None)
+    frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
+    texts = [_texts(view) for view in views]
+    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
+    for view, parts in zip(views, texts):
+        found = list(islice(ids, len(parts)))
+        if view.reference:
+            row, start, end = reference_window(found, between_id=between_id, **frame), 0, 0
+        else:
+            left, mention, right = found
+            if view.masked:
+                if tokenizer.mask_token_id is None:
+                    raise KrisselError(Errors.K407)
+                mention = [tokenizer.mask_token_id]
+            row, start, end = piece_window(left, mention, right, start_id=start_id, end_id=end_id, **frame)
+        yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
+
+
+def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: Optional[str] = None) -> List[PieceRow]:
+    """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
+    text unit marked (BELHD §4.2), and one array of ids for the views of a unit where it fits the window.
+
+    Where a unit is longer, each of its views has a window of its own, centred on its mention; a mention that does not
+    fit with its markers is read without its unit's others. So is a masked view, and a name.
+    """
+    rows: List[Optional[PieceRow]] = [None] * len(views)
+    units: Dict[Tuple[str, ...], List[Tuple[int, int]]] = {}
+    for i, view in enumerate(views):
+        if view.mates and not view.masked:
+            texts, own = unit_texts(view)
+            units.setdefault(tuple(texts), []).append((i, own))
+    alone = [i for i, view in enumerate(views) if not view.mates or view.masked]
+    cls, sep = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
+    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
+    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(units))))
+    for texts, members in units.items():
+        body: List[int] = []
+        places: Dict[int, Tuple[int, int]] = {}
+        for n, pieces in enumerate(islice(ids, len(texts))):
+            if n % 2:
+                places[n] = len(body), len(body) + len(pieces) + 1
+            body += (start_id, *pieces, end_id) if n % 2 else pieces
+        room = window - 2
+        whole = numpy.asarray(cls + body + sep, dtype="int32") if len(body) <= room else None
+        for i, own in members:
+            start, end = places[own]
+            if whole is not None:
+                rows[i] = PieceRow(whole, 1 + start, 1 + end)
+                continue
+            spare = room - (end + 1 - start)
+            if spare < 0:
+                alone.append(i)
+                continue
+            first = start - min(start, max(spare // 2, spare - (len(body) - end - 1)))
+            last = first + room
+            # A marker whose partner is beyond the window is of no use.
+            lone = {edge for place in places.values() if not first <= place[0] < place[1] < last for edge in place}
+            kept = [place for place in range(first, min(last, len(body))) if place not in lone]
+            part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
+            rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
+    for i, row in zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window, separator=separator)):
+        rows[i] = row
+    return [row for row in rows if row is not None]
+
+
+def _texts(view: View) -> List[str]:
+    """What is tokenised apart."""
+    if view.reference:
+        return reference_texts(view)
+    return [view.left, "" if view.masked else view.mention, view.right]
+
+
+def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+    """The piece ids of each text, without special tokens, whole. `settle_tokenizer` has set the tokenizer up."""
+    # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
+    found = tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    return [encoding.ids for encoding in found]
+
+
+def encode_with_places(tokenizer: Any, texts: List[str]) -> List[Tuple[List[int], List[Tuple[int, int]]]]:
+    """The same, with where each piece begins and ends in its text, in characters."""
+    found = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
+    return [(encoding.ids, encoding.offsets) for encoding in found]
+
+
+def settle_tokenizer(tokenizer: Any) -> None:
+    """Set a tokenizer up for `encode_texts`: once, before its first text.
+
+    Threads that encode share it, and a change of its settings fails while any of them does.
+    """
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
+    backend.encode_special_tokens = True  # "[Ms]" or "[MASK]" in a text is text
+
+
+def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[List[int]]:
+    """Group indices by length, longest first, so that little of a padded batch is padding.
+
+    max_pieces: a batch holds at most this many pieces, padding included (but always one view).
+    min_fill: a view shorter than this share of its batch's longest begins a batch of its own; 0 for no such limit.
+    """
+    batch: List[int] = []
+    longest = 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batch and ((len(batch) + 1) * longest > max_pieces or lengths[i] < min_fill * longest):
+            yield batch
+            batch = []
+        if not batch:
+            longest = lengths[i]
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = ()) -> Pieces:
+    """Stack views into one padded batch, as long as the longest of them, or as the next of the `allowed` lengths, in
+    ascending order."""
+    distinct = {id(row.ids): row.ids for row in rows}
+    places = {key: place for place, key in enumerate(distinct)}
+    lengths = numpy.asarray([len(each) for each in distinct.values()], dtype="int64")
+    longest = next((length for length in allowed if length >= lengths.max()), int(lengths.max()))
+    ids = numpy.full((len(distinct), longest), pad_id, dtype="int64")
+    for i, each in enumerate(distinct.values()):
+        ids[i, : lengths[i]] = each
+    owners = numpy.asarray([places[id(row.ids)] for row in rows], dtype="int64")
+    starts = numpy.asarray([row.start for row in rows], dtype="int64")
+    ends = numpy.asarray([row.end for row in rows], dtype="int64")
+    return Pieces(ids, lengths, owners, starts, ends)
+
+
+def read_together(rows: Sequence[PieceRow]) -> List[List[int]]:
+    """The views, by number, that share a row of ids."""
+    groups: Dict[int, List[int]] = {}
+    for i, row in enumerate(rows):
+        groups.setdefault(id(row.ids), []).append(i)
+    return list(groups.values())

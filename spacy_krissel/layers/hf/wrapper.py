@@ -1,0 +1,57 @@
+"""The thinc layer around a Hugging Face encoder."""
+
+from typing import Any, Callable, Tuple, cast
+
+import torch
+from spacy_transformers.data_classes import HFObjects
+from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
+from thinc.layers.pytorchwrapper import forward
+from thinc.types import Floats3d
+
+from ..pooling import PieceVectors
+from .input_embeddings import current_tap
+from .shim import WholeHFShim
+from .wordpieces import Pieces
+
+
+def hf_wrapper(objects: HFObjects, *, mixed_precision: bool = False) -> Model[Pieces, PieceVectors]:
+    """`Pieces` of (n, longest) to the last hidden state (n, longest, d), float32.
+
+    Made as `spacy_transformers`' `HFWrapper`, around a shim that saves whole. The backprop takes the gradient of the
+    hidden state; piece ids have none, so it gives None.
+    """
+    return Model(
+        "hf-pytorch",
+        forward,
+        attrs={"convert_inputs": convert_inputs, "convert_outputs": convert_outputs},
+        shims=[WholeHFShim(objects, mixed_precision=mixed_precision)],
+        dims={"nI": None, "nO": None},
+    )
+
+
+def convert_inputs(model: Model, X: Pieces, is_train: bool) -> Tuple[ArgsKwargs, Callable[[Any], None]]:
+    device = model.shims[0].device  # type: ignore[attr-defined]
+    ids = torch.from_numpy(X.ids).to(device)  # (n, longest)
+    lengths = torch.from_numpy(X.lengths).to(device)
+    mask = (torch.arange(ids.shape[1], device=device)[None] < lengths[:, None]).long()
+    inputs = {"input_ids": ids}
+    tap = current_tap() if is_train else None
+    if tap is not None:
+        words = model.shims[0].transformer.get_input_embeddings()  # type: ignore[attr-defined]
+        inputs = {"inputs_embeds": tap.through(words(ids))}
+    return ArgsKwargs(args=(), kwargs={**inputs, "attention_mask": mask}), _no_gradient
+
+
+def _no_gradient(_: Any) -> None:
+    return None
+
+
+def convert_outputs(model: Model, X_Y: Tuple[Pieces, Any], is_train: bool) -> Tuple[PieceVectors, Callable]:
+    pieces, output = X_Y
+    hidden = output[0].float()  # (n, longest, d); bfloat16 under autocast, and numpy has no bfloat16
+
+    def backprop(d_vectors: Floats3d) -> ArgsKwargs:
+        gradient = xp2torch(d_vectors, device=hidden.device)
+        return ArgsKwargs(args=((hidden,),), kwargs={"grad_tensors": (gradient,)})
+
+    return PieceVectors(cast(Floats3d, torch2xp(hidden.detach())), pieces), backprop

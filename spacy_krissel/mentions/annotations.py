@@ -1,0 +1,80 @@
+"""What a linked span carries, and how it is written to a doc."""
+
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from spacy.tokens import Doc, Span, SpanGroup
+
+from .extensions import register_extensions as register_extensions
+
+# For the pipes, beside what they write it with.
+from .gold_ids import NIL as NIL
+
+
+class SpanLink(NamedTuple):
+    """The answer for one span.
+
+    kb_id: entity id, or "NIL".
+    candidates: best first, JSON-able: id, name, score, kind of the winning prototype, and its text as evidence.
+    ties: ids that share the best score, when there are two or more.
+    """
+
+    kb_id: str
+    candidates: List[Dict[str, Any]]
+    ties: List[str]
+
+
+def write_links(
+    doc: Doc,
+    spans: Sequence[Span],
+    links: Sequence[Optional[SpanLink]],
+    *,
+    spans_key: str = "",
+    overwrite: bool = True,
+    reranker: str = "",
+) -> None:
+    """Write one link to each span of a doc: `kb_id_`, and candidates and ties as extensions; None leaves it as it is.
+
+    Links of `doc.ents` go to the tokens, where spaCy keeps them. Links of `doc.spans[spans_key]` go to the spans of the
+    group, since nested spans share tokens. Without `overwrite`, a span that has a `kb_id_` stays as it is.
+
+    reranker: the name of the pipe that scored the candidates again, which is kept on the span; "" for new candidates.
+    """
+    links = [None if span.kb_id_ and not overwrite else link for span, link in zip(spans, links)]
+    for span, link in zip(spans, links):
+        if link is None:
+            continue
+        # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`. Empty ones too, in the
+        # place of what an earlier run left.
+        span._.krissel_candidates = link.candidates
+        span._.krissel_ties = link.ties
+        if reranker:
+            # Once, though two spans at one place share it.
+            span._.krissel_reranked_by = list(dict.fromkeys([*span._.krissel_reranked_by, reranker]))
+        elif span._.krissel_reranked_by:
+            span._.krissel_reranked_by = []
+        if not spans_key:
+            # Setting `span.kb_id_` on an entity changes that view of the doc alone.
+            for token in span:
+                token.ent_kb_id_ = link.kb_id
+    if spans_key:
+        _write_group(doc, spans, links, spans_key)
+
+
+def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[Optional[SpanLink]], key: str) -> None:
+    old: SpanGroup = doc.spans[key]
+    new: List[Span] = []
+    for span, link in zip(spans, links):
+        if link is None:
+            new.append(span)
+            continue
+        linked = Span(doc, span.start, span.end, label=span.label, kb_id=doc.vocab.strings.add(link.kb_id))
+        linked.id = span.id
+        new.append(linked)
+    doc.spans[key] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)
+
+
+def spans_of(doc: Doc, spans_key: str) -> Tuple[Span, ...]:
+    """The spans to link: `doc.ents`, or those of a group (none when the doc has no such group)."""
+    if not spans_key:
+        return tuple(doc.ents)
+    return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()

@@ -1,0 +1,70 @@
+"""Which names of an ontology are searched for, and which are left out and why."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple
+
+from .text_folding import fold_case
+
+if TYPE_CHECKING:
+    from ..ontology.store import OntologyStore
+
+# The row of a name that two or more entities bear: it is matched, so that no shorter name is found inside it, and
+# then dropped.
+AMBIGUOUS = -1
+# Words of running text that some ontologies also list as names or abbreviations (ALL, WAS, AS).
+STOP_WORDS = frozenset(
+    "a about after all also am an and any are as at be been both but by can could did do does each for "
+    "from had has have he her here him his how i if in into is it its may me men met might more most my "
+    "no non nor not now of off on one or our out over per she so some such than that the their them then "
+    "there these they this those to too two under up us use very via was we were what when where which "
+    "who will with would yet you".split()
+)
+LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
+
+
+class SearchName(NamedTuple):
+    """A name to search for. row: the entity's row in the ontology store, or `AMBIGUOUS`. text: as in the ontology."""
+
+    row: int
+    text: str
+
+
+class SearchNames:
+    """The names to search for, read from the store each time: first those of one entity, then the ambiguous ones.
+
+    aliases: all names; otherwise the preferred ones, of which those that are an alias of another entity are ambiguous.
+
+    Names count as the same when they fold to the same (`ontology.names.fold_name`), whatever their case here.
+
+    counts: after they were read, the names by what became of them: `searched`, `ambiguous` (borne by several entities),
+        `too_short` (one letter or digit), `number` (no letter), `stop_word`.
+    """
+
+    def __init__(self, ontology: "OntologyStore", aliases: bool = True) -> None:
+        self._ontology = ontology
+        self._aliases = aliases
+        self.counts: Dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[SearchName]:
+        counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
+        for shared in (False, True):
+            for row, name, preferred in self._ontology.names(shared=shared):
+                if not (self._aliases or preferred):
+                    continue
+                reason = _skip_reason(name)
+                counts[reason or ("ambiguous" if shared else "searched")] += 1
+                if not reason:
+                    yield SearchName(AMBIGUOUS if shared else row, name)
+        self.counts = dict(counts)
+
+
+def _skip_reason(name: str) -> str:
+    # Most names begin with two letters, and need not be gone through.
+    if not (len(name) > 1 and name[:2].isalnum()) and sum(map(str.isalnum, name)) < 2:
+        return "too_short"
+    if not any(map(str.isalpha, name)):
+        return "number"
+    stripped = name.strip()
+    if len(stripped) <= LONGEST_STOP_WORD and fold_case(stripped) in STOP_WORDS:
+        return "stop_word"
+    return ""

@@ -1,0 +1,36 @@
+"""Names kept out of training, so that a development set can ask for names the encoder has never seen."""
+
+from typing import NamedTuple
+
+from ..errors import Errors, KrisselError
+from ..util.hashing import stable_hash
+from .entity import Entity
+from .folding import fold_name
+
+
+class HeldOut(NamedTuple):
+    """A fixed pseudo-random `fraction` of all aliases, chosen by hash: no list to keep, the same in every process.
+
+    Linking a held-out name to its entity by the entity's other names and contexts is the self-supervised development
+    task: mining gives mentions of names that are in the ontology, where looking up the name itself would be no test.
+    A preferred name is never held out.
+    """
+
+    fraction: float = 0.0
+    seed: int = 0
+
+    @classmethod
+    def checked(cls, fraction: float, seed: int) -> "HeldOut":
+        """Raises KrisselError K006 for a fraction outside [0, 1]."""
+        if not 0 <= fraction <= 1:
+            raise KrisselError(Errors.K006.format(setting="held_out", found=fraction, expected="a fraction in [0, 1]"))
+        return cls(fraction, seed)
+
+    def __call__(self, entity: Entity, name: str) -> bool:
+        """Is `name` (in any spelling that folds to the same) one of the held-out names of `entity`?"""
+        if not self.fraction:
+            return False
+        folded = fold_name(name)
+        if folded == fold_name(entity.name):
+            return False
+        return stable_hash(self.seed, entity.id, folded) < self.fraction * 2**64

@@ -1,0 +1,266 @@
+"""Homonym disambiguation: every entity that bears a homonym gets a version of it that is its own (BELHD §4.1)."""
+
+from array import array
+from dataclasses import asdict, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ...errors import Errors, KrisselError
+from ...util.progress import progress_bar
+from ..entity import Entity
+from ..folding import fold_name, hash_text
+from ..hash_table import groups_across_rows
+from ..store import OntologyStore, write_store
+from .expansions import ORDERS, Bearer, Parts, SpeciesUse, expand
+from .matching import assign
+from .shared_names import Homonyms
+from .species import SpeciesNames
+
+PathLike = Union[str, Path]
+
+
+def disambiguate(
+    store: Union[OntologyStore, PathLike],
+    output: PathLike,
+    *,
+    order: str = "shortest",
+    taxonomy: Union[OntologyStore, PathLike, None] = None,
+    progress: bool = False,
+) -> OntologyStore:
+    """Write a store with the homonyms of another one expanded, as in BELHD's §4.1, Figure 2 and Algorithm 1.
+
+    "Discharge" becomes "Discharge (Patient Discharge)" with the preferred name of the entity, or, where it is that name
+    itself, another one; a cross-species homonym gets the species: "A2M (human)", or "A2M (IGHA2, human)" where several
+    entities of the species bear it (§4.1.1). `Bearer.expansions` has the rules, `Disambiguation` what happens where
+    they collide. Entities, their order and everything but the names of homonyms stay; names count as the same when they
+    fold to the same (`fold_name`).
+
+    order: which of the other names goes first, "shortest" as in the paper's text or "longest" as in Algorithm 1.
+    taxonomy: names the species where entities have ids of NCBI Taxonomy (`SpeciesNames`); KW121 where it does not.
+    The manifest's "info" is that of `store` and, under "disambiguated", `Disambiguation.figures`.
+
+    Raises KrisselError K006 (order), K001 to K004 (stores), and as `write_store`; an earlier store then stays.
+    """
+    check_order(order)
+    store = store if isinstance(store, OntologyStore) else OntologyStore(store)
+    if isinstance(taxonomy, (str, Path)):
+        taxonomy = OntologyStore(taxonomy)
+    entities = Disambiguation(store, order=order, taxonomy=taxonomy, progress=progress)
+    info = {**store.manifest.get("info", {}), "disambiguated": entities.figures}
+    return write_store(entities, output, info=info, progress=progress)
+
+
+def check_order(order: str) -> None:
+    """Raises KrisselError K006 for anything but "shortest" and "longest"."""
+    if order not in ORDERS:
+        expected = " or ".join(map(repr, ORDERS))
+        raise KrisselError(Errors.K006.format(setting="disambiguate", found=order, expected=expected))
+
+
+class Disambiguation:
+    """The entities of a store, with names that are their own as far as that can be.
+
+    Each bearer of a homonym gets its first expansion. Where two would get the same, or one that is a name of another
+    entity already, as in the paper's two "Hydroxocobalamin (Aquacobalamin)" (§5.2), their homonyms are solved together:
+    a largest assignment of expansions to bearers, in their order of preference, and of the name as it is to one of
+    those that are left (case c). What is left then is a failure: no other assignment tells more bearers apart.
+    The result depends neither on the order of the entities nor on that of their aliases.
+
+    figures: `HomonymFigures` under "before"; the "order"; "second_choices", the bearers with another expansion than
+        their first; "unchanged", those whose name stays, though it is no homonym any more; "failures", the names that
+        are homonyms afterwards; "success_rate", the share of homonyms none of whose bearers shares its new name with
+        another (None without homonyms).
+
+    In memory are about 100 bytes for each bearer. Raises KrisselError K006 for an unknown order.
+    """
+
+    def __init__(
+        self,
+        store: OntologyStore,
+        *,
+        order: str = "shortest",
+        taxonomy: Optional[OntologyStore] = None,
+        progress: bool = False,
+    ) -> None:
+        check_order(order)
+        self._store = store
+        self._order = order
+        self._species = SpeciesNames(taxonomy)
+        self._homonyms = Homonyms(store, self._species)
+        # What is not a bearer's first choice, and the names of those that are left.
+        self._settled: Dict[int, Parts] = {}
+        self._failed: Dict[int, str] = {}
+        self._keys, self._plain = self._first_choices(progress)
+        self._resolve()
+        self.figures = self._count()
+
+    def __iter__(self) -> Iterator[Entity]:
+        for entity, bearers in self._entities():
+            new: Dict[str, str] = {}
+            for number, spellings, bearer in bearers:
+                parts = self._settled.get(number)
+                if parts is None:
+                    parts = self._first_choice(bearer)
+                new.update((spelling, expand(spelling, parts)) for spelling in spellings)
+            if new:
+                aliases = tuple(new.get(alias, alias) for alias in entity.aliases)
+                entity = replace(entity, name=new.get(entity.name, entity.name), aliases=aliases)
+            yield entity
+
+    def _entities(self) -> Iterator[Tuple[Entity, List[Tuple[int, List[str], Bearer]]]]:
+        for row, entity in enumerate(self._store):
+            yield entity, self._bearers(row, entity)
+
+    def _bearers(self, row: int, entity: Entity) -> List[Tuple[int, List[str], Bearer]]:
+        """Each homonym of an entity: the number of the bearer, its spellings, and the bearer."""
+        homonyms = self._homonyms
+        start, end = homonyms.bounds[row : row + 2].tolist()
+        if start == end:
+            return []
+        names, distinct = (entity.name, *entity.aliases), entity.names
+        spellings: Dict[int, List[str]] = {}
+        for position, number in zip(
+            homonyms.entry_position[start:end].tolist(), homonyms.entry_bearer[start:end].tolist()
+        ):
+            spellings.setdefault(number, []).append(names[position])
+        species = self._species[entity.species]
+        return [
+            (
+                number,
+                own,
+                Bearer(
+                    id=entity.id,
+                    homonym=own[0],
+                    preferred=entity.name,
+                    others=tuple(name for name in distinct if name not in own),
+                    is_preferred=own[0] == entity.name,
+                    species=species,
+                    use=SpeciesUse(homonyms.use[number]),
+                ),
+            )
+            for number, own in spellings.items()
+        ]
+
+    def _first_choice(self, bearer: Bearer) -> Parts:
+        """Nothing, which leaves the name as it is, only where there is nothing to expand it with."""
+        return next(chain(bearer.expansions(self._order), bearer.defaults()))
+
+    def _first_choices(self, progress: bool) -> Tuple[np.ndarray, np.ndarray]:
+        """Of each bearer, the hash of its first choice (n,), and whether that is the name as it is (n,)."""
+        keys = array("Q", bytes(8 * len(self._homonyms)))
+        plain = np.zeros(len(self._homonyms), dtype=bool)
+        entities = progress_bar(self._entities(), show=progress, desc="homonyms", unit=" entities", unit_scale=True)
+        for _, bearers in entities:
+            for number, _, bearer in bearers:
+                parts = self._first_choice(bearer)
+                keys[number] = hash_text(fold_name(expand(bearer.homonym, parts)))
+                plain[number] = not parts
+        return np.array(keys, dtype=np.uint64), plain
+
+    def _resolve(self) -> None:
+        """Solve the units in which first choices collide, and with them those that then collide with these."""
+        unit = self._homonyms.unit
+        # The name as it is, is one of others: of the same unit, which equal keys tell.
+        taken = self._store.may_be_borne(self._keys, self._homonyms.row) & ~self._plain
+        hard = [np.flatnonzero(taken), *self._equal_keys(np.arange(len(unit)))]
+        unsolved = np.unique(unit[np.concatenate(hard)])
+        # What is solved together, by the number of the first unit in it.
+        component = np.arange(unit.max(initial=-1) + 1)
+        while True:
+            collisions = self._equal_keys(component[unit])
+            merged = _merge(np.unique(component[unit[bearers]]).tolist() for bearers in collisions)
+            numbers = np.arange(len(component))
+            numbers[list(merged)] = list(merged.values())
+            component = numbers[component]
+            unsolved = np.union1d(numbers[unsolved], np.array(list(merged.values()), dtype=numbers.dtype))
+            if not len(unsolved):
+                return
+            bearers = np.flatnonzero(np.isin(component[unit], unsolved))
+            bearers = bearers[np.argsort(component[unit[bearers]], kind="stable")]
+            for together in np.split(bearers, np.flatnonzero(np.diff(component[unit[bearers]])) + 1):
+                self._solve(together.tolist())
+            unsolved = unsolved[:0]
+
+    def _equal_keys(self, owners: np.ndarray) -> Iterator[np.ndarray]:
+        """The bearers of each key that more than one of `owners` (n,) has, without those that have failed."""
+        bearers = np.ones(len(self._keys), dtype=bool)
+        bearers[list(self._failed)] = False
+        numbers = np.flatnonzero(bearers)
+        numbers = numbers[np.argsort(self._keys[numbers], kind="stable")]
+        for group in groups_across_rows(self._keys[numbers], owners[numbers]):
+            yield numbers[group.start : group.stop]
+
+    def _solve(self, numbers: Sequence[int]) -> None:
+        """Settle the bearers of a component together: what they get, its hash, and who fails."""
+        bearers = [(number, self._bearer(number)) for number in numbers]
+        # Those with the one choice of a preferred name go first.
+        bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].is_preferred, item[1].id))
+        wishes = [self._free_names(bearer, bearer.expansions(self._order)) for _, bearer in bearers]
+        defaults = [self._free_names(bearer, bearer.defaults()) for _, bearer in bearers]
+        # Every expansion goes before a name as it is. Of defaults, the first that is free is the one.
+        owners = assign([list(wish) for wish in wishes])
+        owners = assign([[*wish, next(iter(default))] for wish, default in zip(wishes, defaults)], owners)
+        names = {seeker: name for name, seeker in owners.items()}
+        for seeker, (number, bearer) in enumerate(bearers):
+            choices = {**defaults[seeker], **wishes[seeker]}
+            name = names.get(seeker)
+            self._failed.pop(number, None)
+            self._settled.pop(number, None)
+            if name is None:
+                name = next(iter(defaults[seeker]))
+                # Two homonyms of one entity may become the same.
+                if bearers[owners[name]][1].id != bearer.id:
+                    self._failed[number] = name
+            self._keys[number] = hash_text(name)
+            self._plain[number] = not choices[name]
+            if choices[name] != self._first_choice(bearer):
+                self._settled[number] = choices[name]
+
+    def _bearer(self, number: int) -> Bearer:
+        row = int(self._homonyms.row[number])
+        found = self._bearers(row, self._store.entity_at(row))
+        return next(bearer for other, _, bearer in found if other == number)
+
+    def _free_names(self, bearer: Bearer, choices: Iterable[Parts]) -> Dict[str, Parts]:
+        """The folded names that `choices` make, in their order, without those that another entity bears in the store;
+        the homonym itself is a name of a bearer only as it is."""
+        names: Dict[str, Parts] = {}
+        homonym = fold_name(bearer.homonym)
+        for parts in choices:
+            name = fold_name(expand(bearer.homonym, parts))
+            if not parts or (name != homonym and not set(self._store.find(name)) - {bearer.id}):
+                names.setdefault(name, parts)
+        return names
+
+    def _count(self) -> Dict[str, Any]:
+        failed = np.zeros(len(self._keys), dtype=bool)
+        failed[list(self._failed)] = True
+        shared = np.isin(self._keys, self._keys[failed])
+        n_homonyms = self._homonyms.n_homonyms
+        n_left = len(np.unique(self._homonyms.homonym[shared]))
+        return {
+            "before": asdict(self._homonyms.figures()),
+            "order": self._order,
+            "second_choices": len(self._settled.keys() - self._failed.keys()),
+            "unchanged": int((self._plain & ~shared).sum()),
+            "failures": len(set(self._failed.values())),
+            "success_rate": 1 - n_left / n_homonyms if n_homonyms else None,
+        }
+
+
+def _merge(groups: Iterable[Sequence[int]]) -> Dict[int, int]:
+    """Each member of a group with the smallest of all that it is in a group with, directly or through others."""
+    smallest: Dict[int, int] = {}
+
+    def find(member: int) -> int:
+        while (above := smallest.setdefault(member, member)) != member:
+            smallest[member] = member = smallest[above]
+        return member
+
+    for group in groups:
+        tops = sorted(map(find, group))
+        smallest.update((top, tops[0]) for top in tops)
+    return {member: find(member) for member in smallest}

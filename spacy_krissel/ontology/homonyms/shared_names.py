@@ -1,0 +1,126 @@
+"""Homonyms of an ontology store: names, folded, that several entities bear (BELHD §3, Table 2, Appendix C)."""
+
+import heapq
+from dataclasses import asdict, dataclass
+from typing import Any, Dict, List, Optional, Union
+
+import numpy as np
+
+from ..folding import fold_name
+from ..store import OntologyStore
+from .expansions import SpeciesUse
+from .species import SpeciesNames
+
+LISTED = 1000
+IDS_LISTED = 20
+
+
+@dataclass(frozen=True)
+class HomonymFigures:
+    """A column of BELHD's Table 2, whose rows count (entity, name) pairs.
+
+    names: all pairs. homonyms: the distinct folded names that two or more entities bear. pairs: those of homonyms.
+    preferred, other: pairs of a homonym that entities of one species share (or any, where fewer than two species are
+        named), where it is the entity's preferred name, or not. cross_species: pairs of a homonym of entities of two or
+        more species. A pair may be of both kinds.
+    """
+
+    entities: int
+    names: int
+    homonyms: int
+    pairs: int
+    preferred: int
+    other: int
+    cross_species: int
+
+
+class Homonyms:
+    """Who bears which homonym, as columns in memory.
+
+    A bearer is an entity with one of its homonyms, however many spellings of that it has; bearers are numbered in the
+    order of the rows. A homonym is cross-species when its bearers are of two or more species, those without one aside.
+
+    row, homonym, position: (n,) of each bearer; the position is that of the first spelling.
+    use: (n,) `SpeciesUse`.
+    unit: (n,) bearers of one number must be told apart by more than the species: those of a homonym, of a cross-species
+        homonym those of one species.
+    entry_position, entry_bearer: (m,) the positions of all spellings, and whose they are.
+    bounds: (n_entities + 1,) the entries of row i are those from `bounds[i]` to `bounds[i + 1]`.
+    """
+
+    def __init__(self, store: OntologyStore, species: SpeciesNames) -> None:
+        entries = store.homonym_entries()
+        rows = entries["row"].astype(np.int64)
+        self.n_homonyms = int(entries["homonym"].max()) + 1 if len(rows) else 0
+        self.bounds = np.searchsorted(rows, np.arange(len(store) + 1))
+        pairs = rows * self.n_homonyms + entries["homonym"]
+        _, firsts, self.entry_bearer = np.unique(pairs, return_index=True, return_inverse=True)
+        self.entry_position = entries["position"]
+        self.row, self.homonym, self.position = (entries[key][firsts] for key in ("row", "homonym", "position"))
+        self._split_by_species(_species_numbers(store, species))
+        self._n_entities, self._n_names = len(store), int(store.manifest["names"])
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def figures(self) -> HomonymFigures:
+        cross, is_preferred, entries = self._cross, self.position == 0, self.entry_bearer
+        shared_within = ~cross | (np.bincount(self.unit)[self.unit] > 1)
+        return HomonymFigures(
+            entities=self._n_entities,
+            names=self._n_names,
+            homonyms=self.n_homonyms,
+            pairs=len(entries),
+            preferred=int((shared_within & is_preferred)[entries].sum()),
+            other=int((shared_within & ~is_preferred)[entries].sum()),
+            cross_species=int(cross[entries].sum()),
+        )
+
+    def _split_by_species(self, numbers: np.ndarray) -> None:
+        """numbers: (n_entities,) 0 for no species."""
+        mine = numbers[self.row]
+        n_numbers = int(numbers.max(initial=0)) + 1
+        pairs, pair, sizes = np.unique(
+            self.homonym.astype(np.int64) * n_numbers + mine, return_inverse=True, return_counts=True
+        )
+        homonyms, species = pairs // n_numbers, pairs % n_numbers
+        n_species = np.bincount(homonyms[species > 0], minlength=self.n_homonyms)
+        some_without = np.bincount(homonyms[species == 0], minlength=self.n_homonyms) > 0
+        self._cross = cross = n_species[self.homonym] > 1
+        self.use = np.full(len(self), SpeciesUse.NEVER, dtype=np.uint8)
+        self.use[~cross & some_without[self.homonym] & (mine > 0)] = SpeciesUse.SPARE
+        self.use[cross & (mine > 0)] = SpeciesUse.SHARED
+        self.use[cross & (mine > 0) & (sizes[pair] == 1)] = SpeciesUse.ALONE
+        # Numbered densely: arrays by unit are short.
+        self.unit = np.unique(np.where(cross, self.n_homonyms + pair, self.homonym), return_inverse=True)[1]
+
+
+def homonym_figures(store: OntologyStore, taxonomy: Optional[OntologyStore] = None) -> HomonymFigures:
+    """Count the homonyms of a store by the cases of BELHD's Table 2.
+
+    taxonomy: names the species, where entities have ids of them (`SpeciesNames`).
+    """
+    return Homonyms(store, SpeciesNames(taxonomy)).figures()
+
+
+def homonym_report(store: OntologyStore, taxonomy: Optional[OntologyStore] = None) -> Dict[str, Any]:
+    """The `HomonymFigures` of a store, and under "listed" the homonyms of the most entities (`LISTED`), each with its
+    name, the number of its "entities" and the first of their ids (`IDS_LISTED`)."""
+    most = heapq.nsmallest(LISTED, store.shared_names(), key=lambda item: (-len(item[1]), item[0]))
+    listed: List[Dict[str, Union[str, int, List[str]]]] = [
+        {"name": name, "entities": len(ids), "ids": ids[:IDS_LISTED]} for name, ids in most
+    ]
+    return {**asdict(homonym_figures(store, taxonomy)), "listed": listed}
+
+
+def _species_numbers(store: OntologyStore, species: SpeciesNames) -> np.ndarray:
+    """A number for the species of each row, 0 for none; names that fold to the same are one species."""
+    by_name: Dict[str, int] = {"": 0}
+    by_text: Dict[str, int] = {}
+    numbers = np.zeros(len(store), dtype=np.int32)
+    for row, text in enumerate(store.each_species()):
+        if text not in by_text:
+            by_text[text] = by_name.setdefault(fold_name(species[text]), len(by_name))
+        numbers[row] = by_text[text]
+    species.warn_of_unknown()
+    return numbers

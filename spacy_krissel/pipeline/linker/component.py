@@ -1,0 +1,203 @@
+"""`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
+
+from itertools import islice
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import numpy as np
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Model
+from thinc.types import Floats2d
+
+from ...kb.build.sources import PrototypeSource
+from ...kb.prototype_kb import PrototypeKB
+from ...layers.referenced import reference_parts
+from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
+from ...mentions.mention_views import mention_views
+from ...mentions.species import NOTHING, Keys, assigned_species, species_key
+from ...ontology.folding import fold_name
+from ...ontology.spelling import american
+from ...ontology.store import OntologyStore
+from ...training.data.linked import linked_mentions
+from ...training.objectives.protocol import Objective
+from ...views import AnyParts, View, name_view, reference_view, with_mentions
+from ..kb_pipe import KBPipe
+from .linking import decide
+from .settings import LinkerSettings, LiveSettings
+
+# Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
+INIT_VIEWS = 20_000
+
+
+class KrisselLinker(KBPipe):
+    """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
+
+    The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
+    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6), and what spelling adds to it where the
+    settings say so. Made by the factory `krissel_linker`; all of its parts come from the config.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[List[View], Floats2d],
+        name: str = "krissel_linker",
+        *,
+        objective: Optional[Objective],
+        generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
+        settings: LinkerSettings,
+        kb_path: Optional[str] = None,
+        scorer: Optional[Callable] = None,
+    ) -> None:
+        """
+        model: views → vectors (n, width).
+        settings: see `LinkerSettings`.
+        The rest as in `KBPipe`.
+        """
+        super().__init__(
+            vocab,
+            model,
+            name,
+            objective=objective,
+            generate_empty_kb=generate_empty_kb,
+            settings=LiveSettings(name, settings),
+            kb_path=kb_path,
+            scorer=scorer,
+        )
+        register_extensions()
+
+    def reference_parts(self) -> Optional[AnyParts]:
+        """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
+        return reference_parts(self.model)
+
+    def encode(self, views: Sequence[View]) -> np.ndarray:
+        """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
+        self.require_weights()
+        if not views:
+            return np.zeros((0, self._width()), dtype=np.float32)
+        if self.cfg["american_spelling"]:
+            views = [with_mentions(view, american) for view in views]
+        return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
+
+    # Linking -------------------------------------------------------------------------------------------------------
+
+    def predict(self, docs: Iterable[Doc]) -> List[List[SpanLink]]:
+        """The link of every span of every doc, without writing any."""
+        docs = list(docs)
+        views: List[View] = []
+        kinds: List[Tuple[str, Keys]] = []
+        counts: List[int] = []
+        for doc in docs:
+            spans = spans_of(doc, self.cfg["spans_key"])
+            views.extend(self.views(doc, spans))
+            kinds.extend(zip((span.label_ for span in spans), self._species(doc, spans)))
+            counts.append(len(spans))
+        links = iter(self._link(views, kinds, counts) if views else ())
+        return [list(islice(links, count)) for count in counts]
+
+    def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
+        """Write the links that `predict` found to the docs."""
+        key, overwrite = self.cfg["spans_key"], self.cfg["overwrite"]
+        for doc, doc_links in zip(docs, links):
+            if doc_links:
+                write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
+
+    def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
+        """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
+        pieces of a mention in several (`mention_views`)."""
+        key, abbreviations = self.cfg["spans_key"], self.cfg["use_abbreviations"]
+        context = self.cfg["context"] if self.cfg["use_context"] else None
+        return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
+
+    def _species(self, doc: Doc, spans: Sequence[Span]) -> List[Keys]:
+        """The species that each span may be of; nothing where that is not asked, and for mentions of species."""
+        label = self.cfg["species_label"]
+        if not label:
+            return [NOTHING] * len(spans)
+        found = assigned_species(doc, spans, [ent for ent in {*doc.ents, *spans} if ent.label_ == label])
+        return [NOTHING if span.label_ == label else keys for span, keys in zip(spans, found)]
+
+    def _link(self, views: List[View], kinds: List[Tuple[str, Keys]], counts: List[int]) -> List[SpanLink]:
+        """The links of mentions with these views, labels and species, of docs with so many mentions each."""
+        kb = self._kb_to_search()
+        vectors = self.encode(views)
+        texts = [view.mention for view in views]
+        names = self._names(kb, views)
+        docs = np.repeat(np.arange(len(counts)), counts).tolist()
+        forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts)] if self.cfg["consistency"] else docs
+        links: List[Optional[SpanLink]] = [None] * len(views)
+        for rows, mask in self._masks(kb, kinds):
+            part = [texts[row] for row in rows], [forms[row] for row in rows]
+            asked = None if names is None else names[rows]
+            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask, asked)):
+                links[row] = link
+        return [link for link in links if link is not None]
+
+    def _names(self, kb: PrototypeKB, views: List[View]) -> Optional[np.ndarray]:
+        """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
+        if not (self.cfg["gold_name_weight"] and self.cfg["use_context"] and kb.has_gold):
+            return None
+        names = [name_view(view.mention) for view in views]
+        distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
+        return self.encode(list(distinct))[[distinct[name] for name in names]]
+
+    def _masks(self, kb: PrototypeKB, kinds: List[Tuple[str, Keys]]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
+        """(rows of the batch, entities they may link to), by the type filter of each label, and by species."""
+        everywhere: Optional[List[str]] = self.cfg["types"]
+        by_label: Dict[str, List[str]] = self.cfg["types_by_label"]
+        groups: Dict[Tuple[Optional[Tuple[str, ...]], Keys], List[int]] = {}
+        for row, (label, species) in enumerate(kinds):
+            types = by_label.get(label, everywhere)
+            groups.setdefault((tuple(types) if types else None, species), []).append(row)
+        known = kb.entity_species() if any(species for _, species in groups) else []
+        masks = []
+        for (types, species), rows in groups.items():
+            mask = kb.entity_mask(types=types) if types else None
+            theirs = [each for each in known if species_key(each) in species]
+            if theirs:
+                narrower = kb.entity_mask(types=types, species=theirs)
+                # A species of none of these types says nothing about them.
+                mask = narrower if narrower.any() else mask
+            masks.append((rows, mask))
+        return masks
+
+    # Training ------------------------------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        ontology: Optional[Callable[[], OntologyStore]] = None,
+        dev_kb: Optional[Callable[[], PrototypeSource]] = None,
+        encoder: Optional[Callable[[Model[List[View], Floats2d]], None]] = None,
+    ) -> None:
+        """Give the encoder its weights, and training its ontology and its development knowledge base.
+
+        ontology: loads the names that replace mentions and what stands in references
+            (`spacy-krissel.OntologyFromDisk.v1`).
+        dev_kb: prototypes of a bounded knowledge base that is encoded afresh whenever development accuracy is measured
+            (`spacy-krissel.PrototypeSource.v1`).
+        encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
+        """
+        validate_get_examples(get_examples, "KrisselLinker.initialize")
+        sample: List[View] = []
+        for example in get_examples():
+            sample.extend(view for _, view in linked_mentions(example.reference, self.cfg["spans_key"]))
+            if len(sample) >= INIT_VIEWS:
+                break
+        if not sample:
+            sample = [name_view("mention")]
+        store = ontology() if ontology is not None else None
+        parts = self.reference_parts()
+        if parts is not None and store is not None:
+            sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
+        self.model.initialize(X=sample)
+        if encoder is not None:
+            encoder(self.model)
+        self._weights_changed()
+        if self.objective is not None:
+            self.objective.initialize(store)
+        self._dev = dev_kb() if dev_kb is not None else None

@@ -1,0 +1,96 @@
+"""From vectors and texts of mentions to the entity of each."""
+
+from dataclasses import replace
+from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence
+
+import numpy as np
+
+from ...kb.prototype_kb import PrototypeKB
+from ...kb.ranking import TIE, SearchResult
+from ...mentions.annotations import SpanLink
+from ...mentions.gold_ids import NIL
+
+# Ties and thresholds need the second-best entity even where one candidate is wanted.
+MIN_CANDIDATES = 2
+# Spelling and agreement change the order of the first ones, so that more are looked at than are kept.
+MIN_REORDERED = 5
+
+
+def decide(
+    kb: PrototypeKB,
+    vectors: np.ndarray,
+    texts: Sequence[str],
+    forms: Sequence[Hashable],
+    settings: Mapping[str, Any],
+    allowed: Optional[np.ndarray] = None,
+    names: Optional[np.ndarray] = None,
+) -> List[SpanLink]:
+    """The link of each of q mentions.
+
+    vectors (q, d), texts (q,): what the encoder and what the lexicon know a mention by.
+    names (q, d): vectors of the texts alone, where they are to be asked for too.
+    forms (q,): equal for mentions that are decided together, where they agree well enough.
+    settings: those of `LinkerSettings`. allowed: mask of entities.
+    """
+    wanted, weight, consistency = (settings[name] for name in ("n_candidates", "lexical_weight", "consistency"))
+    prior = settings["gold_prior"] if kb.has_gold else 0.0
+    reordered = weight or consistency or prior or names is not None
+    k = max(wanted, MIN_REORDERED if reordered else MIN_CANDIDATES)
+    result = kb.search(
+        vectors,
+        k,
+        allowed=allowed,
+        texts=texts,
+        lexical_weight=weight,
+        names=names,
+        name_weight=settings["gold_name_weight"],
+        gold_prior=prior,
+        break_ties=settings["break_ties"],
+    )
+    if consistency:
+        result = agree(result, forms, consistency)
+    return _links(kb, result, wanted, settings["threshold"])
+
+
+def agree(result: SearchResult, forms: Sequence[Hashable], margin: float) -> SearchResult:
+    """Let the mentions of one form have the link of the surest of them: the one with the highest score.
+
+    A mention keeps its own link where the other one's entity is not among its candidates, or scores more than `margin`
+    below its best: the form is then taken to stand for two things in the document. Of mentions that are as sure as each
+    other, one without ties goes before, then the first.
+    """
+    groups: Dict[Hashable, List[int]] = {}
+    for query, form in enumerate(forms):
+        groups.setdefault(form, []).append(query)
+    leaders = np.arange(len(result.entities))
+    top = result.scores[:, 0]
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        bound = top[group].max()
+        bound -= TIE * max(1, abs(bound))
+        sure = [query for query in group if top[query] >= bound]
+        leader = min(sure, key=lambda query: (query in result.ties, query))
+        entity = result.entities[leader, 0]
+        scores = np.where(result.entities[group] == entity, result.scores[group], -np.inf).max(axis=1)
+        close = (scores >= top[group] - margin) & np.isfinite(scores)
+        leaders[np.array(group)[close]] = leader
+    ties = {query: result.ties[leader] for query, leader in enumerate(leaders.tolist()) if leader in result.ties}
+    return replace(
+        result,
+        entities=result.entities[leaders],
+        scores=result.scores[leaders],
+        prototypes=result.prototypes[leaders],
+        ties=ties,
+    )
+
+
+def _links(kb: PrototypeKB, result: SearchResult, n_candidates: int, threshold: Optional[float]) -> List[SpanLink]:
+    candidates = kb.describe(result, n_candidates)
+    links = []
+    for i, found in enumerate(candidates):
+        best, score = int(result.entities[i, 0]), float(result.scores[i, 0])
+        nil = best < 0 or (threshold is not None and score < threshold)
+        ties = [kb.entity_ids[row] for row in result.ties.get(i, ())]
+        links.append(SpanLink(NIL if nil else kb.entity_ids[best], found, ties))
+    return links

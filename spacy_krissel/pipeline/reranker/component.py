@@ -1,0 +1,360 @@
+"""`krissel_reranker`: score the linker's candidates again, and put them in their new order."""
+
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import srsly
+from spacy import util
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Optimizer, set_dropout_rate
+
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...kb.candidate_columns import CandidateTable
+from ...layers.ranked import RankedMention, Reranker, list_lengths
+from ...mentions.annotations import NIL, SpanLink, register_extensions, spans_of, write_links
+from ...mentions.mention_views import mention_views
+from ...ontology.store import OntologyStore
+from ...training.objectives.reranking import RerankObjective, fit_nil_logit, fit_temperature
+from ...util.weak import Weak
+from ...views import CandidateView, View, candidate_view
+from ..find import find_linker
+from ..linker.component import KrisselLinker
+from ..linker.settings import LiveSettings
+from ..pipe import KrisselPipe
+from .nil_candidate import decided, relative_to_nil, with_nil
+from .reorder import reorder
+from .settings import RerankerSettings
+from .unseen import folded, unseen_candidates
+
+# Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
+FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
+ENTITIES = "entities"
+
+
+class KrisselReranker(KrisselPipe):
+    """Re-rank `span._.krissel_candidates`, and link to the first (KRISSBERT §3.6).
+
+    The final score of a candidate is the linker's plus `weight · temperature · correction`, with the model's correction
+    within ± its bound: comparable with the linker's own, equal to it with `weight = 0`, and a candidate that leads by
+    more than twice the largest correction keeps its lead. What the linker wrote as "NIL" stays as it is, candidates
+    included: that is the question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL
+    is a candidate too, and a mention whose best final score is below it becomes "NIL".
+
+    Only links to the first candidate, which the linker writes, are changed: one put right by hand stays. Candidates are
+    scored once, and say so (`span._.krissel_reranked_by`) until the linker writes new ones.
+
+    The texts of candidates come from a table of the pipe's own, which `initialize` fills and the pipe carries: neither
+    the ontology nor the linker is asked at run time. Made by the factory `krissel_reranker`.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Reranker,
+        name: str = "krissel_reranker",
+        *,
+        objective: Optional[RerankObjective],
+        settings: RerankerSettings,
+        nlp: Optional[Language] = None,
+        linker: str = "krissel_linker",
+        max_names: int = 8,
+        scorer: Optional[Callable] = None,
+    ) -> None:
+        """
+        model: mentions with their candidates → corrections.
+        objective: what `update` does with a batch; needed for training alone.
+        settings: see `RerankerSettings`; the live ones are in `self.cfg` and are saved with the pipe.
+        nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
+        linker: name of the pipe whose candidates are learned from; needed for training alone.
+        max_names: names of a candidate that its text shows.
+        """
+        if max_names < 1:
+            raise KrisselError(Errors.K006.format(setting="max_names", found=max_names, expected="at least 1"))
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.objective = objective
+        self.scorer = scorer
+        self.linker_name = linker
+        self.max_names = max_names
+        self.cfg = LiveSettings(name, settings)
+        self._table: Optional[CandidateTable] = None
+        self._nlp: Weak[Language] = Weak(nlp)
+        # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
+        self._linker: Weak[KrisselLinker] = Weak()
+        register_extensions()
+        vocab.strings.add(NIL)
+
+    # Re-ranking ----------------------------------------------------------------------------------------------------
+
+    def predict(self, docs: Iterable[Doc]) -> List[List[Optional[SpanLink]]]:
+        """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
+        docs = list(docs)
+        links: List[List[Optional[SpanLink]]] = [[None] * len(spans_of(doc, self.cfg["spans_key"])) for doc in docs]
+        if not self.cfg["enabled"] or not self.cfg["weight"]:
+            return links
+        places: List[Tuple[int, int]] = []
+        mentions: List[RankedMention] = []
+        spans: List[Span] = []
+        for i, doc in enumerate(docs):
+            for j, span, mention in self._ranked(doc):
+                places.append((i, j))
+                spans.append(span)
+                mentions.append(mention)
+        if not mentions:
+            self._check_key(docs)
+            return links
+        scale = self.cfg["weight"] * self._temperature()
+        corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
+        ends = np.cumsum(list_lengths(mentions))[:-1]
+        nil_score = self.cfg["nil_score"]
+        for (i, j), span, changes in zip(places, spans, np.split(corrections, ends)):
+            if nil_score is not None:
+                changes = relative_to_nil(changes)
+            link = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
+            links[i][j] = link if nil_score is None else decided(link, nil_score)
+        return links
+
+    def set_annotations(self, docs: Iterable[Doc], links: List[List[Optional[SpanLink]]]) -> None:
+        """Write the links that `predict` found to the docs."""
+        key = self.cfg["spans_key"]
+        for doc, doc_links in zip(docs, links):
+            if any(doc_links):
+                write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
+
+    def _ranked(self, doc: Doc) -> Iterator[Tuple[int, Span, RankedMention]]:
+        """The spans of a doc that have an order to change, by number, each as the model sees it."""
+        nil_score = self.cfg["nil_score"]
+        fewest = 2 if nil_score is None else 1
+        spans = [
+            (j, span)
+            for j, span in enumerate(spans_of(doc, self.cfg["spans_key"]))
+            if len(span._.krissel_candidates[: self.cfg["top_k"]]) >= fewest and self._is_linkers(span)
+        ]
+        views = mention_views(
+            doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg["use_abbreviations"]
+        )
+        for (j, span), view in zip(spans, views):
+            candidates = span._.krissel_candidates[: self.cfg["top_k"]]
+            scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
+            named = [(candidate["id"], candidate["name"]) for candidate in candidates]
+            mention = self._mention(view, named, scores, hidden=False)
+            yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
+
+    def _check_key(self, docs: Sequence[Doc]) -> None:
+        """Warn KW614 where the candidates are on other spans."""
+        linker = self._linker()
+        if linker is None:
+            return
+        own, other = self.cfg["spans_key"], linker.cfg["spans_key"]
+        if own != other and any(span._.krissel_candidates for doc in docs for span in spans_of(doc, other)):
+            places = [f"spans['{key}']" if key else "ents" for key in (own, other)]
+            message = Warnings.KW614.format(name=self.name, own=places[0], linker=self.linker_name, other=places[1])
+            warnings.warn(message, KrisselWarning, stacklevel=3)
+
+    def _is_linkers(self, span: Span) -> bool:
+        """Does a span with candidates have the link that these say, and not one that was written by hand since? Is it
+        for this pipe to score them? Not NIL, nor what the pipe has scored before."""
+        return span.kb_id_ == span._.krissel_candidates[0]["id"] and self.name not in span._.krissel_reranked_by
+
+    def _mention(
+        self, view: View, named: Sequence[Tuple[str, str]], scores: np.ndarray, *, hidden: bool
+    ) -> RankedMention:
+        """named: id and name of each candidate. hidden: candidates do not show the mention's own name."""
+        if self._table is None:
+            raise KrisselError(Errors.K615.format(name=self.name))
+        found = self._table.get([id_ for id_, _ in named])
+        candidates = []
+        for id_, name in named:
+            entity = found.get(id_)
+            if entity is None:
+                # In a knowledge base that is newer than the table.
+                candidates.append(CandidateView((name,), (name,)))
+                continue
+            without = [each for each in entity.names if folded(each) == folded(view.mention)] if hidden else ()
+            candidates.append(candidate_view(entity, max_names=self.max_names, without=without))
+        return RankedMention(view, tuple(candidates), scores / np.float32(self._temperature()))
+
+    def _temperature(self) -> float:
+        if self.cfg["temperature"] is None:
+            raise KrisselError(Errors.K615.format(name=self.name))
+        return self.cfg["temperature"]
+
+    # Training ------------------------------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,
+        ontology: Optional[Callable[[], OntologyStore]] = None,
+    ) -> None:
+        """Fill the table of candidates, give the model its weights, and fit the temperature to the linker's scores.
+
+        ontology: loads the entities that candidates are described by (`spacy-krissel.OntologyFromDisk.v1`); those that
+            the linker's knowledge base holds are kept.
+        Raises KrisselError K610 (no such linker), K616 (no ontology).
+        """
+        validate_get_examples(get_examples, "KrisselReranker.initialize")
+        if ontology is None:
+            raise KrisselError(Errors.K616.format(name=self.name))
+        if nlp is not None:
+            self.learn_from(nlp)
+        linker = self._training_linker()
+        entities = (entity for entity in ontology() if linker.kb.entity_row(entity.id) is not None)
+        self._table = CandidateTable.from_entities(entities)
+        examples: List[Example] = []
+        for example in get_examples():
+            examples.append(example)
+            if len(examples) >= FIT_EXAMPLES:
+                break
+        if self.cfg["temperature"] is None:
+            self.cfg["temperature"] = 1.0
+            mentions, gold = self._training_mentions(examples)
+            self.cfg["temperature"] = fit_temperature([mention.logits for mention in mentions], gold)
+        if self.cfg["nil_score"] is None and self.objective is not None and self.objective.p_nil:
+            mentions, gold = self._training_mentions(examples)
+            logit = fit_nil_logit([mention.logits for mention in mentions], gold, self.objective.p_nil)
+            self.cfg["nil_score"] = logit * self._temperature()
+        mentions, _ = self._training_mentions(examples[:INIT_EXAMPLES])
+        self.model.initialize(X=mentions)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optional[Optimizer] = None,
+        losses: Optional[Dict[str, float]] = None,
+    ) -> Dict[str, float]:
+        """One training step, as the objective defines it, over the linker's candidates for the linked mentions of the
+        examples' references. The candidates are searched here, and not read from the annotated docs: there a mention
+        has met its own prototype (`RerankObjective`)."""
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "KrisselReranker.update")
+        if not examples or self.objective is None:
+            return losses
+        self.require_weights()
+        mentions, gold = self._training_mentions(examples)
+        set_dropout_rate(self.model, drop)
+        losses[self.name] += self.objective.update(self.model, mentions, gold)
+        if sgd is not None:
+            self.finish_update(sgd)
+        return losses
+
+    def learn_from(self, nlp: Language) -> None:
+        """Take the candidates of this pipeline's linker in training from now on.
+
+        `initialize` does so, and a pipe that was made or loaded with its linker knows it. The pipeline is referred to
+        weakly, and no copy of the pipe knows it. Raises KrisselError K610 (no such linker).
+        """
+        self._linker = Weak(find_linker(nlp, self.linker_name))
+        self._nlp = Weak(nlp)
+
+    def _training_linker(self) -> KrisselLinker:
+        self._look_for_linker()
+        linker = self._linker()
+        if linker is None:
+            raise KrisselError(Errors.K618.format(name=self.name, linker=self.linker_name))
+        if linker.kb.is_empty():
+            raise KrisselError(Errors.K617.format(name=self.name, linker=self.linker_name))
+        return linker
+
+    def _look_for_linker(self) -> None:
+        nlp = self._nlp()
+        if nlp is not None and self.linker_name in nlp.component_names:
+            self._linker = Weak(find_linker(nlp, self.linker_name))
+
+    def _training_mentions(self, examples: Sequence[Example]) -> Tuple[List[RankedMention], List[int]]:
+        """The linked mentions of the examples with the candidates they may see, and the place of the right one. With a
+        `nil_score` the last is NIL, and right where the objective takes a mention's entity away.
+
+        Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not taken into
+        account: all types compete, and each mention is decided alone.
+        """
+        linker = self._training_linker()
+        objective = self.objective
+        if objective is None:
+            return [], []
+        views: List[View] = []
+        gold: List[str] = []
+        for example in examples:
+            spans = [s for s in spans_of(example.reference, self.cfg["spans_key"]) if s.kb_id_ not in ("", NIL)]
+            views.extend(linker.views(example.reference, spans))
+            gold.extend(span.kb_id_ for span in spans)
+        if not views:
+            return [], []
+        hidden = [objective.hide() for _ in views]
+        k = objective.n_candidates
+        lexical_weight = linker.cfg["lexical_weight"]
+        found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, lexical_weight)
+        nil_score = self.cfg["nil_score"]
+        mentions, places = [], []
+        for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
+            if nil_score is not None and objective.withhold():
+                kept = [i for i, id_ in enumerate(ids) if id_ != right]
+                ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
+            elif right not in ids:
+                if not objective.insert_gold or linker.kb.entity_row(right) is None:
+                    continue
+                lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
+                ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
+            if len(ids) > (nil_score is None):
+                rows = linker.kb.entity_rows(ids)
+                named = list(zip(ids, linker.kb.entity_names.take(rows)))
+                mention = self._mention(view, named, scores, hidden=hide)
+                mentions.append(mention if nil_score is None else with_nil(mention, nil_score / self._temperature()))
+                places.append(len(ids) if right == NIL else ids.index(right))
+        return mentions, places
+
+    def require_weights(self) -> None:
+        """Raise KrisselError K604 unless the model was initialized or loaded."""
+        missing = False
+        for node in self.model.walk():
+            missing |= any(node.has_param(param) is None for param in node.param_names)
+            # A transformer has no parameter of thinc's.
+            missing |= any(getattr(shim, "transformer", shim) is None for shim in node.shims)
+        if missing:
+            raise KrisselError(Errors.K604.format(name=self.name))
+
+    # Serialisation -------------------------------------------------------------------------------------------------
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        serialize = self._files()
+        if self._table is not None:
+            serialize[ENTITIES] = self._table.to_bytes
+        return util.to_bytes(serialize, exclude)
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
+        deserialize: Dict[str, Callable[[bytes], Any]] = {
+            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
+            "model": self.model.from_bytes,
+            ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data)),
+        }
+        with self._coded("bytes"):
+            util.from_bytes(bytes_data, deserialize, exclude)
+        self._look_for_linker()
+        return self
+
+    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+        path = util.ensure_path(path)
+        self._write_files(path, self._files(), exclude)
+        if self._table is not None and ENTITIES not in exclude:
+            self._table.to_disk(path / ENTITIES)
+
+    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselReranker":
+        path = util.ensure_path(path)
+        files = {"cfg": lambda data: self.cfg.restore(srsly.json_loads(data)), "model": self.model.from_bytes}
+        self._read_files(path, files, exclude)
+        if (path / ENTITIES).exists() and ENTITIES not in exclude:
+            with self._coded(path):
+                self._table = CandidateTable(path / ENTITIES)
+        self._look_for_linker()
+        return self

@@ -1,0 +1,103 @@
+"""What a picture of extracted entities shows: one row an entity, bars under its pieces and a line that joins them.
+
+A doc is drawn as cells: cell 2i is token i, cell 2i + 1 the space after it, so that a bar can cover the space within
+a piece and not the one after it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Set
+
+from spacy.tokens import Doc
+
+from ..errors import Errors, KrisselError
+from ..mentions.discontinuous import read_pieces
+
+# Any two differ by 25 or more (CIE 1976) for the colour-blind (protan-, deuter- and tritanopia) and for others, and
+# each has a contrast of 3 to 1 or more with its paper. Beyond five they come again: each row bears its name as well.
+LIGHT = ("#063fd9", "#ea6411", "#488b74", "#e557de", "#734f8c")
+DARK = ("#659bfa", "#fecb7e", "#66fee2", "#a86184", "#8533f4")
+PAPER = {"light": "#ffffff", "dark": "#14181e"}
+INK = {"light": "#1d2430", "dark": "#e4e8ee"}
+SOFT = {"light": "#5c6675", "dark": "#9aa5b4"}
+
+
+@dataclass(frozen=True)
+class DrawnEntity:
+    """One row: an entity and its cells.
+
+    id, name: as people are to read them; either may be "". score: None for an entity without one.
+    colour: a position in `LIGHT` and `DARK`.
+    bars: the cells of its pieces. lines: the cells between the pieces of one mention.
+    starts, ends: the first and the last cells of its pieces.
+    """
+
+    id: str
+    name: str
+    score: Optional[float]
+    colour: int
+    bars: FrozenSet[int]
+    lines: FrozenSet[int]
+    starts: FrozenSet[int]
+    ends: FrozenSet[int]
+
+    def kind(self, cell: int) -> str:
+        """What is drawn under a cell: "bar", "line" or nothing."""
+        return "bar" if cell in self.bars else "line" if cell in self.lines else ""
+
+    @property
+    def details(self) -> str:
+        """Id and score in a line, "" without either."""
+        score = "" if self.score is None else f"{self.score:.2f}"
+        return " · ".join(part for part in (self.id if self.name != self.id else "", score) if part)
+
+
+def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
+    """The rows of `doc.spans[key]`, by the first token of each entity.
+
+    Mentions are read by `read_pieces`; those with one `kb_id_` (without it, one label) share a row. Names and scores
+    are those of `doc.spans[key].attrs["entities"]`, a list of `{"id", "name", "score"}`, where it is there; an entity
+    of that list without pieces has no row.
+
+    Raises KrisselError K691 when the doc has no such key.
+    """
+    if key not in doc.spans:
+        raise KrisselError(Errors.K691.format(key=key, keys=sorted(doc.spans) or "none"))
+    known: Dict[str, Mapping[str, Any]] = {
+        str(entity["id"]): entity for entity in doc.spans[key].attrs.get("entities", ()) if "id" in entity
+    }
+    bars: Dict[str, Set[int]] = {}
+    joined: Dict[str, Set[int]] = {}
+    labels: Dict[str, str] = {}
+    for mention in read_pieces(doc, key):
+        id_ = mention.kb_id or mention.label
+        labels.setdefault(id_, mention.label)
+        for start, end in mention.pieces:
+            bars.setdefault(id_, set()).update(range(2 * start, 2 * end - 1))
+        first, last = mention.pieces[0][0], mention.pieces[-1][1]
+        joined.setdefault(id_, set()).update(range(2 * first, 2 * last - 1))
+    rows = []
+    for colour, id_ in enumerate(sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))):
+        own, entity = bars[id_], known.get(id_, {})
+        score = entity.get("score")
+        rows.append(
+            DrawnEntity(
+                id=id_,
+                name=str(entity.get("name") or labels[id_] or id_),
+                score=None if score is None else float(score),
+                colour=colour % len(LIGHT),
+                bars=frozenset(own),
+                lines=frozenset(joined[id_] - own),
+                starts=frozenset(cell for cell in own if cell - 1 not in own),
+                ends=frozenset(cell for cell in own if cell + 1 not in own),
+            )
+        )
+    return rows
+
+
+def cell_texts(doc: Doc) -> List[str]:
+    """The text of each cell, "" for a space that is not there. White space is one space."""
+    cells = []
+    for token in doc:
+        cells.append(" " if token.is_space else token.text)
+        cells.append(" " if token.whitespace_ else "")
+    return cells

@@ -1,0 +1,127 @@
+"""Extracted entities as a picture, for documentation: as the page of `render`, with every place computed."""
+
+import unicodedata
+from itertools import groupby
+from typing import List, NamedTuple, Sequence
+
+from spacy.tokens import Doc
+
+from ..util.escape import html_text
+from .rows import DARK, INK, LIGHT, PAPER, SOFT, DrawnEntity, cell_texts, drawn_entities
+
+# Pixels. A column is one letter of a typewriter face of 16 pixels, a label letter one of 12.
+MARGIN, COLUMN, LABEL_COLUMN = 16, 9.6, 7.2
+TEXT_HEIGHT, ROW_HEIGHT, BAR, LINE_GAP = 28, 20, 6, 12
+
+
+class _Cell(NamedTuple):
+    """A cell on its line: the column where it begins and how many it takes."""
+
+    number: int
+    text: str
+    column: int
+    width: int
+
+
+def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
+    """An SVG picture of the entities of `doc.spans[key]` (`drawn_entities`), readable on light and on dark paper.
+
+    columns: letters of text on a line. The name of an entity stands right of its last bar.
+    Raises KrisselError K691 when the doc has no such key.
+    """
+    rows = drawn_entities(doc, key)
+    parts: List[str] = []
+    top, right = float(MARGIN), 0.0
+    for line in _lines(cell_texts(doc), columns):
+        if not line:
+            continue
+        for cell in line:
+            if cell.text.strip():
+                width = f'textLength="{cell.width * COLUMN:g}" lengthAdjust="spacingAndGlyphs"'
+                place = f'x="{_x(cell.column):g}" y="{top + 18:g}"'
+                parts.append(f'<text class="ink" {place} {width}>{html_text(cell.text)}</text>')
+        right = max(right, _x(line[-1].column + line[-1].width))
+        top += TEXT_HEIGHT
+        numbers = {cell.number for cell in line}
+        for row in rows:
+            if not numbers.isdisjoint(row.bars | row.lines):
+                right = max(right, _draw_row(row, line, top, parts))
+                top += ROW_HEIGHT
+        top += LINE_GAP
+    width, height = right + MARGIN, top - LINE_GAP + MARGIN
+    title = html_text("; ".join(f"{row.name} ({row.details})" if row.details else row.name for row in rows))
+    size = f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="krissel-svg" {size} role="img">'
+        f"<title>{title}</title><style>{_style()}</style>"
+        f'<rect class="paper" width="{width:g}" height="{height:g}" rx="6"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: List[str]) -> float:
+    """Add the bars and lines of one row of a line of text, and the label after its last bar; the right edge of it."""
+    middle = top + BAR / 2
+    for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):
+        run = list(cells)
+        left, wide = _x(run[0].column), sum(cell.width for cell in run) * COLUMN
+        if kind:
+            shape = f'y="{top:g}" height="{BAR}" rx="2"' if kind == "bar" else f'y="{middle - 0.75:g}" height="1.5"'
+            parts.append(f'<rect class="c{row.colour} {kind}" x="{left:g}" width="{wide:g}" {shape}/>')
+    last = max(row.bars)
+    ends = [_x(cell.column + cell.width) for cell in line if cell.number == last]
+    if not ends:
+        return 0.0
+    details = f'<tspan class="soft" dx="6">{html_text(row.details)}</tspan>' if row.details else ""
+    place = f'x="{ends[0] + 8:g}" y="{middle + 4:g}"'
+    parts.append(f'<text class="label ink" {place}>{html_text(row.name)}{details}</text>')
+    return ends[0] + 8 + 6 + LABEL_COLUMN * (_width(row.name) + _width(row.details))
+
+
+def _lines(cells: Sequence[str], columns: int) -> List[List[_Cell]]:
+    """Cells by line; a line breaks after a space, before the word that would go beyond `columns`."""
+    lines: List[List[_Cell]] = [[]]
+    word: List[_Cell] = []
+    column = 0
+
+    def finish() -> None:
+        nonlocal column, word
+        if word and lines[-1] and sum(cell.width for cell in word if cell.text != " ") + column > columns:
+            lines.append([])
+            column = 0
+        for cell in word:
+            lines[-1].append(cell._replace(column=column))
+            column += cell.width
+        word = []
+
+    for number, text in enumerate(cells):
+        if text:
+            word.append(_Cell(number, text, 0, max(1, _width(text))))
+        if text == " ":
+            finish()
+    finish()
+    return lines
+
+
+def _width(text: str) -> int:
+    """In columns: two for the wide letters of East Asia, none for combining marks."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def _x(column: int) -> float:
+    return MARGIN + column * COLUMN
+
+
+def _style() -> str:
+    # Each rule begins with the picture's class: in a page, styles of one picture hold for all.
+    face = ".krissel-svg text { font: 16px ui-monospace, Menlo, Consolas, monospace }"
+    label = ".krissel-svg .label { font-size: 12px; font-weight: 600 } .krissel-svg .soft { font-weight: 400 }"
+    dark = f"@media (prefers-color-scheme: dark) {{ {_fills('dark', DARK)} }}"
+    return " ".join((face, label, _fills("light", LIGHT), dark))
+
+
+def _fills(mode: str, colours: Sequence[str]) -> str:
+    fills = {"paper": PAPER[mode], "ink": INK[mode], "soft": SOFT[mode]}
+    fills.update((f"c{i}", colour) for i, colour in enumerate(colours))
+    return " ".join(f".krissel-svg .{name} {{ fill: {colour} }}" for name, colour in fills.items())

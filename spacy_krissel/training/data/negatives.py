@@ -1,0 +1,132 @@
+"""The entities that a mention is compared with in training: its own, and others that it is to be kept from."""
+
+import random
+from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Set
+
+import numpy as np
+
+from ...errors import Errors, KrisselError
+
+
+class Candidates(NamedTuple):
+    """The candidates of a batch of q mentions, n in all.
+
+    entities: rows of the ontology (n,).
+    gold: the column of each mention's own entity (q,).
+    negatives: which columns are negatives of each mention (q, n) bool.
+    """
+
+    entities: np.ndarray
+    gold: np.ndarray
+    negatives: np.ndarray
+
+
+class Negatives:
+    """Random negatives, uniform over the ontology, and hard ones from those that the encoder finds nearest (PEL §5.3.1:
+    "random", and "mixed-p%").
+
+    A mention's own entity and its `homonyms` are never its negatives.
+
+    n_negatives: N. With `shared`, of the whole batch: every mention is compared with all of them and with the entities
+        of the batch's other mentions, for the memory of N + q entities. Otherwise of each mention by itself, as in the
+        paper, for that of q(N + 1).
+    hard_share: p, from 0 to 1: this share of N are hard ones.
+    n_entities: rows to draw from.
+    homonyms: rows of the entities that share a name with the one at a row.
+
+    Raises KrisselError K006 for a wrong setting.
+    """
+
+    def __init__(
+        self,
+        n_entities: int,
+        homonyms: Dict[int, Set[int]],
+        *,
+        n_negatives: int = 32,
+        hard_share: float = 0.5,
+        shared: bool = True,
+        seed: int = 0,
+    ) -> None:
+        check_negatives(n_negatives, hard_share)
+        self.n_entities = n_entities
+        self.homonyms = homonyms
+        self.n_negatives = n_negatives
+        self.n_hard = round(hard_share * n_negatives)
+        self.shared = shared
+        self._rng = random.Random(f"negatives-{seed}")
+
+    def n_nearest(self, n_mentions: int) -> int:
+        """How many nearest entities of each mention `draw` wants to choose from: 0 where none are to be hard."""
+        if not self.n_hard:
+            return 0
+        each = self.n_hard if not self.shared else 4 * -(-self.n_hard // n_mentions)
+        # Some are excluded, or come with several mentions.
+        return min(self.n_entities, each + 16)
+
+    def draw(self, gold: Sequence[int], nearest: Optional[np.ndarray] = None) -> Candidates:
+        """The candidates of mentions whose entities stand at the rows `gold` (q,).
+
+        nearest: rows of the nearest entities of each mention (q, k), the nearest first, -1 for none.
+        Where too few hard ones are to be had, random ones take their place.
+        """
+        ranked = [[row for row in rows if row >= 0] for rows in nearest.tolist()] if nearest is not None else []
+        return self._shared(gold, ranked) if self.shared else self._own(gold, ranked)
+
+    def _shared(self, gold: Sequence[int], ranked: List[List[int]]) -> Candidates:
+        columns: Dict[int, int] = {row: i for i, row in enumerate(dict.fromkeys(gold))}
+        full = len(columns) + self.n_hard
+        # In turns, so that each mention has its nearest before any has its second.
+        for rank in range(max(map(len, ranked), default=0)):
+            for row, own in zip(ranked, gold):
+                if len(columns) < full and rank < len(row) and not self._excluded(own, row[rank]):
+                    columns.setdefault(row[rank], len(columns))
+        full += self.n_negatives - self.n_hard
+        for row in self._random(full - len(columns), columns):
+            columns[row] = len(columns)
+        entities = np.fromiter(columns, dtype=np.int64, count=len(columns))
+        negatives = np.ones((len(gold), len(columns)), dtype=bool)
+        for i, own in enumerate(gold):
+            for row in (own, *self.homonyms.get(own, ())):
+                if row in columns:
+                    negatives[i, columns[row]] = False
+        return Candidates(entities, np.array([columns[row] for row in gold], dtype=np.int64), negatives)
+
+    def _own(self, gold: Sequence[int], ranked: List[List[int]]) -> Candidates:
+        entities: List[int] = []
+        owners: List[int] = []
+        starts = []
+        for i, own in enumerate(gold):
+            excluded = {own, *self.homonyms.get(own, ())}
+            hard = [row for row in (ranked[i] if ranked else ()) if row not in excluded][: self.n_hard]
+            others = self._random(self.n_negatives - len(hard), {*excluded, *hard})
+            starts.append(len(entities))
+            entities += [own, *hard, *others]
+            owners += [i] * (1 + len(hard) + len(others))
+        negatives = np.array(owners)[None] == np.arange(len(gold))[:, None]
+        negatives[np.arange(len(gold)), starts] = False
+        return Candidates(np.array(entities, dtype=np.int64), np.array(starts, dtype=np.int64), negatives)
+
+    def _excluded(self, own: int, row: int) -> bool:
+        return row == own or row in self.homonyms.get(own, ())
+
+    def _random(self, count: int, without: Collection[int]) -> List[int]:
+        """`count` different rows that are not in `without`, or as many as there are."""
+        count = min(count, self.n_entities - len(without))
+        if 2 * (count + len(without)) > self.n_entities:
+            return self._rng.sample([row for row in range(self.n_entities) if row not in without], max(0, count))
+        found: Dict[int, Any] = {}
+        while len(found) < count:
+            row = self._rng.randrange(self.n_entities)
+            if row not in without:
+                found[row] = None
+        return list(found)
+
+
+def check_negatives(n_negatives: int, hard_share: float) -> None:
+    """Raises KrisselError K006."""
+    if n_negatives < 1:
+        expected = "at least 1"
+        raise KrisselError(Errors.K006.format(setting="n_negatives", found=n_negatives, expected=expected))
+    if not 0 <= hard_share <= 1:
+        expected = "a share from 0 to 1"
+        raise KrisselError(Errors.K006.format(setting="hard_share", found=hard_share, expected=expected))

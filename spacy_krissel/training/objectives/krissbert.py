@@ -1,0 +1,219 @@
+"""KRISSBERT's training step: InfoNCE over two mentions of each entity, some masked, some replaced (§3.2–3.3), and
+between these mentions and the references of their entities (§3.5)."""
+
+import random
+import warnings
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
+
+from spacy.training import Example
+from thinc.types import Floats2d
+
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...layers.referenced import reference_parts
+from ...ontology.held_out import HeldOut
+from ...ontology.store import OntologyStore
+from ...views import AnyParts, View, reference_view
+from ..batch_count import BatchCount
+from ..data.linked import linked_mentions
+from ..gradient_cache import update_in_chunks
+from .protocol import EncoderModel, LossFunction, ReferenceLossFunction
+
+PAIRS = (
+    "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "
+    "the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
+)
+
+
+class ContrastiveObjective:
+    """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives. With a
+    `reference_loss` also the N entity-centric references: the objective is αL + βL'.
+
+    loss: L, vectors (2N, d), pairs adjacent → (gradient, loss).
+    reference_loss: L', mentions (2N, d) and references (N, d) → (both gradients, loss). It needs an encoder of
+        references (`ReferencedEncoder`). None trains on mentions alone.
+    alpha, beta: weights of the two losses; 0 switches one off.
+    p_mask: probability that a mention's surface form is hidden behind the mask; names without context are never masked.
+    p_replace: probability that a mention is replaced with another name of its entity, its context kept; without an
+        ontology, none is (KW626).
+    held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
+    chunk_size: views encoded together (`update_in_chunks`); 0 for all at once.
+    seed: of masking and replacement.
+    """
+
+    def __init__(
+        self,
+        loss: LossFunction,
+        *,
+        reference_loss: Optional[ReferenceLossFunction] = None,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        p_mask: float = 0.2,
+        p_replace: float = 0.2,
+        held_out: float = 0.0,
+        chunk_size: int = 0,
+        seed: int = 0,
+    ) -> None:
+        probabilities = {"p_mask": p_mask, "p_replace": p_replace, "p_mask + p_replace": p_mask + p_replace}
+        for setting, value in probabilities.items():
+            if not 0 <= value <= 1:
+                raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a probability in [0, 1]"))
+        if chunk_size < 0:
+            raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
+        for setting, weight in {"alpha": alpha, "beta": beta}.items():
+            if not 0 <= weight < float("inf"):
+                raise KrisselError(Errors.K006.format(setting=setting, found=weight, expected="a weight of 0 or more"))
+        if not alpha and (reference_loss is None or not beta):
+            expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
+            raise KrisselError(Errors.K006.format(setting="alpha", found=alpha, expected=expected))
+        self.loss = loss
+        self.reference_loss = reference_loss if beta else None
+        self.alpha = alpha
+        self.beta = beta
+        self.p_mask = p_mask
+        self.p_replace = p_replace
+        self.chunk_size = chunk_size
+        self.held_out = HeldOut.checked(held_out, seed)
+        self._rng = random.Random(seed)
+        self._ontology: Optional[OntologyStore] = None
+        self._names: Dict[str, Tuple[str, ...]] = {}
+        self._references: Dict[Tuple[str, AnyParts], View] = {}
+        self._batches = BatchCount("entity with two linked mentions", PAIRS)
+        self._told_alone = self._told_no_names = False
+
+    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+        """Take the ontology whose names replace mentions and whose entities have references.
+
+        Raises KrisselError K613 when references are needed and it is missing; warns KW626 when names alone are.
+        """
+        if ontology is None and self.reference_loss is not None:
+            raise self._no_ontology()
+        self._ontology = ontology
+        self._names = {}
+        self._references = {}
+        self._tell_no_names()
+
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS: the loss; 0 where no
+        entity has two mentions among them.
+
+        Raises KrisselError K613 when a reference is to be written and `initialize` was never called, or the encoder has
+        no references; warns, once each, KW602 when some examples are of no use, KW626 when there are no names.
+        """
+        self._tell_no_names()
+        pairs = self._pairs(examples, spans_key)
+        if self._batches.is_empty(pairs):
+            return 0.0
+        views = [view for _, pair in pairs for view in pair]
+        if self.reference_loss is not None:
+            parts = reference_parts(model)
+            if parts is None:
+                todo = "Use the architecture 'spacy-krissel.ReferencedEncoder.v1' in [components.krissel_linker.model]"
+                problem = "the model encodes mentions alone"
+                raise KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
+            views += [self.reference(entity, parts) for entity, _ in pairs]
+        return update_in_chunks(model, views, self.joint_loss, self.chunk_size)
+
+    def joint_loss(self, vectors: Floats2d) -> Tuple[Floats2d, float]:
+        """αL + βL' of 2N mentions and, where there is a reference loss, N references below them: (3N, d)."""
+        if self.reference_loss is None and self.alpha == 1:
+            return self.loss(vectors)
+        n = len(vectors) if self.reference_loss is None else len(vectors) // 3 * 2
+        gradient = vectors * 0
+        loss = 0.0
+        if self.alpha:
+            d_mentions, value = self.loss(vectors[:n])
+            gradient[:n] += self.alpha * d_mentions
+            loss += self.alpha * value
+        if self.reference_loss is not None:
+            (d_mentions, d_references), value = self.reference_loss(vectors[:n], vectors[n:])
+            gradient[:n] += self.beta * d_mentions
+            gradient[n:] += self.beta * d_references
+            loss += self.beta * value
+        return gradient, loss
+
+    def pair_views(self, examples: Sequence[Example], spans_key: str = "") -> List[View]:
+        """2N views of N entities, pairs adjacent. An entity's third and later mentions in the batch are not used."""
+        return [view for _, pair in self._pairs(examples, spans_key) for view in pair]
+
+    def _pairs(self, examples: Sequence[Example], spans_key: str) -> List[Tuple[str, List[View]]]:
+        by_entity: Dict[str, List[Tuple[int, View]]] = {}
+        for i, example in enumerate(examples):
+            for entity, view in linked_mentions(example.reference, spans_key):
+                by_entity.setdefault(entity, []).append((i, view))
+        pairs: List[Tuple[str, List[View]]] = []
+        alone = {i for found in by_entity.values() for i, _ in found}
+        for entity, found in by_entity.items():
+            if len(found) >= 2:
+                pairs.append((entity, [self.augment(entity, view) for _, view in found[:2]]))
+                alone.difference_update(i for i, _ in found)
+        if pairs and alone and not self._told_alone:
+            self._told_alone = True
+            message = Warnings.KW602.format(alone=len(alone), found=len(examples))
+            warnings.warn(message, KrisselWarning, stacklevel=3)
+        return pairs
+
+    def reference(self, entity: str, parts: AnyParts) -> View:
+        """The reference of an entity, without its held-out names."""
+        key = entity, parts
+        if key not in self._references:
+            if self._ontology is None:
+                raise self._no_ontology()
+            self._references[key] = reference_view(self._ontology.get(entity), parts, self._names_of(entity))
+        return self._references[key]
+
+    def augment(self, entity: str, view: View) -> View:
+        """Mask or replace the mention (§3.3), or leave it: exclusive events with the two probabilities."""
+        if not view.left and not view.right:
+            return view
+        draw = self._rng.random()
+        if draw < self.p_mask:
+            return view._replace(masked=True)
+        if draw < self.p_mask + self.p_replace and self._ontology is not None:
+            names = self._names_of(entity)
+            if names:
+                return view._replace(mention=self._rng.choice(names))
+        return view
+
+    def _names_of(self, entity: str) -> Tuple[str, ...]:
+        if entity not in self._names:
+            if self._ontology is None:
+                raise self._no_ontology()
+            found = self._ontology.get(entity)
+            self._names[entity] = tuple(name for name in found.names if not self.held_out(found, name))
+        return self._names[entity]
+
+    def _tell_no_names(self) -> None:
+        # A loaded pipeline that is trained further knows no ontology either, and `initialize` is not called.
+        if self._ontology is None and self.p_replace and not self._told_no_names:
+            self._told_no_names = True
+            warnings.warn(Warnings.KW626.format(found=self.p_replace), KrisselWarning, stacklevel=3)
+
+    def _no_ontology(self) -> KrisselError:
+        problem = "knows no ontology to write references from"
+        todo = "Set `ontology` in [initialize.components.krissel_linker]"
+        return KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
+
+
+def make_contrastive_objective(
+    loss: Callable[[Floats2d], Tuple[Floats2d, float]],
+    p_mask: float = 0.2,
+    p_replace: float = 0.2,
+    held_out: float = 0.05,
+    chunk_size: int = 0,
+    seed: int = 0,
+    reference_loss: Optional[ReferenceLossFunction] = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+) -> ContrastiveObjective:
+    """Registered in misc as `spacy-krissel.ContrastiveObjective.v1`; see `ContrastiveObjective`."""
+    return ContrastiveObjective(
+        loss,
+        reference_loss=reference_loss,
+        alpha=alpha,
+        beta=beta,
+        p_mask=p_mask,
+        p_replace=p_replace,
+        held_out=held_out,
+        chunk_size=chunk_size,
+        seed=seed,
+    )

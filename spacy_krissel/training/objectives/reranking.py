@@ -1,0 +1,167 @@
+"""KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised mentions."""
+
+import random
+from typing import Any, Callable, List, Sequence, Tuple, cast
+
+import numpy as np
+from thinc.types import Floats1d
+
+from ...distributed.processes import begin_shared
+from ...errors import Errors, KrisselError
+from ...layers.ranked import RankedMention, Reranker, list_lengths
+from ..adversarial import check_fgsm, with_adversary
+from ..batch_count import BatchCount
+from ..shared import consecutive, view_length
+from .protocol import LINKS
+
+SMOOTHING = 0.02
+# So far beyond the linker's log-odds those of NIL may lie.
+NIL_MARGIN = 5.0
+ListwiseLoss = Callable[[Floats1d, Floats1d, Sequence[int], Sequence[int]], Tuple[Floats1d, float]]
+
+
+class RerankObjective:
+    """Cross-entropy over K candidates, on top of the linker's own log-odds: what is learned is their correction.
+
+    loss: (corrections, logits, lengths, gold) → (gradient of the corrections, loss).
+    n_candidates: K in training.
+    p_hide: probability that a training mention is a name the linker has never seen. A self-supervised mention is one
+        of the linker's prototypes, and its name another: the linker is right about it for reasons that no new mention
+        will offer. So the mention's own prototype never counts, and for this share of mentions all prototypes that
+        bear the same name go with it, whosesoever they are, and no candidate's reference shows the name. The rest
+        keep theirs, since half of all mentions in text are names that the ontology lists.
+    insert_gold: put the right entity in the last place when the linker did not find it; else the mention is left out.
+    p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
+        hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
+    seed: of hiding and taking out.
+    fgsm_weight, fgsm_epsilon: λ and ε of adversarial examples, for models that read a transformer (`with_adversary`;
+        PEL's Table 6 has them for its ranker too).
+
+    Raises KrisselError K006 for a wrong setting.
+    """
+
+    def __init__(
+        self,
+        loss: ListwiseLoss,
+        *,
+        n_candidates: int = 32,
+        p_hide: float = 0.8,
+        insert_gold: bool = False,
+        p_nil: float = 0.0,
+        seed: int = 0,
+        fgsm_weight: float = 0.0,
+        fgsm_epsilon: float = 0.01,
+    ) -> None:
+        if n_candidates < 2:
+            expected = "at least 2 candidates"
+            raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected=expected))
+        if not 0 <= p_hide <= 1:
+            raise KrisselError(Errors.K006.format(setting="p_hide", found=p_hide, expected="a probability in [0, 1]"))
+        if not 0 <= p_nil < 1:
+            raise KrisselError(Errors.K006.format(setting="p_nil", found=p_nil, expected="a probability in [0, 1)"))
+        check_fgsm(fgsm_weight, fgsm_epsilon)
+        self.loss = loss
+        self.n_candidates = n_candidates
+        self.p_hide = p_hide
+        self.insert_gold = insert_gold
+        self.p_nil = p_nil
+        self.fgsm_weight = fgsm_weight
+        self.fgsm_epsilon = fgsm_epsilon
+        self._rng = random.Random(seed)
+        self._batches = BatchCount("linked mention whose entity is among the linker's candidates", LINKS)
+
+    def hide(self) -> bool:
+        """Draw whether the next mention's name is hidden."""
+        return self._rng.random() < self.p_hide
+
+    def withhold(self) -> bool:
+        """Draw whether the next mention's entity is taken out of its candidates."""
+        return bool(self.p_nil) and self._rng.random() < self.p_nil
+
+    def update(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
+        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss; 0 for
+        a batch without a mention, which is skipped and counted.
+
+        Raises KrisselError K637 when fgsm_weight is above 0 and the model reads no transformer.
+        """
+        if self._batches.is_empty(mentions):
+            return 0.0
+        lengths = list_lengths(mentions)
+        # Every candidate is read with the mention's context.
+        sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions)]
+        logits: Any = model.ops.asarray(cast(Any, np.concatenate([mention.logits for mention in mentions])))
+
+        def rank(scale: float) -> float:
+            corrections, backprop = begin_shared(
+                lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
+            )
+            gradient, value = self.loss(corrections, cast(Floats1d, logits), lengths, gold)
+            backprop(scale * gradient)
+            return value
+
+        return with_adversary(rank, self.fgsm_weight, self.fgsm_epsilon)
+
+
+def make_rerank_objective(
+    loss: ListwiseLoss,
+    n_candidates: int = 32,
+    p_hide: float = 0.8,
+    insert_gold: bool = False,
+    seed: int = 0,
+    p_nil: float = 0.0,
+    fgsm_weight: float = 0.0,
+    fgsm_epsilon: float = 0.01,
+) -> RerankObjective:
+    """Registered in misc as `spacy-krissel.RerankObjective.v1`; see `RerankObjective`."""
+    return RerankObjective(
+        loss,
+        n_candidates=n_candidates,
+        p_hide=p_hide,
+        insert_gold=insert_gold,
+        p_nil=p_nil,
+        seed=seed,
+        fgsm_weight=fgsm_weight,
+        fgsm_epsilon=fgsm_epsilon,
+    )
+
+
+def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
+    """The T that makes `softmax(scores / T)` the likeliest, so that the linker's scores read as log-odds.
+
+    scores: (k,) of each mention's candidates. gold: the right candidate of each.
+    A linker that is always right here would have a T of zero, and leave nothing to be corrected: so one answer in
+    fifty counts as if any candidate could be the right one.
+    RETURNS: the best of a fine logarithmic grid about the scores' spread; 1.0 where there is nothing to choose by.
+    """
+    lists = []
+    for each, right in zip(scores, gold):
+        # log softmax is linear in what is subtracted: the mean of the targets' scores stands for all of them.
+        target = (1 - SMOOTHING) * each[right] + SMOOTHING * each.mean()
+        lists.append(each.astype("float64") - target)
+    spread = float(np.mean([each.std() for each in lists])) if lists else 0.0
+    if not spread:
+        return 1.0
+    grid = spread * np.geomspace(1e-2, 1e2, 81)
+    losses = [sum(float(np.logaddexp.reduce(each / t)) for each in lists) for t in grid]
+    return float(grid[int(np.argmin(losses))])
+
+
+def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: float) -> float:
+    """The log-odds of NIL as one more candidate that make a linker's answers the likeliest, where a share `p_nil` of
+    the mentions has lost its entity.
+
+    logits: (k,) of each mention's candidates. gold: the right candidate of each.
+    RETURNS: the best of a fine grid over the range of the logits; 0.0 where there is nothing to choose by.
+    """
+    lists = [(each.astype("float64"), right) for each, right in zip(logits, gold)]
+    if not lists:
+        return 0.0
+    values = np.concatenate([each for each, _ in lists])
+    grid = np.linspace(values.min() - NIL_MARGIN, values.max() + NIL_MARGIN, 401)
+    likelihood = np.zeros_like(grid)
+    for each, right in lists:
+        # `logaddexp.reduce` of nothing is -inf: a mention that had one candidate is NIL without it.
+        others = np.logaddexp.reduce(np.delete(each, right))
+        likelihood += (1 - p_nil) * (each[right] - np.logaddexp(np.logaddexp.reduce(each), grid))
+        likelihood += p_nil * (grid - np.logaddexp(others, grid))
+    return float(grid[likelihood.argmax()])

@@ -1,0 +1,113 @@
+"""SapBERT's training step: the names of a batch, each to its entity's others and away from all the rest (§2)."""
+
+from collections import Counter
+from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
+
+import numpy as np
+from spacy.training import Example
+from thinc.types import Floats2d, Ints1d
+
+from ...errors import Errors, KrisselError
+from ...ontology.store import OntologyStore
+from ...views import View, name_view
+from ..batch_count import BatchCount
+from ..data.linked import linked_mentions
+from ..gradient_cache import update_in_chunks
+from .krissbert import PAIRS
+from .protocol import EncoderModel, PairLossFunction
+
+
+class SelfAlignmentObjective:
+    """A loss over the names of a batch without their contexts, labelled by entity.
+
+    Any two names of one entity are a positive pair, whichever examples they came with. A name that comes twice is
+    encoded once; one that comes with two entities counts for the first of them, since it cannot be told from itself.
+
+    loss: vectors (n, d) and labels (n,) → (gradient, loss), such as `spacy-krissel.MultiSimilarity.v1`.
+    chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
+    n_negatives: names of so many other entities of the ontology beside, an entity drawn first and a name of it then,
+        so that entities of few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
+    seed: of these.
+    Raises KrisselError K006 for a wrong setting.
+    """
+
+    def __init__(
+        self,
+        loss: PairLossFunction,
+        *,
+        chunk_size: int = 0,
+        n_negatives: int = 0,
+        seed: int = 0,
+    ) -> None:
+        if chunk_size < 0:
+            raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
+        if n_negatives < 0:
+            raise KrisselError(Errors.K006.format(setting="n_negatives", found=n_negatives, expected="0 or more names"))
+        self.loss = loss
+        self.chunk_size = chunk_size
+        self.n_negatives = n_negatives
+        self._store: Optional[OntologyStore] = None
+        self._batches = BatchCount("entity with two names", PAIRS)
+        self._random = np.random.default_rng(seed)
+
+    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+        """Take the ontology that negatives are drawn from; the other names are in the examples.
+
+        Raises KrisselError K639 where there are to be negatives, and there is no ontology.
+        """
+        if ontology is None and self.n_negatives:
+            raise _no_ontology()
+        self._store = ontology
+
+    def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
+        """Accumulate the gradient of the loss over the names in `examples`. RETURNS: the loss; 0 where no entity has
+        two names among them.
+
+        Raises KrisselError K639 where there is no ontology to draw negatives from.
+        """
+        views, labels = self.labelled_names(examples, spans_key)
+        if self._batches.is_empty({label for label, count in Counter(labels).items() if count > 1}):
+            return 0.0
+        for entity, name in self._negatives({view.mention for view in views}, set(labels)):
+            views.append(name_view(name))
+            labels.append(entity)
+        numbers = cast(Ints1d, np.unique(labels, return_inverse=True)[1])
+
+        def loss(vectors: Floats2d) -> Tuple[Floats2d, float]:
+            return self.loss(vectors, numbers)
+
+        return update_in_chunks(model, views, loss, self.chunk_size)
+
+    def _negatives(self, names: Set[str], entities: Set[str]) -> Iterator[Tuple[str, str]]:
+        """A name each of other entities than these, none of these names among them."""
+        if not self.n_negatives:
+            return
+        if self._store is None:
+            raise _no_ontology()
+        n = min(self.n_negatives, len(self._store))
+        for row in self._random.choice(len(self._store), n, replace=False).tolist():
+            entity = self._store.entity_at(row)
+            name = entity.names[self._random.integers(len(entity.names))]
+            if entity.id not in entities and name not in names:
+                names.add(name)
+                yield entity.id, name
+
+    def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> Tuple[List[View], List[str]]:
+        """The different names of a batch, and the entity of each."""
+        owners: Dict[str, str] = {}
+        for example in examples:
+            for entity, view in linked_mentions(example.reference, spans_key):
+                owners.setdefault(view.mention, entity)
+        return [name_view(name) for name in owners], list(owners.values())
+
+
+def _no_ontology() -> KrisselError:
+    todo = "Set `ontology` in [initialize.components], or `n_negatives` to 0"
+    return KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=todo))
+
+
+def make_self_alignment_objective(
+    loss: PairLossFunction, chunk_size: int = 0, n_negatives: int = 0, seed: int = 0
+) -> SelfAlignmentObjective:
+    """Registered in misc as `spacy-krissel.SelfAlignmentObjective.v1`; see `SelfAlignmentObjective`."""
+    return SelfAlignmentObjective(loss, chunk_size=chunk_size, n_negatives=n_negatives, seed=seed)

@@ -1,0 +1,89 @@
+from collections import Counter
+
+import pytest
+import spacy
+from spacy.tokens import DocBin, Span
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.training.data.gold_synonyms import make_gold_synonym_corpus
+from spacy_krissel.training.data.linked import linked_mentions
+
+NLP = spacy.blank("en")
+# (mention, id) of each document.
+GOLD = [
+    [("M.S.", "T01"), ("the flu", "T10")],
+    [("disseminated Sclerosis", "T01"), ("flu and MS", "T10|T01"), ("nothing", "NIL")],
+    [("Soft bones", "T12"), ("m s", "T01"), ("unknown", "X99"), ("unlinked", "")],
+]
+
+
+@pytest.fixture(params=["", "sc"])
+def gold(tmp_path, request):
+    docs = DocBin(store_user_data=True)
+    for i, mentions in enumerate(GOLD):
+        words = [text for text, _ in mentions]
+        doc = spacy.tokens.Doc(NLP.vocab, words=words)
+        spans = [Span(doc, j, j + 1, label="Disease", kb_id=id_) for j, (_, id_) in enumerate(mentions)]
+        if request.param:
+            doc.spans[request.param] = spans
+        else:
+            doc.ents = spans
+        doc.user_data["krissel_id"] = f"doc {i}"
+        docs.add(doc)
+    docs.to_disk(tmp_path / "gold.spacy")
+    return tmp_path / "gold.spacy", request.param
+
+
+@pytest.fixture
+def read(gold, toy_store):
+    path, key = gold
+
+    def read(**settings):
+        corpus = make_gold_synonym_corpus(path, toy_store.path, spans_key=key, **settings)
+        found = []
+        for example in corpus(NLP):
+            (entity, first), (_, second) = linked_mentions(example.reference, key)
+            found.append((entity, *sorted((first.mention, second.mention))))
+        return found
+
+    return read
+
+
+@pytest.mark.filterwarnings("ignore:.*KW603")
+def test_mentions_with_the_names_of_their_entities(read):
+    found = read(split="all")
+    by_entity = {id_: {tuple(pair[1:]) for pair in found if pair[0] == id_} for id_ in ("T01", "T10", "T12")}
+    assert sum(map(len, by_entity.values())) == len(found)
+    # "m s" is "M.S." again, and "disseminated sclerosis" a mention that spells a name.
+    names = ["ms", "multiple sclerosis", "insular sclerosis", "sclerosis multiplex"]
+    expected = {tuple(sorted((mention, name))) for mention in ("m.s.", "disseminated sclerosis") for name in names}
+    assert by_entity["T01"] == expected | {("disseminated sclerosis", "m.s.")}
+    assert by_entity["T10"] == {
+        tuple(sorted(("the flu", name))) for name in ("influenza", "flu", "grippe", "epidemic catarrh")
+    }
+    assert by_entity["T12"] == {("rickets", "soft bones")}
+
+
+@pytest.mark.filterwarnings("ignore:.*KW603")
+def test_trimmed_by_seed(read):
+    found = read(split="all", pairs_per_entity=3)
+    assert Counter(entity for entity, *_ in found) == {"T01": 3, "T10": 3, "T12": 1}
+    assert found == read(split="all", pairs_per_entity=3)
+    assert set(found) <= set(read(split="all"))
+    assert ("T10", "Grippe", "the Flu") not in found
+
+
+@pytest.mark.filterwarnings("ignore:.*KW603")
+def test_documents_of_the_split_alone(gold, toy_store):
+    path, key = gold
+    with pytest.raises(KrisselError, match="K608"):
+        # A share of nearly one leaves no document to train on.
+        list(make_gold_synonym_corpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
+
+
+def test_wrong_settings(gold, toy_store):
+    path, _ = gold
+    with pytest.raises(KrisselError, match="K006.*pairs_per_entity"):
+        make_gold_synonym_corpus(path, toy_store.path, pairs_per_entity=-1)
+    with pytest.raises(KrisselError, match="K006.*split"):
+        make_gold_synonym_corpus(path, toy_store.path, "test")

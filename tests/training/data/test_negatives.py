@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.training.data.negatives import Negatives
+
+HOMONYMS = {1: {2}, 2: {1}}
+
+
+@given(
+    gold=st.lists(st.integers(0, 29), min_size=1, max_size=6),
+    n_negatives=st.integers(1, 12),
+    hard_share=st.sampled_from([0.0, 0.5, 1.0]),
+    shared=st.booleans(),
+    seed=st.integers(0, 50),
+)
+def test_candidates(gold, n_negatives, hard_share, shared, seed):
+    rng = np.random.default_rng(seed)
+    nearest = np.stack([rng.permutation(30)[:20] for _ in gold]) if hard_share else None
+    draw = Negatives(30, HOMONYMS, n_negatives=n_negatives, hard_share=hard_share, shared=shared, seed=seed)
+    entities, columns, negatives = draw.draw(gold, nearest)
+    assert entities[columns].tolist() == gold
+    assert negatives.shape == (len(gold), len(entities))
+    assert ((0 <= entities) & (entities < 30)).all()
+    for own, mask in zip(gold, negatives):
+        found = entities[mask].tolist()
+        assert len(set(found)) == len(found)
+        assert not {own, *HOMONYMS.get(own, ())} & set(found)
+        if not shared:
+            assert len(found) == n_negatives
+    if shared:
+        assert len(set(entities.tolist())) == len(entities) == len(set(gold)) + n_negatives
+    else:
+        assert len(entities) == len(gold) * (1 + n_negatives)
+
+
+def test_mixed_negatives_of_a_mention():
+    draw = Negatives(100, HOMONYMS, n_negatives=4, hard_share=0.5, shared=False)
+    entities, _, negatives = draw.draw([1, 5], np.array([[1, 2, 7, 8, 9], [6, -1, -1, -1, -1]]))
+    # The first: its homonym is left out; the second: too few, so that random ones take their place.
+    assert entities[negatives[0]][:2].tolist() == [7, 8] and len(entities[negatives[0]]) == 4
+    assert entities[negatives[1]][0] == 6 and len(entities[negatives[1]]) == 4
+
+
+def test_shared_hard_negatives_come_in_turns():
+    draw = Negatives(100, HOMONYMS, n_negatives=3, hard_share=1.0, shared=True)
+    entities, columns, negatives = draw.draw([1, 5], np.array([[2, 7, 8, 9], [6, 10, 11, 12]]))
+    # 2 is a homonym of 1, so that of the first mention comes none in the first turn.
+    assert entities.tolist() == [1, 5, 6, 7, 10]
+    assert columns.tolist() == [0, 1]
+    assert negatives.tolist() == [[False, True, True, True, True], [True, False, True, True, True]]
+
+
+def test_a_hard_negative_of_one_mention_is_not_that_of_its_homonym():
+    draw = Negatives(100, HOMONYMS, n_negatives=1, hard_share=1.0, shared=True)
+    entities, _, negatives = draw.draw([1, 5], np.array([[7], [2]]))
+    assert entities.tolist() == [1, 5, 7]
+    entities, _, negatives = draw.draw([1, 5], np.array([[-1], [2]]))
+    assert entities.tolist() == [1, 5, 2] and negatives.tolist() == [[False, True, False], [True, False, True]]
+
+
+def test_random_negatives_are_drawn_by_seed_and_uniformly():
+    def drawn(seed):
+        draw = Negatives(10, {}, n_negatives=2, hard_share=0.0, seed=seed)
+        return [draw.draw([0]).entities[1:].tolist() for _ in range(500)]
+
+    assert drawn(3) == drawn(3) != drawn(4)
+    counts = np.bincount(np.concatenate(drawn(3)), minlength=10)
+    assert counts[0] == 0 and counts[1:].min() > 70 and counts[1:].max() < 160
+
+
+def test_a_small_ontology_gives_what_it_has():
+    entities, _, negatives = Negatives(3, HOMONYMS, n_negatives=8, hard_share=0.0, shared=False).draw([1, 0])
+    assert [sorted(entities[mask].tolist()) for mask in negatives] == [[0], [1, 2]]
+
+
+def test_how_many_nearest_are_wanted():
+    assert Negatives(1000, {}, n_negatives=64, hard_share=0.5, shared=False).n_nearest(32) == 48
+    assert Negatives(1000, {}, n_negatives=64, hard_share=0.5, shared=True).n_nearest(32) == 20
+    assert Negatives(1000, {}, n_negatives=64, hard_share=0.0).n_nearest(32) == 0
+    assert Negatives(10, {}, n_negatives=64, hard_share=0.5).n_nearest(32) == 10
+
+
+@pytest.mark.parametrize("settings", [{"n_negatives": 0}, {"hard_share": -0.1}, {"hard_share": 2}])
+def test_settings(settings):
+    with pytest.raises(KrisselError, match="K006"):
+        Negatives(10, {}, **settings)

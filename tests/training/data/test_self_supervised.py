@@ -1,0 +1,146 @@
+import pickle
+from collections import Counter
+
+import pytest
+import spacy
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.mining.shards import MentionShards, MinedMention
+from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.ontology.held_out import HeldOut
+from spacy_krissel.training.data.self_supervised import make_self_supervised_corpus
+
+HELD_OUT = 0.3
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy.blank("en")
+
+
+@pytest.fixture
+def read(nlp, toy_store, toy_shards):
+    """(entity, text, mention) of each example of the toy corpus."""
+
+    def read(mentions=toy_shards, held_out=HELD_OUT, **settings):
+        corpus = make_self_supervised_corpus(toy_store.path, mentions, held_out=held_out, **settings)
+        found = []
+        for example in corpus(nlp):
+            (span,) = example.reference.ents
+            found.append((span.kb_id_, example.reference.text, span.text))
+        return found
+
+    return read
+
+
+def split_kinds(found):
+    """Names alone, and mentions in context."""
+    return [item for item in found if item[1] == item[2]], [item for item in found if item[1] != item[2]]
+
+
+def test_held_out_names_are_in_dev_alone(read, toy_store):
+    train, dev = read(names_per_entity=99, mentions_per_entity=99), read(split="dev", mentions_per_entity=99)
+    assert train and dev
+    held_out = HeldOut(HELD_OUT, 0)
+    for entity, text, mention in dev:
+        assert held_out(toy_store.get(entity), mention)
+        assert text != mention  # in context, never a name alone
+    dev_names = {(entity, fold_name(mention)) for entity, _, mention in dev}
+    assert not dev_names & {(entity, fold_name(mention)) for entity, _, mention in train}
+
+
+def test_together_the_splits_are_all_that_was_mined(read, toy_shards):
+    _, train = split_kinds(read(mentions_per_entity=99))
+    dev = read(split="dev", mentions_per_entity=99)
+    mined = [(m.entity, m.left + m.mention + m.right, m.mention) for m in MentionShards(toy_shards)]
+    assert sorted(train + dev) == sorted(mined)
+
+
+def test_caps(read, toy_names):
+    names, mentions = split_kinds(read(mentions_per_entity=3, names_per_entity=2, held_out=0.0))
+    assert max(Counter(entity for entity, *_ in mentions).values()) == 3
+    assert Counter(entity for entity, *_ in names) == {id_: min(2, len(bearing)) for id_, bearing in toy_names.items()}
+    # The preferred name always stays.
+    assert {(id_, bearing[0], bearing[0]) for id_, bearing in toy_names.items()} <= set(names)
+    assert split_kinds(read(mentions_per_entity=0))[1] == []
+    assert split_kinds(read(names_per_entity=0))[0] == []
+
+
+def test_limit_is_a_sample_of_the_whole(read):
+    whole = read()
+    assert read(limit=7) == whole[:7]
+    assert len({entity for entity, *_ in whole[:12]}) > 4
+
+
+def test_same_seed_same_examples(read):
+    assert read(seed=3) == read(seed=3)
+    assert read(seed=3) != read(seed=4)
+
+
+def test_without_mentions_there_are_names_alone(read, toy_names):
+    found = read(mentions=None, held_out=0.0, names_per_entity=99)
+    assert sorted(found) == sorted((id_, name, name) for id_, names in toy_names.items() for name in names)
+
+
+def test_what_is_predicted_has_the_mention_but_not_its_link(nlp, toy_store, toy_shards):
+    for example in make_self_supervised_corpus(toy_store.path, toy_shards)(nlp):
+        (predicted,), (reference,) = example.predicted.ents, example.reference.ents
+        assert (predicted.start, predicted.end, predicted.label) == (reference.start, reference.end, reference.label)
+        assert not predicted.kb_id_ and reference.kb_id_
+
+
+def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
+    as_ents, as_spans = (
+        list(make_self_supervised_corpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
+    )
+    assert len(as_ents) == len(as_spans) > 20
+    for expected, example in zip(as_ents, as_spans):
+        (entity,), (predicted,), (reference,) = (
+            expected.reference.ents,
+            example.predicted.spans["sc"],
+            example.reference.spans["sc"],
+        )
+        assert (reference.text, reference.kb_id_) == (entity.text, entity.kb_id_)
+        assert (predicted.text, predicted.kb_id_) == (entity.text, "")
+        assert not example.reference.ents and not example.predicted.ents and not expected.reference.spans
+
+
+def test_mention_inside_a_token_is_the_token(nlp, toy_store, write_mentions):
+    mined = [MinedMention("T10", "flu", "d", 0, 3, "The pre", "flu", "x season")] * 2
+    corpus = make_self_supervised_corpus(toy_store.path, write_mentions(mined), names_per_entity=0, held_out=0.0)
+    assert [example.reference.ents[0].text for example in corpus(nlp)] == ["preflux"] * 2
+
+
+def test_a_reader_can_be_read_again_and_pickled(nlp, toy_store, toy_shards):
+    corpus = make_self_supervised_corpus(toy_store.path, toy_shards)
+    texts = [example.reference.text for example in corpus(nlp)]
+    assert [example.reference.text for example in pickle.loads(pickle.dumps(corpus))(nlp)] == texts
+
+
+@pytest.mark.parametrize(
+    "settings, todo",
+    [
+        ({"split": "dev", "mentions": None}, "Set `mentions`"),
+        ({"split": "dev", "held_out": 0.0}, "raise `held_out`"),
+        ({"mentions_per_entity": 0, "names_per_entity": 0}, "lower the limits"),
+    ],
+)
+def test_no_example(read, settings, todo):
+    with pytest.raises(KrisselError, match=f"K608.*{todo}"):
+        read(**settings)
+
+
+def test_mined_entities_that_the_ontology_does_not_have(read, write_mentions):
+    with pytest.raises(KrisselError, match="K106.*D404"):
+        read(mentions=write_mentions([MinedMention("D404", "x", "d", 0, 1, "", "x", " y")]))
+
+
+@pytest.mark.parametrize("setting", ["held_out", "limit", "mentions_per_entity", "names_per_entity"])
+def test_bad_settings(read, setting):
+    with pytest.raises(KrisselError, match=f"K006.*{setting}"):
+        read(**{setting: -1})
+
+
+def test_unknown_split(read):
+    with pytest.raises(KrisselError, match="K006.*split.*test"):
+        read(split="test")

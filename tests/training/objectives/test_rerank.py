@@ -1,0 +1,153 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from thinc.api import Model
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
+from spacy_krissel.layers.ranked import RankedMention
+from spacy_krissel.losses.listwise import listwise_cross_entropy
+from spacy_krissel.training.objectives.reranking import (
+    RerankObjective,
+    fit_nil_logit,
+    fit_temperature,
+    make_rerank_objective,
+)
+from spacy_krissel.views import CandidateView, name_view
+
+ZERO = np.zeros(2, dtype="float32")
+
+
+def ranked(*logits):
+    candidates = tuple(CandidateView((str(i),), (str(i),)) for i in range(len(logits)))
+    return RankedMention(name_view("ms"), candidates, np.array(logits, dtype="float32"))
+
+
+def test_a_step():
+    """The model gets the gradient of the loss on top of the linker's logits, mention by mention."""
+    seen = []
+
+    def forward(model, mentions, is_train):
+        return np.array([0, 0.5, 1], dtype="float32"), lambda gradient: seen.append(gradient) or []
+
+    loss = RerankObjective(listwise_cross_entropy).update(Model("m", forward), [ranked(1, 0.5), ranked(3)], [1, 0])
+    # Both logits of the first are 1: half and half; the second has no other.
+    assert loss == pytest.approx(np.log(2) / 2)
+    np.testing.assert_allclose(seen[0], [0.25, -0.25, 0], atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def pairs(tiny_bert):
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = CrossEncoder(str(tiny_bert), window=16, candidate_window=16, transformer_config=no_dropout, pooling="mean")
+    model.initialize()
+    head = model.layers[0].layers[1]
+    head.set_param("W", np.random.default_rng(0).normal(size=(1, 32), scale=0.1).astype("float32"))
+    return model
+
+
+def test_adversarial_examples(pairs):
+    """A step of no length doubles the loss and every gradient; one along the gradient's sign raises the loss."""
+    mentions = [
+        RankedMention(
+            name_view("ms"), (CandidateView(("cold",), ("cold",)), CandidateView(("ms",), ("ms", "a b"))), ZERO
+        ),
+        RankedMention(
+            name_view("fever"), (CandidateView(("fever",), ("fever", "hot")), CandidateView(("a",), ("a",))), ZERO
+        ),
+    ]
+    transformer = pairs.layers[0].layers[0].layers[0].shims[0].transformer
+
+    def update(weight, epsilon=0.0):
+        transformer.zero_grad()
+        objective = RerankObjective(listwise_cross_entropy, fgsm_weight=weight, fgsm_epsilon=epsilon)
+        loss = objective.update(pairs, mentions, [1, 0])
+        return loss, transformer.embeddings.LayerNorm.weight.grad.numpy().copy()
+
+    (plain, gradient), (double, twice) = update(0.0), update(1.0)
+    assert double == pytest.approx(2 * plain, rel=1e-5)
+    np.testing.assert_allclose(twice, 2 * gradient, rtol=1e-4, atol=1e-7)
+    assert plain < update(1.0, 0.001)[0] - plain < update(1.0, 0.01)[0] - plain
+    assert update(0.5, 0.01)[0] - plain == pytest.approx(0.5 * (update(1.0, 0.01)[0] - plain), rel=1e-4)
+
+
+def test_adversarial_examples_need_a_transformer():
+    with pytest.raises(KrisselError, match="K637"):
+        model = Model("m", lambda model, mentions, is_train: (np.zeros(2, dtype="float32"), lambda gradient: []))
+        RerankObjective(listwise_cross_entropy, fgsm_weight=1.0).update(model, [ranked(1, 0.5)], [1])
+
+
+def test_nothing_to_learn_from():
+    with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*candidates"):
+        assert RerankObjective(listwise_cross_entropy).update(Model("m", None), [], []) == 0
+
+
+def test_hiding_is_a_matter_of_seed_and_probability():
+    def draws(**settings):
+        objective = make_rerank_objective(listwise_cross_entropy, **settings)
+        return [objective.hide() for _ in range(1000)]
+
+    assert draws(seed=1) == draws(seed=1) != draws(seed=2)
+    assert sum(draws(p_hide=0.3)) == pytest.approx(300, abs=60)
+    assert not any(draws(p_hide=0.0)) and all(draws(p_hide=1.0))
+
+
+@given(st.floats(0.01, 100), st.integers(0, 9))
+def test_temperature_follows_the_unit_of_the_scores(unit, seed):
+    random = np.random.default_rng(seed)
+    scores = [random.normal(size=6) for _ in range(50)]
+    gold = [int((each + random.normal(size=6) * 0.3).argmax()) for each in scores]
+    found = fit_temperature([each * unit for each in scores], gold)
+    assert found == pytest.approx(unit * fit_temperature(scores, gold), rel=1e-6)
+
+
+def test_temperature_is_the_likeliest():
+    """Gold drawn from softmax(scores / .05) itself."""
+    random = np.random.default_rng(0)
+    scores = [random.normal(size=8) * 0.1 for _ in range(3000)]
+    shares = [np.exp(each / 0.05) / np.exp(each / 0.05).sum() for each in scores]
+    gold = [int(random.choice(8, p=each)) for each in shares]
+    assert fit_temperature(scores, gold) == pytest.approx(0.05, rel=0.15)
+
+
+def test_temperature_of_a_linker_that_is_always_right():
+    """Two candidates: likeliest is log-odds of log(.99 / .01) between them, with one answer in fifty open."""
+    found = fit_temperature([np.array([1.0, 0.0])] * 9, [0] * 9)
+    assert 1 / found == pytest.approx(np.log(99), rel=0.06)
+
+
+@pytest.mark.parametrize("scores, gold", [([], []), ([np.ones(1)], [0]), ([np.ones(3)], [1])])
+def test_temperature_of_nothing(scores, gold):
+    assert fit_temperature(scores, gold) == 1.0
+
+
+@pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0), ("fgsm_weight", -1)])
+def test_wrong_settings(setting, value):
+    with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
+        make_rerank_objective(listwise_cross_entropy, **{setting: value})
+
+
+def test_withholding_is_a_matter_of_seed_and_probability():
+    def draws(**settings):
+        objective = make_rerank_objective(listwise_cross_entropy, **settings)
+        return [objective.withhold() for _ in range(1000)]
+
+    assert draws(seed=1, p_nil=0.3) == draws(seed=1, p_nil=0.3) != draws(seed=2, p_nil=0.3)
+    assert sum(draws(p_nil=0.3)) == pytest.approx(300, abs=60)
+    assert not any(draws())
+
+
+def test_nil_logit_worked_by_hand():
+    """Candidates 2 and 0, the first right: the likelihood of x is .5 (2 - log(e^2 + 1 + e^x)) + .5 (x - log(1 + e^x)),
+    and its derivative .5 / (1 + e^x) - .5 e^x / (e^2 + 1 + e^x) is 0 at e^2x = e^2 + 1, x = 1.063464."""
+    assert fit_nil_logit([np.array([2.0, 0.0])], [0], 0.5) == pytest.approx(1.063464, abs=0.03)
+    # Where more is NIL, it is put higher.
+    logits = [fit_nil_logit([np.array([2.0, 0.0]), np.array([0.5, 1.0])], [0, 1], p) for p in (0.1, 0.5, 0.9)]
+    assert logits == sorted(logits) and len(set(logits)) == 3
+
+
+def test_nil_logit_of_nothing():
+    assert fit_nil_logit([], [], 0.5) == 0.0
+    # A mention that had one candidate: without it, NIL is sure at any log-odds; with it, the lower the better.
+    assert fit_nil_logit([np.array([1.0])], [0], 0.5) == pytest.approx(-4.0)

@@ -1,0 +1,26 @@
+"""OSLAT's learning rate."""
+
+from itertools import islice
+
+import pytest
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.training.schedules import delayed_decay
+
+
+def test_constant_for_a_tenth_then_exponential():
+    rates = list(islice(delayed_decay(0.2, 100, final=0.01), 101))
+    assert rates[:11] == [0.2] * 11
+    # Half of the way to a hundredth is a tenth.
+    assert rates[55] == pytest.approx(0.02)
+    assert rates[100] == pytest.approx(0.002)
+    ratios = [second / first for first, second in zip(rates[10:], rates[11:])]
+    assert max(ratios) == pytest.approx(min(ratios)) and max(ratios) < 1
+
+
+@pytest.mark.parametrize(
+    "settings", [{"total_steps": 0}, {"delay": 1.0}, {"delay": -0.1}, {"final": 0.0}, {"final": 2.0}]
+)
+def test_refuses_wrong_settings(settings):
+    with pytest.raises(KrisselError, match=next(iter(settings))):
+        delayed_decay(**{"learn_rate": 0.1, "total_steps": 10, **settings})
