@@ -2,20 +2,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typer.testing import CliRunner
+from command_line import invoke
 
 
 @pytest.fixture(scope="session")
 def run():
-    """Runs `python -m spacy krissel …`; the exit code must be `code`, or 1 or 2 for None. RETURNS: what was printed,
+    """Runs a command; the exit code must be `code`, or 1 or 2 for None. RETURNS: what was printed,
     errors included."""
-    from spacy import registry
-    from spacy.cli._util import app
-
-    registry.cli.get_all()
 
     def run(*args, code=0):
-        result = CliRunner().invoke(app, ["krissel", *map(str, args)])
+        result = invoke(*args)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == code if code is not None else result.exit_code in (1, 2), result.output

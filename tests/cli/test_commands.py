@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
@@ -372,7 +373,7 @@ def test_link(made):
 
 def test_every_command_has_help(run):
     said = run("--help")
-    commands = "ontology convert out-of-kb zero-shot mine sample prototypes evaluate calibrate few-shot ablation link"
+    commands = "ontology convert mine prototypes evaluate calibrate link"
     for command in commands.split():
         assert command in said
         assert "Usage" in run(command, "--help")
@@ -380,7 +381,11 @@ def test_every_command_has_help(run):
 
 def test_in_a_process_of_its_own(made):
     """As people type it: the entry point hangs the commands on spaCy's."""
-    command = [sys.executable, "-m", "spacy", "krissel", "sample", str(made.path / "shards"), "-n", "1"]
+    command = [sys.executable, "-m", "spacy", "krissel", "link", "--help"]
+    found = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
+    assert found.returncode == 0 and "Usage" in found.stdout
+    laboratory = Path(__file__).parents[2] / "experiments" / "lab"
+    command = [sys.executable, str(laboratory), "sample", str(made.path / "shards"), "-n", "1"]
     found = subprocess.run(command, capture_output=True, text=True, encoding="utf8")
     assert found.returncode == 0 and "⟦" in found.stdout
     found = subprocess.run([*command[:-1], "9999"], capture_output=True, text=True, encoding="utf8")

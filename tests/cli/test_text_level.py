@@ -10,7 +10,7 @@ from spacy_krissel.ontology.store import OntologyStore
 @pytest.mark.filterwarnings("ignore:.*KW")
 def test_psytar(run, write_psytar, tmp_path):
     workbook = write_psytar(tmp_path / "psytar.xlsx")
-    said = run("text-labels", workbook, "-o", tmp_path / "psytar.spacy")
+    said = run("psytar", workbook, "-o", tmp_path / "psytar.spacy")
     assert "aligned: in order: 1\n" in said and "unaligned_phrases: 1\n" in said and "sentences: 5\n" in said
     said = run("text-split", tmp_path / "psytar.spacy", "-o", tmp_path / "split", "--unseen", "0.4", "--min-train", 1)
     assert "7 pairs of 4 texts and 5 entities" in said and "| high | 2–2 | 1 | 0 |" in said
@@ -33,7 +33,5 @@ def test_json_lines(run, refuse, tmp_path):
     said = run("text-split", tmp_path / "labels.spacy", "-o", tmp_path / "split", "--unseen", 0, "--unit", "sentence")
     assert "| training | 30 | 2 | 54 | 54 | 0 | 0.0 |\n| test, seen |" in said
     assert "[K006]" in refuse("text-split", tmp_path / "labels.spacy", "-o", tmp_path / "split", "--unseen", "0.9")
-    assert "[K232]" in refuse(
-        "text-labels", tmp_path / "labels.jsonl", "-o", tmp_path / "x.spacy", "--format", "psytar"
-    )
+    assert "[K232]" in refuse("psytar", tmp_path / "labels.jsonl", "-o", tmp_path / "x.spacy")
     assert "[K201]" in refuse("psytar-names", tmp_path / "missing.xlsx", "-o", tmp_path / "names.jsonl")

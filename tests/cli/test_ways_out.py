@@ -5,6 +5,7 @@ import os
 from typing import NamedTuple, Tuple
 
 import pytest
+from command_line import laboratory, names_of
 
 from spacy_krissel.cli.app import krissel
 
@@ -36,6 +37,7 @@ OUTPUTS = [
     Written(("projection", "{in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
     Written(("prototypes", "{in}", "{out}", "--ontology", "{in}")),
     Written(("prototypes", "{in}", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),
+    Written(("psytar", "{in}", "-o", "{out}"), ".spacy"),
     Written(("psytar-names", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("text-labels", "{in}", "-o", "{out}"), ".spacy"),
     Written(("text-split", "{in}", "-o", "{out}")),
@@ -74,7 +76,7 @@ def tree(path):
 
 
 def test_every_command_is_here():
-    assert {each.arguments[0] for each in OUTPUTS} | PRINT == {each.name for each in krissel.registered_commands}
+    assert {each.arguments[0] for each in OUTPUTS} | PRINT == names_of(krissel) | names_of(laboratory())
 
 
 @every_output

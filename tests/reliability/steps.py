@@ -174,12 +174,7 @@ def state_at(command: Command, path: Path) -> Dict[str, str]:
 def cli(*arguments: Any) -> None:
     """`python -m spacy krissel …` in this process. Raises KrisselError for a coded message with exit code 1, and
     whatever would have been a traceback."""
-    from spacy import registry
-    from spacy.cli._util import app
-    from typer.testing import CliRunner
-
-    registry.cli.get_all()
-    result = CliRunner().invoke(app, ["krissel", *map(str, arguments)])
+    result = invoke(*arguments)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     if result.exit_code:

@@ -1,0 +1,143 @@
+"""Settings, each declared once: its type, bounds and default in a signature, its help in the docstring."""
+
+import inspect
+import re
+from functools import cache, wraps
+from pathlib import Path
+from typing import Annotated, Any, Callable, Dict, List, Literal, Tuple, TypeVar, Union, get_args, get_origin
+from typing import get_type_hints as type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from ..errors import Errors, KrisselError
+
+# No text for a number, no number for true or false, and nothing that JSON cannot hold.
+STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+Count = Annotated[int, Field(ge=0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+NAMES: Dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+    type(None): "null",
+}
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+_DESCRIBED = re.compile(r"(\w+(?:, \w+)*): (.*)")
+
+
+def checked(declared: Declared) -> Declared:
+    """Decorate a function, or a class for its `__init__`: settings of a wrong type or out of bounds are refused.
+
+    A setting is a parameter annotated with numbers, texts, paths, booleans, literals, or lists and dictionaries of
+    these; bounds are pydantic's, as in `Annotated[int, Field(ge=1)]` or the types above. Other parameters pass as they
+    are. NumPy's numbers become plain ones, tuples and sets lists.
+
+    Raises KrisselError K006 where called with a wrong value.
+    """
+    if isinstance(declared, type):
+        declared.__init__ = checked(declared.__init__)  # type: ignore[misc]
+        return declared
+    signature = inspect.signature(declared)
+
+    @wraps(declared)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        for name, (type_, adapter) in _settings(called).items():
+            if name in given.arguments:
+                given.arguments[name] = check(name, given.arguments[name], type_, adapter)
+        return declared(*given.args, **given.kwargs)
+
+    return called  # type: ignore[return-value]
+
+
+def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
+    """The value as its type has it. Raises KrisselError K006."""
+    try:
+        return (adapter or TypeAdapter(type_, config=STRICT)).validate_python(_plain(value))
+    except (ValidationError, RecursionError):
+        raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected(type_))) from None
+
+
+def described(declared: Any) -> Dict[str, str]:
+    """The help of each parameter in the docstring of a function or class: lines `name: text`, and those indented
+    below them."""
+    found: Dict[str, str] = {}
+    names: List[str] = []
+    for line in inspect.cleandoc(declared.__doc__ or "").splitlines():
+        if line.startswith("    ") and names:
+            for name in names:
+                found[name] += f" {line.strip()}"
+            continue
+        match = _DESCRIBED.match(line)
+        names = match.group(1).split(", ") if match else []
+        found.update({name: match.group(2) for name in names} if match else {})
+    return found
+
+
+def expected(type_: Any) -> str:
+    """What a declared type takes, in words."""
+    if type_ in NAMES:
+        return NAMES[type_]
+    origin, args = get_origin(type_), get_args(type_)
+    if origin is Union:
+        return " or ".join(dict.fromkeys(map(expected, args)))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, args))}"
+    if origin is Annotated:
+        return _bounded(args)
+    if origin is dict:
+        return f"a dictionary with {expected(args[1])} for each key"
+    return f"a list with {expected(args[0])} in each place"
+
+
+def _bounded(args: Tuple[Any, ...]) -> str:
+    bounds = {type(each).__name__: each for field in args[1:] for each in getattr(field, "metadata", ())}
+    what = expected(args[0])
+    if "MinLen" in bounds:
+        return f"{what} that is not empty"
+    if "Gt" in bounds and "Lt" in bounds:
+        return f"{what} between {bounds['Gt'].gt} and {bounds['Lt'].lt}"
+    if "Gt" in bounds:
+        upper = f", at most {bounds['Le'].le}" if "Le" in bounds else ""
+        return f"{what} above {bounds['Gt'].gt}{upper}"
+    if "Ge" in bounds and "Le" in bounds:
+        return f"{what} from {bounds['Ge'].ge} to {bounds['Le'].le}"
+    if "Ge" in bounds and "Lt" in bounds:
+        return f"{what} from {bounds['Ge'].ge} to below {bounds['Lt'].lt}"
+    return f"{what}, {bounds['Ge'].ge} or more" if "Ge" in bounds else what
+
+
+@cache
+def _settings(declared: Any) -> Dict[str, Tuple[Any, TypeAdapter]]:
+    types = type_hints(declared, include_extras=True)
+    return {
+        name: (types[name], TypeAdapter(types[name], config=STRICT))
+        for name in inspect.signature(declared).parameters
+        if name in types and _is_setting(types[name])
+    }
+
+
+def _is_setting(type_: Any) -> bool:
+    if type_ in NAMES or get_origin(type_) is Literal:
+        return True
+    if get_origin(type_) is Annotated:
+        return _is_setting(get_args(type_)[0])
+    # A tuple or a sequence may be data.
+    return get_origin(type_) in (Union, list, dict) and all(map(_is_setting, get_args(type_)))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (set, frozenset)):
+        value = sorted(value, key=str)
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    return value

@@ -1,0 +1,87 @@
+from pathlib import Path
+from typing import Annotated, Any, Dict, List, Literal, Optional, Union
+
+import numpy as np
+import pytest
+from pydantic import Field
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.util.settings import Count, Fraction, Positive, checked, described
+
+
+@checked
+def call(
+    store: Any = None,
+    *,
+    n: Count = 3,
+    fraction: Fraction = 0.5,
+    rate: Positive = 1.0,
+    kind: Literal["a", "b"] = "a",
+    flag: bool = True,
+    names: Optional[List[str]] = None,
+    by_label: Optional[Dict[str, List[str]]] = None,
+    path: Optional[Union[str, Path]] = None,
+    below_one: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+):
+    """Do it.
+
+    store: anything. n: how many.
+    fraction, rate: two numbers
+        over two lines.
+
+    Returns: nothing.
+    """
+    return n, fraction, rate, kind, flag, names, by_label, path
+
+
+@checked
+class Thing:
+    """flag: whether."""
+
+    def __init__(self, flag: bool = True) -> None:
+        self.flag = flag
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"n": -1}, "'n' is -1. Expected a whole number, 0 or more"),
+        ({"n": "3"}, "'n' is '3'"),
+        ({"n": 2.0}, "'n'"),
+        ({"n": True}, "'n'"),
+        ({"fraction": 1.5}, "a number from 0 to 1"),
+        ({"fraction": float("nan")}, "'fraction'"),
+        ({"rate": 0}, "a number above 0"),
+        ({"kind": "c"}, "one of a, b"),
+        ({"flag": "no"}, "true or false"),
+        ({"names": "abc"}, "a list with text in each place or null"),
+        ({"names": [1]}, "'names'"),
+        ({"by_label": {"a": "b"}}, "'by_label'"),
+        ({"path": 3}, "text or a path or null"),
+        ({"below_one": 1}, "a number from 0 to below 1"),
+    ],
+)
+def test_a_wrong_setting_is_taken(given, message):
+    with pytest.raises(KrisselError, match=f"K006.*{message}"):
+        call(**given)
+
+
+def test_a_right_setting_is_refused_or_changed():
+    n, fraction, rate, kind, flag, names, by_label, path = call(
+        object(), n=np.int64(2), fraction=np.float32(0.5), rate=1, names=("x", "y"), path=Path("a")
+    )
+    assert (type(n), type(fraction), names, path) == (int, float, ["x", "y"], Path("a"))
+    assert call()[:3] == (3, 0.5, 1.0)
+
+
+def test_the_settings_of_a_class_are_not_checked():
+    assert Thing(False).flag is False
+    with pytest.raises(KrisselError, match="K006"):
+        Thing("no")
+
+
+def test_help_is_not_read_from_the_docstring():
+    help_ = described(call)
+    assert help_["fraction"] == help_["rate"] == "two numbers over two lines."
+    assert help_["store"] == "anything. n: how many."
+    assert described(Thing) == {"flag": "whether."}
