@@ -1,10 +1,9 @@
-"""The catalogue of everything this package can complain about, one file a room.
+"""The catalogue of everything this package can complain about, one file per package.
 
 Every message has a code, says what was expected, what was found and what to do. Codes are stable: tests and users
 may search for them. `K…` are errors, `KW…` are warnings.
 """
 
-from .cli import CliErrors
 from .corpora import CorporaErrors, CorporaWarnings
 from .encoding import EncodingErrors, EncodingWarnings
 from .evaluation import EvaluationErrors, EvaluationWarnings
@@ -28,7 +27,6 @@ class Errors(
     PipelineErrors,
     EvaluationErrors,
     ExperimentErrors,
-    CliErrors,
 ):
     """All error messages; `Errors.K101.format(...)`."""
 

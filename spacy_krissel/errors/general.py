@@ -1,4 +1,4 @@
-"""Exception classes, and the messages every room shares (K0xx)."""
+"""Exception classes, and the messages that all packages (K0xx) and the commands (K8xx) share."""
 
 
 class KrisselError(ValueError):
@@ -97,6 +97,14 @@ class GeneralErrors:
     K059 = (
         "[K059] '{path}' was not read further: line {line} is the last of {count} blank lines in a row. Expected "
         "records; check how the file was made."
+    )
+    K801 = (
+        "[K801] Interrupted. An earlier result is unchanged. Run the same command again: mine and prototypes resume "
+        "where they stopped, other commands start over."
+    )
+    K802 = (
+        "[K802] Out of memory ({problem}). Nothing is damaged, and an earlier result is unchanged. Use smaller "
+        "batches, fewer processes or fewer candidates, free memory, or use a machine with more."
     )
 
 
