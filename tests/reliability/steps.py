@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Tuple
 
 import spacy
+from command_line import invoke
 from lab.data.text_split import text_split
 
 from spacy_krissel.commands.build_prototypes import prototypes
