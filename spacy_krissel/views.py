@@ -5,7 +5,7 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 """
 
 from functools import cache
-from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,27 +63,22 @@ class Described(Protocol):
 
 
 class ReferenceParts(NamedTuple):
-    """Which of what an ontology knows of an entity stands in its reference, beside its preferred name."""
+    """Which parts of an entity its reference holds, in addition to its preferred name.
+
+    title_first: the names come first, as in PEL (appendix A); otherwise tree numbers and types precede them, as in
+        KRISSBERT.
+    """
 
     aliases: bool = True
     tree_numbers: bool = True
     types: bool = True
     definition: bool = True
+    title_first: bool = False
 
 
-class TitledParts(NamedTuple):
-    """The same of a reference that begins with its names: `title [SEP] types [SEP] description` (PEL, appendix A)."""
-
-    aliases: bool = False
-    tree_numbers: bool = False
-    types: bool = True
-    definition: bool = True
-    # So that its values are never those of `ReferenceParts`.
-    title_first: bool = True
-
-
-AnyParts = Union[ReferenceParts, TitledParts]
 ALL_PARTS = ReferenceParts()
+# `title [SEP] types [SEP] description`
+PEL_PARTS = ReferenceParts(aliases=False, tree_numbers=False, title_first=True)
 
 
 class CandidateView(NamedTuple):
@@ -117,9 +112,9 @@ def name_view(name: str) -> View:
     return View("", name, "")
 
 
-def reference_view(entity: Described, parts: AnyParts = ALL_PARTS, names: Optional[Sequence[str]] = None) -> View:
+def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: Optional[Sequence[str]] = None) -> View:
     """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5); with
-    `TitledParts`, `title [SEP] stn [SEP] type [SEP] definition`.
+    `title_first`, `title [SEP] stn [SEP] type [SEP] definition`.
 
     A part that is switched off, or that the ontology does not have, is left out with its separator; the preferred name
     stays, first among the aliases. Names are cut by the encoder's window and not before.
@@ -133,7 +128,7 @@ def reference_view(entity: Described, parts: AnyParts = ALL_PARTS, names: Option
     if parts.types and entity.types:
         kinds.append(", ".join(entity.types))
     definition = [entity.definition] if parts.definition and entity.definition.strip() else []
-    before, after = ([], kinds + definition) if isinstance(parts, TitledParts) else (kinds, definition)
+    before, after = ([], kinds + definition) if parts.title_first else (kinds, definition)
     return View(
         left=PART.join(map(_one_line, before)),
         mention=_one_line("; ".join(names if parts.aliases else names[:1])),

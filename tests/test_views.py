@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import (
     LAST_SPACE,
+    PEL_PARTS,
     ReferenceParts,
-    TitledParts,
     View,
     candidate_view,
     doc_text,
@@ -251,14 +251,12 @@ def test_candidate_with_few_names():
 
 def test_reference_that_begins_with_the_title():
     entity = Entity("T1", "asthma", ("wheeze",), ("Disease", "Lung"), ("C08",), "It is\nhard to breathe.")
-    view = reference_view(entity, TitledParts())
+    view = reference_view(entity, PEL_PARTS)
     assert reference_texts(view) == ["asthma", "Disease, Lung", "It is hard to breathe."]
     assert (view.left, view.mention, view.reference) == ("", "asthma", True)
-    whole = reference_view(entity, TitledParts(aliases=True, tree_numbers=True))
+    whole = reference_view(entity, ReferenceParts(title_first=True))
     assert reference_texts(whole) == ["asthma; wheeze", "C08", "Disease, Lung", "It is hard to breathe."]
-    assert reference_texts(reference_view(entity, TitledParts(types=False, definition=False))) == ["asthma"]
-    # The settings of one are never those of the other, so that a knowledge base refuses what was written otherwise.
-    assert TitledParts(True, True, True, True)._asdict() != ReferenceParts(True, True, True, True)._asdict()
+    assert reference_texts(reference_view(entity, PEL_PARTS._replace(types=False, definition=False))) == ["asthma"]
 
 
 def test_units():

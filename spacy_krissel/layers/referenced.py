@@ -6,13 +6,12 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
-from ..views import AnyParts, ReferenceParts, TitledParts, View
+from ..views import ReferenceParts, View
 from .identity import keep_in_bytes
 
 NAME = "referenced_encoder"
 
 keep_in_bytes(ReferenceParts)
-keep_in_bytes(TitledParts)
 
 
 def ReferencedEncoder(
@@ -43,11 +42,11 @@ def ReferencedEncoder(
         init=_init,
         layers=[mention] if reference is None else [mention, reference],
         dims={"nO": None},
-        attrs={"parts": (TitledParts if title_first else ReferenceParts)(aliases, tree_numbers, types, definition)},
+        attrs={"parts": ReferenceParts(aliases, tree_numbers, types, definition, title_first)},
     )
 
 
-def reference_parts(model: Model) -> Optional[AnyParts]:
+def reference_parts(model: Model) -> Optional[ReferenceParts]:
     """What stands in the references that an encoder was made for; None for an encoder of mentions alone."""
     for node in model.walk():
         if node.name == NAME:

@@ -25,7 +25,7 @@ from ..training.objectives.protocol import Objective
 from ..util.atomic import remove_folder, stepped_aside
 from ..util.disk import coded_io
 from ..util.lock import Lock
-from ..views import AnyParts, View
+from ..views import ReferenceParts, View
 from .linker.settings import LiveSettings
 from .pipe import KrisselPipe
 
@@ -149,7 +149,7 @@ class KBPipe(KrisselPipe):
                 self._fingerprint = fingerprint(self.model)
             return self._fingerprint
 
-    def reference_parts(self) -> Optional[AnyParts]:
+    def reference_parts(self) -> Optional[ReferenceParts]:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
         return None
 

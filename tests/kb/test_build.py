@@ -9,7 +9,7 @@ from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.empty import empty_kb
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.util.hashing import stable_hash
-from spacy_krissel.views import ReferenceParts, TitledParts, reference_view
+from spacy_krissel.views import PEL_PARTS, ReferenceParts, reference_view
 
 WIDTH = 6
 
@@ -92,7 +92,7 @@ def test_references_are_a_switch_of_the_source_and_of_the_encoder(toy_store):
 
 def test_references_as_the_only_prototypes(toy_store):
     source = PrototypeSource(toy_store, names=False, use_references=False, reference_prototypes=True)
-    kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=TitledParts())
+    kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=PEL_PARTS)
     assert kb.references is None and kb.description()["prototype_kinds"] == {"reference": 12}
-    expected = encode([reference_view(entity, TitledParts()) for entity in toy_store])
+    expected = encode([reference_view(entity, PEL_PARTS) for entity in toy_store])
     np.testing.assert_allclose(kb.vectors, expected, atol=1e-6)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, Typ
 import numpy as np
 
 from ...util.progress import progress_bar
-from ...views import AnyParts, View
+from ...views import ReferenceParts, View
 from ..prototype_kb import PrototypeKB
 from ..prototype_table import Prototype
 from .encoding import Encode, Encoders, Here, VectorWork, encoded
@@ -26,7 +26,7 @@ def fill_kb(
     encode: Encode,
     *,
     encoder: Optional[str] = None,
-    references: Optional[AnyParts] = None,
+    references: Optional[ReferenceParts] = None,
     progress: bool = False,
     encoders: Optional[Encoders] = None,
     work: Optional[VectorWork] = None,

@@ -12,7 +12,7 @@ from ...ontology.held_out import HeldOut
 from ...ontology.hypernyms import class_names
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
-from ...views import AnyParts, View, name_view, reference_view
+from ...views import ReferenceParts, View, name_view, reference_view
 from ..prototype_table import Prototype
 
 
@@ -106,7 +106,7 @@ class PrototypeSource:
             for word in classes.get(entity.id, ()):
                 yield Prototype(entity.id, "class", name_view(word))
 
-    def references(self, parts: AnyParts) -> Iterator[Tuple[str, View]]:
+    def references(self, parts: ReferenceParts) -> Iterator[Tuple[str, View]]:
         """Id and reference of each of these entities; held-out names are not shown."""
         for entity in self.entities():
             names = [name for name in entity.names if not self.held_out(entity, name)]

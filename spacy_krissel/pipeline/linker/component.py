@@ -22,7 +22,7 @@ from ...ontology.spelling import american
 from ...ontology.store import OntologyStore
 from ...training.data.linked import linked_mentions
 from ...training.objectives.protocol import Objective
-from ...views import AnyParts, View, name_view, reference_view, with_mentions
+from ...views import ReferenceParts, View, name_view, reference_view, with_mentions
 from ..kb_pipe import KBPipe
 from .linking import decide
 from .settings import LinkerSettings, LiveSettings
@@ -68,7 +68,7 @@ class KrisselLinker(KBPipe):
         )
         register_extensions()
 
-    def reference_parts(self) -> Optional[AnyParts]:
+    def reference_parts(self) -> Optional[ReferenceParts]:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
         return reference_parts(self.model)
 

@@ -12,7 +12,7 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...layers.referenced import reference_parts
 from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
-from ...views import AnyParts, View, reference_view
+from ...views import ReferenceParts, View, reference_view
 from ..batch_count import BatchCount
 from ..data.linked import linked_mentions
 from ..gradient_cache import update_in_chunks
@@ -76,7 +76,7 @@ class ContrastiveObjective:
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
-        self._references: Dict[Tuple[str, AnyParts], View] = {}
+        self._references: Dict[Tuple[str, ReferenceParts], View] = {}
         self._batches = BatchCount("entity with two linked mentions", PAIRS)
         self._told_alone = self._told_no_names = False
 
@@ -152,7 +152,7 @@ class ContrastiveObjective:
             warnings.warn(message, KrisselWarning, stacklevel=3)
         return pairs
 
-    def reference(self, entity: str, parts: AnyParts) -> View:
+    def reference(self, entity: str, parts: ReferenceParts) -> View:
         """The reference of an entity, without its held-out names."""
         key = entity, parts
         if key not in self._references:

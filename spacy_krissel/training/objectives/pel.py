@@ -12,7 +12,7 @@ from ...errors import Errors, KrisselError
 from ...layers.fingerprint import fingerprint
 from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
-from ...views import AnyParts, View, reference_view
+from ...views import ReferenceParts, View, reference_view
 from ..adversarial import check_fgsm, with_adversary
 from ..batch_count import BatchCount
 from ..data.linked import linked_mentions
@@ -132,12 +132,12 @@ class RetrievalObjective:
             model, [view for _, view in mentions], self.views(candidates.entities.tolist(), parts), candidates
         )
 
-    def views(self, rows: Sequence[int], parts: AnyParts) -> List[View]:
+    def views(self, rows: Sequence[int], parts: ReferenceParts) -> List[View]:
         """The references of the entities at these rows of the ontology."""
         assert self._entities is not None
         return [reference_view(self._entities.store.entity_at(row), parts) for row in rows]
 
-    def _nearest(self, model: EncoderModel, parts: AnyParts, mentions: List[View]) -> Optional[np.ndarray]:
+    def _nearest(self, model: EncoderModel, parts: ReferenceParts, mentions: List[View]) -> Optional[np.ndarray]:
         assert self._entities is not None
         nearest = self._entities.nearest
         if nearest is None:

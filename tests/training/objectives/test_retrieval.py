@@ -22,7 +22,7 @@ from spacy_krissel.ontology.store import write_store
 from spacy_krissel.training.data.linked import linked_mentions
 from spacy_krissel.training.data.mention_batches import make_mention_batcher
 from spacy_krissel.training.objectives.pel import RetrievalObjective, make_retrieval_objective
-from spacy_krissel.views import TitledParts, reference_view
+from spacy_krissel.views import PEL_PARTS, reference_view
 
 # `title [SEP] types [SEP] definition`, as in the paper.
 PARTS = {"aliases": False, "tree_numbers": False, "title_first": True}
@@ -49,7 +49,7 @@ def examples(make_example):
 def small(toy_store, views):
     encoders = [SmallEncoder(width=8, rows=512, context_rows=256, hidden=4, seed=seed) for seed in (1, 2)]
     model = ReferencedEncoder(*encoders, **PARTS)
-    model.initialize(X=[*views, *(reference_view(entity, TitledParts()) for entity in toy_store)])
+    model.initialize(X=[*views, *(reference_view(entity, PEL_PARTS) for entity in toy_store)])
     return model
 
 
@@ -119,7 +119,7 @@ def test_update_is_equation_8(make, examples, bert, shared, weight):
 
     rows = [drawn._row(entity) for entity, *_ in MENTIONS]
     candidates = drawn._entities.negatives.draw(rows)
-    references = drawn.views(candidates.entities.tolist(), TitledParts())
+    references = drawn.views(candidates.entities.tolist(), PEL_PARTS)
     mentions = [view for example in examples for _, view in linked_mentions(example.reference)]
     queries, backprop = bert.begin_update(mentions)
     leaf = torch.tensor(queries, requires_grad=True)
@@ -219,7 +219,7 @@ def test_hard_negatives_are_the_nearest(make, examples, small, toy_store):
     objective._entities.negatives.draw = lambda gold, nearest: seen.append(draw(gold, nearest)) or seen[-1]
     objective.update(small, examples)
     mentions = [view for example in examples for _, view in linked_mentions(example.reference)]
-    parts = TitledParts()
+    parts = PEL_PARTS
     scores = small.predict(mentions) @ small.predict([reference_view(entity, parts) for entity in toy_store]).T
     ids = list(toy_store.ids)
     (candidates,) = seen
