@@ -24,12 +24,11 @@ from spacy.util import filter_spans
 from wasabi import msg
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.commands.load_pipeline import load_pipeline
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.kb.build.sources import open_prototype_source
 from spacy_krissel.mentions.gold_mentions import gold_spans, split_gold
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 
 RESULTS = Path(__file__).parent / "results"
 MENTIONS, SPECIES = "krissel_gold", "Species"

@@ -15,7 +15,7 @@ from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.export_encoder import export_encoder
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import ReferenceParts, View, reference_view
 
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]

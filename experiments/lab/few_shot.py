@@ -19,7 +19,7 @@ from spacy_krissel.evaluation.tables import check_report, markdown_table, percen
 from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.util.escape import markdown_text
 from spacy_krissel.util.whole_file import write_text
 from spacy_krissel.views import View

@@ -36,11 +36,10 @@ def calibrate_cli(
     The threshold is put to the linker's own scores; a re-ranker behind it leaves NIL as it is. Calibrate last: another
     encoder, knowledge base or weight of the spelling gives other scores.
     """
-    from ..commands.load_pipeline import choose_gpu, load_pipeline
-    from ..commands.save_pipeline import check_place, save_pipeline
     from ..errors import Errors, KrisselError
     from ..evaluation.calibrate import calibrate
     from ..evaluation.tables import nil_line, strict_line
+    from ..pipeline.pipeline_io import check_place, choose_gpu, load_pipeline, save_pipeline
     from ..render.nil_curve import draw_nil_curve
     from ..util.whole_file import check_file, write_text
 

@@ -26,9 +26,9 @@ def evaluate_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors."""
-    from ..commands.load_pipeline import choose_gpu, load_pipeline
     from ..evaluation.evaluate import evaluate
     from ..evaluation.tables import check_report
+    from ..pipeline.pipeline_io import choose_gpu, load_pipeline
 
     compared = _compared(compare)
     check_report(output, name)

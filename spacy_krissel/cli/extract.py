@@ -19,10 +19,8 @@ def extract_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Find the entities that texts speak of, most probable first, each with the pieces of text that say so."""
-    from ..commands.load_pipeline import choose_gpu, load_pipeline
     from ..errors import Errors, KrisselError
-    from ..pipeline.find import find_kb_pipe
-    from ..pipeline.texts import of_length
+    from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline, of_length
     from ..render.page import save_rendering
     from ..util.whole_file import check_file
 

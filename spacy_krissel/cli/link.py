@@ -18,7 +18,7 @@ def link_cli(
 ) -> None:
     """Link the mentions of docs or texts; one JSON object a doc, or docs with kb_id_ set."""
     from ..commands.link_texts import link
-    from ..commands.load_pipeline import choose_gpu
+    from ..pipeline.pipeline_io import choose_gpu
 
     choose_gpu(gpu_id)
     n_docs, n_mentions = link(pipeline, texts, output, name=name, batch_size=batch_size, progress=True)

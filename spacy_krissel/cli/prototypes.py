@@ -55,8 +55,8 @@ def prototypes_cli(
     from spacy.cli._util import parse_config_overrides
 
     from ..commands.build_prototypes import prototypes
-    from ..commands.load_pipeline import choose_gpu
     from ..index.kinds import named_index
+    from ..pipeline.pipeline_io import choose_gpu
 
     overrides = parse_config_overrides(list(ctx.args))
     choose_gpu(gpu_id)

@@ -15,12 +15,10 @@ from ..kb.build.fill import fill_kb
 from ..kb.build.gold_prototypes import GoldCounts
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
-from ..pipeline.find import find_kb_pipe
 from ..pipeline.kb_pipe import KBPipe, kb_left_out
+from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
-from .load_pipeline import load_pipeline
-from .save_pipeline import check_place, save_pipeline
 
 
 def build_prototypes(

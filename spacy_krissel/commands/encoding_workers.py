@@ -16,10 +16,9 @@ from ..distributed.processes import n_gpus
 from ..distributed.ray_cluster import ray_cluster
 from ..errors import Errors, KrisselError
 from ..kb.build.encoding import Encode, Encoders
-from ..pipeline.find import find_kb_pipe
 from ..pipeline.kb_pipe import kb_left_out
+from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
 from ..views import View
-from .load_pipeline import load_pipeline
 
 # An actor that was lost is made anew so often, and its work begun anew.
 MAX_RETRIES = 5

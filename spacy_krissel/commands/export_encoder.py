@@ -8,9 +8,8 @@ from thinc.api import Model
 
 from ..errors import Errors, KrisselError
 from ..layers.hf.weights import average_with, start_from, write_transformer
-from ..pipeline.find import find_kb_pipe, find_linker
+from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
 from ..util.whole_file import check_folder
-from .load_pipeline import load_pipeline
 
 
 def export_encoder(

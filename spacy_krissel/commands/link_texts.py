@@ -13,11 +13,9 @@ from ..corpora.texts import read_texts, text_files
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
-from ..pipeline.find import find_linker, mention_setters
-from ..pipeline.texts import of_length
+from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..util.progress import progress_bar
 from ..util.whole_file import check_file, whole_file
-from .load_pipeline import load_pipeline
 
 
 def link(

@@ -25,9 +25,8 @@ from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.fingerprint import fingerprint
 from ..pipeline.pipe import KrisselPipe
+from ..pipeline.pipeline_io import check_place, choose_gpu, copy_whole, save_whole
 from ..util.disk import coded_io, disk_error
-from .load_pipeline import choose_gpu
-from .save_pipeline import check_place, copy_whole, save_whole
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
 

@@ -16,12 +16,10 @@ from ..kb.build.tune import Tuning, tune
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
-from ..pipeline.find import find_kb_pipe, find_linker
+from ..pipeline.pipeline_io import check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
 from ..util.atomic import beside, put_back
 from ..util.manifest import MANIFEST, check_replaceable
 from ..util.whole_file import check_parent, whole_file
-from .load_pipeline import load_pipeline
-from .save_pipeline import check_place, save_pipeline
 
 
 def tune_index(

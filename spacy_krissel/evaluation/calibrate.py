@@ -14,8 +14,8 @@ from ..corpora.gold_split import GoldSplit
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import NIL
-from ..pipeline.find import find_linker, link_writers
 from ..pipeline.linker.component import KrisselLinker
+from ..pipeline.pipeline_io import find_linker, link_writers
 from ..pipeline.reranker.component import KrisselReranker
 from .gold import GoldDoc, Source, read_gold
 from .metrics import nil_scores

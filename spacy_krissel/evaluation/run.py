@@ -17,8 +17,7 @@ from ..kb.prototype_table import MINED
 from ..mentions.annotations import spans_of
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
-from ..pipeline.find import link_writers, mention_setters
-from ..pipeline.texts import of_length
+from ..pipeline.pipeline_io import link_writers, mention_setters, of_length
 from ..views import mention_view
 from .gold import GoldDoc, without_links
 from .records import LinkRecord, counted

@@ -88,7 +88,7 @@ def make_krissel_linker(
 ):
     """Make a `KrisselLinker`; the settings are explained at `LinkerSettings`."""
     from .linker.component import KrisselLinker
-    from .linker.settings import LinkerSettings
+    from .settings import LinkerSettings
 
     settings = LinkerSettings(
         spans_key=spans_key,
@@ -167,7 +167,7 @@ def make_krissel_reranker(
 ):
     """Make a `KrisselReranker`; the settings are explained at `RerankerSettings`."""
     from .reranker.component import KrisselReranker
-    from .reranker.settings import RerankerSettings
+    from .settings import RerankerSettings
 
     settings = RerankerSettings(
         enabled=enabled,
@@ -255,7 +255,7 @@ def make_krissel_span_extractor(
 ):
     """Make a `KrisselSpanExtractor`; the settings are explained at `ExtractorSettings`."""
     from .extractor.component import KrisselSpanExtractor
-    from .extractor.settings import ExtractorSettings
+    from .settings import ExtractorSettings
 
     settings = ExtractorSettings(
         spans_key=spans_key,

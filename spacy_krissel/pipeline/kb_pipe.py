@@ -26,8 +26,8 @@ from ..util.atomic import remove_folder, stepped_aside
 from ..util.disk import coded_io
 from ..util.lock import Lock
 from ..views import ReferenceParts, View
-from .linker.settings import LiveSettings
 from .pipe import KrisselPipe
+from .settings import LiveSettings
 
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")

@@ -7,15 +7,14 @@ from spacy.cli.package import package
 from spacy.util import load_model_from_path
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.commands.save_pipeline import save_pipeline
 from spacy_krissel.corpora.gold_split import GoldSplit
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.kb.build.sources import PrototypeSource
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
+from spacy_krissel.pipeline.reranker.candidates import reorder
 from spacy_krissel.pipeline.reranker.component import KrisselReranker
-from spacy_krissel.pipeline.reranker.reorder import reorder
 
 # Names of the toy ontology, and words that none of its names is like.
 LINKED = {"T03": "lung cancer", "T07": "bronchial asthma", "T08": "megrim", "T10": "grippe", "T06": "mammary neoplasm"}

@@ -22,7 +22,7 @@ from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.metrics import is_strict
 from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
 
 
 @pytest.fixture(scope="module")

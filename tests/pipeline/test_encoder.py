@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from spacy_krissel.commands.export_encoder import export_encoder, make_encoder_from_pipeline
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import name_view
 
 NAME = name_view("multiple sclerosis")

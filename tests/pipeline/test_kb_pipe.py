@@ -11,11 +11,10 @@ from spacy.vocab import Vocab
 from thinc.api import Adam
 
 from spacy_krissel.commands.build_prototypes import prototypes
-from spacy_krissel.commands.save_pipeline import save_pipeline
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.pipeline.find import find_linker
 from spacy_krissel.pipeline.kb_pipe import kb_left_out
+from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 
 MS = "Demyelinating lesions pointed to [MS|Disease] in this man."
 KB = "components.krissel_linker.generate_empty_kb"

@@ -7,14 +7,14 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.commands.save_pipeline import save_pipeline
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.lexical_index import Lexicon
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mentions.discontinuous import PiecedMention, are_pieces, read_pieces, write_pieces
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.pipeline.linker.settings import LinkerSettings
+from spacy_krissel.pipeline.pipeline_io import save_pipeline
+from spacy_krissel.pipeline.settings import LinkerSettings
 from spacy_krissel.views import View, name_view
 
 DISEASE_CONTEXT = "Demyelinating lesions and relapses point to [MS|Disease] in this woman."

@@ -1,7 +1,7 @@
 import pytest
 
-from spacy_krissel.commands.load_pipeline import choose_gpu, load_pipeline
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
 
 
 def test_path_and_overrides(save_linker):

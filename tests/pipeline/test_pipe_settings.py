@@ -6,9 +6,7 @@ import pytest
 import srsly
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.extractor.settings import ExtractorSettings
-from spacy_krissel.pipeline.linker.settings import LinkerSettings, LiveSettings
-from spacy_krissel.pipeline.reranker.settings import RerankerSettings
+from spacy_krissel.pipeline.settings import ExtractorSettings, LinkerSettings, LiveSettings, RerankerSettings
 
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [

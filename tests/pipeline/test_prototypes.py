@@ -3,14 +3,13 @@ import pytest
 import spacy
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes, prototypes
-from spacy_krissel.commands.save_pipeline import save_pipeline
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.kinds import named_index
-from spacy_krissel.pipeline.find import find_linker
 from spacy_krissel.pipeline.linker.component import KrisselLinker
+from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
 
 
 @pytest.fixture

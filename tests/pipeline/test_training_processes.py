@@ -15,7 +15,7 @@ from spacy.util import load_config
 from spacy_krissel.commands.train_pipeline import _check, _evaluated_by_first, train
 from spacy_krissel.distributed.processes import process_number
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
 
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]

@@ -11,7 +11,7 @@ from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.build.tune import Trial, Tuning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
 
 pytest.importorskip("faiss")
 KB = "krissel_linker/kb"

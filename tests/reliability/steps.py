@@ -10,7 +10,6 @@ from command_line import invoke
 from lab.data.text_split import text_split
 
 from spacy_krissel.commands.build_prototypes import prototypes
-from spacy_krissel.commands.save_pipeline import copy_whole
 from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
@@ -20,7 +19,7 @@ from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import copy_whole, find_linker
 from spacy_krissel.util.manifest import read_manifest
 
 from .harness import digest

@@ -8,8 +8,8 @@ from typing import Any, Dict, Iterator, List, Set, Tuple
 
 import pytest
 
-from spacy_krissel.commands import save_pipeline as save
 from spacy_krissel.kb.build.tune import Tuning
+from spacy_krissel.pipeline import pipeline_io as save
 
 from .harness import Ended, Fault, Injector, Operation, digest, drawn, ended_by, in_child, spread
 from .steps import Command, Inputs, commands, state_at, state_of

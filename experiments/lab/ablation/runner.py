@@ -10,7 +10,6 @@ import spacy
 from spacy.language import Language
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
-from spacy_krissel.commands.load_pipeline import load_pipeline
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.baselines import BASELINES, lookup
 from spacy_krissel.evaluation.calibrate import calibrate
@@ -19,7 +18,7 @@ from spacy_krissel.evaluation.gold import linked_mentions
 from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.kb.build.sources import open_prototype_source
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 from spacy_krissel.render.plots import draw_curves
 from spacy_krissel.util.manifest import content_hash, new_directory, read_manifest, sha256_file
 from spacy_krissel.util.whole_file import check_folder, write_text

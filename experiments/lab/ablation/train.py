@@ -7,10 +7,8 @@ from spacy.cli.train import train
 from spacy.util import load_config
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.commands.load_pipeline import load_pipeline
-from spacy_krissel.commands.save_pipeline import save_pipeline, save_whole
 from spacy_krissel.kb.build.sources import open_prototype_source
-from spacy_krissel.pipeline.find import find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import beside, put_in_place
 
 from .settings import Ablation

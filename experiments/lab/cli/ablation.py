@@ -24,7 +24,7 @@ def ablation_cli(
     from spacy.cli._util import parse_config_overrides
     from wasabi import msg
 
-    from spacy_krissel.commands.load_pipeline import choose_gpu
+    from spacy_krissel.pipeline.pipeline_io import choose_gpu
     from spacy_krissel.util.whole_file import check_folder
 
     from ..ablation.runner import AblationRun

@@ -23,8 +23,8 @@ def few_shot_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Strict accuracy with n gold mentions an entity as prototypes, without training (KRISSBERT §3.7)."""
-    from spacy_krissel.commands.load_pipeline import choose_gpu, load_pipeline
     from spacy_krissel.evaluation.tables import check_report
+    from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
 
     from ..few_shot import few_shot, few_shot_table, save_few_shot
 

@@ -20,11 +20,10 @@ def projection_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Draw names as each pipeline's encoder sees them, coloured by entity (SapBERT, Figure 1)."""
-    from spacy_krissel.commands.load_pipeline import choose_gpu, load_pipeline
     from spacy_krissel.errors import Errors, KrisselError
     from spacy_krissel.evaluation.tables import markdown_table, percent
     from spacy_krissel.ontology.store import OntologyStore
-    from spacy_krissel.pipeline.find import find_linker
+    from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
     from spacy_krissel.util.whole_file import check_file
     from spacy_krissel.views import name_view
 

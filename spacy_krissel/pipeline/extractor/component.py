@@ -18,9 +18,8 @@ from ...ontology.store import OntologyStore
 from ...training.objectives.protocol import Objective
 from ...views import View, doc_text
 from ..kb_pipe import KBPipe, with_one_kb
-from ..linker.settings import LiveSettings
+from ..settings import ExtractorSettings, LiveSettings
 from .extraction import FoundEntity, by_token, content_tokens, pieces_of, runs, token_rows, write_entities
-from .settings import ExtractorSettings
 
 # Names and texts given to the encoder's initialisation, as for the linker.
 INIT_TEXTS = 20_000

@@ -24,8 +24,8 @@ from ...training.data.linked import linked_mentions
 from ...training.objectives.protocol import Objective
 from ...views import ReferenceParts, View, name_view, reference_view, with_mentions
 from ..kb_pipe import KBPipe
+from ..settings import LinkerSettings, LiveSettings
 from .linking import decide
-from .settings import LinkerSettings, LiveSettings
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000

@@ -22,13 +22,11 @@ from ...ontology.store import OntologyStore
 from ...training.objectives.reranking import RerankObjective, fit_nil_logit, fit_temperature
 from ...util.weak import Weak
 from ...views import CandidateView, View, candidate_view
-from ..find import find_linker
 from ..linker.component import KrisselLinker
-from ..linker.settings import LiveSettings
 from ..pipe import KrisselPipe
-from .nil_candidate import decided, relative_to_nil, with_nil
-from .reorder import reorder
-from .settings import RerankerSettings
+from ..pipeline_io import find_linker
+from ..settings import LiveSettings, RerankerSettings
+from .candidates import decided, relative_to_nil, reorder, with_nil
 from .unseen import folded, unseen_candidates
 
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.

@@ -1,11 +1,16 @@
-"""A list of candidates in its new order."""
+"""A re-ranked list of candidates: its new order, and NIL as one more candidate (PEL §2, the fourth strategy)."""
 
 from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
 from ...kb.ranking import TIE
-from ...mentions.annotations import SpanLink
+from ...layers.ranked import RankedMention
+from ...mentions.annotations import NIL, SpanLink
+from ...views import CandidateView
+
+# It bears no name that could be like the mention's.
+NIL_VIEW = CandidateView((), ("none of the candidates",))
 
 
 def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
@@ -28,3 +33,20 @@ def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], correctio
     at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
     left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []
     return SpanLink(new[0]["id"], new, left if len(left) > 1 else [])
+
+
+def with_nil(mention: RankedMention, logit: float) -> RankedMention:
+    """The mention with NIL as its last candidate. logit: log-odds, in the unit of the others'."""
+    logits = np.append(mention.logits, np.float32(logit)).astype(np.float32)
+    return mention._replace(candidates=(*mention.candidates, NIL_VIEW), logits=logits)
+
+
+def relative_to_nil(corrections: np.ndarray) -> np.ndarray:
+    """The corrections of the candidates (k,) against that of NIL, the last of (k + 1,): so NIL's own score stays where
+    it is, and one threshold on the final scores says what is NIL."""
+    return corrections[:-1] - corrections[-1]
+
+
+def decided(link: SpanLink, nil_score: float) -> SpanLink:
+    """The link, or NIL where its best candidate scores less than NIL does. Candidates stay in either case."""
+    return link._replace(kb_id=NIL) if link.candidates[0]["score"] < nil_score else link

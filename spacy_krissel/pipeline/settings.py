@@ -8,7 +8,7 @@ from typing import Annotated, Any, Dict, List, Literal, Optional, Tuple, Union, 
 import numpy as np
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from ...errors import Errors, KrisselError
+from ..errors import Errors, KrisselError
 
 # No text for a number, no number for true or false, and nothing that JSON cannot hold.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
@@ -131,6 +131,55 @@ class LinkerSettings(Settings):
     types: List[str] = field(default_factory=list)
     types_by_label: Dict[str, List[str]] = field(default_factory=dict)
     species_label: str = ""
+
+
+@dataclass(frozen=True)
+class RerankerSettings(Settings):
+    """
+    enabled: False leaves every link, candidate and score as the linker wrote them.
+    weight: how much of a correction counts; 0 is the same as `enabled = False`.
+    temperature: the linker's scores divided by it are log-odds; None, until `initialize` has fitted it to the linker.
+    top_k: so many candidates are re-ranked, the rest stay behind them.
+    use_abbreviations: write out the abbreviations in a mention, as for `krissel_linker`.
+    spans_key: re-rank the spans of `doc.spans[spans_key]`; "" those of `doc.ents`.
+    nil_score: the score with which NIL stands among the candidates: a mention whose best candidate has less,
+        corrections included, is NIL. None: NIL is no candidate, until `initialize` has fitted it where the objective's
+        `p_nil` asks for it.
+    """
+
+    enabled: bool = True
+    weight: NotNegative = 1.0
+    temperature: Optional[Annotated[float, Field(gt=0)]] = None
+    top_k: Annotated[int, Field(ge=2)] = 32
+    use_abbreviations: bool = True
+    spans_key: str = ""
+    nil_score: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class ExtractorSettings(Settings):
+    """
+    spans_key: the group of `doc.spans` that the pieces of found entities are written to.
+    candidates: which entities are looked for: "doc", those of `doc._.krissel_entity_candidates` alone; "all", those of
+        the knowledge base; "retrieved", the nearest to the runs of words in the text; "auto", those of the doc where it
+        names any, else all where the knowledge base has at most `max_all` names, else the nearest.
+    max_all: names.
+    n_retrieved: entities for each run of words, of one to `longest_run` words.
+    threshold: the least probability, 0 to 1, of an entity that is found; null finds every candidate.
+    attention_threshold: the least share, 0 to 1, of a token in the attention; 0.05 in the paper.
+    max_entities: the most probable ones of a text; 0 for all.
+    label: of the spans.
+    """
+
+    spans_key: Annotated[str, Field(min_length=1)] = "krissel_entities"
+    candidates: Literal["auto", "doc", "all", "retrieved"] = "auto"
+    max_all: Count = 20_000
+    n_retrieved: Annotated[int, Field(ge=1)] = 8
+    longest_run: Annotated[int, Field(ge=1)] = 4
+    threshold: Optional[Fraction] = 0.5
+    attention_threshold: Fraction = 0.05
+    max_entities: Count = 0
+    label: str = "ENTITY"
 
 
 class LiveSettings(Dict[str, Any]):

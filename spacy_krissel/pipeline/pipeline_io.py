@@ -1,0 +1,164 @@
+"""Pipelines as a whole: loaded, saved atomically, searched for components, and given texts that they can read."""
+
+import os
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
+
+import spacy
+from spacy.language import Language
+from spacy.util import is_package
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.directory import KIND as KB
+from ..util.atomic import beside, put_in_place
+from ..util.manifest import check_replaceable
+from ..util.whole_file import check_parent
+from .kb_pipe import KBPipe
+from .linker.component import KrisselLinker
+
+Item = TypeVar("Item")
+# Ids of texts that are too long, shown in the warning.
+MAX_IDS = 3
+# Files that every saved pipeline has.
+OF_PIPELINE = ("config.cfg", "meta.json")
+
+
+def load_pipeline(pipeline: Union[str, Path], config: Optional[Dict[str, Any]] = None) -> Language:
+    """`spacy.load` for a directory or an installed package.
+
+    config: overrides of the pipeline's config, such as `components.krissel_linker.threshold`.
+    Raises KrisselError K611 when there is no pipeline, or one that cannot be read.
+    """
+    name = str(pipeline)
+    if not Path(pipeline).exists() and not is_package(name):
+        raise KrisselError(Errors.K611.format(path=pipeline, problem="there is no such directory or package"))
+    try:
+        return spacy.load(pipeline if Path(pipeline).exists() else name, config=config or {})
+    except (KrisselError, MemoryError):
+        raise
+    # A damaged directory ends in errors of many kinds: of files, of JSON, of the config.
+    except Exception as error:
+        raise KrisselError(Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")) from error
+
+
+def choose_gpu(gpu_id: int) -> None:
+    """Work on this GPU, or with -1 on the CPU. Raises KrisselError K675 where there is no such GPU."""
+    from spacy.cli._util import setup_gpu
+
+    try:
+        setup_gpu(gpu_id)
+    except (ValueError, RuntimeError) as error:
+        raise KrisselError(Errors.K675.format(gpu_id=gpu_id, problem=error)) from error
+
+
+def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None, name: str = "krissel_linker") -> None:
+    """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel.
+
+    Raises KrisselError K005 and K006 as `check_place` does.
+    """
+    pipe = find_kb_pipe(nlp, name)
+    check_place(output, kb_path or (Path(pipe.kb_path) if pipe.kb_path else None))
+    if kb_path is not None:
+        # The pipeline is loaded from any working directory.
+        kb_path = kb_path.absolute()
+        pipe.kb.to_disk(kb_path)
+        pipe.kb_path = str(kb_path)
+        # Not in `nlp.config`, which is made anew from these at every access.
+        nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
+    save_whole(nlp.to_disk, output)
+
+
+def save_whole(to_disk: Callable[..., Any], output: Union[str, Path], **settings: Any) -> None:
+    """What `nlp.to_disk` writes, put in the place of an earlier pipeline and its folder when all of it is there.
+
+    spaCy writes into the folder file by file: a process that was killed meanwhile leaves one that may load, with some
+    of an earlier pipeline.
+
+    settings: of `to_disk`. Raises KrisselError K005 when `output` holds something else than a pipeline.
+    """
+    # Of a link to a folder it is the folder that is replaced.
+    output = Path(output).resolve()
+    check_place(output)
+    with beside(output) as folder:
+        to_disk(folder, **settings)
+        put_in_place(folder, output)
+
+
+def copy_whole(source: Union[str, Path], output: Union[str, Path]) -> None:
+    """`shutil.copytree`, put in place when all of it is there."""
+    output = Path(output).resolve()
+    with beside(output) as folder:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        put_in_place(folder, output)
+
+
+def check_place(output: Path, kb_path: Optional[Path] = None) -> None:
+    """Raises KrisselError K005 when `output` holds something else than a pipeline, or `kb_path` than a knowledge base;
+    K006 when the output is a whole disk, or the knowledge base is to be apart from the pipeline, but in its folder;
+    K026 where nothing can be written there.
+    """
+    if kb_path is not None and output.absolute() in (kb_path.absolute(), *kb_path.absolute().parents):
+        expected = f"a folder outside '{output}', which is written anew as a whole"
+        raise KrisselError(Errors.K006.format(setting="kb_path", found=str(kb_path), expected=expected))
+    if kb_path is not None:
+        check_replaceable(kb_path, KB)
+    if os.path.ismount(output):
+        expected = "a folder within it: a whole disk cannot be replaced when the pipeline is there"
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
+    check_parent(output)
+    if not output.exists():
+        return
+    if not output.is_dir() or (any(output.iterdir()) and not all((output / file_).is_file() for file_ in OF_PIPELINE)):
+        raise KrisselError(Errors.K005.format(path=output, kind="pipeline"))
+
+
+def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
+    """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
+    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
+    if not isinstance(pipe, KrisselLinker):
+        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing"))
+    return pipe
+
+
+def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
+    """A pipe with a knowledge base, linker or span extractor, be it disabled. Raises KrisselError K610 when there is
+    none called `name`."""
+    pipe = nlp.get_pipe(name) if name in nlp.component_names else None
+    if not isinstance(pipe, KBPipe):
+        raise KrisselError(Errors.K610.format(name=name, found=", ".join(nlp.component_names) or "nothing"))
+    return pipe
+
+
+def link_writers(nlp: Language) -> List[str]:
+    """The enabled components that write links, re-rankers among them."""
+    return [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
+
+
+def mention_setters(nlp: Language) -> List[str]:
+    """The enabled components that set mentions, `doc.ents` or spans, and do not link them: what is switched off where
+    docs keep the mentions that they have."""
+    links = link_writers(nlp)
+    setters = ({"doc.ents", "doc.spans"}.intersection(nlp.get_pipe_meta(name).assigns) for name in nlp.pipe_names)
+    return [name for name, sets in zip(nlp.pipe_names, setters) if sets and name not in links]
+
+
+def of_length(nlp: Language, items: Iterable[Item], text_and_id: Callable[[Item], Tuple[str, str]]) -> Iterator[Item]:
+    """The items whose text is within `nlp.max_length`: at a longer one spaCy would end the whole run (E088).
+
+    Warns KW620 of the others at the end, once.
+    """
+    total = 0
+    longer: List[str] = []
+    for item in items:
+        text, id_ = text_and_id(item)
+        total += 1
+        if len(text) > nlp.max_length:
+            longer.append(id_)
+        else:
+            yield item
+    if longer:
+        first = ", ".join(longer[:MAX_IDS])
+        message = Warnings.KW620.format(count=len(longer), total=total, limit=nlp.max_length, first=first)
+        warnings.warn(message, KrisselWarning, stacklevel=2)
