@@ -2,6 +2,7 @@
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
+import numpy as np
 from thinc.api import Model, get_array_module, glorot_uniform_init
 from thinc.types import Floats1d, Floats2d
 
@@ -110,10 +111,30 @@ class Seen(NamedTuple):
 PresenceModel = Model[Seen, Floats1d]
 
 
+def attention(
+    model: Model, queries: Floats2d, states: Floats2d
+) -> Tuple[Attention, Callable[[Floats2d], Tuple[Floats2d, Floats2d]]]:
+    """`attend` with the scale of a `LabelAttention` model."""
+    return attend(queries, states, model.attrs["settings"].scale)
+
+
 def presence_layer(model: Model) -> PresenceModel:
     """The classifier: the contexts and queries of m names to m logits; its backprop gives no gradient, as the encoder
     below it is frozen (§3.3)."""
     return model.layers[1]
+
+
+def predict(model: Model, queries: Floats2d, states: Floats2d) -> Tuple[Attention, Any]:
+    """What names (m, d) attend to in a text (n, d), n ≥ 1, and the probability (m,) that the text is about each one's
+    entity (eq. 5), float32 on the CPU."""
+    found, _ = attention(model, queries, states)
+    return found, predict_presence(model, Seen(found.contexts, queries))
+
+
+def predict_presence(model: Model, seen: Seen) -> Any:
+    """The probability (m,) that a text is about the entity of each name, float32 on the CPU."""
+    logits: Any = model.ops.to_numpy(presence_layer(model).predict(seen))
+    return (1 / (1 + np.exp(-logits.astype("float64")))).astype("float32")
 
 
 def _presence(classifier: str, hidden: int) -> PresenceModel:

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.label_attention import LabelAttention, Seen, attend, mean_states, presence_layer
+from spacy_krissel.layers.label_attention import LabelAttention, Seen, attend, mean_states, predict, presence_layer
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import TokenStates, WordStates
 
@@ -124,6 +124,19 @@ def test_the_classifier_is_its_formula(hidden):
         if hidden:
             x = np.maximum(0, x @ layer.get_param("V") + layer.get_param("c"))
         assert logit == pytest.approx(x @ layer.get_param("W") + layer.get_param("b")[0])
+
+
+def test_predict_attends_with_the_scale_of_the_model_and_gives_probabilities():
+    model = make_model(classifier="pair", scale=3.0)
+    rng = np.random.default_rng(4)
+    layer = presence_layer(model)
+    layer.set_param("W", rng.normal(size=layer.get_dim("nI")).astype("f"))
+    queries, states = rng.normal(size=(3, 8)).astype("f"), rng.normal(size=(5, 8)).astype("f")
+    found, probabilities = predict(model, queries, states)
+    expected, _ = attend(queries, states, 3.0)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    logits = layer.predict(Seen(expected.contexts, queries))
+    np.testing.assert_allclose(probabilities, 1 / (1 + np.exp(-logits)), rtol=1e-6)
 
 
 def test_the_paper_classifier_does_not_see_the_name():

@@ -310,6 +310,10 @@ def test_damaged_table(save_reranker, tmp_path):
 # Training ------------------------------------------------------------------------------------------------------------
 
 
+def training_mentions(reranker, examples):
+    return reranker.objective.mentions(examples, reranker.cfg["spans_key"], reranker._training_candidates())
+
+
 def test_update_moves_its_own_weights_alone(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
@@ -324,14 +328,14 @@ def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
     """Neither as a prototype, nor in a candidate's text."""
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
-    mentions, gold = reranker._training_mentions(make_examples(nlp))
+    mentions, gold = training_mentions(reranker, make_examples(nlp))
     assert len(mentions) == len(make_examples(nlp)) and set(list_lengths(mentions)) == {4}
     for mention, right in zip(mentions, gold):
         name = mention.view.mention.lower()
         assert not any(name == each.lower() for c in mention.candidates for each in c.names)
         assert mention.logits.argmax() == 0 and 0 <= right < len(mention.candidates)
     reranker.objective.p_hide = 0.0
-    mentions, _ = reranker._training_mentions(make_examples(nlp))
+    mentions, _ = training_mentions(reranker, make_examples(nlp))
     assert any(mention.view.mention in c.names for mention in mentions for c in mention.candidates)
 
 
@@ -344,7 +348,7 @@ def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_e
     linker.cfg["n_candidates"] = reranker.objective.n_candidates = 6
     reranker.objective.p_hide = 0.0
     examples = make_examples(nlp)
-    mentions, _ = reranker._training_mentions(examples)
+    mentions, _ = training_mentions(reranker, examples)
     with nlp.select_pipes(disable=["krissel_reranker"]):
         docs = [nlp(example.predicted.copy()) for example in examples]
     assert len(mentions) == len(docs)
@@ -362,12 +366,12 @@ def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
     for example, kb_id in zip(examples, ("T08", "T07", "T09", "T10")):
         for token in example.reference.ents[0]:
             token.ent_kb_id_ = kb_id
-    inserted, gold = reranker._training_mentions(examples)
+    inserted, gold = training_mentions(reranker, examples)
     assert gold == [1] * 4
     assert [m.candidates[1].names[0] for m in inserted] == ["migraine", "asthma", "anemia", "influenza"]
     assert all(m.logits[0] >= m.logits[1] for m in inserted)
     reranker.objective.insert_gold = False
-    assert reranker._training_mentions(examples) == ([], [])
+    assert training_mentions(reranker, examples) == ([], [])
 
 
 def test_training_goes_on_after_loading(nlp, reranker, make_examples):
@@ -506,10 +510,10 @@ def test_training_with_entities_taken_away(make_reranker, make_examples):
     nlp = make_reranker("list")
     reranker = nlp.get_pipe("krissel_reranker")
     examples = make_examples(nlp)
-    whole, _ = reranker._training_mentions(examples)
+    whole, _ = training_mentions(reranker, examples)
     reranker.cfg["nil_score"] = 0.3
     reranker.objective.p_nil = 0.5
-    mentions, gold = reranker._training_mentions(examples)
+    mentions, gold = training_mentions(reranker, examples)
     assert len(mentions) == len(examples)
     lengths = list_lengths(mentions)
     taken = [right == length - 1 for right, length in zip(gold, lengths)]

@@ -11,7 +11,7 @@ from spacy.vocab import Vocab
 
 from ...kb.build.sources import PrototypeSource
 from ...kb.prototype_kb import PrototypeKB
-from ...layers.label_attention import Seen, attend, mean_states, presence_layer
+from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
 from ...layers.token_states import StatesModel
 from ...mentions.extensions import CANDIDATE_IDS, register_extensions
 from ...ontology.store import OntologyStore
@@ -140,7 +140,7 @@ class KrisselSpanExtractor(KBPipe):
             rows, inside = self._rows_of([entity]), np.isin(states.rows, list(tokens))
             if len(rows) and inside.any():
                 contexts = states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
-                found[entity] = float(self._classify(Seen(contexts, self._queries(rows))).max())
+                found[entity] = float(predict_presence(self.model, Seen(contexts, self._queries(rows))).max())
         return found
 
     def _states(self, docs: Sequence[Doc]) -> Iterator[TextStates]:
@@ -189,7 +189,7 @@ class KrisselSpanExtractor(KBPipe):
 
     def _attention(self, states: TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows, m) of the text's tokens by the encoder."""
-        found, _ = attend(self._queries(rows), states.vectors, self.model.attrs["settings"].scale)
+        found, _ = attention(self.model, self._queries(rows), states.vectors)
         return self.model.ops.to_numpy(found.weights)
 
     def _probabilities(self, states: TextStates, rows: np.ndarray) -> np.ndarray:
@@ -199,14 +199,8 @@ class KrisselSpanExtractor(KBPipe):
         found = []
         block = max(1, min(BLOCK, MOST_WEIGHTS // len(states.vectors)))
         for start in range(0, len(rows), block):
-            queries = self._queries(rows[start : start + block])
-            seen, _ = attend(queries, states.vectors, self.model.attrs["settings"].scale)
-            found.append(self._classify(Seen(seen.contexts, queries)))
+            found.append(predict(self.model, self._queries(rows[start : start + block]), states.vectors)[1])
         return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
-
-    def _classify(self, seen: Seen) -> np.ndarray:
-        logits = self.model.ops.to_numpy(presence_layer(self.model).predict(seen))
-        return (1 / (1 + np.exp(-logits.astype(np.float64)))).astype(np.float32)
 
     # Candidates ----------------------------------------------------------------------------------------------------
 

@@ -5,12 +5,7 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from ...kb.ranking import TIE
-from ...layers.ranked import RankedMention
 from ...mentions.annotations import NIL, SpanLink
-from ...views import CandidateView
-
-# It bears no name that could be like the mention's.
-NIL_VIEW = CandidateView((), ("none of the candidates",))
 
 
 def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
@@ -33,12 +28,6 @@ def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], correctio
     at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
     left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []
     return SpanLink(new[0]["id"], new, left if len(left) > 1 else [])
-
-
-def with_nil(mention: RankedMention, logit: float) -> RankedMention:
-    """The mention with NIL as its last candidate. logit: log-odds, in the unit of the others'."""
-    logits = np.append(mention.logits, np.float32(logit)).astype(np.float32)
-    return mention._replace(candidates=(*mention.candidates, NIL_VIEW), logits=logits)
 
 
 def relative_to_nil(corrections: np.ndarray) -> np.ndarray:

@@ -15,19 +15,19 @@ from thinc.api import Optimizer, set_dropout_rate
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...kb.candidate_columns import CandidateTable
-from ...layers.ranked import RankedMention, Reranker, list_lengths
+from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ...mentions.annotations import NIL, SpanLink, register_extensions, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
-from ...training.objectives.reranking import RerankObjective, fit_nil_logit, fit_temperature
+from ...training.data.unseen import folded
+from ...training.objectives.reranking import LinkerCandidates, RerankObjective
 from ...util.weak import Weak
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe
 from ..pipeline_io import find_linker
 from ..settings import LiveSettings, RerankerSettings
-from .candidates import decided, relative_to_nil, reorder, with_nil
-from .unseen import folded, unseen_candidates
+from .candidates import decided, relative_to_nil, reorder
 
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
@@ -211,15 +211,18 @@ class KrisselReranker(KrisselPipe):
             examples.append(example)
             if len(examples) >= FIT_EXAMPLES:
                 break
-        if self.cfg["temperature"] is None:
+        fits = self.cfg["temperature"] is None
+        if fits:
             self.cfg["temperature"] = 1.0
-            mentions, gold = self._training_mentions(examples)
-            self.cfg["temperature"] = fit_temperature([mention.logits for mention in mentions], gold)
-        if self.cfg["nil_score"] is None and self.objective is not None and self.objective.p_nil:
-            mentions, gold = self._training_mentions(examples)
-            logit = fit_nil_logit([mention.logits for mention in mentions], gold, self.objective.p_nil)
-            self.cfg["nil_score"] = logit * self._temperature()
-        mentions, _ = self._training_mentions(examples[:INIT_EXAMPLES])
+        mentions: List[RankedMention] = []
+        if self.objective is not None:
+            self.objective.initialize(None)
+            key = self.cfg["spans_key"]
+            if fits:
+                self.cfg["temperature"] = self.objective.temperature(examples, key, self._training_candidates())
+            if self.cfg["nil_score"] is None:
+                self.cfg["nil_score"] = self.objective.nil_score(examples, key, self._training_candidates())
+            mentions, _ = self.objective.mentions(examples[:INIT_EXAMPLES], key, self._training_candidates())
         self.model.initialize(X=mentions)
 
     def update(
@@ -240,9 +243,9 @@ class KrisselReranker(KrisselPipe):
         if not examples or self.objective is None:
             return losses
         self.require_weights()
-        mentions, gold = self._training_mentions(examples)
         set_dropout_rate(self.model, drop)
-        losses[self.name] += self.objective.update(self.model, mentions, gold)
+        candidates = self._training_candidates()
+        losses[self.name] += self.objective.update(self.model, examples, self.cfg["spans_key"], candidates)
         if sgd is not None:
             self.finish_update(sgd)
         return losses
@@ -270,47 +273,17 @@ class KrisselReranker(KrisselPipe):
         if nlp is not None and self.linker_name in nlp.component_names:
             self._linker = Weak(find_linker(nlp, self.linker_name))
 
-    def _training_mentions(self, examples: Sequence[Example]) -> Tuple[List[RankedMention], List[int]]:
-        """The linked mentions of the examples with the candidates they may see, and the place of the right one. With a
-        `nil_score` the last is NIL, and right where the objective takes a mention's entity away.
-
-        Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not taken into
-        account: all types compete, and each mention is decided alone.
-        """
+    def _training_candidates(self) -> LinkerCandidates:
         linker = self._training_linker()
-        objective = self.objective
-        if objective is None:
-            return [], []
-        views: List[View] = []
-        gold: List[str] = []
-        for example in examples:
-            spans = [s for s in spans_of(example.reference, self.cfg["spans_key"]) if s.kb_id_ not in ("", NIL)]
-            views.extend(linker.views(example.reference, spans))
-            gold.extend(span.kb_id_ for span in spans)
-        if not views:
-            return [], []
-        hidden = [objective.hide() for _ in views]
-        k = objective.n_candidates
-        lexical_weight = linker.cfg["lexical_weight"]
-        found = unseen_candidates(linker.kb, views, linker.encode(views), hidden, k, lexical_weight)
-        nil_score = self.cfg["nil_score"]
-        mentions, places = [], []
-        for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
-            if nil_score is not None and objective.withhold():
-                kept = [i for i, id_ in enumerate(ids) if id_ != right]
-                ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
-            elif right not in ids:
-                if not objective.insert_gold or linker.kb.entity_row(right) is None:
-                    continue
-                lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
-                ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
-            if len(ids) > (nil_score is None):
-                rows = linker.kb.entity_rows(ids)
-                named = list(zip(ids, linker.kb.entity_names.take(rows)))
-                mention = self._mention(view, named, scores, hidden=hide)
-                mentions.append(mention if nil_score is None else with_nil(mention, nil_score / self._temperature()))
-                places.append(len(ids) if right == NIL else ids.index(right))
-        return mentions, places
+        return LinkerCandidates(
+            linker.kb,
+            linker.views,
+            linker.encode,
+            linker.cfg["lexical_weight"],
+            self._mention,
+            self._temperature(),
+            self.cfg["nil_score"],
+        )
 
     def require_weights(self) -> None:
         """Raise KrisselError K604 unless the model was initialized or loaded."""

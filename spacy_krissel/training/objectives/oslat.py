@@ -13,7 +13,7 @@ from ...corpora.doc_bins import read_doc_bins
 from ...corpora.label_docs import text_entities
 from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
-from ...layers.label_attention import Seen, attend, mean_states, presence_layer
+from ...layers.label_attention import Seen, attention, mean_states, presence_layer
 from ...layers.token_states import StatesModel, TokenStates
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
@@ -112,7 +112,6 @@ class LabelAttentionObjective:
         where = states.texts()
         queries, backprop_means = mean_states(states)
         rows = {name: len(texts) + row for row, name in enumerate(names)}
-        scale = model.attrs["settings"].scale
         xp: Any = model.ops.xp
         d_vectors, d_queries = xp.zeros_like(states.vectors), xp.zeros_like(queries)
         total, n_terms = 0.0, 0
@@ -127,7 +126,7 @@ class LabelAttentionObjective:
                     if len(group) < 2:
                         continue
                     chosen = [*(rows[name] for name in group), *others]
-                    found, backprop_attention = attend(queries[chosen], states.vectors[place], scale)
+                    found, backprop_attention = attention(model, queries[chosen], states.vectors[place])
                     d_contexts, loss = self.loss(found.contexts, len(group) - 1)
                     d_asked, d_text = backprop_attention(d_contexts)
                     xp.add.at(d_queries, chosen, d_asked)
@@ -135,7 +134,7 @@ class LabelAttentionObjective:
                     total, n_terms = total + loss, n_terms + 1
             if self.presence_loss is not None:
                 own = [rows[name] for group in each.names for name in group]
-                found, _ = attend(queries[[*own, *others]], states.vectors[place], scale)
+                found, _ = attention(model, queries[[*own, *others]], states.vectors[place])
                 seen.append(Seen(found.contexts, queries[[*own, *others]]))
                 truths.append(np.repeat([1.0, 0.0], [len(own), len(others)]))
         if n_terms:

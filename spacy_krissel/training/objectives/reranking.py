@@ -1,16 +1,22 @@
 """KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised mentions."""
 
 import random
-from typing import Any, Callable, List, Sequence, Tuple, cast
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, cast
 
 import numpy as np
+from spacy.training import Example
 from thinc.types import Floats1d
 
 from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
-from ...layers.ranked import RankedMention, Reranker, list_lengths
+from ...kb.prototype_kb import PrototypeKB
+from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
+from ...mentions.annotations import NIL, spans_of
+from ...ontology.store import OntologyStore
+from ...views import View
 from ..adversarial import check_fgsm, with_adversary
 from ..batch_count import BatchCount
+from ..data.unseen import unseen_candidates
 from ..shared import consecutive, view_length
 from .protocol import LINKS
 
@@ -18,6 +24,27 @@ SMOOTHING = 0.02
 # So far beyond the linker's log-odds those of NIL may lie.
 NIL_MARGIN = 5.0
 ListwiseLoss = Callable[[Floats1d, Floats1d, Sequence[int], Sequence[int]], Tuple[Floats1d, float]]
+
+
+class LinkerCandidates(NamedTuple):
+    """The candidates that a re-ranker learns to correct: those of a linker.
+
+    kb, lexical_weight: of the linker.
+    views: a doc and its spans to the view of each span.
+    encode: views to their vectors.
+    ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to what the
+        model takes.
+    temperature: scores divided by it are log-odds.
+    nil_score: the score of NIL; None where NIL is no candidate.
+    """
+
+    kb: PrototypeKB
+    views: Callable[[Any, Sequence[Any]], Sequence[View]]
+    encode: Callable[[Sequence[View]], np.ndarray]
+    lexical_weight: float
+    ranked: Callable[..., RankedMention]
+    temperature: float
+    nil_score: Optional[float]
 
 
 class RerankObjective:
@@ -78,12 +105,71 @@ class RerankObjective:
         """Draw whether the next mention's entity is taken out of its candidates."""
         return bool(self.p_nil) and self._rng.random() < self.p_nil
 
-    def update(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
-        """Accumulate the gradient in `model`. gold: the right candidate of each mention. RETURNS: the loss; 0 for
-        a batch without a mention, which is skipped and counted.
+    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+        """Nothing is needed: entities come with the linker's candidates."""
+
+    def update(self, model: Reranker, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
+        """Accumulate the gradient over the linked mentions of `examples` in `model`. RETURNS: the loss; 0 for a batch
+        without a mention, which is skipped and counted.
 
         Raises KrisselError K637 when fgsm_weight is above 0 and the model reads no transformer.
         """
+        return self.step(model, *self.mentions(examples, spans_key, linker))
+
+    def temperature(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
+        """The temperature of the linker's scores (`fit_temperature`), where that of `linker` is 1."""
+        mentions, gold = self.mentions(examples, spans_key, linker)
+        return fit_temperature([mention.logits for mention in mentions], gold)
+
+    def nil_score(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> Optional[float]:
+        """The score of NIL (`fit_nil_logit`); None without a `p_nil`."""
+        if not self.p_nil:
+            return None
+        mentions, gold = self.mentions(examples, spans_key, linker)
+        logit = fit_nil_logit([mention.logits for mention in mentions], gold, self.p_nil)
+        return logit * linker.temperature
+
+    def mentions(
+        self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
+    ) -> Tuple[List[RankedMention], List[int]]:
+        """The linked mentions of `examples` with the candidates that they may see, and the offset of the right one.
+        With a `nil_score` the last candidate is NIL, and right for the mentions whose entity is taken out.
+
+        Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not: all types
+        compete, and each mention is decided alone.
+        """
+        views: List[View] = []
+        gold: List[str] = []
+        for example in examples:
+            spans = [s for s in spans_of(example.reference, spans_key) if s.kb_id_ not in ("", NIL)]
+            views.extend(linker.views(example.reference, spans))
+            gold.extend(span.kb_id_ for span in spans)
+        if not views:
+            return [], []
+        kb, k, nil_score = linker.kb, self.n_candidates, linker.nil_score
+        hidden = [self.hide() for _ in views]
+        found = unseen_candidates(kb, views, linker.encode(views), hidden, k, linker.lexical_weight)
+        mentions, places = [], []
+        for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
+            if nil_score is not None and self.withhold():
+                kept = [i for i, id_ in enumerate(ids) if id_ != right]
+                ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
+            elif right not in ids:
+                if not self.insert_gold or kb.entity_row(right) is None:
+                    continue
+                lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
+                ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
+            if len(ids) > (nil_score is None):
+                named = list(zip(ids, kb.entity_names.take(kb.entity_rows(ids))))
+                mention = linker.ranked(view, named, scores, hidden=hide)
+                if nil_score is not None:
+                    mention = with_nil(mention, nil_score / linker.temperature)
+                mentions.append(mention)
+                places.append(len(ids) if right == NIL else ids.index(right))
+        return mentions, places
+
+    def step(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
+        """Accumulate the gradient in `model`. gold: the offset of each mention's right candidate. RETURNS: the loss."""
         if self._batches.is_empty(mentions):
             return 0.0
         lengths = list_lengths(mentions)

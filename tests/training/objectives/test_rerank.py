@@ -31,7 +31,7 @@ def test_a_step():
     def forward(model, mentions, is_train):
         return np.array([0, 0.5, 1], dtype="float32"), lambda gradient: seen.append(gradient) or []
 
-    loss = RerankObjective(listwise_cross_entropy).update(Model("m", forward), [ranked(1, 0.5), ranked(3)], [1, 0])
+    loss = RerankObjective(listwise_cross_entropy).step(Model("m", forward), [ranked(1, 0.5), ranked(3)], [1, 0])
     # Both logits of the first are 1: half and half; the second has no other.
     assert loss == pytest.approx(np.log(2) / 2)
     np.testing.assert_allclose(seen[0], [0.25, -0.25, 0], atol=1e-6)
@@ -62,7 +62,7 @@ def test_adversarial_examples(pairs):
     def update(weight, epsilon=0.0):
         transformer.zero_grad()
         objective = RerankObjective(listwise_cross_entropy, fgsm_weight=weight, fgsm_epsilon=epsilon)
-        loss = objective.update(pairs, mentions, [1, 0])
+        loss = objective.step(pairs, mentions, [1, 0])
         return loss, transformer.embeddings.LayerNorm.weight.grad.numpy().copy()
 
     (plain, gradient), (double, twice) = update(0.0), update(1.0)
@@ -75,12 +75,12 @@ def test_adversarial_examples(pairs):
 def test_adversarial_examples_need_a_transformer():
     with pytest.raises(KrisselError, match="K637"):
         model = Model("m", lambda model, mentions, is_train: (np.zeros(2, dtype="float32"), lambda gradient: []))
-        RerankObjective(listwise_cross_entropy, fgsm_weight=1.0).update(model, [ranked(1, 0.5)], [1])
+        RerankObjective(listwise_cross_entropy, fgsm_weight=1.0).step(model, [ranked(1, 0.5)], [1])
 
 
 def test_nothing_to_learn_from():
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*candidates"):
-        assert RerankObjective(listwise_cross_entropy).update(Model("m", None), [], []) == 0
+        assert RerankObjective(listwise_cross_entropy).step(Model("m", None), [], []) == 0
 
 
 def test_hiding_is_a_matter_of_seed_and_probability():

@@ -7,7 +7,7 @@ import spacy
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.pipeline.reranker.unseen import unseen_candidates
+from spacy_krissel.training.data.unseen import unseen_candidates
 from spacy_krissel.views import View, name_view
 
 CONTEXT = View("relapses of ", "MS", " in a man")
