@@ -60,17 +60,17 @@ def test_killed_at_ten_points(step, earlier, tmp_path):
 def test_killed_training(configs, toy_overrides, tmp_path, monkeypatch):
     """`model-best` and `model-last` are one of those that were saved, all of it, whenever training is killed."""
     saved = []
-    put_in_place = save.put_in_place
+    commit_folder = save.commit_folder
 
     def noted(temporary, path):
-        put_in_place(temporary, path)
+        commit_folder(temporary, path)
         saved.append(state_of(path))
 
     def make(path):
         train(configs / "small.cfg", path, overrides=toy_overrides["small"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(save, "put_in_place", noted)
+        patch.setattr(save, "commit_folder", noted)
         make(tmp_path / "whole")
     assert len(saved) > len(set(saved)) > 1
     expected = [state_of(tmp_path / "whole" / name) for name in MODELS]

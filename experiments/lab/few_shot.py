@@ -10,9 +10,8 @@ import numpy as np
 from spacy.language import Language
 
 from spacy_krissel.errors import Errors, KrisselError
-from spacy_krissel.evaluation.gold import Source, read_gold
+from spacy_krissel.evaluation.gold import Source, read_gold, without_own_gold
 from spacy_krissel.evaluation.metrics import is_strict
-from spacy_krissel.evaluation.own_gold import without_own_gold
 from spacy_krissel.evaluation.records import counted
 from spacy_krissel.evaluation.run import run_pipeline
 from spacy_krissel.evaluation.tables import check_report, markdown_table, percent
@@ -20,8 +19,8 @@ from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.escape import markdown_text
-from spacy_krissel.util.whole_file import write_text
 from spacy_krissel.views import View
 
 # Marks what is added here, and taken out again.

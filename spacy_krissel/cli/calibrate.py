@@ -41,7 +41,7 @@ def calibrate_cli(
     from ..evaluation.tables import nil_line, strict_line
     from ..pipeline.pipeline_io import check_place, choose_gpu, load_pipeline, save_pipeline
     from ..render.nil_curve import draw_nil_curve
-    from ..util.whole_file import check_file, write_text
+    from ..util.atomic import check_file, write_text
 
     choose_gpu(gpu_id)
     drawn: List[Path] = []

@@ -22,7 +22,7 @@ def extract_cli(
     from ..errors import Errors, KrisselError
     from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline, of_length
     from ..render.page import save_rendering
-    from ..util.whole_file import check_file
+    from ..util.atomic import check_file
 
     choose_gpu(gpu_id)
     # Before anything is loaded.

@@ -62,8 +62,8 @@ def ontology_cli(
     from ..ontology.build import build_ontology
     from ..ontology.enrich import DEFAULT_FIELDS
     from ..ontology.store import KIND, OntologyStore
+    from ..util.atomic import check_file, write_text
     from ..util.manifest import check_replaceable
-    from ..util.whole_file import check_file, write_text
 
     if gold and homonyms is None:
         raise typer.BadParameter("expected the path of a report with --homonyms as well", param_hint="--gold")

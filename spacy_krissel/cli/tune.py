@@ -37,7 +37,7 @@ def tune_cli(
     from ..commands.tune_pipeline import tune_index
     from ..kb.build.index_trials import BUILT
     from ..kb.build.tune_table import tuning_lines
-    from ..util.whole_file import check_file, write_text
+    from ..util.atomic import check_file, write_text
 
     if metrics is not None:
         check_file(metrics)

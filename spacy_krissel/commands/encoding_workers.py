@@ -11,9 +11,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 import numpy as np
 import spacy
 
-from ..distributed.parent_watch import follow_parent
 from ..distributed.processes import n_gpus
-from ..distributed.ray_cluster import ray_cluster
+from ..distributed.workers import follow_parent, ray_cluster
 from ..errors import Errors, KrisselError
 from ..kb.build.encoding import Encode, Encoders
 from ..pipeline.kb_pipe import kb_left_out

@@ -9,7 +9,7 @@ from thinc.api import Model
 from ..errors import Errors, KrisselError
 from ..layers.hf.weights import average_with, start_from, write_transformer
 from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
-from ..util.whole_file import check_folder
+from ..util.atomic import check_folder
 
 
 def export_encoder(

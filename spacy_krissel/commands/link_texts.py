@@ -14,8 +14,8 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
+from ..util.atomic import atomic_file, check_file
 from ..util.progress import progress_bar
-from ..util.whole_file import check_file, whole_file
 
 
 def link(
@@ -55,7 +55,7 @@ def link(
     writer = _write_jsonl if output.suffix == ".jsonl" else _write_spacy
     counts = [0, 0]
     docs = progress_bar(_linked(nlp, texts, batch_size), show=progress, desc="Linking", unit=" docs")
-    with whole_file(output) as temporary:
+    with atomic_file(output) as temporary:
         writer(_counted(docs, key, counts), temporary, key)
     n_docs, n_mentions = counts
     if n_docs and not n_mentions:

@@ -23,7 +23,7 @@ from wasabi import msg
 from ..distributed.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
-from ..layers.fingerprint import fingerprint
+from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
 from ..pipeline.pipeline_io import check_place, choose_gpu, copy_whole, save_whole
 from ..util.disk import coded_io, disk_error

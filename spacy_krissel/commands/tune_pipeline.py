@@ -17,9 +17,8 @@ from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
-from ..util.atomic import beside, put_back
+from ..util.atomic import atomic_file, check_parent, restore_backup, temporary_folder
 from ..util.manifest import MANIFEST, check_replaceable
-from ..util.whole_file import check_parent, whole_file
 
 
 def tune_index(
@@ -51,7 +50,7 @@ def tune_index(
     nlp: Optional[Language] = None
     for place in _kb_places(path, name):
         # Where an earlier run was killed.
-        put_back(place)
+        restore_backup(place)
     if (path / MANIFEST).is_file():
         if queries is not None:
             expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
@@ -76,7 +75,7 @@ def tune_index(
     else:
         vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
     # Built indexes are as large as the one that stays: on the disk that is to hold it.
-    with beside(target.absolute()) as folder:
+    with temporary_folder(target.absolute()) as folder:
         tuning, index = tune(kb, vectors, folder, **settings)
         if not dry_run:
             kb.adopt_index(index, tuning.summary(kb.n_prototypes))
@@ -112,7 +111,7 @@ def _save(nlp: Language, path: Path, output: Optional[Path], kb_path: Path, name
         return
     pipe.kb.to_disk(kb_path)
     if named:
-        with whole_file(path / "config.cfg") as temporary:
+        with atomic_file(path / "config.cfg") as temporary:
             nlp.config.to_disk(temporary)
 
 

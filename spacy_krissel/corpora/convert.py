@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, Optio
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import document_id
+from ..util.atomic import check_file
 from ..util.progress import progress_bar
-from ..util.whole_file import check_file
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
 from .files import open_lines

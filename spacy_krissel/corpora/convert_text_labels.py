@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Callable, Iterator, Union
 
 from ..errors import Errors, KrisselError
+from ..util.atomic import check_file
 from ..util.progress import progress_bar
-from ..util.whole_file import check_file
 from .blank import blank_pipeline
 from .doc_bins import write_doc_bin
 from .readers.text_labels import LabelledText, read_text_labels, to_labelled_doc

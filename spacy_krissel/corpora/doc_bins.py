@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Iterable, Iterator, List, Union
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..util.atomic import atomic_file, check_file
 from ..util.disk import disk_error
 from ..util.limits import FILE, MIB
-from ..util.whole_file import check_file, whole_file
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -81,5 +81,5 @@ def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
     doc_bin = DocBin(store_user_data=True)
     for doc in docs:
         doc_bin.add(doc)
-    with whole_file(path) as temporary:
+    with atomic_file(path) as temporary:
         doc_bin.to_disk(temporary)

@@ -17,10 +17,9 @@ from ..mentions.gold_ids import NIL
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, link_writers
 from ..pipeline.reranker.component import KrisselReranker
-from .gold import GoldDoc, Source, read_gold
+from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
 from .nil import NilCurve, call_nil, fit_threshold, nil_curve, top_scores
-from .own_gold import without_own_gold
 from .records import LinkRecord
 from .run import MAX_PLACES, run_pipeline
 

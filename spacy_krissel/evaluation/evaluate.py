@@ -11,10 +11,9 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .baselines import BASELINES, write_out_abbreviations
-from .gold import Source, linked_entities, read_gold
+from .gold import Source, linked_entities, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
-from .own_gold import without_own_gold
 from .records import LinkRecord, counted, read_records
 from .report import Report
 from .run import MAX_PLACES, mined_entities, run_pipeline

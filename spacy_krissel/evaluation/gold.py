@@ -1,5 +1,7 @@
 """Gold documents: where they come from, and the copies without links that a pipeline is run on."""
 
+import warnings
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
@@ -11,9 +13,10 @@ from spacy.vocab import Vocab
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.label_docs import text_entities
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import Resolver
-from ..mentions.gold_mentions import ID_KEY, Corrections, gold_spans, split_gold
+from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_hash
 
 Source = Union[str, Path, Iterable[Doc]]
 
@@ -151,3 +154,24 @@ def _flat_layers(mentions: List[GoldMention]) -> List[List[GoldMention]]:
         else:
             layers.append([mention])
     return layers
+
+
+@contextmanager
+def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
+    """Within, the linkers of `nlp` do without the gold prototypes of the documents in `gold`; how many is given.
+
+    All of a document's prototypes, not only those at the offsets of the mention in question: one sentence further the
+    same name stands again. Documents are known by their id and by their text, so that one whose id was lost on the way,
+    or is another one, is known too. Warns KW703 when there were any.
+    """
+    docs = {known for item in gold for known in (document_id(item.doc), text_hash(item.doc))}
+    with ExitStack() as stack:
+        count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in _knowledge_bases(nlp))
+        if count:
+            warnings.warn(Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4)
+        yield count
+
+
+def _knowledge_bases(nlp: Language) -> List[PrototypeKB]:
+    found = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
+    return [kb for kb in found if isinstance(kb, PrototypeKB)]

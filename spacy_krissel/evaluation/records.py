@@ -8,8 +8,8 @@ from typing import ClassVar, Dict, Iterable, Iterator, List, Tuple, Union
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from ..errors import Errors, KrisselError
+from ..util.atomic import atomic_file
 from ..util.disk import coded_io
-from ..util.whole_file import whole_file
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ def record_keys(records: Iterable[LinkRecord]) -> Iterator[Tuple[str, int, int, 
 
 def write_records(records: Iterable[LinkRecord], path: Union[str, Path]) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 

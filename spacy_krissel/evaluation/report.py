@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Union
 
-from ..util.whole_file import write_text
+from ..util.atomic import write_text
 from .html import render_page
 from .metrics import is_strict
 from .records import LinkRecord, counted, write_records

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.atomic import atomic_file
 from ..util.disk import coded_io
-from ..util.whole_file import whole_file
 
 # (start, end) in tokens, end exclusive, in order; no two touch.
 Pieces = Tuple[Tuple[int, int], ...]
@@ -53,7 +53,7 @@ def pair_keys(records: Iterable[SpanRecord]) -> Iterator[Tuple[str, str, int]]:
 
 def write_span_records(records: Iterable[SpanRecord], path: Union[str, Path]) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
+    with atomic_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 

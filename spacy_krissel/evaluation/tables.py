@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..errors import Errors, KrisselError
+from ..util.atomic import check_folder
 from ..util.escape import markdown_text
-from ..util.whole_file import check_folder
 from .metrics import RECALL_AT
 
 # All slices are in the JSON; people are shown those with enough mentions to say something.

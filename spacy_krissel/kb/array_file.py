@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Vectors
-from ..util.damage import damage
+from ..util.disk import damage
 
 # Rows written at a time.
 BLOCK_ROWS = 65_536

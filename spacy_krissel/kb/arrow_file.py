@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
-from ..util.damage import damage
+from ..util.disk import damage
 
 # Rows to a record batch: a lookup touches one batch, and saving what was loaded gives the same batches again.
 BATCH_ROWS = 65_536

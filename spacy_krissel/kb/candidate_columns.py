@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, NamedTuple, Optional, Sequence
 from ..errors import Errors, KrisselError
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore, write_store
-from ..util.atomic import beside, put_in_place
+from ..util.atomic import commit_folder, temporary_folder
 from .storage import Source, pack_files, unpack
 
 
@@ -77,10 +77,10 @@ class CandidateTable:
         if self._is_at(path):
             return
         # Renamed and not written over: another pipe may have mapped what is there.
-        with beside(path) as temporary:
+        with temporary_folder(path) as temporary:
             for name, file_ in self._files.items():
                 (temporary / name).write_bytes(file_.content)
-            put_in_place(temporary, path)
+            commit_folder(temporary, path)
 
     def _is_at(self, path: Path) -> bool:
         """Are the files of a folder those that are mapped?"""

@@ -9,7 +9,7 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
-from ..util.damage import damage
+from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .entity_columns import FILE as ENTITIES
 from .entity_columns import EntityTable

@@ -1,5 +1,6 @@
 """Settings that vectors depend on, kept in a model's bytes so that its fingerprint covers them."""
 
+import hashlib
 from typing import Any, Type
 
 import srsly
@@ -21,3 +22,11 @@ def keep_in_bytes(settings: Type) -> Type:
     serialize_attr.register(settings)(serialize)
     deserialize_attr.register(settings)(deserialize)
     return settings
+
+
+def fingerprint(model: Model) -> str:
+    """SHA-256 of the model as bytes: equal for a model and its saved copy, different after any change of a weight.
+
+    RETURNS: 64 hexadecimal digits.
+    """
+    return hashlib.sha256(model.to_bytes()).hexdigest()

@@ -1,19 +1,96 @@
 """The re-ranker that scores all candidates of a mention in one pass, candidates as vectors of their names."""
 
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+import re
+from functools import lru_cache
+from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
-from thinc.api import Model, chain, glorot_uniform_init
+from thinc.api import Model, Optimizer, Shim, chain, glorot_uniform_init
 from thinc.types import Floats1d, Floats2d
 
 from ..errors import Errors, KrisselError
 from ..views import View, name_view
 from .hf.cross_encoder import check_bound
 from .identity import keep_in_bytes
-from .overlap import dice
-from .ranked import RankedMention, Reranker, list_lengths
-from .soft_clip import bounded
-from .vector_cache import VectorCache
+from .ranked import RankedMention, Reranker, bounded, list_lengths
+
+# About 150 MB at a width of 384.
+MOST_NAMES = 100_000
+
+
+class VectorCache(Shim):
+    """The vectors of names by one frozen encoder.
+
+    A shim, because thinc tells shims when weights are loaded: then it forgets. It saves nothing.
+
+    Threads share it without a lock, which a fork might leave locked: a dict of vectors only grows, and to forget is to
+    begin another. What a thread has read, or writes late, is in the dict that it began with.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._vectors: Dict[str, numpy.ndarray] = {}
+
+    def encode(self, encoder: Model[List[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
+        """(len(names), width) float32 on the CPU."""
+        distinct = list(dict.fromkeys(names))
+        kept = self._vectors
+        found = {name: kept[name] for name in distinct if name in kept}
+        new = [name for name in distinct if name not in found]
+        if new:
+            if len(kept) + len(new) > MOST_NAMES:
+                self.forget()
+                kept = self._vectors
+            # Copies, since a row of a batch would hold all of it in memory.
+            vectors = [vector.copy() for vector in encoder.ops.to_numpy(encoder.predict([name_view(n) for n in new]))]
+            found.update(zip(new, vectors))
+            kept.update(zip(new[:MOST_NAMES], vectors))
+        if not distinct:
+            return numpy.zeros((0, 0), dtype="float32")
+        places = {name: place for place, name in enumerate(distinct)}
+        return numpy.stack([found[name] for name in distinct])[[places[name] for name in names]]
+
+    def forget(self) -> None:
+        self._vectors = {}
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        pass
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        pass
+
+    def to_bytes(self) -> bytes:
+        return b""
+
+    def from_bytes(self, bytes_data: bytes) -> "VectorCache":
+        self.forget()
+        return self
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_vectors": {}}
+
+
+LENGTH = 3
+_BREAKS = re.compile(r"[\W_]+")
+
+
+def dice(mention: str, names: Sequence[str]) -> List[float]:
+    """The Dice coefficient of the character trigrams of `mention` with those of each name: 1 for equal ones, up to
+    case and punctuation, 0 for names that share nothing."""
+    own = _ngrams(mention)
+    shares = []
+    for name in names:
+        other = _ngrams(name)
+        shares.append(2 * len(own & other) / max(1, len(own) + len(other)))
+    return shares
+
+
+@lru_cache(maxsize=100_000)
+def _ngrams(text: str) -> FrozenSet[str]:
+    # Of each word with a space on either side, so that the words' order does not count: "Neoplasms, Breast".
+    words = [f" {word} " for word in _BREAKS.sub(" ", text.lower()).split()]
+    return frozenset(word[i : i + LENGTH] for word in words for i in range(len(word) - LENGTH + 1))
+
 
 # The linker's gap to the first; the place; likeness of the mention's name to the nearest and the preferred name, and of
 # the mention in context to the preferred name; the same two by letters.

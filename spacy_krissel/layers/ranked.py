@@ -1,6 +1,6 @@
 """A mention and its candidates, as a re-ranker sees them."""
 
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
 
 import numpy
 from thinc.api import Model
@@ -39,3 +39,23 @@ def with_nil(mention: RankedMention, logit: float) -> RankedMention:
     """The mention with NIL as its last candidate. logit: log-odds, in the unit of the others'."""
     logits = numpy.append(mention.logits, numpy.float32(logit)).astype(numpy.float32)
     return mention._replace(candidates=(*mention.candidates, NIL_VIEW), logits=logits)
+
+
+def bounded(bound: float) -> Model[Floats1d, Floats1d]:
+    """`bound · tanh(x / bound)`: close to x for small x, never beyond ± bound. 0 stays 0.
+
+    Two candidates whose logits lie more than 2 · bound apart keep their order, whatever was learned (rank
+    regularisation).
+    """
+    return Model("bounded", _forward_bounded, attrs={"bound": bound})
+
+
+def _forward_bounded(model: Model[Floats1d, Floats1d], X: Floats1d, is_train: bool) -> Tuple[Floats1d, Callable]:
+    bound = model.attrs["bound"]
+    xp: Any = model.ops.xp
+    tanh = xp.tanh(X / bound)
+
+    def backprop(dY: Floats1d) -> Floats1d:
+        return dY * (1 - tanh**2)
+
+    return bound * tanh, backprop

@@ -1,9 +1,9 @@
 """The small encoder: hashed n-grams of the mention, hashed words of its context, trained from nothing on a CPU."""
 
 from functools import partial
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple, cast
 
-from thinc.api import Model, chain, glorot_uniform_init
+from thinc.api import Model, chain, glorot_uniform_init, torch2xp, xp2torch
 from thinc.types import Floats2d
 
 from ..views import View
@@ -11,7 +11,15 @@ from .features import context_features, mention_features
 from .hashed_bags import HashedBags
 from .identity import keep_in_bytes
 from .normalize import normalize_rows
-from .product import product
+
+
+def product(A: Any, B: Any) -> Floats2d:
+    """A (n, m) times B (m, k), by torch: (n, k).
+
+    thinc's own product runs on one core. NumPy's BLAS keeps its threads spinning for a while after each product, so
+    that a FAISS search right behind it ran at half its speed; torch's threads sleep.
+    """
+    return cast(Floats2d, torch2xp(xp2torch(A) @ xp2torch(B)))
 
 
 @keep_in_bytes

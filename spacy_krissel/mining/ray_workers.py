@@ -11,7 +11,7 @@ from typing import Any, Iterator, List, Tuple
 import numpy as np
 
 from ..corpora.texts import Text
-from ..distributed.ray_cluster import ray_cluster
+from ..distributed.workers import ray_cluster
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
 from .workers import READ_AHEAD

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import Errors, KrisselError
-from ..util.damage import damage
+from ..util.disk import damage
 from ..util.manifest import MAKERS, Count, Shape, check_file, read_manifest
 from ..views import View
 

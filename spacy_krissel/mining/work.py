@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
 
 from ..errors import Errors, KrisselError
-from ..util.state import WorkFolder
+from ..util.work_folder import WorkFolder
 from .reservoir import Reservoir, lowest
 from .shards import SHARD_MENTIONS, shard_schema, write_shard
 

@@ -11,7 +11,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..corpora.texts import Text
-from ..distributed.parent_watch import follow_parent
+from ..distributed.workers import follow_parent
 from ..errors import Errors, KrisselError
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes

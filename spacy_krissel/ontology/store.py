@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from ..errors import Errors, KrisselError
-from ..util.damage import damage
+from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .entity import Entity
 from .folding import fold_name

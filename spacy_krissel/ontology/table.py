@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import Errors, KrisselError
-from ..util.damage import damage
+from ..util.disk import damage
 from .cells import cells_of
 from .entity import Entity
 

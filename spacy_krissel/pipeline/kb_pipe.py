@@ -14,15 +14,15 @@ from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from ..distributed.gradients import gradient_norm, sum_gradients
+from ..distributed.processes import gradient_norm, sum_gradients
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.build.fill import fill_kb
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
-from ..layers.fingerprint import fingerprint
+from ..layers.identity import fingerprint
 from ..mentions.annotations import NIL
 from ..training.objectives.protocol import Objective
-from ..util.atomic import remove_folder, stepped_aside
+from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock
 from ..views import ReferenceParts, View
@@ -286,7 +286,7 @@ class KBPipe(KrisselPipe):
         if _LEFT_OUT.get() == self.name:
             exclude = [*exclude, "kb"]
         has_kb = not self.kb_path and "kb" not in exclude
-        if has_kb and (aside := stepped_aside(path / "kb")):
+        if has_kb and (aside := backups_of(path / "kb")):
             raise KrisselError(Errors.K642.format(path=path, aside=aside[-1].name))
         files = {"cfg": lambda data: self.cfg.restore(srsly.json_loads(data)), "model": self._load_model}
         self._read_files(path, files, exclude)
@@ -315,7 +315,7 @@ class KBPipe(KrisselPipe):
         with coded_io(path):
             if (path / "kb").exists():
                 remove_folder(path / "kb")
-            for aside in stepped_aside(path / "kb"):
+            for aside in backups_of(path / "kb"):
                 remove_folder(aside)
 
     def _load_model(self, data: bytes) -> None:

@@ -11,7 +11,7 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from thinc.api import Optimizer
 
-from ..distributed.gradients import sum_gradients
+from ..distributed.processes import sum_gradients
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
 

@@ -12,9 +12,8 @@ from spacy.util import is_package
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.directory import KIND as KB
-from ..util.atomic import beside, put_in_place
+from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable
-from ..util.whole_file import check_parent
 from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
 
@@ -81,17 +80,17 @@ def save_whole(to_disk: Callable[..., Any], output: Union[str, Path], **settings
     # Of a link to a folder it is the folder that is replaced.
     output = Path(output).resolve()
     check_place(output)
-    with beside(output) as folder:
+    with temporary_folder(output) as folder:
         to_disk(folder, **settings)
-        put_in_place(folder, output)
+        commit_folder(folder, output)
 
 
 def copy_whole(source: Union[str, Path], output: Union[str, Path]) -> None:
     """`shutil.copytree`, put in place when all of it is there."""
     output = Path(output).resolve()
-    with beside(output) as folder:
+    with temporary_folder(output) as folder:
         shutil.copytree(source, folder, dirs_exist_ok=True)
-        put_in_place(folder, output)
+        commit_folder(folder, output)
 
 
 def check_place(output: Path, kb_path: Optional[Path] = None) -> None:

@@ -7,8 +7,8 @@ from typing import Iterable, List, Sequence, Tuple, Union
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
+from ..util.atomic import write_text
 from ..util.escape import html_text
-from ..util.whole_file import write_text
 from .rows import DARK, INK, LIGHT, PAPER, SOFT, DrawnEntity, cell_texts, drawn_entities
 from .svg import render_svg
 

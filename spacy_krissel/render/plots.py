@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any, Callable, Dict, List
 
 from ..errors import KrisselWarning, Warnings
-from ..util.whole_file import whole_file
+from ..util.atomic import atomic_file
 
 TOP_K, FEW_SHOT, NIL, GRADIENTS = "top-k.svg", "few-shot.svg", "nil.svg", "gradient-norms.svg"
 # Inches, of one panel.
@@ -53,7 +53,7 @@ def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
     with matplotlib.rc_context(SETTINGS):
         made = figures()
         for path, figure in made.items():
-            with whole_file(path) as temporary:
+            with atomic_file(path) as temporary:
                 figure.savefig(temporary, format="svg", metadata=METADATA)
     return list(made)
 

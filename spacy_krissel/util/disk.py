@@ -4,7 +4,7 @@ import errno
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Iterator, Optional, Union
+from typing import Callable, Iterator, Optional, Union
 
 from ..errors import Errors, KrisselError
 
@@ -64,3 +64,22 @@ def try_lock(folder: Path) -> Optional[int]:
         os.close(handle)
         return None
     return handle
+
+
+@contextmanager
+def damage(path: Path, coded: Callable[[object], KrisselError]) -> Iterator[None]:
+    """Turn whatever a library raises over the content of the file `path` into the error that `coded` makes of it.
+
+    Out of memory is not damage: it stays a MemoryError. What the disk refuses is KrisselError K026.
+    """
+    try:
+        yield
+    except (KrisselError, MemoryError):
+        raise
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(f"{path}: {error}") from error
+        # Arrow calls a file that ends too early an OSError too, without a number.
+        raise (disk_error(error, path) if error.errno else coded(error)) from error
+    except Exception as error:  # Of damaged bytes, each library and version raises something else.
+        raise coded(error) from error

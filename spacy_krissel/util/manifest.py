@@ -12,9 +12,8 @@ from typing import Annotated, Any, Dict, Iterable, Iterator, NamedTuple, Optiona
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import Errors, KrisselError
-from .atomic import beside, put_in_place
+from .atomic import check_parent, commit_folder, temporary_folder
 from .disk import coded_io
-from .whole_file import check_parent
 
 MANIFEST = "manifest.json"
 # The manifest's key for the hash of all its others.
@@ -107,11 +106,11 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
     """
     path = Path(path)
     check_replaceable(path, kind)
-    with beside(path) as temporary:
+    with temporary_folder(path) as temporary:
         writer = DirectoryWriter(temporary)
         yield writer
         write_manifest(temporary, kind, version, writer.info)
-        put_in_place(temporary, path)
+        commit_folder(temporary, path)
 
 
 def check_replaceable(path: Path, kind: str) -> None:

@@ -6,8 +6,7 @@ import spacy
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.evaluation.evaluate import evaluate
-from spacy_krissel.evaluation.gold import read_gold
-from spacy_krissel.evaluation.own_gold import without_own_gold
+from spacy_krissel.evaluation.gold import read_gold, without_own_gold
 
 
 @pytest.fixture

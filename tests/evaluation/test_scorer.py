@@ -5,7 +5,7 @@ from spacy.tokens import Span
 from spacy.training import Example
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.evaluation.scorer import make_link_scorer, score_links
+from spacy_krissel.evaluation.scorers import make_link_scorer, score_links
 from spacy_krissel.mentions.annotations import register_extensions
 
 

@@ -35,7 +35,7 @@ from spacy_krissel.ontology.readers import READERS as ONTOLOGY_READERS
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.manifest import new_directory
-from spacy_krissel.util.state import STATE, WorkFolder
+from spacy_krissel.util.work_folder import STATE, WorkFolder
 from spacy_krissel.views import View
 
 from . import seeds

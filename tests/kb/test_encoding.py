@@ -136,7 +136,7 @@ def test_two_runs_take_each_others_vectors(filled, tmp_path, state, restart, n_b
 
 
 def test_a_run_without_locks_goes_on_with_anothers_vectors(tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_krissel.util.state.try_lock", lambda path: None)
+    monkeypatch.setattr("spacy_krissel.util.work_folder.try_lock", lambda path: None)
     first, second = (VectorWork(tmp_path / "kb", {"of": name}) for name in "ab")
     second.put("x", np.zeros((2, 3)))
     with pytest.raises(KrisselError, match="K045"):

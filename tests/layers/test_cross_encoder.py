@@ -5,8 +5,7 @@ from numpy.testing import assert_allclose
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
-from spacy_krissel.layers.hf.wordpiece_pairs import pair_pieces
+from spacy_krissel.layers.hf.cross_encoder import CrossEncoder, pair_pieces
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.views import CandidateView, View
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.headed import HeadedEncoder
+from spacy_krissel.layers.heads import HeadedEncoder
 from spacy_krissel.layers.hf.weights import start_from
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import name_view

@@ -10,16 +10,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from spacy_krissel.layers import vector_cache
+from spacy_krissel.layers import list_cross_encoder as vector_cache
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.hf.piece_states import PieceStates
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.label_attention import LabelAttention
-from spacy_krissel.layers.list_cross_encoder import PARAMS, ListCrossEncoder
+from spacy_krissel.layers.list_cross_encoder import PARAMS, ListCrossEncoder, VectorCache
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
-from spacy_krissel.layers.vector_cache import VectorCache
 from spacy_krissel.views import CandidateView, View, name_view
 
 N_THREADS = 8

@@ -5,8 +5,7 @@ from scipy.special import erf
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.list_cross_encoder import FEATURES, PARAMS, ListCrossEncoder, read_lists
-from spacy_krissel.layers.overlap import dice
+from spacy_krissel.layers.list_cross_encoder import FEATURES, PARAMS, ListCrossEncoder, dice, read_lists
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import CandidateView, View, name_view

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from thinc.api import Model
 
-from spacy_krissel.layers.fingerprint import fingerprint
-from spacy_krissel.layers.name_view import add_name_view
+from spacy_krissel.layers.hf.transformer import add_name_view
+from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
 

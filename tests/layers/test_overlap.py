@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.layers.overlap import dice
+from spacy_krissel.layers.list_cross_encoder import dice
 
 
 def test_worked_by_hand():

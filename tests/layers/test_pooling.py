@@ -2,8 +2,8 @@ import numpy
 import pytest
 from numpy.testing import assert_allclose
 
+from spacy_krissel.layers.hf.pooling import PieceVectors, pool
 from spacy_krissel.layers.hf.wordpieces import Pieces
-from spacy_krissel.layers.pooling import PieceVectors, pool
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from numpy.testing import assert_allclose
 from thinc.api import fix_random_seed
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.fingerprint import fingerprint
-from spacy_krissel.layers.projected import ProjectedEncoder
+from spacy_krissel.layers.heads import ProjectedEncoder
+from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
 

@@ -3,9 +3,8 @@ import pytest
 from thinc.api import Adam, Model, chain, set_dropout_rate
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.fingerprint import fingerprint
-from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.layers.name_view import add_name_view
+from spacy_krissel.layers.hf.transformer import TransformerEncoder, add_name_view
+from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.layers.normalize import normalize_rows
 from spacy_krissel.layers.referenced import ReferencedEncoder, reference_parts
 from spacy_krissel.layers.small import SmallEncoder

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from thinc.api import Adam, set_dropout_rate
 
-from spacy_krissel.layers.fingerprint import fingerprint
+from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
 

@@ -12,10 +12,10 @@ from numpy.testing import assert_allclose
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.fingerprint import fingerprint
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.hf.weights import start_from
 from spacy_krissel.layers.hf.wordpieces import view_pieces
+from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.views import View, name_view, unit_views
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

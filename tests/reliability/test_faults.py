@@ -119,13 +119,13 @@ class Trial:
 
         def run() -> Set[str]:
             saved: Set[str] = set()
-            put_in_place = save.put_in_place
+            commit_folder = save.commit_folder
 
             def noted(temporary: Path, path: Path) -> None:
-                put_in_place(temporary, path)
+                commit_folder(temporary, path)
                 saved.add(digest(state_of(path)))
 
-            save.put_in_place = noted
+            save.commit_folder = noted
             self.command.make(self._place("on-the-way") / self.command.name, 1)
             return saved
 

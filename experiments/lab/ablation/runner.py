@@ -20,8 +20,8 @@ from spacy_krissel.kb.build.sources import open_prototype_source
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 from spacy_krissel.render.plots import draw_curves
+from spacy_krissel.util.atomic import check_folder, write_text
 from spacy_krissel.util.manifest import content_hash, new_directory, read_manifest, sha256_file
-from spacy_krissel.util.whole_file import check_folder, write_text
 
 from ..few_shot import FewShot, few_shot, save_few_shot
 from .details import (

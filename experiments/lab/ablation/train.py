@@ -9,7 +9,7 @@ from spacy.util import load_config
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.kb.build.sources import open_prototype_source
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline, save_pipeline, save_whole
-from spacy_krissel.util.atomic import beside, put_in_place
+from spacy_krissel.util.atomic import commit_folder, temporary_folder
 
 from .settings import Ablation
 
@@ -26,10 +26,10 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
     """
     row, training = ablation.rows[name], ablation.train
     overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
-    with beside(output) as folder:
+    with temporary_folder(output) as folder:
         steps = folder / STEPS
         train(training.config, folder, use_gpu=gpu_id, overrides={**_logged_to(steps, training.config), **overrides})
-        put_in_place(folder / "model-last", output)
+        commit_folder(folder / "model-last", output)
         if steps.exists():
             steps.rename(output.parent / STEPS)
 
@@ -43,7 +43,7 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
     assert training is not None, "called where there is a re-ranker to train"
     knowledge = ablation.train
     ontology = row.ontology or knowledge.ontology
-    with beside(output) as folder:
+    with temporary_folder(output) as folder:
         nlp = load_pipeline(linker)
         settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
         mined = knowledge.mined(row.mined_aliases)

@@ -25,7 +25,7 @@ def ablation_cli(
     from wasabi import msg
 
     from spacy_krissel.pipeline.pipeline_io import choose_gpu
-    from spacy_krissel.util.whole_file import check_folder
+    from spacy_krissel.util.atomic import check_folder
 
     from ..ablation.runner import AblationRun
     from ..ablation.settings import read_ablation

@@ -24,7 +24,7 @@ def projection_cli(
     from spacy_krissel.evaluation.tables import markdown_table, percent
     from spacy_krissel.ontology.store import OntologyStore
     from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
-    from spacy_krissel.util.whole_file import check_file
+    from spacy_krissel.util.atomic import check_file
     from spacy_krissel.views import name_view
 
     from ..projection import choose_names, draw_projections, project

@@ -21,8 +21,8 @@ from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.tree_numbers import is_in_tree, tree_parts
 from spacy_krissel.ontology.tree_types import MESH_TREES
+from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.manifest import check_replaceable, new_directory
-from spacy_krissel.util.whole_file import write_text
 
 from .lengths import ReferenceLengths
 from .seen import LinkedMention, Seen, split_figures

@@ -15,7 +15,7 @@ from spacy_krissel.mentions.gold_mentions import document_id
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.ids import canonical_id
 from spacy_krissel.ontology.readers import read_ontology
-from spacy_krissel.util.whole_file import check_file, write_text
+from spacy_krissel.util.atomic import check_file, write_text
 
 from .lay_names import read_lay_names
 from .psytar import psytar_concepts, read_psytar

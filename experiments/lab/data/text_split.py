@@ -18,9 +18,9 @@ from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
 from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.mentions.gold_mentions import document_id
 from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
-from spacy_krissel.util.whole_file import write_text
 
 from .text_units import text_units
 

@@ -16,9 +16,9 @@ from spacy_krissel.mentions.gold_ids import Resolver, is_nil
 from spacy_krissel.mentions.gold_mentions import document_id, gold_spans, split_gold
 from spacy_krissel.ontology.ids import canonical_id
 from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
-from spacy_krissel.util.whole_file import write_text
 
 KIND = "zero-shot splits"
 VERSION = 1

@@ -18,7 +18,7 @@ from spacy_krissel.evaluation.span_metrics import ACCURACY_AT, link_figures, sli
 from spacy_krissel.evaluation.span_records import SpanRecord, write_span_records
 from spacy_krissel.evaluation.tables import check_report
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.util.whole_file import write_text
+from spacy_krissel.util.atomic import write_text
 
 from .systems import GoldText, SpanSystem, run_span_system
 from .tables import span_markdown

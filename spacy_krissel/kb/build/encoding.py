@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import Errors, KrisselError
 from ...util.disk import coded_io
 from ...util.manifest import sha256_file
-from ...util.state import WorkFolder
+from ...util.work_folder import WorkFolder
 from ...views import View
 from ..array_file import read_array, write_array
 

@@ -9,12 +9,11 @@ from thinc.api import Model, chain, noop
 from thinc.types import Floats2d
 
 from ...errors import Errors, KrisselError
-from ...views import View
+from ...views import View, name_view
 from ..identity import keep_in_bytes
-from ..name_view import add_name_view
 from ..normalize import normalize_rows
-from ..pooling import BY_MARKERS, Pooling, pool
 from .load import MARKERS, load_pretrained
+from .pooling import BY_MARKERS, Pooling, pool
 from .shim import WholeHFShim
 from .wordpieces import length_batches, pad_pieces, read_together, unit_pieces, view_pieces
 from .wrapper import hf_wrapper
@@ -234,3 +233,48 @@ def _check_window(model: Model[List[View], Floats2d], shim: WholeHFShim) -> None
 
 def _shim(model: Model[List[View], Floats2d]) -> WholeHFShim:
     return cast(WholeHFShim, model.layers[0].layers[0].shims[0])
+
+
+@keep_in_bytes
+class NameSettings(NamedTuple):
+    weight: float
+
+
+def add_name_view(encoder: Model[List[View], Floats2d], weight: float) -> Model[List[View], Floats2d]:
+    """`v(view) + weight · v(name alone)`: n views to (n, width).
+
+    A context moves the vector of a mention away from that of its name, which is what most mentions are linked by;
+    adding the name's own vector keeps both. A view without context is its name already, and the name of a masked one
+    must not be seen: theirs is `v(view)`, and so is that of a reference.
+    """
+    settings = NameSettings(weight)
+    return Model(
+        "add_name_view",
+        _forward_named,
+        init=_init_named,
+        layers=[encoder],
+        dims={"nO": None},
+        attrs={"settings": settings},
+    )
+
+
+def _init_named(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
+    encoder = model.layers[0]
+    encoder.initialize(X=X, Y=Y)
+    model.set_dim("nO", encoder.get_dim("nO"))
+
+
+def _forward_named(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
+    weight = model.attrs["settings"].weight
+    named = [i for i, view in enumerate(X) if not (view.masked or view.reference) and (view.left or view.right)]
+    Y, backprop_all = model.layers[0]([*X, *(name_view(X[i].mention) for i in named)], is_train)
+    n = len(X)
+    vectors = Y[:n].copy()
+    vectors[named] += weight * Y[n:]
+
+    def backprop(dY: Floats2d) -> List[View]:
+        xp: Any = model.ops.xp
+        backprop_all(xp.vstack((dY, weight * dY[named])))
+        return []
+
+    return vectors, backprop

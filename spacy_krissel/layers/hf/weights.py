@@ -7,7 +7,7 @@ import torch
 from thinc.api import Model
 
 from ...errors import Errors, KrisselError
-from ...util.atomic import beside, put_in_place
+from ...util.atomic import commit_folder, temporary_folder
 from ..hashed_bags import NAME as BAGS
 from ..token_states import NAME as WORD_STATES
 from .load import add_tokens, load_pretrained
@@ -37,9 +37,9 @@ def write_transformer(model: Model, path: Path) -> bool:
     if path.exists() and not _is_transformer(path):
         raise KrisselError(Errors.K005.format(path=path, kind="transformer"))
     (shim,) = [shim for node in found.walk() for shim in node.shims]
-    with beside(path) as folder:
+    with temporary_folder(path) as folder:
         cast(Any, shim).write(folder)
-        put_in_place(folder, path)
+        commit_folder(folder, path)
     return True
 
 

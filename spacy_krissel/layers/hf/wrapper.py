@@ -8,8 +8,8 @@ from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats3d
 
-from ..pooling import PieceVectors
 from .input_embeddings import current_tap
+from .pooling import PieceVectors
 from .shim import WholeHFShim
 from .wordpieces import Pieces
 

@@ -2,7 +2,8 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+from weakref import ref
 
 import numpy as np
 import srsly
@@ -21,7 +22,6 @@ from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.unseen import folded
 from ...training.objectives.reranking import LinkerCandidates, RerankObjective
-from ...util.weak import Weak
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe
@@ -32,6 +32,21 @@ from .candidates import decided, relative_to_nil, reorder
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
+
+Target = TypeVar("Target")
+
+
+class Weak(Generic[Target]):
+    """A weak reference that may be pickled and copied: the copy refers to nothing."""
+
+    def __init__(self, target: Optional[Target] = None) -> None:
+        self._ref = None if target is None else ref(target)
+
+    def __call__(self) -> Optional[Target]:
+        return None if self._ref is None else self._ref()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return Weak, ()
 
 
 class KrisselReranker(KrisselPipe):

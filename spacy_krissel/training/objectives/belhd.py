@@ -10,7 +10,7 @@ from thinc.types import Floats2d
 
 from ...distributed.processes import make_shared
 from ...errors import Errors, KrisselError
-from ...layers.fingerprint import fingerprint
+from ...layers.identity import fingerprint
 from ...mentions.contexts import CONTEXTS
 from ...ontology.store import OntologyStore
 from ...views import View, name_view

@@ -9,7 +9,7 @@ from spacy.training import Example
 
 from ...distributed.processes import make_shared
 from ...errors import Errors, KrisselError
-from ...layers.fingerprint import fingerprint
+from ...layers.identity import fingerprint
 from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View, reference_view

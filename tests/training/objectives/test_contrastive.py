@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from spacy_krissel.distributed.gradients import gradient_norm
+from spacy_krissel.distributed.processes import gradient_norm
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.losses.info_nce import InfoNCE
 from spacy_krissel.ontology.held_out import HeldOut

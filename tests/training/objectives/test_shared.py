@@ -8,15 +8,14 @@ from spacy.tokens import Span
 from spacy.training import Example
 from thinc.api import Adam, fix_random_seed, set_dropout_rate
 
-from spacy_krissel.distributed.gradients import sum_gradients
-from spacy_krissel.distributed.processes import process_number
+from spacy_krissel.distributed.processes import process_number, sum_gradients
 from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.layers.heads import ProjectedEncoder
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.hf.piece_states import PieceStates
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.label_attention import LabelAttention, presence_layer
 from spacy_krissel.layers.list_cross_encoder import ListCrossEncoder
-from spacy_krissel.layers.projected import ProjectedEncoder
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder

@@ -13,8 +13,8 @@ import pytest
 import spacy_krissel
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util import disk
-from spacy_krissel.util import state as module
-from spacy_krissel.util.state import STATE, FolderLock, WorkFolder
+from spacy_krissel.util import work_folder as module
+from spacy_krissel.util.work_folder import STATE, FolderLock, WorkFolder
 
 LOCKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs folders that can be locked")
 
@@ -77,7 +77,7 @@ def test_two_threads_share_a_folder(tmp_path):
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from spacy_krissel.util.state import FolderLock
+from spacy_krissel.util.work_folder import FolderLock
 lock = FolderLock(Path(sys.argv[1]))
 print("held", flush=True)
 time.sleep(60)

@@ -5,14 +5,14 @@ import threading
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.whole_file import check_file, check_folder, check_parent, whole_file, write_text
+from spacy_krissel.util.atomic import atomic_file, check_file, check_folder, check_parent, write_text
 
 
 def test_a_failure_leaves_the_earlier_file_alone(tmp_path):
     path = tmp_path / "out.txt"
     path.write_text("earlier")
     for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error), whole_file(path) as temporary:
+        with pytest.raises(error), atomic_file(path) as temporary:
             temporary.write_text("half")
             raise error
     assert path.read_text() == "earlier" and os.listdir(tmp_path) == ["out.txt"]
@@ -22,7 +22,7 @@ def test_nothing_is_left_where_the_lock_cannot_be_opened(tmp_path, monkeypatch):
     def failing(folder):
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
 
-    monkeypatch.setattr("spacy_krissel.util.whole_file.try_lock", failing)
+    monkeypatch.setattr("spacy_krissel.util.atomic.try_lock", failing)
     with pytest.raises(KrisselError, match="K026.*Input/output error"):
         write_text(tmp_path / "out.txt", "whole")
     assert not os.listdir(tmp_path)
@@ -33,7 +33,7 @@ def test_two_writers_do_not_meet(tmp_path):
     barrier = threading.Barrier(2)
 
     def write(text):
-        with whole_file(path) as temporary:
+        with atomic_file(path) as temporary:
             barrier.wait()
             temporary.write_text(text)
             barrier.wait()
@@ -78,13 +78,13 @@ def test_half_surrogates_are_written_as_escapes(tmp_path):
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO], ids=errno.errorcode.get)
 def test_a_disk_that_fails_while_writing_is_coded(number, tmp_path):
-    with pytest.raises(KrisselError, match="K026.*out.txt"), whole_file(tmp_path / "out.txt"):
+    with pytest.raises(KrisselError, match="K026.*out.txt"), atomic_file(tmp_path / "out.txt"):
         raise OSError(number, os.strerror(number))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_reader_that_is_gone_is_not_the_disk(tmp_path):
-    with pytest.raises(BrokenPipeError), whole_file(tmp_path / "out.txt"):
+    with pytest.raises(BrokenPipeError), atomic_file(tmp_path / "out.txt"):
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.layers.soft_clip import bounded
+from spacy_krissel.layers.ranked import bounded
 
 NUMBERS = st.floats(-1e6, 1e6, width=32)
 

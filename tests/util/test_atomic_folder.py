@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.atomic import beside, put_back, put_in_place, remove_folder, stepped_aside
+from spacy_krissel.util.atomic import backups_of, commit_folder, remove_folder, restore_backup, temporary_folder
 
 
 class Killed(BaseException):
@@ -14,10 +14,10 @@ class Killed(BaseException):
 
 
 def write(path, content):
-    with beside(path) as folder:
+    with temporary_folder(path) as folder:
         for i in range(3):
             (folder / str(i)).write_text(content)
-        put_in_place(folder, path)
+        commit_folder(folder, path)
 
 
 def content_of(path):
@@ -60,8 +60,8 @@ def test_killed_while_it_is_replaced(tmp_path, killed_at, number, there):
     write(path, "a")
     with killed_at(number):
         write(path, "b")
-    assert path.exists() == there and bool(stepped_aside(path)) != there
-    put_back(path)
+    assert path.exists() == there and bool(backups_of(path)) != there
+    restore_backup(path)
     assert content_of(path) == ["b" if number == 3 else "a"] * 3
     write(path, "c")
     assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
@@ -78,8 +78,8 @@ def test_what_is_half_removed_is_never_put_back(tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(shutil, "rmtree", half)
         remove_folder(path)
-    assert not path.exists() and not stepped_aside(path)
-    put_back(path)
+    assert not path.exists() and not backups_of(path)
+    restore_backup(path)
     assert not path.exists()
     write(path, "b")
     assert content_of(path) == ["b"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]

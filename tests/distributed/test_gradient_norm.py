@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from spacy_krissel.distributed.gradients import gradient_norm
+from spacy_krissel.distributed.processes import gradient_norm
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.views import View, name_view
 

@@ -9,7 +9,6 @@ from numpy.testing import assert_array_equal
 from thinc.api import Linear, Model, chain
 
 from spacy_krissel.distributed import processes
-from spacy_krissel.distributed.gradients import sum_gradients
 from spacy_krissel.distributed.processes import (
     add_up,
     alike,
@@ -21,6 +20,7 @@ from spacy_krissel.distributed.processes import (
     own_draws,
     own_gpu,
     process_number,
+    sum_gradients,
 )
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hashed_bags import HashedTable

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_krissel.layers.hf.cross_encoder import pair_pieces
 from spacy_krissel.layers.hf.load import load_pretrained
-from spacy_krissel.layers.hf.wordpiece_pairs import pair_pieces
 from spacy_krissel.layers.hf.wordpieces import settle_tokenizer, view_pieces
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.views import CandidateView, View

@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, Literal, NamedTuple, Tuple
 from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
 
-from .hf.wordpieces import Pieces
+from .wordpieces import Pieces
 
 Pooling = Literal["cls", "mean", "marker", "mention"]
 # Those that tell the mentions of one row apart.

@@ -1,15 +1,60 @@
-"""A projection head: vectors of fewer dimensions, so that an index of them is smaller (BELHD §4.2)."""
+"""A projection head that only training sees (SimCLR; OSLAT §3.1)."""
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 import numpy as np
-from thinc.api import Model
+from thinc.api import Linear as linear
+from thinc.api import Model, Relu, chain
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
 from ..views import View
 from .identity import keep_in_bytes
 from .normalize import normalize_rows
+
+NAME = "headed_encoder"
+
+
+def HeadedEncoder(
+    encoder: Model[List[View], Floats2d], *, hidden: int = 384, width: int = 128
+) -> Model[List[View], Floats2d]:
+    """`W2 relu(W1 v + b1) + b2` of every vector v of `encoder` in training, v itself otherwise: the head takes what the
+    loss would do to the vectors otherwise, and is dropped afterwards.
+
+    Input: n views. Output: (n, width) in training, else (n, the encoder's own width).
+
+    hidden: width of the layer between. Raises KrisselError K006 for a width below 1.
+    """
+    for setting, value in (("hidden", hidden), ("width", width)):
+        if value < 1:
+            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="at least 1"))
+    return Model(
+        NAME,
+        _forward_headed,
+        init=_init_headed,
+        layers=[encoder, chain(Relu(nO=hidden), linear(nO=width))],
+        dims={"nO": None},
+    )
+
+
+def _init_headed(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> None:
+    encoder, head = model.layers
+    encoder.initialize(X=X)
+    model.set_dim("nO", encoder.get_dim("nO"))
+    head.initialize(X=model.ops.alloc2f(1, encoder.get_dim("nO")))
+
+
+def _forward_headed(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
+    encoder, head = model.layers
+    vectors, backprop_encoder = encoder(X, is_train)
+    if not is_train:
+        return vectors, backprop_encoder
+    Y, backprop_head = head(vectors, is_train)
+
+    def backprop(dY: Floats2d) -> List[View]:
+        return backprop_encoder(backprop_head(dY))
+
+    return Y, backprop
 
 
 @keep_in_bytes
@@ -35,8 +80,8 @@ def ProjectedEncoder(
         raise KrisselError(Errors.K006.format(setting="width", found=width, expected="at least 1"))
     return Model(
         "projected_encoder",
-        _forward,
-        init=_init,
+        _forward_projected,
+        init=_init_projected,
         layers=[encoder, normalize_rows()] if normalize else [encoder],
         dims={"nO": width, "nI": None},
         params={"W": None},
@@ -44,7 +89,7 @@ def ProjectedEncoder(
     )
 
 
-def _init(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
+def _init_projected(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=X)
     width, p = encoder.get_dim("nO"), model.get_dim("nO")
@@ -57,7 +102,9 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = 
         model.set_param("W", model.ops.asarray2f((columns * (width / p) ** 0.5).astype("float32")))
 
 
-def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
+def _forward_projected(
+    model: Model, X: List[View], is_train: bool
+) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
     W: Any = model.get_param("W")
     vectors, backprop_encoder = model.layers[0](X, is_train)
     Y = vectors @ W

@@ -1,10 +1,28 @@
 """A Ray cluster to work on."""
 
+import multiprocessing
 import os
+import signal
+import threading
 from contextlib import contextmanager
+from multiprocessing import connection
 from typing import Any, Iterator
 
 from ..errors import Errors, KrisselError
+
+
+def follow_parent() -> None:
+    """End with the parent, and leave Ctrl-C to it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A killed parent cannot end its workers, and they would wait for work for ever.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 @contextmanager
