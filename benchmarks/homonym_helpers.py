@@ -79,9 +79,9 @@ def linked(
             continue
         linker.cfg.update(settings)
         places, right[helper] = [], []
-        copies, ids = zip(*prepared(docs, matcher))
-        for number, (doc, gold) in enumerate(zip(linker.pipe(copies), ids)):
-            for span, kb_id in zip(doc.spans[MENTIONS], gold):
+        copies, ids = zip(*prepared(docs, matcher), strict=True)
+        for number, (doc, gold) in enumerate(zip(linker.pipe(copies), ids, strict=True)):
+            for span, kb_id in zip(doc.spans[MENTIONS], gold, strict=True):
                 wanted = split_gold(kb_id, store)
                 if wanted:
                     places.append(str(number))

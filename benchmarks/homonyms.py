@@ -134,7 +134,7 @@ class Clock:
 
     def lap(self) -> Dict[str, float]:
         now = time.perf_counter(), time.process_time()
-        wall, cpu = (end - start for end, start in zip(now, self._last))
+        wall, cpu = (end - start for end, start in zip(now, self._last, strict=True))
         self._last = now
         return {"wall": round(wall, 1), "cpu": round(cpu, 1)}
 

@@ -210,7 +210,7 @@ def opened_twice(folder: Path, entities: int, prototypes: int, width: int, seed:
     for pipe in pipes:
         pipe.send("measure")
         memory.append(pipe.recv())
-    for pipe, process in zip(pipes, processes):
+    for pipe, process in zip(pipes, processes, strict=True):
         pipe.send("end")
         process.join()
     return {**answers[1], "first_process": answers[0], "two_processes": memory}

@@ -74,7 +74,7 @@ def main(
             theirs: List[List[Dict[str, Any]]] = [[] for _ in requests]
             for _ in range(passes):
                 ours.append(time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents))
-                for request, answers in zip(requests, theirs):
+                for request, answers in zip(requests, theirs, strict=True):
                     answers.append(ask(peer, request))
     result = summarize(ours, theirs)
     result["setup"] = {
@@ -126,11 +126,11 @@ def time_pipeline(nlp: Language, docs: List[Doc], documents: Sequence[Sequence[D
     seconds = time.perf_counter() - start
     scored, right, n_mentions = 0, 0, 0
     ties = Span.has_extension("krissel_ties")
-    for doc, mentions in zip(linked, documents):
+    for doc, mentions in zip(linked, documents, strict=True):
         if len(doc.ents) != len(mentions):
             raise ValueError("The pipeline changed the gold mentions: time one without a component that sets doc.ents")
         n_mentions += len(mentions)
-        for ent, mention in zip(doc.ents, mentions):
+        for ent, mention in zip(doc.ents, mentions, strict=True):
             scored += bool(mention["gold"])
             right += ent.kb_id_ in mention["gold"] and not (ties and ent._.krissel_ties)
     return {

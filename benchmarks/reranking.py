@@ -51,7 +51,7 @@ def main(
     for doc in docs:
         doc.set_ents([Span(doc, ent.start, ent.end, label=ent.label) for ent in doc.ents])
     linked = DocBin(docs=list(nlp.pipe(docs)), store_user_data=True)
-    rerankers = {form: load_reranker(path, k) for form, path in zip(FORMS, (list_, pairs))}
+    rerankers = {form: load_reranker(path, k) for form, path in zip(FORMS, (list_, pairs), strict=True)}
     n_mentions = sum(map(len, mentions))
     rows: Dict[str, Dict[str, Any]] = {
         "linker": {"strict": strict(list(linked.get_docs(nlp.vocab)), mentions)},
@@ -100,8 +100,8 @@ def load_reranker(path: Path, k: int) -> KrisselReranker:
 def strict(docs: List[Doc], mentions: List[List[Dict[str, Any]]]) -> float:
     """The share of mentions with a concept whose one predicted id is right."""
     scored, right = 0, 0
-    for doc, golds in zip(docs, mentions):
-        for ent, mention in zip(doc.ents, golds):
+    for doc, golds in zip(docs, mentions, strict=True):
+        for ent, mention in zip(doc.ents, golds, strict=True):
             scored += bool(mention["gold"])
             right += ent.kb_id_ in mention["gold"] and not ent._.krissel_ties
     return right / scored

@@ -119,7 +119,7 @@ def accuracy(candidates: List[List[MentionCandidate]], golds: List[List[str]]) -
     A mention is right when any of its gold ids is predicted; mentions without gold ids are left out.
     """
     scored, right = 0, 0
-    for found, gold in zip(candidates, golds):
+    for found, gold in zip(candidates, golds, strict=True):
         if not gold:
             continue
         scored += 1
@@ -150,7 +150,7 @@ def build_generator(kb_path: Path, index_cache: Optional[Path]) -> Tuple[Candida
     else:
         # nmslib ends the process when it meets a vector of zeros.
         filled = numpy.asarray(vectors.sum(axis=1)).reshape(-1) != 0
-        vectors, names = vectors[filled], [name for name, keep in zip(names, filled) if keep]
+        vectors, names = vectors[filled], [name for name, keep in zip(names, filled, strict=True) if keep]
     index = nmslib.init(method="hnsw", space="cosinesimil_sparse", data_type=nmslib.DataType.SPARSE_VECTOR)
     index.addDataPointBatch(vectors)
     if folder is not None and cached:

@@ -63,7 +63,7 @@ def main(
     trained = load_or_train_ner(ner, train, label=label, epochs=epochs, seed=seed)
     golds = read_docs(dev)
     rows = []
-    for system, abbreviations in zip(SYSTEMS, (False, True)):
+    for system, abbreviations in zip(SYSTEMS, (False, True), strict=True):
         nlp = build_chain(pipeline, trained, abbreviations=abbreviations)
         start = time.perf_counter()
         predicted = list(nlp.pipe(doc.text for doc in golds))
@@ -187,7 +187,7 @@ def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Men
     """Span and id precision, recall and F, micro-averaged; see the module's docstring for the counting."""
     n_gold, n_predicted, n_found = 0, 0, 0
     n_gold_ids, n_predicted_ids, n_found_ids, n_right = 0, 0, 0, 0
-    for gold_doc, predicted_doc in zip(golds, predictions):
+    for gold_doc, predicted_doc in zip(golds, predictions, strict=True):
         gold = {(mention.start, mention.end): mention.ids for mention in gold_doc}
         n_gold += len(gold)
         n_gold_ids += sum(bool(ids) for ids in gold.values())

@@ -5,6 +5,7 @@ A view is cut from text here and nowhere else; encoders receive `View`s and turn
 """
 
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def unit_texts(view: View) -> Tuple[List[str], int]:
     own = (len(view.left), len(view.left) + len(view.mention))
     places = sorted((own, *view.mates))
     edges = [0, *(edge for place in places for edge in place), len(whole)]
-    return [whole[start:end] for start, end in zip(edges, edges[1:])], 1 + 2 * places.index(own)
+    return [whole[start:end] for start, end in pairwise(edges)], 1 + 2 * places.index(own)
 
 
 def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:

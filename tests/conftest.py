@@ -202,7 +202,7 @@ def make_example():
 
     def make(entity, left="", mention="mention", right=""):
         docs = [nlp.make_doc(left + mention + right) for _ in range(2)]
-        for doc, kb_id in zip(docs, ("", entity)):
+        for doc, kb_id in zip(docs, ("", entity), strict=True):
             span = doc.char_span(len(left), len(left) + len(mention))
             doc.ents = [Span(doc, span.start, span.end, label="ENTITY", kb_id=kb_id)]
         return Example(*docs)

@@ -275,7 +275,7 @@ texts = st.text(alphabet="ab .", max_size=6)
 def test_units_and_back(outside, data):
     """Each view knows the unit that it was made of, and which of its mentions it is."""
     mentions = data.draw(st.lists(texts.filter(bool), min_size=len(outside) - 1, max_size=len(outside) - 1))
-    unit = [text for pair in zip(outside, [*mentions, ""]) for text in pair][:-1]
+    unit = [text for pair in zip(outside, [*mentions, ""], strict=True) for text in pair][:-1]
     views = unit_views(unit)
     assert [unit_texts(view) for view in views] == [(unit, 2 * i + 1) for i in range(len(mentions))]
     assert [with_mentions(view, str) for view in views] == views
@@ -302,7 +302,7 @@ def test_edges_of_many_views_are_those_of_each(texts, context_chars, data):
     starts, ends = starts + firsts[numbers], ends + firsts[numbers]
     whole = "".join(texts)
     left, right = view_edges(whole, firsts, starts, ends, context_chars)
-    for (number, start, end), first, a, b, last in zip(mentions, left, starts, ends, right):
+    for (number, start, end), first, a, b, last in zip(mentions, left, starts, ends, right, strict=True):
         view = mention_view(texts[number], start, end, context_chars)
         assert (whole[first:a], whole[a:b], whole[b:last]) == (view.left, view.mention, view.right)
 

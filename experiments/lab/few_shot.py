@@ -70,7 +70,7 @@ def few_shot(
     counts.warn()
     views = list(dict.fromkeys(prototype.view for prototype in every))
     encode = find_linker(nlp, name).encode
-    vectors: Dict[View, np.ndarray] = dict(zip(views, encode(views)))
+    vectors: Dict[View, np.ndarray] = dict(zip(views, encode(views), strict=True))
 
     def known(views: Sequence[View]) -> np.ndarray:
         return np.stack([vectors[view] for view in views])

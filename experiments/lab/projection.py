@@ -84,7 +84,7 @@ def projection_figure(projections: Dict[str, Projection], owners: np.ndarray, en
 
     figure, axes = panels(len(projections))
     colours = colormaps[COLOURS]
-    for panel, (title, projection) in zip(axes, projections.items()):
+    for panel, (title, projection) in zip(axes, projections.items(), strict=True):
         for entity, name in enumerate(entities):
             points = projection.points[owners == entity]
             panel.scatter(*points.T, s=8, color=colours(entity % colours.N), label=name)

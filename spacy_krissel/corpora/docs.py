@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from dataclasses import replace
+from itertools import pairwise
 from typing import Container, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from spacy.language import Language
@@ -167,7 +168,7 @@ def _is_stated(mention: Mention, covered: List[str]) -> bool:
     """Does a mention state the text that it covers, letter for letter?"""
     if not mention.more:
         return covered[0] == mention.text
-    in_order = [piece for _, piece in sorted(zip(mention.pieces, covered))]
+    in_order = [piece for _, piece in sorted(zip(mention.pieces, covered, strict=True))]
     return _BETWEEN.sub("", mention.text) in (_BETWEEN.sub("", "".join(each)) for each in (covered, in_order))
 
 
@@ -193,6 +194,6 @@ def _cut_tokens(doc: Doc, found: List[_Found], report: CorpusReport) -> None:
         for i, edges in cuts.items():
             token = doc[i]
             places = [0, *(edge - token.idx for edge in edges), len(token)]
-            orths = [token.text[start:end] for start, end in zip(places, places[1:])]
+            orths = [token.text[start:end] for start, end in pairwise(places)]
             # Each part is its own head: the document has no parse that could be kept.
             retokenizer.split(token, orths, heads=[(token, part) for part in range(len(orths))])

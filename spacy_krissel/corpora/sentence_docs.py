@@ -1,6 +1,7 @@
 """Sentences as documents of their own."""
 
 from bisect import bisect_right
+from itertools import pairwise
 from typing import Iterator, List, Optional, Tuple
 
 from spacy.tokens import Doc, Span
@@ -55,7 +56,7 @@ def _sentences(doc: Doc, mentions: List[PiecedMention], report: CorpusReport) ->
     report.count("joined_sentences", len(given_up))
     mentioned = {i for start, end in extents for i in range(start, end)}
     edges = [0, *sorted(borders - given_up), len(doc)]
-    for start, end in zip(edges, edges[1:]):
+    for start, end in pairwise(edges):
         while start < end and doc[start].is_space and start not in mentioned:
             start += 1
         while start < end and doc[end - 1].is_space and end - 1 not in mentioned:

@@ -236,13 +236,13 @@ def sum_gradients(model: Model) -> None:
     )
     add_up([held])
     gradients: List[Any] = []
-    for (node, name), anywhere in zip(params, held):
+    for (node, name), anywhere in zip(params, held, strict=False):
         if anywhere:
             if not node.has_grad(name):
                 weight: Any = node.get_param(name)
                 node.set_grad(name, 0 * weight)
             gradients.append(node.get_grad(name))
-    for p, anywhere in zip(weights, held[len(params) :]):
+    for p, anywhere in zip(weights, held[len(params) :], strict=True):
         if anywhere:
             p.grad = p.new_zeros(p.shape) if p.grad is None else p.grad.contiguous()
             gradients.append(p.grad)

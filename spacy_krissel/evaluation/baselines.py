@@ -40,7 +40,7 @@ def exact_match(
     texts: what to look up in place of each mention's own text.
     """
     linked = []
-    for record, text in zip(records, _texts(records, texts)):
+    for record, text in zip(records, _texts(records, texts), strict=True):
         ids = store.find(text) if record.found else []
         if not ids:
             linked.append(_relink(record, [], [], ""))
@@ -75,7 +75,7 @@ def tfidf(
     scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
     row_of_text = {text: i for i, text in enumerate(distinct)}
     linked = []
-    for record, text in zip(records, folded):
+    for record, text in zip(records, folded, strict=True):
         i = row_of_text[text]
         kept = rows[i] >= 0
         if not record.found or not kept.any():
@@ -85,7 +85,7 @@ def tfidf(
         # Equal scores differ in their last bits: tied candidates get the top score, and then the id decides.
         best = float(scores[i][0])
         values = [best if best - score <= TIE else float(score) for score in scores[i][kept]]
-        ranked = sorted(zip(values, row_of), key=lambda pair: (-pair[0], pair[1]))
+        ranked = sorted(zip(values, row_of, strict=True), key=lambda pair: (-pair[0], pair[1]))
         surface = _nearest_name(text_vectors[i], name_vectors, names.of_entity(row_of[ranked[0][1]]))
         values = [value for value, _ in ranked]
         linked.append(_relink(record, [id_ for _, id_ in ranked], values, names.original[surface]))
@@ -168,7 +168,7 @@ def _top(scores: np.ndarray, k: int) -> np.ndarray:
     else:
         threshold = scores.min(axis=1)
     order = np.empty((len(scores), k), dtype=np.int64)
-    for i, (row, limit) in enumerate(zip(scores, threshold)):
+    for i, (row, limit) in enumerate(zip(scores, threshold, strict=True)):
         candidates = np.flatnonzero(row >= limit)
         order[i] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return order
@@ -180,7 +180,7 @@ def _nearest_name(text: "csr_matrix", names: "csr_matrix", positions: np.ndarray
 
 
 def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], surface: str) -> LinkRecord:
-    ties = [id_ for id_, score in zip(ranked, scores) if score == scores[0]]
+    ties = [id_ for id_, score in zip(ranked, scores, strict=True) if score == scores[0]]
     return replace(
         record,
         ranked=list(ranked),

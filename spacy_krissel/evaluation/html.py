@@ -96,7 +96,7 @@ def render_page(name: str, data: Dict[str, Any], errors: Sequence[LinkRecord], t
 
 
 def _tiles(systems: Sequence[Row]) -> str:
-    figures = dict(zip(systems[0], systems[1]))
+    figures = dict(zip(systems[0], systems[1], strict=True))
     shown = [("strict accuracy", figures["strict"], f"95 %: {figures['95 %']}"), ("lenient", figures["lenient"], "")]
     shown += [(f"recall at {k}", figures[f"R@{k}"], "") for k in RECALL_AT if k > 1]
     shown += [(key, figures[key], "strict, in this slice") for key in ("ambiguous", "homonym")]

@@ -96,15 +96,15 @@ def measure(
     for name, members in slice_mentions(gold, store, find, seen=seen, mined=mined).items():
         if any(members):
             inside = [float(member) for member in members]
-            strict_inside = [value * member for value, member in zip(strict, inside)]
-            linked_inside = [value * member for value, member in zip(linked, inside)]
+            strict_inside = [value * member for value, member in zip(strict, inside, strict=True)]
+            linked_inside = [value * member for value, member in zip(linked, inside, strict=True)]
             slices[name] = {
                 "n": sum(members),
                 "strict": _ratio(strict_inside, inside),
-                "lenient": _ratio([value * member for value, member in zip(lenient, inside)], inside),
+                "lenient": _ratio([value * member for value, member in zip(lenient, inside, strict=True)], inside),
                 "interval": _listed(bootstrap.interval(strict_inside, inside)),
                 "recall": {
-                    k: _ratio([value * member for value, member in zip(values, inside)], linked_inside)
+                    k: _ratio([value * member for value, member in zip(values, inside, strict=True)], linked_inside)
                     for k, values in hits.items()
                 },
             }
@@ -145,7 +145,7 @@ def compare(
     Raises KrisselError K705 when `others` lacks a mention.
     """
     ours = counted(records)
-    by_key = dict(zip(record_keys(counted(others)), counted(others)))
+    by_key = dict(zip(record_keys(counted(others)), counted(others), strict=True))
     keys = list(record_keys(ours))
     missing = [key for key in keys if key not in by_key]
     if missing:
@@ -245,11 +245,11 @@ def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: i
     """
     predicted = [float(record.found and record.prediction not in ("", NIL)) for record in records]
     gold = [float(bool(record.gold) and record.gold != (NIL,)) for record in records]
-    right = [float(is_strict(record)) * p * g for record, p, g in zip(records, predicted, gold)]
+    right = [float(is_strict(record)) * p * g for record, p, g in zip(records, predicted, gold, strict=True)]
     bootstrap = Bootstrap([record.doc for record in records], resamples=resamples, seed=seed)
     scores = precision_recall(sum(right), sum(predicted), sum(gold))
     # F1 is a ratio too: 2 TP / (predicted + gold).
-    interval = bootstrap.interval([2 * value for value in right], [p + g for p, g in zip(predicted, gold)])
+    interval = bootstrap.interval([2 * value for value in right], [p + g for p, g in zip(predicted, gold, strict=True)])
     return {**scores, "interval": _listed(interval), "n_gold": int(sum(gold)), "n_predicted": int(sum(predicted))}
 
 

@@ -127,7 +127,7 @@ def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: Option
     if threshold is None:
         return list(records)
     below = np.asarray(scores, dtype=np.float64) < threshold
-    return [replace(record, prediction=NIL) if nil else record for record, nil in zip(records, below)]
+    return [replace(record, prediction=NIL) if nil else record for record, nil in zip(records, below, strict=True)]
 
 
 def _top(record: LinkRecord) -> float:

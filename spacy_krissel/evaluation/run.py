@@ -94,7 +94,7 @@ def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tup
     copies = [(item, copy) for item in gold for copy in without_links(item, nlp, spans_key)]
     linked: Dict[int, List[Doc]] = defaultdict(list)
     docs = nlp.pipe((copy for _, copy in copies), batch_size=batch_size)
-    for (item, _), doc in zip(copies, docs):
+    for (item, _), doc in zip(copies, docs, strict=True):
         linked[id(item)].append(doc)
     records, n_left_out, lost = [], 0, []
     for item in gold:
@@ -123,7 +123,7 @@ def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -
     wanted = None if labels is None else {label.casefold() for label in labels}
     docs = nlp.pipe((nlp.make_doc(item.doc.text) for item in gold), batch_size=batch_size)
     records, n_left_out = [], 0
-    for item, doc in zip(gold, docs):
+    for item, doc in zip(gold, docs, strict=True):
         found: Dict[Tuple[int, int], List[Span]] = defaultdict(list)
         for span in spans_of(doc, spans_key):
             if wanted is None or span.label_.casefold() in wanted:

@@ -31,7 +31,7 @@ def shuffle_contexts(
 
 def _shuffle_records(records: Sequence[LinkRecord], seed: int) -> List[LinkRecord]:
     order = _exchange((record.text for record in records), seed)
-    return [replace(record, gold=records[other].gold) for record, other in zip(records, order)]
+    return [replace(record, gold=records[other].gold) for record, other in zip(records, order, strict=True)]
 
 
 def _shuffle_docs(docs: Sequence[Doc], seed: int, spans_key: Optional[str]) -> List[Doc]:
@@ -40,7 +40,7 @@ def _shuffle_docs(docs: Sequence[Doc], seed: int, spans_key: Optional[str]) -> L
     flat = [span for in_doc in spans for span in in_doc]
     order = _exchange((span.text for span in flat), seed)
     new_ids = iter([flat[other].kb_id_ for other in order])
-    for doc, in_doc in zip(copies, spans):
+    for doc, in_doc in zip(copies, spans, strict=True):
         renamed = [Span(doc, span.start, span.end, label=span.label, kb_id=next(new_ids)) for span in in_doc]
         if spans_key is None:
             doc.ents = renamed
@@ -57,6 +57,6 @@ def _exchange(texts: Iterable[str], seed: int) -> List[int]:
     rng = random.Random(seed)
     order = [0] * sum(len(group) for group in groups.values())
     for group in groups.values():
-        for i, other in zip(group, rng.sample(group, len(group))):
+        for i, other in zip(group, rng.sample(group, len(group)), strict=True):
             order[i] = other
     return order

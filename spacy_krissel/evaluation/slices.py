@@ -52,7 +52,9 @@ def slice_mentions(
         if entities is not None:
             known = {store.resolve(entity) or entity for entity in entities}
             slices[inside] = [not known.isdisjoint(record.gold) for record in records]
-            slices[outside] = [not value and record.gold != (NIL,) for value, record in zip(slices[inside], records)]
+            slices[outside] = [
+                not value and record.gold != (NIL,) for value, record in zip(slices[inside], records, strict=True)
+            ]
     if any(record.gold == (NIL,) for record in records):
         slices["nil"] = [record.gold == (NIL,) for record in records]
     for label in sorted({record.label for record in records}):

@@ -95,7 +95,7 @@ def span_leads(
         where either system has no such figures.
     Raises KrisselError K732 when `others` lacks a pair.
     """
-    by_key = dict(zip(pair_keys(others), others))
+    by_key = dict(zip(pair_keys(others), others, strict=True))
     missing = [key for key in pair_keys(records) if key not in by_key]
     if missing:
         first = f"{missing[0][1]} in {missing[0][0]}"

@@ -78,7 +78,7 @@ class ExactIndex:
         with ThreadPoolExecutor(len(shards)) as threads:
             parts = list(threads.map(lambda shard: shard.search(rows, queries, k), shards))
         # In the order of the shards, which is that of the rows: equal scores stay in it.
-        scores, found = (np.concatenate(arrays, axis=1) for arrays in zip(*parts))
+        scores, found = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(found, order, axis=1)
 
@@ -104,7 +104,7 @@ class ExactIndex:
             self._shards = [
                 # A copy, because torch warns of memory that cannot be written, as mapped vectors cannot.
                 Shard(first, torch.from_numpy(np.array(self._vectors[first:last])).to(device))
-                for device, first, last in zip(devices, edges, edges[1:])
+                for device, first, last in zip(devices, edges, edges[1:], strict=False)
             ]
         return self._shards
 

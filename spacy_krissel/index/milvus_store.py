@@ -117,7 +117,7 @@ class MilvusStore:
             if held != rows:
                 raise self._wrong(name, f"it holds {held} of the {rows} vectors")
             sample = np.unique(np.linspace(0, rows - 1, SAMPLE, dtype=np.int64))
-            for row, found in zip(sample, self._fetch(client, name, sample)):
+            for row, found in zip(sample, self._fetch(client, name, sample), strict=True):
                 if not np.array_equal(found, vectors[row].astype(np.float32)):
                     raise self._wrong(name, f"its vector {row} is another one")
         self.name, self.rows, self.width, self._shared = name, rows, width, total != rows
@@ -181,7 +181,7 @@ class MilvusStore:
         self._consistency = "Strong"
         for block in blocks:
             rows = range(start, start + len(block))
-            client.insert(name, [{ROW: row, VECTOR: vector} for row, vector in zip(rows, block)])
+            client.insert(name, [{ROW: row, VECTOR: vector} for row, vector in zip(rows, block, strict=True)])
             start += len(block)
         client.flush(name)
         return start

@@ -20,7 +20,7 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: Optional[int] = 
     found = entities >= 0
     # Queries of one batch often share entities and prototypes: each is read once.
     rows, entity_places = np.unique(entities[found], return_inverse=True)
-    names = list(zip(kb.entity_ids.take(rows), kb.entity_names.take(rows)))
+    names = list(zip(kb.entity_ids.take(rows), kb.entity_names.take(rows), strict=True))
     rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
     texts = [(prototype.kind, evidence(prototype.view)) for prototype in kb.prototypes_at(rows)]
     candidates = [
@@ -29,10 +29,11 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: Optional[int] = 
             map(names.__getitem__, entity_places.tolist()),
             scores[found].tolist(),
             map(texts.__getitem__, prototype_places.tolist()),
+            strict=True,
         )
     ]
     ends = np.cumsum(found.sum(axis=1)).tolist()
-    return [candidates[start:end] for start, end in zip([0, *ends], ends)]
+    return [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: SearchResult) -> List[List[Candidate]]:
@@ -43,7 +44,7 @@ def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: Search
     """
     strings = kb.vocab.strings
     candidates = []
-    for mention, entities, scores in zip(mentions, result.entities, result.scores):
+    for mention, entities, scores in zip(mentions, result.entities, result.scores, strict=True):
         found = entities[entities >= 0]
         exponentials = np.exp(scores[: len(found)] - scores[:1])
         ids = kb.entity_ids.take(found)
@@ -58,7 +59,7 @@ def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: Search
                     alias,
                     float(prior),
                 )
-                for id_, vector, prior in zip(ids, kb.get_vectors(ids), exponentials / exponentials.sum())
+                for id_, vector, prior in zip(ids, kb.get_vectors(ids), exponentials / exponentials.sum(), strict=True)
             ]
         )
     return candidates

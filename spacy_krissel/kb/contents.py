@@ -204,7 +204,7 @@ class Contents(KnowledgeBase):
         now = self._now
         found = now._prototypes.at(rows)
         ids = now.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
-        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found)]
+        return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found, strict=True)]
 
     def prototype_mentions(self, rows: Any) -> List[str]:
         """The surface forms alone of the prototypes at `rows`, an array of any shape, flattened."""
@@ -506,7 +506,7 @@ class Contents(KnowledgeBase):
         now = self._now
         rows, places = now._prototypes.lexicon.bearers(forms)
         found: Dict[str, Set[str]] = {form: set() for form in forms}
-        for entity, place in zip(now.entity_ids.take(rows), places.tolist()):
+        for entity, place in zip(now.entity_ids.take(rows), places.tolist(), strict=True):
             found[forms[place]].add(entity)
         return found
 

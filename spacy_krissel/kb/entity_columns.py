@@ -136,7 +136,7 @@ class EntityTable:
             column = self._table.column("alt_ids").combine_chunks()
             owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
             # Backwards, so that the lowest row is written last.
-            self._alternatives = dict(zip(reversed(ids), reversed(owners)))
+            self._alternatives = dict(zip(reversed(ids), reversed(owners), strict=True))
         return self._alternatives.get(entity)
 
     def rows(self, entities: Sequence[str]) -> Rows:
@@ -170,7 +170,7 @@ class EntityTable:
         if ids is not None:
             wanted = list(ids)
             rows = self.rows(wanted)
-            unknown = [entity for entity, row in zip(wanted, rows) if row < 0]
+            unknown = [entity for entity, row in zip(wanted, rows, strict=True) if row < 0]
             if unknown:
                 raise _unknown("ids", unknown, self.ids)
             named = np.zeros(len(self), dtype=bool)

@@ -173,6 +173,6 @@ def _products(vectors: Vectors, rows: Rows, queries: Vectors, of_query: Rows) ->
 def _padded(groups: Sequence[Rows]) -> Rows:
     width = max(map(len, groups), default=0)
     padded = np.full((len(groups), width), -1, dtype=np.int64)
-    for line, group in zip(padded, groups):
+    for line, group in zip(padded, groups, strict=True):
         line[: len(group)] = group
     return padded

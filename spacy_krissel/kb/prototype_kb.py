@@ -287,7 +287,7 @@ class PrototypeKB(Contents):
         now = self._now
         rows = now._entities.rows(list(entities))
         means = np.zeros((len(rows), now.entity_vector_length), dtype=np.float32)
-        for mean, row in zip(means, rows):
+        for mean, row in zip(means, rows, strict=True):
             prototypes = now._prototypes.rows_of(row)
             if len(prototypes):
                 mean[:] = now.vectors[prototypes].mean(axis=0, dtype=np.float32)

@@ -293,7 +293,7 @@ class PrototypeTable:
 
     def kind_counts(self) -> Dict[str, int]:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
-        return {kind: int(count) for kind, count in zip(KINDS, counts) if count}
+        return {kind: int(count) for kind, count in zip(KINDS, counts, strict=True) if count}
 
     def entities_of(self, kinds: Sequence[str]) -> Rows:
         """The rows of the entities that have a prototype of one of these kinds, each once."""
@@ -307,7 +307,7 @@ class PrototypeTable:
         are_references = [kind == "reference" for kind in kinds]
         views = map(View, taken["left"], taken["mention"], taken["right"], taken["masked"], are_references)
         origins = map(Origin, *(taken[name] for name in Origin._fields))
-        return list(zip(taken["entity"], kinds, views, origins))
+        return list(zip(taken["entity"], kinds, views, origins, strict=True))
 
     def mentions(self, rows: Any) -> List[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""

@@ -97,7 +97,7 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
         scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
         # Not the index's own top score, which may be rounded to float16.
         bound = tie_bound(max(each.max() for each in scores))
-        best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores)]
+        best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
         score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
         # Stable: entities that still tie stay in the order of their ids.
         order = np.argsort(-score, kind="stable")

@@ -43,8 +43,8 @@ class VectorCache(Shim):
                 kept = self._vectors
             # Copies, since a row of a batch would hold all of it in memory.
             vectors = [vector.copy() for vector in encoder.ops.to_numpy(encoder.predict([name_view(n) for n in new]))]
-            found.update(zip(new, vectors))
-            kept.update(zip(new[:MOST_NAMES], vectors))
+            found.update(zip(new, vectors, strict=True))
+            kept.update(zip(new[:MOST_NAMES], vectors, strict=False))
         if not distinct:
             return numpy.zeros((0, 0), dtype="float32")
         places = {name: place for place, name in enumerate(distinct)}
@@ -242,9 +242,11 @@ def read_lists(model: Model, mentions: List[RankedMention]) -> Lists:
         own = alone[owner]
         starts = numpy.cumsum([0, *map(len, names[:-1])])
         likeness = numpy.einsum("ij,ij->i", vectors, numpy.repeat(own, [len(each) for each in names], axis=0))
-        best = numpy.array([s + int(likeness[s : s + len(each)].argmax()) for s, each in zip(starts, names)])
+        best = numpy.array(
+            [s + int(likeness[s : s + len(each)].argmax()) for s, each in zip(starts, names, strict=True)]
+        )
         nearest = vectors[best]
-        letters = [dice(mentions[i].view.mention, each) for i, each in zip(owner, names)]
+        letters = [dice(mentions[i].view.mention, each) for i, each in zip(owner, names, strict=True)]
         columns = (
             _gaps(mentions) / WIDEST_GAP,
             1 / numpy.concatenate([numpy.arange(1, length + 1) for length in lengths]),

@@ -73,7 +73,7 @@ def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Cal
     if False not in kinds:
         return model.layers[1](X, is_train)
     parts = []
-    for layer, kind in zip(model.layers, (False, True)):
+    for layer, kind in zip(model.layers, (False, True), strict=True):
         rows = [i for i, is_reference in enumerate(kinds) if is_reference == kind]
         parts.append((rows, *layer([X[i] for i in rows], is_train)))
     vectors = model.ops.alloc2f(len(X), parts[0][1].shape[1])

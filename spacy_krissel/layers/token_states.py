@@ -32,7 +32,7 @@ class TokenStates(NamedTuple):
     def texts(self) -> List[slice]:
         """Where each text's tokens stand."""
         ends = np.cumsum(self.lengths)
-        return [slice(int(end - length), int(end)) for end, length in zip(ends, self.lengths)]
+        return [slice(int(end - length), int(end)) for end, length in zip(ends, self.lengths, strict=True)]
 
 
 StatesModel = Model[List[str], TokenStates]
@@ -82,6 +82,6 @@ def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenSta
 def _views(texts: Sequence[str], words: Sequence[List[Tuple[int, int]]]) -> List[View]:
     return [
         mention_view(text, start, end, WORD_CONTEXT_CHARS)
-        for text, places in zip(texts, words)
+        for text, places in zip(texts, words, strict=True)
         for start, end in places
     ]

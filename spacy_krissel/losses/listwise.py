@@ -21,7 +21,7 @@ def listwise_cross_entropy(
     gradient = xp.empty_like(corrections)
     total = 0.0
     start = 0
-    for length, right in zip(lengths, gold):
+    for length, right in zip(lengths, gold, strict=True):
         whole = logits[start : start + length] + corrections[start : start + length]
         shifted = whole - whole.max()
         log_sum = xp.log(xp.exp(shifted).sum())

@@ -39,8 +39,8 @@ def write_links(
 
     reranker: the name of the pipe that scored the candidates again, which is kept on the span; "" for new candidates.
     """
-    links = [None if span.kb_id_ and not overwrite else link for span, link in zip(spans, links)]
-    for span, link in zip(spans, links):
+    links = [None if span.kb_id_ and not overwrite else link for span, link in zip(spans, links, strict=True)]
+    for span, link in zip(spans, links, strict=True):
         if link is None:
             continue
         # Python lists, strings and numbers only: anything else would not survive `Doc.to_bytes`. Empty ones too, in the
@@ -63,7 +63,7 @@ def write_links(
 def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[Optional[SpanLink]], key: str) -> None:
     old: SpanGroup = doc.spans[key]
     new: List[Span] = []
-    for span, link in zip(spans, links):
+    for span, link in zip(spans, links, strict=True):
         if link is None:
             new.append(span)
             continue

@@ -1,6 +1,7 @@
 """The contexts that mentions are read in: a window, or a sentence with all of its mentions (BELHD §4.2)."""
 
 from bisect import bisect_left, bisect_right
+from itertools import pairwise
 from typing import List, Optional, Sequence, Tuple
 
 from spacy.pipeline import Sentencizer
@@ -47,8 +48,8 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
             found = _near_views(text[start:end], places)
         else:
             edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
-            found = unit_views([text[first:last] for first, last in zip(edges, edges[1:])])
-        for i, view in zip(unit, found):
+            found = unit_views([text[first:last] for first, last in pairwise(edges)])
+        for i, view in zip(unit, found, strict=True):
             views[i] = view
     return [view for view in views if view is not None]
 
@@ -72,7 +73,7 @@ def sentence_starts(doc: Doc) -> List[int]:
         found = [sentence.start_char for sentence in doc.sents]
     else:
         (guesses,) = Sentencizer().predict([doc])
-        found = [token.idx for token, is_start in zip(doc, guesses) if is_start]
+        found = [token.idx for token, is_start in zip(doc, guesses, strict=True) if is_start]
     return sorted({0, *found})
 
 

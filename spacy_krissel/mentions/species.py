@@ -40,7 +40,7 @@ def assigned_species(doc: Doc, spans: Sequence[Span], species: Sequence[Span]) -
     assigned = []
     for span in spans:
         sentence = bisect_right(starts, span.start_char)
-        near = [each for each, place in zip(found, sentences) if place == sentence]
+        near = [each for each, place in zip(found, sentences, strict=True) if place == sentence]
         before = [keys for start, _, keys in near if start < span.start_char]
         after = [keys for start, _, keys in near if start >= span.start_char]
         assigned.append(before[-1] if before else after[0] if after else usual)

@@ -1,6 +1,7 @@
 """The name matcher: every name of an ontology in one pass over a text (KRISSBERT §3.1)."""
 
 from bisect import bisect_left
+from itertools import pairwise
 from typing import Any, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Tuple, get_args
 
 import numpy as np
@@ -127,7 +128,7 @@ class NameMatcher:
 
     def _find_in_block(self, texts: List[str], n_before: int) -> Matches:
         table = self.build()
-        plains, keys, words = zip(*(forms(text, fold=self.case != "preserve") for text in texts))
+        plains, keys, words = zip(*(forms(text, fold=self.case != "preserve") for text in texts), strict=True)
         # No name has two spaces in a row, so that none is found across two texts.
         joined = Forms("  ".join(plains), "  ".join(keys), "".join(words)[1:-1])
         found = table.find(joined)
@@ -147,7 +148,7 @@ def is_acronym(name: str) -> bool:
     if " " in name:
         return name == name.upper()
     # A capital behind a letter or digit, so that Tay-Sachs is none.
-    return any(left.isalnum() and right.isupper() for left, right in zip(name, name[1:]))
+    return any(left.isalnum() and right.isupper() for left, right in pairwise(name))
 
 
 def _apart(start: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -184,7 +184,9 @@ def _ontology_hash(ontology: "OntologyStore") -> str:
 def _text_hashes(files: List[Path]) -> List[str]:
     # By name and not by path, and in no order: the same texts elsewhere, or listed differently, give the same shards.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        return sorted(f"{file_.name} {sha256}" for file_, sha256 in zip(files, threads.map(sha256_file, files)))
+        return sorted(
+            f"{file_.name} {sha256}" for file_, sha256 in zip(files, threads.map(sha256_file, files), strict=True)
+        )
 
 
 def _rates(counts: Dict[str, Any]) -> Dict[str, float]:

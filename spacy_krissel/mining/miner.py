@@ -1,5 +1,6 @@
 """From texts to a table of sampled mentions: the plain functions that every kind of worker calls."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -53,7 +54,7 @@ class Miner(NamedTuple):
         """
         found = [Matches(*[np.zeros(0, dtype=np.int64)] * len(Matches._fields))]
         found += self.matcher.find_in(text.text for text in texts)
-        matches = Matches(*map(np.concatenate, zip(*found)))
+        matches = Matches(*map(np.concatenate, zip(*found, strict=True)))
         linked = np.flatnonzero(matches.row >= 0)
         counts = {
             "mentions_found": len(linked),
@@ -94,7 +95,7 @@ class Miner(NamedTuple):
             "doc": docs.take(pa.array(which)),
             "start": matches.start,
             "end": matches.end,
-            **dict(zip(("left", "mention", "right"), views)),
+            **dict(zip(("left", "mention", "right"), views, strict=True)),
             "row": matches.row,
             "priority": orders,
         }
@@ -121,9 +122,9 @@ def _between(whole: str, *edges: np.ndarray) -> List["pa.Array"]:
         place_of = np.append(0, np.cumsum(n_bytes))
         edges = tuple(place_of[edge] for edge in edges)
     columns = []
-    for first, last in zip(edges, edges[1:]):
+    for first, last in pairwise(edges):
         # An array of Python's strings takes twice as long.
-        parts = b"".join([encoded[a:b] for a, b in zip(first.tolist(), last.tolist())])
+        parts = b"".join([encoded[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)])
         ends = np.append(0, np.cumsum(last - first))
         columns.append(pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(ends), pa.py_buffer(parts)))
     return columns
@@ -131,12 +132,12 @@ def _between(whole: str, *edges: np.ndarray) -> List["pa.Array"]:
 
 def mine_chunk(miner: Miner, texts: Sequence[Text], new: np.ndarray) -> MinedChunk:
     """Mine those of the texts that are `new`, (n,) bool; the others bear an id that was there before."""
-    kept = [text for text, is_new in zip(texts, new) if is_new]
+    kept = [text for text, is_new in zip(texts, new, strict=True) if is_new]
     mentions, counts = miner(kept)
     contents = [text.text for text in kept]
     counts["texts"] = len(kept)
     counts["characters"] = sum(map(len, contents))
     counts["bytes"] = sum(len(text) if text.isascii() else len(text.encode()) for text in contents)
     counts["repeated_ids"] = len(texts) - len(kept)
-    first = next((text for text, is_new in zip(texts, new) if not is_new), None)
+    first = next((text for text, is_new in zip(texts, new, strict=True) if not is_new), None)
     return MinedChunk(mentions, counts, f"{first.id} in {first.source}, line {first.line}" if first else "")

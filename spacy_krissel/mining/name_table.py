@@ -175,7 +175,7 @@ class NameTable:
             place, entry = place[more], entry[more] + 1
             about = self._entries[entry, 1]
             parts.append((place, entry, about))
-        return tuple(map(np.concatenate, zip(*parts)))  # type: ignore[return-value]
+        return tuple(map(np.concatenate, zip(*parts, strict=True)))  # type: ignore[return-value]
 
     def _whole(self, candidates: "_Candidates", words: Words, stretches: Stretches) -> "_Candidates":
         """Of names that are more than their hash, those that are there with all they are: by end, the exact ones last.
@@ -194,7 +194,7 @@ class NameTable:
         equal = hashes == self._checks[which[inside]]
         exact = np.flatnonzero(equal & exact)
         folded = self._in_case(candidates.take(np.flatnonzero(equal & (candidates.about & EXACT == 0))), stretches)
-        both = _Candidates(*map(np.concatenate, zip(folded, candidates.take(exact))))
+        both = _Candidates(*map(np.concatenate, zip(folded, candidates.take(exact), strict=True)))
         return both.take(np.argsort(both.end, kind="stable"))
 
     def _in_case(self, candidates: "_Candidates", stretches: Stretches) -> "_Candidates":
@@ -296,7 +296,7 @@ class _Longest:
         columns = (self._starts[word], self._ends[word], self._entries[word], self._abouts[word])
         if sum(len(other.word) for other in others):
             parts = [(other.start, other.end, other.entry, other.about) for other in others]
-            start, end, entry, about = map(np.concatenate, zip(columns, *parts))
+            start, end, entry, about = map(np.concatenate, zip(columns, *parts, strict=True))
             # Of those that begin between two words the longest, and of these an exact one.
             order = np.lexsort((about & EXACT == 0, -end, start))
             order = order[_first_of_same(start[order])]

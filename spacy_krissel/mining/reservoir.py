@@ -30,7 +30,7 @@ def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Itera
     """The priorities of many mentions, (n,)."""
     digests = [
         blake2b(b"%b%d\0%b" % (prefix, start, entity), digest_size=8).digest()
-        for prefix, start, entity in zip(prefixes, starts, entities)
+        for prefix, start, entity in zip(prefixes, starts, entities, strict=True)
     ]
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 

@@ -112,7 +112,7 @@ class MentionShards(Sequence[MinedMention]):
                 for batch in self._batches(i):
                     runs = pc.run_end_encode(batch.column(0))
                     offset = position
-                    for entity, run_end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist()):
+                    for entity, run_end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
                         start = ranges[entity].start if entity in ranges else position
                         position = offset + run_end
                         ranges[entity] = range(start, position)

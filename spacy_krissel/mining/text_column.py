@@ -41,7 +41,7 @@ class TextColumn:
         """The texts in UTF-8."""
         self.settle()
         whole = self._bytes
-        return [whole[a:b] for a, b in zip(self._ends[places].tolist(), self._ends[places + 1].tolist())]
+        return [whole[a:b] for a, b in zip(self._ends[places].tolist(), self._ends[places + 1].tolist(), strict=True)]
 
     def arrow(self, places: np.ndarray) -> "pa.Array":
         """The texts as an array of strings."""

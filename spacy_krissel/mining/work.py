@@ -125,7 +125,8 @@ class WorkDirectory(WorkFolder):
             chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
             places = np.split(place_of[selected][by_chunk], firsts[1:])
             pieces = [
-                _read(self._chunk_path(chunk), names).take(which) for chunk, which in zip(chunks.tolist(), places)
+                _read(self._chunk_path(chunk), names).take(which)
+                for chunk, which in zip(chunks.tolist(), places, strict=True)
             ]
             back = np.empty(len(selected), dtype="int64")
             back[by_chunk] = np.arange(len(selected))

@@ -172,8 +172,8 @@ def _put(texts: List[Text]) -> Path:
     import pyarrow as pa
 
     path = _new_path()
-    columns = list(zip(*texts)) or [()] * len(Text._fields)
-    table = pa.table(dict(zip(Text._fields, columns)), schema=_text_schema())
+    columns = list(zip(*texts, strict=True)) or [()] * len(Text._fields)
+    table = pa.table(dict(zip(Text._fields, columns, strict=True)), schema=_text_schema())
     with pa.OSFile(str(path), "wb") as file_, pa.ipc.new_file(file_, table.schema) as writer:
         writer.write_table(table)
     return path

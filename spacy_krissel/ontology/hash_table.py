@@ -90,4 +90,4 @@ def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> List[range]:
     starts = np.flatnonzero(np.concatenate(([True], hashes[1:] != hashes[:-1])))
     mixed = np.minimum.reduceat(rows, starts) != np.maximum.reduceat(rows, starts)
     ends = np.append(starts[1:], len(hashes))
-    return [range(start, end) for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist())]
+    return [range(start, end) for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True)]

@@ -86,7 +86,7 @@ def _rows_by_word(store: OntologyStore) -> Iterator[Tuple[str, List[int]]]:
     pairs = np.unique(np.array(words, dtype=np.int64) * max(len(store), 1) + np.array(rows, dtype=np.int64))
     ends = np.searchsorted(pairs, np.arange(1, len(numbers) + 1) * max(len(store), 1))
     start = 0
-    for word, end in zip(numbers, ends.tolist()):
+    for word, end in zip(numbers, ends.tolist(), strict=True):
         yield word, (pairs[start:end] % max(len(store), 1)).tolist()
         start = end
 

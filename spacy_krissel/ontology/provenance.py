@@ -65,5 +65,5 @@ def _stated(path: Path, format: str) -> Dict[str, Any]:
     start = read_start(path).decode("utf-8-sig", errors="replace")
     if format == "obographs":
         start = NODES.split(start, maxsplit=1)[0]
-    found = zip(("version", "licence"), (pattern.search(start) for pattern in STATED[format]))
+    found = zip(("version", "licence"), (pattern.search(start) for pattern in STATED[format]), strict=True)
     return {name: match[1].strip() for name, match in found if match}

@@ -109,7 +109,7 @@ class OntologyStore:
             found = self._id_rows[entries[hits]].astype(np.int64)
             plain = (self._id_positions[entries[hits]] == 0) & ~more[hits]
             primary = self._table.values(found, "id")
-            for i, row, is_plain, id_ in zip(hits.tolist(), found.tolist(), plain.tolist(), primary):
+            for i, row, is_plain, id_ in zip(hits.tolist(), found.tolist(), plain.tolist(), primary, strict=True):
                 if is_plain and id_ == texts[i]:
                     rows[pending[i]] = row
                 else:
@@ -128,7 +128,7 @@ class OntologyStore:
         rows = self.rows(ids)
         found: List[Optional[str]] = [None] * len(ids)
         known = np.flatnonzero(rows >= 0)
-        for i, id_ in zip(known.tolist(), self._table.values(rows[known], "id")):
+        for i, id_ in zip(known.tolist(), self._table.values(rows[known], "id"), strict=True):
             found[i] = id_
         return found
 
@@ -166,7 +166,7 @@ class OntologyStore:
         row = 0
         flags = self._shared_in_order
         for batch in self._table.batches():
-            for name, aliases in zip(batch.column("name").to_pylist(), lists_of(batch, "aliases")):
+            for name, aliases in zip(batch.column("name").to_pylist(), lists_of(batch, "aliases"), strict=True):
                 for position, text in numbered_names(name, aliases):
                     if shared is None or flags[entry] == shared:
                         yield row, text, position == 0

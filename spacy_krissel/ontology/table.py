@@ -1,6 +1,7 @@
 """The entities of a store as record batches in one Arrow file, written as they come and read through a memory map."""
 
 from collections.abc import Sequence as SequenceABC
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union, overload
 
@@ -111,7 +112,7 @@ class EntityTable:
         batches = rows[order] // BATCH_ROWS
         starts = np.flatnonzero(np.diff(batches, prepend=-1))
         parts = []
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)]):
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
             within = rows[order[start:end]] - batches[start] * BATCH_ROWS
             parts.append(self.batch(int(batches[start])).column(column).take(pa.array(within)))
         found = np.empty(len(rows), dtype=object)
@@ -140,8 +141,8 @@ class EntityTable:
         for batch in self.batches():
             texts = [batch.column(name).to_pylist() for name in TEXTS]
             lists = [list(lists_of(batch, name)) for name in LISTS]
-            for values in zip(*texts, *lists):
-                yield Entity(**dict(zip((*TEXTS, *LISTS), values)))
+            for values in zip(*texts, *lists, strict=True):
+                yield Entity(**dict(zip((*TEXTS, *LISTS), values, strict=True)))
 
     def _damaged(self, error: object) -> KrisselError:
         return KrisselError(Errors.K109.format(file=self.path.name, path=self.path.parent, problem=error))
@@ -198,7 +199,7 @@ def lists_of(batch: pa.RecordBatch, name: str) -> Iterator[Tuple[str, ...]]:
     column = batch.column(name)
     offsets = (column.offsets.to_numpy() - column.offsets[0].as_py()).tolist()
     values = column.flatten().to_pylist()
-    for start, end in zip(offsets, offsets[1:]):
+    for start, end in pairwise(offsets):
         yield tuple(values[start:end])
 
 

@@ -140,7 +140,7 @@ def mention_setters(nlp: Language) -> List[str]:
     docs keep the mentions that they have."""
     links = link_writers(nlp)
     setters = ({"doc.ents", "doc.spans"}.intersection(nlp.get_pipe_meta(name).assigns) for name in nlp.pipe_names)
-    return [name for name, sets in zip(nlp.pipe_names, setters) if sets and name not in links]
+    return [name for name, sets in zip(nlp.pipe_names, setters, strict=True) if sets and name not in links]
 
 
 def of_length(nlp: Language, items: Iterable[Item], text_and_id: Callable[[Item], Tuple[str, str]]) -> Iterator[Item]:

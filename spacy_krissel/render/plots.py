@@ -61,7 +61,7 @@ def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
 def top_k_figure(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, str]) -> Any:
     """A panel a set, a line a row: K against the share of mentions with a gold entity among the first K candidates."""
     figure, axes = panels(len(curves))
-    for panel, (gold, rows) in zip(axes, curves.items()):
+    for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
         for name, curve in rows.items():
             panel.plot(range(1, len(curve) + 1), [100 * value for value in curve], label=titles[name])
         panel.set_xscale("log", base=2)
@@ -81,8 +81,8 @@ def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
     for gold, shots in curves.items():
         places = [labels.index(str(shot["shots"])) for shot in shots]
         means = [100 * mean(shot["strict"]) for shot in shots]
-        below = [value - 100 * min(shot["strict"]) for value, shot in zip(means, shots)]
-        above = [100 * max(shot["strict"]) - value for value, shot in zip(means, shots)]
+        below = [value - 100 * min(shot["strict"]) for value, shot in zip(means, shots, strict=True)]
+        above = [100 * max(shot["strict"]) - value for value, shot in zip(means, shots, strict=True)]
         # Rounding may leave a bar of minus nothing.
         bars = [[max(value, 0.0) for value in side] for side in (below, above)]
         panel.errorbar(places, means, yerr=bars, marker="o", markersize=3, capsize=2, label=gold)
@@ -96,7 +96,7 @@ def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
 def nil_curves_figure(curves: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
     """A panel a set, a line a row: recall against precision of NIL in percent."""
     figure, axes = panels(len(curves))
-    for panel, (gold, rows) in zip(axes, curves.items()):
+    for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
         for name, curve in rows.items():
             if curve is not None:
                 recall, precision = ([100 * value for value in curve[key]] for key in ("recall", "precision"))

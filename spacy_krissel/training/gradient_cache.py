@@ -55,7 +55,7 @@ def _begin_in_chunks(
         all_vectors[chunk] = encoded
 
     def backprop(gradient: Floats2d) -> None:
-        for chunk, state in zip(chunks, states):
+        for chunk, state in zip(chunks, states, strict=True):
             with replay_rng(state):
                 _, backprop_chunk = model.begin_update([views[i] for i in chunk])
             backprop_chunk(gradient[chunk])

@@ -1,5 +1,6 @@
 """What models make of a batch, the work divided among the processes of a training (`layers.processes`)."""
 
+from itertools import pairwise
 from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple, TypeVar
 
 import numpy as np
@@ -59,7 +60,7 @@ def begin_texts(begin: Begin[str, TokenStates], texts: List[str]) -> Tuple[Token
 def consecutive(lengths: Iterable[int]) -> List[range]:
     """The rows of items that have so many each, one after another."""
     ends = np.cumsum([0, *lengths]).tolist()
-    return [range(start, end) for start, end in zip(ends, ends[1:])]
+    return [range(start, end) for start, end in pairwise(ends)]
 
 
 def view_length(view: View) -> int:

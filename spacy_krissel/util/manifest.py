@@ -276,7 +276,7 @@ def _check_files(path: Path, files: Dict[str, Described], verify: bool, make: st
         # Hashing lets other threads run.
         with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as threads:
             problems = list(threads.map(problem_of, items))
-    for name, problem in sorted(zip((name for name, _ in items), problems)):
+    for name, problem in sorted(zip((name for name, _ in items), problems, strict=True)):
         if problem:
             raise KrisselError(Errors.K004.format(file=name, path=path, problem=problem, make=make))
 

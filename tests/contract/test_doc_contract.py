@@ -51,7 +51,7 @@ def test_links_are_lost_when_docs_are_joined(component, docs):
 @pytest.mark.parametrize("component", ["krissel_linker-small", "krissel_reranker-list"], indirect=True)
 def test_links_are_lost_in_a_part_of_a_doc(component, docs):
     for doc in docs:
-        for ent, link in zip(doc.ents, component.links(doc)):
+        for ent, link in zip(doc.ents, component.links(doc), strict=True):
             part = doc[ent.start : len(doc)].as_doc(copy_user_data=True)
             assert component.links(part)[0] == (0, ent.end - ent.start, *link[2:])
 
@@ -79,7 +79,7 @@ def test_candidates_are_no_json(component, docs, nlp):
         if not ids:
             continue
         back = Doc(nlp.vocab).from_json(json.loads(json.dumps(doc.to_json(underscore=CANDIDATES))))
-        for ent, before in zip(back.ents, doc.ents):
+        for ent, before in zip(back.ents, doc.ents, strict=True):
             assert list(ent._.krissel_candidates) == before._.krissel_candidates
             assert list(ent._.krissel_ties) == before._.krissel_ties
 
@@ -99,7 +99,7 @@ def test_found_entities_are_no_json(component, docs, nlp):
 def test_links_without_user_data_are_lost(component, docs):
     """Without it the ids are in the file all the same, and candidates are none."""
     data = DocBin(docs=docs, store_user_data=False).to_bytes()
-    for doc, back in zip(docs, DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab)):
+    for doc, back in zip(docs, DocBin().from_bytes(data).get_docs(spacy.blank("en").vocab), strict=True):
         assert [ent.kb_id_ for ent in back.ents] == [ent.kb_id_ for ent in doc.ents]
         assert not any(ent._.krissel_candidates for ent in back.ents)
 

@@ -1,5 +1,7 @@
 """Mentions in several pieces, on docs and off them again."""
 
+from itertools import pairwise
+
 import spacy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,4 +65,4 @@ def test_joined_pieces_cover_the_same_tokens_and_never_touch(found):
     pieces = [(start, start + length) for start, length in found]
     joined = join_pieces(pieces)
     assert {i for start, end in joined for i in range(start, end)} == {i for s, e in pieces for i in range(s, e)}
-    assert all(first[1] < second[0] for first, second in zip(joined, joined[1:]))
+    assert all(first[1] < second[0] for first, second in pairwise(joined))

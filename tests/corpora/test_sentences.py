@@ -74,7 +74,7 @@ def note():
 def test_of_a_long_sentence_what_is_near_is_read(note):
     """As in the whole of it, as far as it goes: whole words, and the mentions among them."""
     doc, spans = note
-    for span, view in zip(spans, sentence_views(doc, spans)):
+    for span, view in zip(spans, sentence_views(doc, spans), strict=True):
         whole = view.left + view.mention + view.right
         assert view.mention == span.text and whole in doc.text
         first = span.start_char - len(view.left)

@@ -130,8 +130,8 @@ def draws():
 def test_own_random_numbers(two_processes):
     (before, own, again, after), (other_before, other_own, _, other_after) = two_processes(draws)
     assert before == other_before and after == other_after
-    assert all(mine != others for mine, others in zip(own, other_own))
-    assert all(mine != next_one for mine, next_one in zip(own, again))
+    assert all(mine != others for mine, others in zip(own, other_own, strict=True))
+    assert all(mine != next_one for mine, next_one in zip(own, again, strict=True))
     # What is shuffled with Python's `random` is what one process would have.
     random.seed(1)
     random.random()

@@ -55,7 +55,7 @@ def test_forward_again_has_the_same_dropout(tiny_bert):
     for chunk in chunks:
         states.append(capture_rng())
         first.append(model.begin_update(chunk)[0])
-    for chunk, state, vectors in zip(chunks, states, first):
+    for chunk, state, vectors in zip(chunks, states, first, strict=True):
         with replay_rng(state):
             assert numpy.array_equal(model.begin_update(chunk)[0], vectors)
         assert not numpy.array_equal(model.begin_update(chunk)[0], vectors)

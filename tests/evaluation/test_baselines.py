@@ -88,7 +88,7 @@ def test_tfidf_agrees_with_a_dense_oracle(tmp_path, make_record):
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3))
     dense = vectorizer.fit_transform(names).toarray()
     queries = vectorizer.transform([record.text for record in records]).toarray()
-    for record, query in zip(tfidf(records, store, k=5), queries):
+    for record, query in zip(tfidf(records, store, k=5), queries, strict=True):
         scores = {e.id: max(dense[names.index(fold_name(name))] @ query for name in e.names) for e in entities}
         best = sorted(scores.values(), reverse=True)[: len(record.ranked)]
         assert record.scores == pytest.approx(best, abs=1e-5)

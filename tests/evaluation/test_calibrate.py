@@ -36,7 +36,7 @@ def docs(make_doc):
     """Nine mentions that count and one without any id."""
     linked = [make_doc(f"was {name}", [(1, 1 + len(name.split()), id_)], doc_id=id_) for id_, name in LINKED.items()]
     marks = ("NIL", "-1", "-", "NIL")
-    nil = [make_doc(f"was {word}", [(1, 2, mark)], doc_id=word) for word, mark in zip(NIL, marks)]
+    nil = [make_doc(f"was {word}", [(1, 2, mark)], doc_id=word) for word, mark in zip(NIL, marks, strict=True)]
     return [*linked, *nil, make_doc("was flu", [(1, 2, "")], doc_id="none")]
 
 

@@ -18,7 +18,7 @@ SUBNORMAL = 5e-324
 def judge(scores, is_nil, threshold):
     """Precision, recall and F1 of NIL with the linker's rule; None where nothing is called NIL."""
     called = [score < threshold for score in scores]
-    right = sum(a and b for a, b in zip(called, is_nil))
+    right = sum(a and b for a, b in zip(called, is_nil, strict=True))
     if not any(called):
         return None
     return right / sum(called), right / sum(is_nil), 2 * right / (sum(called) + sum(is_nil))
@@ -60,7 +60,7 @@ def test_a_mention_that_was_not_found_is_nil_at_none():
 @example([(1.0, True), (float(np.nextafter(1.0, 2.0)), False)])
 @example([(-INF, True), (-INF, False)])
 def test_the_curve_is_what_the_linkers_rule_does(mentions):
-    scores, is_nil = zip(*mentions)
+    scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil))
     curve = nil_curve(scores, is_nil)
     assert np.isfinite(curve.thresholds).all() and (np.diff(curve.thresholds) > 0).all()
@@ -69,12 +69,12 @@ def test_the_curve_is_what_the_linkers_rule_does(mentions):
         assert (curve.precision[i], curve.recall[i], curve.f1[i]) == judge(scores, is_nil, threshold)
     # And no division of the mentions is left out.
     found = {judge(scores, is_nil, threshold) for threshold in every_threshold(scores)} - {None}
-    assert found == set(zip(curve.precision, curve.recall, curve.f1))
+    assert found == set(zip(curve.precision, curve.recall, curve.f1, strict=True))
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=1, max_size=20))
 def test_average_precision_restated(mentions):
-    scores, is_nil = zip(*mentions)
+    scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil))
     expected = before = 0.0
     for limit in sorted(set(scores)):
@@ -89,7 +89,7 @@ def test_average_precision_restated(mentions):
 
 @given(MENTIONS)
 def test_best_f1_by_brute_force(mentions):
-    scores, is_nil = zip(*mentions)
+    scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil) and not all(is_nil) and any(np.isfinite(score) for score in scores))
     judged = [each for each in (judge(scores, is_nil, t) for t in every_threshold(scores)) if each]
     f1 = max(each[2] for each in judged)
@@ -99,7 +99,7 @@ def test_best_f1_by_brute_force(mentions):
 
 @given(MENTIONS, st.sampled_from([0.2, 0.5, 0.75, 0.9, 1.0]))
 def test_best_recall_at_a_precision_by_brute_force(mentions, precision):
-    scores, is_nil = zip(*mentions)
+    scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil) and not all(is_nil) and any(np.isfinite(score) for score in scores))
     judged = [each for each in (judge(scores, is_nil, t) for t in every_threshold(scores)) if each]
     reached = [each for each in judged if each[0] >= precision]
@@ -157,14 +157,14 @@ def test_scores_of_records(make_record):
 @example([(INF, True), (INF, False)], [1] * 12)
 def test_area_of_a_resample_is_that_of_its_mentions(mentions, drawn):
     """As many copies of each mention as were drawn."""
-    scores, is_nil = zip(*mentions)
+    scores, is_nil = zip(*mentions, strict=True)
     drawn = drawn[: len(scores)]
     ones = [1] * len(scores)
     whole, found = resampled_average_precision(scores, is_nil, [ones, drawn])
     for area, counts in ((whole, ones), (found, drawn)):
-        copies = [(score, nil) for score, nil, count in zip(scores, is_nil, counts) for _ in range(count)]
+        copies = [(score, nil) for score, nil, count in zip(scores, is_nil, counts, strict=True) for _ in range(count)]
         if any(nil for _, nil in copies):
-            assert area == pytest.approx(nil_curve(*zip(*copies)).average_precision)
+            assert area == pytest.approx(nil_curve(*zip(*copies, strict=True)).average_precision)
         else:
             assert np.isnan(area)
 

@@ -109,9 +109,9 @@ def test_reasons(make_record, fields, reason):
 
 def test_tables_show_the_figures(report):
     header, pipeline, exact = system_rows(report.data)
-    assert dict(zip(header, pipeline))["strict"] == "92.3"
-    assert dict(zip(header, pipeline))["R@5"] == "100.0"
-    assert dict(zip(header, exact))["lead"] == "+0.0 (+0.0 to +0.0)"
+    assert dict(zip(header, pipeline, strict=True))["strict"] == "92.3"
+    assert dict(zip(header, pipeline, strict=True))["R@5"] == "100.0"
+    assert dict(zip(header, exact, strict=True))["lead"] == "+0.0 (+0.0 to +0.0)"
     assert pipeline[-1] == ""
     # Slices of fewer than ten mentions stay in the JSON.
     assert "composite" not in [row[0] for row in slice_rows(report.data)]
@@ -133,13 +133,13 @@ def test_markdown_cells_keep_their_bars():
 
 def test_figures_without_mentions_are_dashes(make_report, make_record):
     report = make_report([make_record(gold=("NIL",), prediction="NIL")])
-    assert dict(zip(*system_rows(report.data)[:2]))["R@5"] == "–"
+    assert dict(zip(*system_rows(report.data)[:2], strict=True))["R@5"] == "–"
     assert "NIL" in report.to_markdown() and report.to_html()
 
 
 def test_recall_of_slices_is_shown(report):
     rows = slice_rows(report.data)
-    shown = {row[0]: dict(zip(rows[0], row)) for row in rows[1:]}
+    shown = {row[0]: dict(zip(rows[0], row, strict=True)) for row in rows[1:]}
     assert (shown["label:Disease"]["R@64"], shown["unambiguous"]["R@64"]) == ("100.0", "100.0")
     assert ("macro accuracy", "50.0, the mean of 2 labels") in fact_rows(report.data)
 

@@ -19,7 +19,7 @@ def test_names_are_those_of_entities_with_enough_of_their_own(store):
     # Of E3, E4 and E5 the preferred name is shared; E3 to E5 have three to five others, S has one.
     assert sorted(titles) == ["entity 3", "entity 4", "entity 5"]
     assert owners.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert all(name.startswith(f"alias {titles[owner][-1]} ") for name, owner in zip(names, owners))
+    assert all(name.startswith(f"alias {titles[owner][-1]} ") for name, owner in zip(names, owners, strict=True))
     assert len(set(names)) == 9
     assert choose_names(store, n_entities=3, n_names=3)[0] == names
     assert choose_names(store, n_entities=2, n_names=2, seed=1)[0] != choose_names(store, n_entities=2, n_names=2)[0]

@@ -21,7 +21,7 @@ NAMES = ("knee pain", "knee swelling", "headache", "fever")
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    entities = [Entity(id_, name, alt_ids=(f"X:{id_}",)) for id_, name in zip(IDS, NAMES)]
+    entities = [Entity(id_, name, alt_ids=(f"X:{id_}",)) for id_, name in zip(IDS, NAMES, strict=True)]
     return write_store(entities, tmp_path_factory.mktemp("spans") / "store")
 
 

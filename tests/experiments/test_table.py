@@ -20,7 +20,7 @@ from spacy_krissel.evaluation.records import LinkRecord
 def records(right, docs="aabb"):
     """Answers about mentions of D1, each linked to D1 or, where `right` has a 0, to D2."""
     found = []
-    for i, (value, doc) in enumerate(zip(right, docs)):
+    for i, (value, doc) in enumerate(zip(right, docs, strict=False)):
         answer = "D1" if value else "D2"
         found.append(LinkRecord(doc, i, i + 1, "x", "", ("D1",), ranked=[answer], prediction=answer))
     return answers(found)

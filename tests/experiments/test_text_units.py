@@ -22,7 +22,7 @@ def units(doc, unit):
     parts = list(text_units(doc, unit))
     assert all(not part.cats for part in parts)
     mentions = [[(mention.kb_id, mention.pieces) for mention in gold_pieces(part)] for part in parts]
-    return [(part.user_data[ID_KEY], part.text, found) for part, found in zip(parts, mentions)]
+    return [(part.user_data[ID_KEY], part.text, found) for part, found in zip(parts, mentions, strict=True)]
 
 
 def test_sentences():

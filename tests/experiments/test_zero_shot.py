@@ -60,7 +60,7 @@ def test_no_entity_is_in_two_splits(gold, tmp_path):
 def test_the_same_splits_again_and_others_with_another_seed(gold, tmp_path):
     shares = (0.4, 0.3, 0.3)
     folders = [tmp_path / name for name in "abc"]
-    for folder, seed in zip(folders, (1, 1, 2)):
+    for folder, seed in zip(folders, (1, 1, 2), strict=True):
         zero_shot(gold, folder, shares=shares, seed=seed)
     first, again, other = ([doc.user_data["krissel_id"] for doc in read(folder / "dev.spacy")] for folder in folders)
     assert first == again != other

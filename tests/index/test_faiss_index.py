@@ -31,7 +31,7 @@ def exactly(vectors, queries, k, allowed=None):
 
 
 def recall(rows, expected):
-    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows.tolist(), expected.tolist())])
+    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(rows.tolist(), expected.tolist(), strict=True)])
 
 
 @pytest.mark.parametrize("float16", [False, True])

@@ -65,7 +65,9 @@ def exactly(vectors):
 
 
 def recall(rows, expected):
-    return np.mean([len(set(a) & set(b) - {-1}) / max(1, len(set(b) - {-1})) for a, b in zip(rows, expected)])
+    return np.mean(
+        [len(set(a) & set(b) - {-1}) / max(1, len(set(b) - {-1})) for a, b in zip(rows, expected, strict=True)]
+    )
 
 
 def assert_same(found, expected):
@@ -104,7 +106,9 @@ def test_missing_results_are_padded(kind, make, vectors):
     assert rows.shape == (2, 60)
     assert np.array_equal(rows < 0, np.isneginf(scores))
     found = [set(line[line >= 0].tolist()) for line in rows]
-    assert all(len(each) == (line >= 0).sum() and each <= set(range(40)) for each, line in zip(found, rows))
+    assert all(
+        len(each) == (line >= 0).sum() and each <= set(range(40)) for each, line in zip(found, rows, strict=True)
+    )
     if kind != "faiss-ivf":
         assert all(each == set(range(40)) for each in found)
 

@@ -25,7 +25,9 @@ def make_kb(owners, names, vectors, kinds=None, **settings):
     kb = PrototypeKB(Vocab(), vectors.shape[1], **settings)
     kb.set_entities([Entity(row) for row in range(max(owners) + 1)])
     kinds = kinds or ["name"] * len(owners)
-    prototypes = [Prototype(f"E{o:02}", kind, name_view(name)) for o, kind, name in zip(owners, kinds, names)]
+    prototypes = [
+        Prototype(f"E{o:02}", kind, name_view(name)) for o, kind, name in zip(owners, kinds, names, strict=True)
+    ]
     kb.add_prototypes(prototypes, vectors)
     return kb
 
@@ -35,7 +37,7 @@ def restated(kb, owners, names, vectors, query, text, weight):
     lexicon = Lexicon(names, np.array(owners))
     scores = {}
     for entity in sorted(set(owners)):
-        dense = max(float(query @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
+        dense = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)
         one = np.zeros(1, dtype=np.int64)
         lexical = lexicon.similarity(lexicon.vectors([text]), one, one + entity)[0]
         scores[entity] = dense + weight * float(lexical)
@@ -61,7 +63,7 @@ def test_both_scores_of_all_candidates(search, masked):
     allowed = np.arange(kb.n_entities) % 2 == 0 if masked else None
     result = kb.search(queries, k, allowed=allowed, texts=texts, lexical_weight=weight)
     dense = kb.search(queries, k, allowed=allowed)
-    for i, (query, text) in enumerate(zip(queries, texts)):
+    for i, (query, text) in enumerate(zip(queries, texts, strict=True)):
         expected = restated(kb, owners, names, vectors, query, text, weight)
         if masked:
             expected = {entity: score for entity, score in expected.items() if entity % 2 == 0}
@@ -77,9 +79,9 @@ def test_both_scores_of_all_candidates(search, masked):
             assert result.scores[i, 0] == pytest.approx(max(expected.values()), abs=1e-5)
         for entity in result.tied(i):
             assert expected[int(entity)] == pytest.approx(float(result.scores[i, 0]), abs=1e-5)
-        for entity, row in zip(found, result.prototypes[i]):
+        for entity, row in zip(found, result.prototypes[i], strict=False):
             assert owners[row] == entity
-            best = max(float(query @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
+            best = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)
             assert float(query @ vectors[row]) == pytest.approx(best, abs=1e-5)
 
 
@@ -96,13 +98,17 @@ def test_names_and_prior(search, data):
     settings_ = {"lexical_weight": weight, "name_weight": share, "gold_prior": prior}
     k = kb.n_entities
     result = kb.search(queries, k, texts=texts, names=alone, **settings_)
-    annotated = {owner for owner, each in zip(owners, gold) if each}
+    annotated = {owner for owner, each in zip(owners, gold, strict=True) if each}
     assert kb.has_gold == bool(annotated)
     for i, text in enumerate(texts):
         context = restated(kb, owners, names, vectors, queries[i], text, weight)
         name = restated(kb, owners, names, vectors, alone[i], text, weight)
         # Of a name with several bearers the context alone decides.
-        of, more = (share, prior) if len({o for o, each in zip(owners, names) if each == text}) < 2 else (0.0, 0.0)
+        of, more = (
+            (share, prior)
+            if len({o for o, each in zip(owners, names, strict=True) if each == text}) < 2
+            else (0.0, 0.0)
+        )
         expected = {
             entity: (1 - of) * context[entity] + of * name[entity] + more * (entity in annotated) for entity in context
         }
@@ -110,8 +116,10 @@ def test_names_and_prior(search, data):
         assert sorted(found) == sorted(expected)
         assert result.scores[i][: len(found)] == pytest.approx([expected[entity] for entity in found], abs=1e-5)
         assert (np.diff(result.scores[i][: len(found)]) <= 0).all()
-        for entity, row in zip(found, result.prototypes[i]):
-            nearest = max(float(queries[i] @ vector) for owner, vector in zip(owners, vectors) if owner == entity)
+        for entity, row in zip(found, result.prototypes[i], strict=False):
+            nearest = max(
+                float(queries[i] @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity
+            )
             assert owners[row] == entity and float(queries[i] @ vectors[row]) == pytest.approx(nearest, abs=1e-5)
 
 
@@ -240,7 +248,7 @@ def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
     queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
     monkeypatch.setattr("spacy_krissel.kb.hybrid.BLOCK_VALUES", 12)
     rows, best = _nearest(kb._prototypes, vectors, queries, entities)
-    for query, entity, row, score in zip(queries, entities, rows, best):
+    for query, entity, row, score in zip(queries, entities, rows, best, strict=True):
         mine = np.flatnonzero(np.array(owners) == entity)
         scores = kb.vectors[mine].astype(np.float32) @ vectors[query]
         assert row == (mine[scores.argmax()] if len(mine) else -1)

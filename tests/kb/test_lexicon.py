@@ -103,7 +103,7 @@ def test_wild_names(pairs, texts):
     if any(len(fold_name(form)) for form in forms):
         assert scores == pytest.approx(oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5)
     found = lexicon.search(lexicon.vectors(texts), N_ENTITIES)
-    for line, near in zip(found, scores):
+    for line, near in zip(found, scores, strict=True):
         kept = line[line >= 0]
         assert len(set(kept)) == len(kept)
         assert (near[kept] > 0).all()

@@ -28,7 +28,7 @@ def brute_force(owners, vectors, queries, allowed):
     """
     for query in queries:
         scores = {}
-        for owner, vector in zip(owners, vectors):
+        for owner, vector in zip(owners, vectors, strict=True):
             if allowed is None or allowed[owner]:
                 scores.setdefault(owner, []).append(float(query @ vector))
         best = {owner: max(found) for owner, found in scores.items()}
@@ -47,7 +47,7 @@ def check(result, owners, vectors, queries, k, allowed):
         assert found == expected + [-1] * (k - len(expected))
         np.testing.assert_allclose(result.scores[i, : len(expected)], [-score for score, _ in ranked[:k]], atol=1e-5)
         assert np.isneginf(result.scores[i, len(expected) :]).all()
-        for entity, score, row in zip(found, result.scores[i], result.prototypes[i]):
+        for entity, score, row in zip(found, result.scores[i], result.prototypes[i], strict=True):
             if entity >= 0:
                 assert owners[row] == entity
                 assert vectors[row] @ queries[i] == pytest.approx(score, abs=1e-5)

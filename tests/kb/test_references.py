@@ -64,7 +64,7 @@ def spelled_out(owners, own, references, weight, dtype):
     """`max_p q·(c_p + w·r_e)` of every query and entity, from vectors as they are stored."""
     own, references = (each.astype(dtype).astype(np.float64) for each in (own, references))
     scores = np.full((len(QUERIES), N_ENTITIES), -np.inf)
-    for owner, c in zip(owners, own):
+    for owner, c in zip(owners, own, strict=True):
         for i, q in enumerate(QUERIES.astype(np.float64)):
             scores[i, owner] = max(scores[i, owner], q @ (c + weight * references[owner]))
     return scores

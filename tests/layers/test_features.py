@@ -19,7 +19,7 @@ VIEWS = st.lists(st.builds(View, WILD, WILD, WILD, st.booleans()), max_size=6)
 def bags_of(features, views):
     """The rows of each view, with their counts."""
     bags = [Counter() for _ in views]
-    for row, bag in zip(features.rows.tolist(), features.bags.tolist()):
+    for row, bag in zip(features.rows.tolist(), features.bags.tolist(), strict=True):
         bags[bag][row] += 1
     return bags
 

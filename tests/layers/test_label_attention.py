@@ -18,9 +18,9 @@ from spacy_krissel.layers.token_states import TokenStates, WordStates
 def restated(queries, states, scale):
     weights, contexts = [], []
     for query in queries:
-        exponents = [math.exp(scale * sum(a * b for a, b in zip(query, state))) for state in states]
+        exponents = [math.exp(scale * sum(a * b for a, b in zip(query, state, strict=True))) for state in states]
         weights.append([each / sum(exponents) for each in exponents])
-        contexts.append(sum(weight * state for weight, state in zip(weights[-1], states)))
+        contexts.append(sum(weight * state for weight, state in zip(weights[-1], states, strict=True)))
     return np.array(weights), np.array(contexts)
 
 
@@ -82,7 +82,7 @@ def test_texts_of_a_batch_do_not_see_each_other():
     texts = ["pain and swelling in knee", "", "headache", "a long text about nothing that matters, with knee pain"]
     together = model.predict(texts)
     assert_array_equal(together.lengths, [5, 0, 1, 10])
-    for text, place in zip(texts, together.texts()):
+    for text, place in zip(texts, together.texts(), strict=True):
         alone = model.predict([text])
         assert_allclose(together.vectors[place], alone.vectors, atol=1e-6)
         assert_array_equal(together.places[place], alone.places)
@@ -119,7 +119,7 @@ def test_the_classifier_is_its_formula(hidden):
     for name in layer.param_names:
         layer.set_param(name, rng.normal(size=layer.get_param(name).shape))
     contexts, queries = rng.normal(size=(2, 5, 8))
-    for c, q, logit in zip(contexts, queries, layer.predict(Seen(contexts, queries))):
+    for c, q, logit in zip(contexts, queries, layer.predict(Seen(contexts, queries)), strict=True):
         x = np.array([*c, *q, *(c * q), c @ q / np.linalg.norm(c) / np.linalg.norm(q)])
         if hidden:
             x = np.maximum(0, x @ layer.get_param("V") + layer.get_param("c"))

@@ -170,7 +170,7 @@ def test_reference_is_cut_at_its_end(tokenizer):
 def test_any_mixture_of_views_fits(tokenizer, views, window):
     rows = view_pieces(tokenizer, views, window)
     assert len(rows) == len(views)
-    for view, row in zip(views, rows):
+    for view, row in zip(views, rows, strict=True):
         assert 2 <= len(row.ids) <= window
         assert row.ids[0] == tokenizer.cls_token_id and row.ids[-1] == tokenizer.sep_token_id
         assert (row.start == 0) == view.reference
@@ -195,7 +195,7 @@ def test_views_of_no_unit_are_read_as_ever(tokenizer):
     mixed = [views[0], *unit_views(UNIT), *views[1:]]
     rows = unit_pieces(tokenizer, mixed, 64)
     assert read_together(rows) == [[0], [1, 2, 3], [4], [5]]
-    for row, expected in zip([rows[0], *rows[4:]], view_pieces(tokenizer, views, 64)):
+    for row, expected in zip([rows[0], *rows[4:]], view_pieces(tokenizer, views, 64), strict=True):
         assert row.ids.tolist() == expected.ids.tolist() and (row.start, row.end) == (expected.start, expected.end)
 
 

@@ -128,7 +128,7 @@ def test_transformers_start_from_a_model(trained, tiny_bert):
     before = target.predict(VIEWS)
     assert start_from(trained, target)
     after = target.predict(VIEWS)
-    for view, old, new in zip(VIEWS, before, after):
+    for view, old, new in zip(VIEWS, before, after, strict=True):
         expected = TransformerEncoder(str(tiny_bert), window=32 if view.reference else 64)
         expected.initialize()
         shim_of(expected).transformer.load_state_dict(shim_of(trained).transformer.state_dict())

@@ -50,7 +50,7 @@ def test_pieces_are_those_of_the_text_alone(make_pieces):
     """Neither `[CLS]` nor `[SEP]`, and none of the padding."""
     model = make_pieces()
     states = model.predict(TEXTS)
-    for text, place in zip(TEXTS, states.texts()):
+    for text, place in zip(TEXTS, states.texts(), strict=True):
         assert "".join(text[start:end] for start, end in states.places[place]) == text.replace(" ", "")
         alone = model.predict([text])
         assert_allclose(states.vectors[place], alone.vectors, atol=1e-5)

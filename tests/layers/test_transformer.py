@@ -402,7 +402,7 @@ def test_without_markers(make):
     plain = make(markers=False, pooling="mean")
     shim = shim_of(plain)
     views = [name_view("acute lung injury"), View("the patient had ", "fever", "")]
-    for view, vector in zip(views, plain.predict(views)):
+    for view, vector in zip(views, plain.predict(views), strict=True):
         encoded = shim.tokenizer(view.left + view.mention, return_tensors="pt", truncation=False)
         hidden = shim.transformer(input_ids=encoded["input_ids"]).last_hidden_state[0]
         assert_allclose(vector, hidden.mean(0).detach().numpy(), atol=1e-5)

@@ -28,7 +28,9 @@ def equation_3(scores, gold, negatives, alpha, delta):
     total = 0.0
     for i, row in enumerate(scores):
         total += math.log(1 + math.exp(-alpha * (row[gold[i]] - delta)))
-        total += math.log(1 + sum(math.exp(alpha * (s + delta)) for s, there in zip(row, negatives[i]) if there))
+        total += math.log(
+            1 + sum(math.exp(alpha * (s + delta)) for s, there in zip(row, negatives[i], strict=True) if there)
+        )
     return total / len(scores)
 
 
@@ -39,7 +41,7 @@ def equation_4(scores, gold, negatives, alpha, delta):
         gradient[i, gold[i]] = -alpha * positive / (1 + positive)
         chosen = np.flatnonzero(negatives[i])
         terms = [math.exp(alpha * (row[e] + delta)) for e in chosen]
-        for e, term in zip(chosen, terms):
+        for e, term in zip(chosen, terms, strict=True):
             gradient[i, e] = alpha * term / (1 + sum(terms))
     return gradient / len(scores)
 
@@ -47,7 +49,7 @@ def equation_4(scores, gold, negatives, alpha, delta):
 def equation_1(scores, gold, negatives, temperature):
     total = 0.0
     for i, row in enumerate(scores / temperature):
-        terms = [math.exp(s) for s, there in zip(row, negatives[i]) if there]
+        terms = [math.exp(s) for s, there in zip(row, negatives[i], strict=True) if there]
         total -= math.log(math.exp(row[gold[i]]) / (math.exp(row[gold[i]]) + sum(terms)))
     return total / len(scores)
 

@@ -13,7 +13,7 @@ from spacy_krissel.losses.focal import FocalLoss, make_focal_loss
 
 def restated(logits, truths, alpha, gamma):
     total = 0.0
-    for logit, truth in zip(logits, truths):
+    for logit, truth in zip(logits, truths, strict=True):
         p = 1 / (1 + math.exp(-logit))
         p, a = (p, alpha) if truth else (1 - p, 1 - alpha)
         total -= a * (1 - p) ** gamma * math.log(p)

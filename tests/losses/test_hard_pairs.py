@@ -46,7 +46,7 @@ def test_mined_pairs_are_those_of_equation_1(mined, n, width, margin, seed):
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     labels = random.integers(0, 3, n)
     pairs = make_hard_pair_miner(margin + 1e-7)(units @ units.T, all_pairs(labels))
-    for mask, lists in zip(pairs, mined(units, labels, margin + 1e-7)):
+    for mask, lists in zip(pairs, mined(units, labels, margin + 1e-7), strict=True):
         assert [np.flatnonzero(row).tolist() for row in mask] == lists
 
 
@@ -55,7 +55,7 @@ def test_the_papers_margin_is_the_default():
     found, expected = (
         miner(units @ units.T, all_pairs(labels)) for miner in (make_hard_pair_miner(), make_hard_pair_miner(-0.2))
     )
-    for ours, theirs in zip(found, expected):
+    for ours, theirs in zip(found, expected, strict=True):
         assert_array_equal(ours, theirs)
 
 

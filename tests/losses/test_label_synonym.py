@@ -13,7 +13,7 @@ from spacy_krissel.losses.label_synonym import LabelSynonymNCE, make_label_synon
 
 def restated(contexts, n_positives, temperature):
     unit = [row / math.sqrt(sum(x * x for x in row)) for row in contexts]
-    scores = [sum(a * b for a, b in zip(unit[0], row)) / temperature for row in unit[1:]]
+    scores = [sum(a * b for a, b in zip(unit[0], row, strict=True)) / temperature for row in unit[1:]]
     total = sum(math.exp(score) for score in scores)
     return -sum(math.log(math.exp(score) / total) for score in scores[:n_positives]) / n_positives
 

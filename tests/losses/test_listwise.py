@@ -11,7 +11,7 @@ from spacy_krissel.losses.listwise import listwise_cross_entropy, make_listwise_
 
 def term_by_term(corrections, logits, lengths, gold):
     losses, start = [], 0
-    for length, right in zip(lengths, gold):
+    for length, right in zip(lengths, gold, strict=True):
         whole = [logits[i] + corrections[i] for i in range(start, start + length)]
         losses.append(-math.log(math.exp(whole[right]) / sum(map(math.exp, whole))))
         start += length
@@ -44,7 +44,9 @@ def test_gradient_equals_that_of_torch():
     ours, _ = listwise_cross_entropy(corrections, logits, lengths, gold)
     leaf = torch.tensor(corrections, requires_grad=True)
     lists = torch.split(leaf + torch.tensor(logits), lengths)
-    losses = [torch.nn.functional.cross_entropy(each[None], torch.tensor([g])) for each, g in zip(lists, gold)]
+    losses = [
+        torch.nn.functional.cross_entropy(each[None], torch.tensor([g])) for each, g in zip(lists, gold, strict=True)
+    ]
     torch.stack(losses).mean().backward()
     assert_allclose(ours, leaf.grad.numpy(), rtol=1e-9, atol=1e-12)
 

@@ -19,9 +19,11 @@ def batch(q, n, seed=0):
 
 def restated(scores, candidates, right, temperature):
     losses = []
-    for row, among, correct in zip(scores / temperature, candidates, right):
-        total = sum(math.exp(s) for s, there in zip(row, among) if there)
-        likely = sum(math.exp(s) / total for s, there, is_right in zip(row, among, correct) if there and is_right)
+    for row, among, correct in zip(scores / temperature, candidates, right, strict=True):
+        total = sum(math.exp(s) for s, there in zip(row, among, strict=True) if there)
+        likely = sum(
+            math.exp(s) / total for s, there, is_right in zip(row, among, correct, strict=True) if there and is_right
+        )
         if likely:
             losses.append(-math.log(likely))
     return sum(losses) / len(losses) if losses else 0.0

@@ -56,7 +56,7 @@ def test_gradient_equals_that_of_torch():
     theirs = torch.nn.functional.cross_entropy(leaves[0] @ leaves[1].T / 0.3, torch.arange(10) // 2)
     theirs.backward()
     assert loss == pytest.approx(theirs.item())
-    for our, leaf in zip(ours, leaves):
+    for our, leaf in zip(ours, leaves, strict=True):
         assert_allclose(our, leaf.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 

@@ -16,7 +16,7 @@ def test_forms_keep_offsets(text, fold):
     assert len(plain) == len(key) == len(text)
     assert len(words) == len(text) + 2
     assert words[0] == words[-1] == " "
-    for char, kept in zip(key, words[1:-1]):
+    for char, kept in zip(key, words[1:-1], strict=True):
         assert kept == (char if char.isalnum() or "\u0300" <= char <= "\u036f" else " ")
 
 

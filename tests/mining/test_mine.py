@@ -374,7 +374,7 @@ def test_two_processes_into_one_output_spoil_each_other(ontology, write_texts, t
     environment = {**os.environ, "PYTHONPATH": str(Path(spacy_krissel.__file__).parent.parent)}
     runs = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     messages = [run.communicate()[1] for run in runs]
-    failed = [message for run, message in zip(runs, messages) if run.returncode]
+    failed = [message for run, message in zip(runs, messages, strict=True) if run.returncode]
     assert len(failed) < 2 and all("[K045]" in message for message in failed), messages
     mine(ontology, texts, tmp_path / "whole", cap=20)
     assert read_bytes(tmp_path / "both") == read_bytes(tmp_path / "whole")

@@ -13,7 +13,9 @@ def found(table, text):
     whole = forms(text, fold=True)
     matches = table.find(whole._replace(words=whole.words[1:-1]))
     assert matches.row.tolist() == table.rows(matches.entry).tolist()
-    return [(text[start:end], table.texts(np.array([entry]))[0]) for start, end, entry in zip(*matches[:3])]
+    return [
+        (text[start:end], table.texts(np.array([entry]))[0]) for start, end, entry in zip(*matches[:3], strict=True)
+    ]
 
 
 def places(names, text):
@@ -44,7 +46,11 @@ def test_the_same_names_are_one():
     table = NameTable([FormedName(name, name, row, False) for name, row in names], fold=True)
     assert len(table) == 3
     entries = table.find(forms("a b c d", fold=True)._replace(words="a b c d")).entry
-    assert dict(zip(table.texts(entries), table.rows(entries).tolist())) == {"A b": 3, "c": AMBIGUOUS, "d": AMBIGUOUS}
+    assert dict(zip(table.texts(entries), table.rows(entries).tolist(), strict=True)) == {
+        "A b": 3,
+        "c": AMBIGUOUS,
+        "d": AMBIGUOUS,
+    }
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -87,6 +93,6 @@ def test_texts_of_several_blocks_keep_their_numbers(monkeypatch):
     texts = ["lung", "", "no", "a lung lung", "", "x" * 40, "lung"]
     matcher = NameMatcher([SearchName(4, "lung"), SearchName(5, "lung no"), SearchName(6, "no a")], "fold")
     parts = list(matcher.find_in(texts))
-    places = [place for part in parts for place in zip(*(column.tolist() for column in part[:4]))]
+    places = [place for part in parts for place in zip(*(column.tolist() for column in part[:4]), strict=True)]
     assert places == [(0, 0, 4, 4), (3, 2, 6, 4), (3, 7, 11, 4), (6, 0, 4, 4)]
     assert len(parts) > 1 and list(matcher.find_in([])) == []

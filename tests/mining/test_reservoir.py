@@ -19,7 +19,7 @@ def columns(offers):
 def sample(cap, offers):
     rows, orders = columns(offers)
     places = lowest(rows, orders, cap)
-    return list(zip(rows[places].tolist(), orders[places].tolist()))
+    return list(zip(rows[places].tolist(), orders[places].tolist(), strict=True))
 
 
 @given(items, st.integers(1, 5), st.randoms())
@@ -47,9 +47,9 @@ def test_reservoir_lets_go_of_no_mention_of_the_sample(offers, cap, cuts):
     reservoir = Reservoir(cap, n_rows=4)
     kept = []
     with patch.object(reservoir_module, "MIN_NEW", 4):
-        for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(offers)]):
+        for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(offers)], strict=True):
             part = offers[start:end]
-            kept += [offer for offer, may in zip(part, reservoir.offer(*columns(part))) if may]
+            kept += [offer for offer, may in zip(part, reservoir.offer(*columns(part)), strict=True) if may]
     assert sample(cap, kept) == sample(cap, offers)
 
 
@@ -73,7 +73,7 @@ def test_equal_priorities_are_kept_in_order():
 
 @given(st.text(max_size=9), st.lists(st.tuples(st.integers(0, 2**20), st.text(max_size=9)), min_size=1, max_size=4))
 def test_priorities_of_a_document_are_those_of_its_mentions(doc, mentions):
-    starts, entities = zip(*mentions)
+    starts, entities = zip(*mentions, strict=True)
     prefixes = [doc_prefix(3, doc)] * len(mentions)
     together = priorities(prefixes, starts, [entity.encode() for entity in entities])
     assert together.tolist() == [priority(3, doc, start, entity) for start, entity in mentions]

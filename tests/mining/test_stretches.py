@@ -26,7 +26,7 @@ def test_the_hash_of_a_stretch_is_of_its_characters_alone(left, text, right):
 
 @given(pairs, pairs)
 def test_other_characters_have_another_hash(one, other):
-    keys, plains = zip(both_hashes(one), both_hashes(other))
+    keys, plains = zip(both_hashes(one), both_hashes(other), strict=True)
     assert (plains[0] == plains[1]) == (one == other)
     assert (keys[0] == keys[1]) == (fold_case(one) == fold_case(other))
 
@@ -37,7 +37,7 @@ def test_capitals(text):
     stretches = Stretches(text, key)
     starts, ends = (np.ravel(places) for places in np.mgrid[: len(text) + 1, : len(text) + 1])
     assert stretches.has_capital(starts, ends).tolist() == [
-        text[start:end] != key[start:end] for start, end in zip(starts, ends)
+        text[start:end] != key[start:end] for start, end in zip(starts, ends, strict=True)
     ]
     assert len(stretches) == len(text)
 
@@ -46,7 +46,7 @@ def test_capitals(text):
 def test_words(text):
     form = forms(text, fold=False).words[1:-1]
     words = Words(form)
-    assert [form[start:end] for start, end in zip(words.starts, words.ends)] == form.split()
+    assert [form[start:end] for start, end in zip(words.starts, words.ends, strict=True)] == form.split()
     places = np.arange(-1, len(form) + 1)
     assert words.inside(places).tolist() == [0 <= i < len(form) and form[i] != " " for i in places]
 

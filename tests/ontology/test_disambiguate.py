@@ -335,7 +335,7 @@ def test_all_that_can_be_told_apart_is(tmp_path, monkeypatch, entities, order, n
     assert told_apart.figures["before"]["homonyms"] == len(homonyms)
     renamed = list(store)
     assert [entity.id for entity in renamed] == [entity.id for entity in entities]
-    for old, new in zip(entities, renamed):
+    for old, new in zip(entities, renamed, strict=True):
         for before, after in zip((old.name, *old.aliases), (new.name, *new.aliases), strict=True):
             is_homonym = fold_name(before) in homonyms
             assert after == before or (is_homonym and after.startswith(f"{before} (") and after.endswith(")"))

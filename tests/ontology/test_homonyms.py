@@ -80,7 +80,7 @@ def test_nothing_shared(tmp_path):
 def test_entries_of_the_store(store):
     entries = store.homonym_entries()
     found = {}
-    for row, position, homonym in zip(*(entries[key].tolist() for key in ("row", "position", "homonym"))):
+    for row, position, homonym in zip(*(entries[key].tolist() for key in ("row", "position", "homonym")), strict=True):
         name = (GENES[row].name, *GENES[row].aliases)[position]
         found.setdefault(homonym, []).append((GENES[row].id, name))
     assert sorted(found.values()) == [

@@ -41,7 +41,7 @@ def test_largest(first, second):
     owners = assign(first)
     assert len(owners) == largest(first) == len(set(owners.values()))
     assert all(thing in first[seeker] for thing, seeker in owners.items())
-    more = [[*old, *new] for old, new in zip(first, [*second, *[[]] * len(first)])]
+    more = [[*old, *new] for old, new in zip(first, [*second, *[[]] * len(first)], strict=False)]
     extended = assign(more, owners)
     assert len(extended) == largest(more) and set(owners.values()) <= set(extended.values())
 

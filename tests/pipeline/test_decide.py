@@ -61,7 +61,10 @@ LINES = st.lists(st.tuples(st.permutations(range(5)), st.lists(st.integers(0, 8)
 def test_restated(lines, data):
     """Mention by mention: the surest of its form where it agrees, else its own."""
     result = make_result(
-        *[list(zip(entities, sorted((s / 8 for s in scores), reverse=True))) for entities, scores in lines]
+        *[
+            list(zip(entities, sorted((s / 8 for s in scores), reverse=True), strict=False))
+            for entities, scores in lines
+        ]
     )
     if not lines:
         result = SearchResult(*(np.zeros((0, 3), dtype) for dtype in (np.int64, np.float32, np.int64)), {})
@@ -70,6 +73,6 @@ def test_restated(lines, data):
     for i, form in enumerate(forms):
         group = [j for j, other in enumerate(forms) if other == form]
         leader = max(group, key=lambda j: (result.scores[j, 0], -j))
-        own = dict(zip(result.entities[i].tolist(), result.scores[i].tolist()))
+        own = dict(zip(result.entities[i].tolist(), result.scores[i].tolist(), strict=False))
         agrees = own.get(int(result.entities[leader, 0]), -np.inf) >= result.scores[i, 0] - 0.3
         assert agreed.entities[i].tolist() == result.entities[leader if agrees else i].tolist()

@@ -270,9 +270,9 @@ def test_large_batches_are_cut(nlp, extractor, monkeypatch):
     found = extractor.predict(docs)
     assert passes == [2, 1, 1, 1]
     assert [[each.id for each in entities] for entities in found] == [[each.id for each in e] for e in expected]
-    for one, other in zip(found, expected):
+    for one, other in zip(found, expected, strict=True):
         assert_allclose([each.score for each in one], [each.score for each in other], atol=1e-5)
-        for each, same in zip(one, other):
+        for each, same in zip(one, other, strict=True):
             assert_allclose(each.attention, same.attention, atol=1e-6)
 
 

@@ -36,7 +36,7 @@ def test_docs_to_jsonl(docs_file, save_linker, nlp, make_docs, tmp_path):
     assert [record["id"] for record in records] == ["first"] + [""] * 6
     expected = [nlp(doc) for doc in make_docs(nlp)]
     assert [record["text"] for record in records] == [doc.text for doc in expected]
-    for record, doc in zip(records, expected):
+    for record, doc in zip(records, expected, strict=True):
         found = [(m["start"], m["end"], m["text"], m["label"], m["kb_id"]) for m in record["mentions"]]
         assert found == [(e.start_char, e.end_char, e.text, e.label_, e.kb_id_) for e in doc.ents]
         for mention in record["mentions"]:

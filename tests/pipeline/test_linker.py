@@ -490,7 +490,7 @@ def test_lexical_weight(linker, link):
     linker.cfg.update(n_candidates=100, lexical_weight=0.5)
     doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
     lexicon = linker.kb._prototypes.lexicon
-    for span, vector in zip(doc.ents, linker.encode(linker.views(doc, doc.ents))):
+    for span, vector in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), strict=True):
         assert len(span._.krissel_candidates) == 12
         for candidate in span._.krissel_candidates:
             dense = (linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])] @ vector).max()
@@ -521,10 +521,10 @@ def test_gold_settings(linker, link):
     linker.cfg.update(gold_name_weight=0.25, gold_prior=0.125)
     assert [span._.krissel_candidates for span in link(text).ents] == off
     views = [name_view("scleroses"), name_view("catarrh")]
-    linker.kb.add_prototypes([Prototype(id_, "gold", view) for id_, view in zip(("T01", "T04"), views)])
+    linker.kb.add_prototypes([Prototype(id_, "gold", view) for id_, view in zip(("T01", "T04"), views, strict=True)])
     doc = link(text)
     names = linker.encode([name_view(span.text) for span in doc.ents])
-    for span, vector, name in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), names):
+    for span, vector, name in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), names, strict=True):
         assert len(span._.krissel_candidates) == 12
         for candidate in span._.krissel_candidates:
             own = linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])]

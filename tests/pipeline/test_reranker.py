@@ -57,7 +57,7 @@ def frozen(nlp):
 
 def test_it_changes_something(nlp, linked, make_docs, links_of):
     """Without which the rest of this file says nothing. Scores, for on the toy data the linker's order is right."""
-    for before, doc in zip(linked(), make_docs(nlp)):
+    for before, doc in zip(linked(), make_docs(nlp), strict=True):
         assert not doc.ents or links_of(nlp(doc)) != links_of(before)
 
 
@@ -87,7 +87,7 @@ def test_scores_are_the_linkers_and_a_bounded_correction(nlp, reranker, linked):
     for doc in linked():
         old = [{c["id"]: c["score"] for c in ent._.krissel_candidates} for ent in doc.ents]
         reranker(doc)
-        for ent, scores in zip(doc.ents, old):
+        for ent, scores in zip(doc.ents, old, strict=True):
             new = {c["id"]: c["score"] for c in ent._.krissel_candidates}
             changes = np.array([new[id_] - scores[id_] for id_ in scores])
             assert (np.abs(changes) <= bound + 1e-6).all()
@@ -118,9 +118,9 @@ def test_nil_stays_nil(nlp, reranker, make_docs, links_of):
 
 def test_candidates_beyond_the_first_stay_behind(reranker, linked):
     reranker.cfg["top_k"] = 2
-    for doc, old in zip(linked(), order_of(linked())):
+    for doc, old in zip(linked(), order_of(linked()), strict=True):
         reranker(doc)
-        for ids, before in zip(order_of([doc])[0], old):
+        for ids, before in zip(order_of([doc])[0], old, strict=True):
             assert ids[2:] == before[2:] and set(ids[:2]) == set(before[:2])
 
 
@@ -330,7 +330,7 @@ def test_training_mentions_do_not_see_their_names(make_reranker, make_examples):
     reranker = nlp.get_pipe("krissel_reranker")
     mentions, gold = training_mentions(reranker, make_examples(nlp))
     assert len(mentions) == len(make_examples(nlp)) and set(list_lengths(mentions)) == {4}
-    for mention, right in zip(mentions, gold):
+    for mention, right in zip(mentions, gold, strict=True):
         name = mention.view.mention.lower()
         assert not any(name == each.lower() for c in mention.candidates for each in c.names)
         assert mention.logits.argmax() == 0 and 0 <= right < len(mention.candidates)
@@ -352,7 +352,7 @@ def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_e
     with nlp.select_pipes(disable=["krissel_reranker"]):
         docs = [nlp(example.predicted.copy()) for example in examples]
     assert len(mentions) == len(docs)
-    for mention, doc in zip(mentions, docs):
+    for mention, doc in zip(mentions, docs, strict=True):
         written = [candidate["score"] for candidate in doc.ents[0]._.krissel_candidates]
         assert mention.logits == pytest.approx(written, abs=1e-5)
 
@@ -363,7 +363,7 @@ def test_a_right_entity_that_was_not_found(make_reranker, make_examples):
     reranker.objective.n_candidates = 2
     # Two entities change their names, so that the linker is wrong about both.
     examples = make_examples(nlp)[:4]
-    for example, kb_id in zip(examples, ("T08", "T07", "T09", "T10")):
+    for example, kb_id in zip(examples, ("T08", "T07", "T09", "T10"), strict=True):
         for token in example.reference.ents[0]:
             token.ent_kb_id_ = kb_id
     inserted, gold = training_mentions(reranker, examples)
@@ -500,7 +500,7 @@ def test_untrained_nil_is_a_threshold(make_reranker, make_docs, kind):
     links = [ent.kb_id_ for doc in docs for ent in doc.ents if ent._.krissel_candidates]
     reranker.cfg["nil_score"] = float(np.median(tops)) + 1e-4
     again = [ent for doc in make_docs(nlp) for ent in nlp(doc).ents if ent._.krissel_candidates]
-    expected = ["NIL" if top < reranker.cfg["nil_score"] else link for top, link in zip(tops, links)]
+    expected = ["NIL" if top < reranker.cfg["nil_score"] else link for top, link in zip(tops, links, strict=True)]
     assert [ent.kb_id_ for ent in again] == expected and "NIL" in expected and set(expected) != {"NIL"}
     # The candidates stay, with the scores that they had.
     assert [ent._.krissel_candidates[0]["score"] for ent in again] == pytest.approx(tops, abs=1e-5)
@@ -516,9 +516,9 @@ def test_training_with_entities_taken_away(make_reranker, make_examples):
     mentions, gold = training_mentions(reranker, examples)
     assert len(mentions) == len(examples)
     lengths = list_lengths(mentions)
-    taken = [right == length - 1 for right, length in zip(gold, lengths)]
+    taken = [right == length - 1 for right, length in zip(gold, lengths, strict=True)]
     assert any(taken) and not all(taken)
-    for mention, full, length, is_nil in zip(mentions, whole, lengths, taken):
+    for mention, full, length, is_nil in zip(mentions, whole, lengths, taken, strict=True):
         assert mention.logits[-1] == pytest.approx(0.3) and mention.candidates[-1].names == ()
         assert length == len(full.candidates) + (0 if is_nil else 1)
 

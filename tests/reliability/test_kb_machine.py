@@ -125,7 +125,7 @@ class KBMachine(RuleBasedStateMachine):
             return
         self.kb.add_prototypes(added, matrix, weight=weight)
         scaled = matrix if weight is None else matrix * np.float32(weight)
-        self._add(Known(id_, kind, source, doc, "", tuple(row.tolist())) for id_, row in zip(ids, scaled))
+        self._add(Known(id_, kind, source, doc, "", tuple(row.tolist())) for id_, row in zip(ids, scaled, strict=True))
 
     @rule(data=st.data(), source=st.sampled_from(SOURCES), doc=st.sampled_from(DOCS[1:]))
     def add_gold(self, data, source, doc):
@@ -243,11 +243,11 @@ class KBMachine(RuleBasedStateMachine):
                 continue
             queries = np.random.default_rng(len(model.prototypes)).normal(size=(3, WIDTH)).astype(np.float32)
             result = kb.search(queries, 4)
-            for query, rows, scores in zip(queries, result.entities, result.scores):
+            for query, rows, scores in zip(queries, result.entities, result.scores, strict=True):
                 best = model.best(query)
                 expected = sorted(best.values(), reverse=True)[:4]
                 np.testing.assert_allclose(scores[rows >= 0], expected, atol=1e-4)
-                for row, score in zip(rows[rows >= 0], scores):
+                for row, score in zip(rows[rows >= 0], scores, strict=False):
                     assert abs(best[kb.entity_ids[int(row)]] - score) < 1e-4
 
     @rule()

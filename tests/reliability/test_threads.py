@@ -84,7 +84,9 @@ def test_threads_get_another_answer_than_one(kinds, name, make_docs, size, table
     without = [_answer(nlp(doc)) for doc in make_docs(nlp)]
     _add_gold(nlp, kind.pipe)
     added = [_answer(nlp(doc)) for doc in make_docs(nlp)]
-    assert not all(_is_one_of(answer, [each]) for answer, each in zip(added, without)), "gold changes nothing"
+    assert not all(_is_one_of(answer, [each]) for answer, each in zip(added, without, strict=True)), (
+        "gold changes nothing"
+    )
     work = Work([without, added], make_docs)
     end = time.monotonic() + size.seconds / 2
     cold = 0

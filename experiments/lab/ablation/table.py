@@ -40,7 +40,7 @@ def answers(records: Sequence[LinkRecord]) -> Answers:
     """The counted records in short: whole, those of all rows would take gigabytes."""
     gold = counted(records)
     found = (Answer(is_strict(record), record.gold != (NIL,), gold_rank(record)) for record in gold)
-    return dict(zip(record_keys(gold), found))
+    return dict(zip(record_keys(gold), found, strict=True))
 
 
 def mention_scores(runs: Runs) -> Dict[Key, float]:

@@ -46,7 +46,7 @@ def evaluate_spans_cli(
     check_report(output, name)
     choose_gpu(gpu_id)
     others = [each.partition("=") for each in compare]
-    for given, (title, _, path) in zip(compare, others):
+    for given, (title, _, path) in zip(compare, others, strict=True):
         if not title or not path:
             expected = "name=path of a pipeline"
             raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))

@@ -74,7 +74,7 @@ def split_pairs(
         texts.setdefault(entity, set()).add(text)
     unseen_entities: Set[str] = set()
     bins = frequency_bins({entity: len(found) for entity, found in texts.items()})
-    for entities, number in zip(bins, _shares(_nearest(unseen * len(texts)))):
+    for entities, number in zip(bins, _shares(_nearest(unseen * len(texts))), strict=True):
         unseen_entities.update(sorted(entities, key=lambda id_: (stable_hash(seed, "unseen", id_), id_))[:number])
     chosen: Set[Pair] = set()
     for entity, found in texts.items():
@@ -211,7 +211,7 @@ def _bin_report(pairs: Iterable[Pair], unseen: FrozenSet[str]) -> Dict[str, Dict
             "most_texts": max((frequencies[id_] for id_ in entities), default=0),
             "fewest_texts": min((frequencies[id_] for id_ in entities), default=0),
         }
-        for name, entities in zip(BINS, frequency_bins(frequencies))
+        for name, entities in zip(BINS, frequency_bins(frequencies), strict=True)
     }
 
 

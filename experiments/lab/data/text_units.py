@@ -1,5 +1,6 @@
 """Documents as the shorter texts that text-level labels are about: sentences, or the lines of a clinical note."""
 
+from itertools import pairwise
 from typing import Iterator, List
 
 from spacy.tokens import Doc
@@ -31,7 +32,7 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
     mentions = gold_pieces(doc)
     inside = {i for mention in mentions for i in range(mention.pieces[0][0] + 1, mention.pieces[-1][1])}
     edges = [0, *(i for i in _starts(doc, unit) if 0 < i < len(doc) and i not in inside), len(doc)]
-    for number, (start, end) in enumerate(zip(edges, edges[1:]), 1):
+    for number, (start, end) in enumerate(pairwise(edges), 1):
         while start < end and doc[start].is_space:
             start += 1
         while end > start and doc[end - 1].is_space:

@@ -61,12 +61,12 @@ class ZeroShot:
     def _split(self, kind: str, name: str) -> str:
         place = stable_hash(self.seed, kind, name) / 2**64
         limit = 0.0
-        for split, share in zip(SPLITS, self.shares):
+        for split, share in zip(SPLITS, self.shares, strict=True):
             limit += share
             if share and place < limit:
                 return split
         # What rounding left above the last limit.
-        return [split for split, share in zip(SPLITS, self.shares) if share][-1]
+        return [split for split, share in zip(SPLITS, self.shares, strict=True) if share][-1]
 
 
 class _Spellings:
@@ -125,7 +125,7 @@ def zero_shot(
             _count(doc, part, split, spans_key, counts[split], entities[split])
             relink(doc, partial(_relinked, part=part, split=split))
             docs[split].append(doc)
-    used = [split for split, share in zip(SPLITS, part.shares) if share]
+    used = [split for split, share in zip(SPLITS, part.shares, strict=True) if share]
     for split in used:
         if not counts[split]["kept"]:
             found = f"{counts[split]['documents']} document(s), {counts[split]['lost']} link(s) of other splits"

@@ -87,7 +87,7 @@ class RuleMatch:
         scores = np.concatenate(shares) if shares else np.zeros((0, len(entity_ids)), dtype=np.float32)
         bearers = self._bearers(table, entity_ids)
         longest = max((len(key) for key in bearers), default=0)
-        for row, words in zip(scores, texts):
+        for row, words in zip(scores, texts, strict=True):
             for start in range(len(words)):
                 for end in range(start + 1, min(start + longest, len(words)) + 1):
                     for i in bearers.get(self._key(words[start:end]), ()):
@@ -152,7 +152,7 @@ class FuzzyMatch:
         found: Dict[str, Pieces] = dict.fromkeys(entity_ids, ())
         if not windows:
             return found
-        for entity, scores in zip(entity_ids, table.best(_similarities(texts, table)).T):
+        for entity, scores in zip(entity_ids, table.best(_similarities(texts, table)).T, strict=True):
             # In float32, 0.8 is a little more than 0.8.
             near = [i for i, score in enumerate(scores) if score >= np.float32(self._threshold)]
             near.sort(key=lambda i: (-scores[i], windows[i][0], -windows[i][1]))
@@ -176,7 +176,7 @@ class FuzzyMatch:
         for first in range(0, len(texts), size):
             best = table.best(_similarities(texts[first : first + size], table))
             begin, end = np.searchsorted(rows, [first, first + size])
-            for row, owner in zip(rows[begin:end].tolist(), owners[begin:end].tolist()):
+            for row, owner in zip(rows[begin:end].tolist(), owners[begin:end].tolist(), strict=True):
                 np.maximum(scores[owner], best[row - first], out=scores[owner])
         return scores
 

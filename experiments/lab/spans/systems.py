@@ -106,7 +106,7 @@ def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[s
             expected = (len(block), len(entities))
             raise KrisselError(Errors.K735.format(name=name, found=scores.shape, expected=expected))
         scores = np.where(np.isnan(scores), -np.inf, scores)
-        for text, row in zip(block, scores):
+        for text, row in zip(block, scores, strict=True):
             own = {}
             for record in text.pairs:
                 if (i := column.get(record.entity)) is not None:

@@ -129,7 +129,7 @@ def split_shared(
     forms = [folded_form(prototype.view.mention) for prototype in prototypes]
     mentions: Dict[str, Set[Origin]] = defaultdict(set)
     given: Dict[Tuple[str, str], Set[Origin]] = defaultdict(set)
-    for form, prototype in zip(forms, prototypes):
+    for form, prototype in zip(forms, prototypes, strict=True):
         mentions[form].add(prototype.origin)
         given[form, prototype.entity].add(prototype.origin)
     settled: Dict[Tuple[str, str], bool] = {}
@@ -139,7 +139,7 @@ def split_shared(
         settled[form, entity] = not shared or len(docs) >= SHARED_DOCS
     believed, others = [], []
     kept: Set[Tuple[str, Origin]] = set()
-    for form, prototype in zip(forms, prototypes):
+    for form, prototype in zip(forms, prototypes, strict=True):
         if settled[form, prototype.entity]:
             believed.append(prototype)
         elif (prototype.entity, prototype.origin) not in kept:

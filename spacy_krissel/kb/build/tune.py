@@ -168,7 +168,7 @@ class _Measure:
         # Some indexes round their scores.
         scores, _ = refined(self._stored, self._scaled, rows[:, :k], k)
         expected = self._result.entities
-        common = [np.isin(b[b >= 0], a).sum() for a, b in zip(result.entities, expected)]
+        common = [np.isin(b[b >= 0], a).sum() for a, b in zip(result.entities, expected, strict=True)]
         return Trial(
             index.kind,
             index.settings,

@@ -32,13 +32,13 @@ def pair_pieces(
     # Mentions of a batch share candidates, and candidates share types.
     different = {candidate.parts for mention in mentions for candidate in mention.candidates}
     texts = list({part for parts in different for part in parts})
-    pieces = dict(zip(texts, encode_texts(tokenizer, texts)))
+    pieces = dict(zip(texts, encode_texts(tokenizer, texts), strict=True))
     references: Dict[Tuple[str, ...], numpy.ndarray] = {}
     for parts in different:
         references[parts] = _reference([pieces[part] for part in parts], tokenizer.sep_token_id, candidate_window)
     return [
         PieceRow(numpy.concatenate((row.ids, references[candidate.parts])), row.start, row.end)
-        for row, mention in zip(rows, mentions)
+        for row, mention in zip(rows, mentions, strict=True)
         for candidate in mention.candidates
     ]
 

@@ -67,7 +67,7 @@ def _tokenize(
     frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     texts = [_texts(view) for view in views]
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
-    for view, parts in zip(views, texts):
+    for view, parts in zip(views, texts, strict=True):
         found = list(islice(ids, len(parts)))
         if view.reference:
             row, start, end = reference_window(found, between_id=between_id, **frame), 0, 0
@@ -123,7 +123,9 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: O
             kept = [place for place in range(first, min(last, len(body))) if place not in lone]
             part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
             rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
-    for i, row in zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window, separator=separator)):
+    for i, row in zip(
+        alone, view_pieces(tokenizer, [views[i] for i in alone], window, separator=separator), strict=True
+    ):
         rows[i] = row
     return [row for row in rows if row is not None]
 

@@ -123,7 +123,7 @@ class Disambiguation:
         names, distinct = (entity.name, *entity.aliases), entity.names
         spellings: Dict[int, List[str]] = {}
         for position, number in zip(
-            homonyms.entry_position[start:end].tolist(), homonyms.entry_bearer[start:end].tolist()
+            homonyms.entry_position[start:end].tolist(), homonyms.entry_bearer[start:end].tolist(), strict=True
         ):
             spellings.setdefault(number, []).append(names[position])
         species = self._species[entity.species]
@@ -202,7 +202,7 @@ class Disambiguation:
         defaults = [self._free_names(bearer, bearer.defaults()) for _, bearer in bearers]
         # Every expansion goes before a name as it is. Of defaults, the first that is free is the one.
         owners = assign([list(wish) for wish in wishes])
-        owners = assign([[*wish, next(iter(default))] for wish, default in zip(wishes, defaults)], owners)
+        owners = assign([[*wish, next(iter(default))] for wish, default in zip(wishes, defaults, strict=True)], owners)
         names = {seeker: name for name, seeker in owners.items()}
         for seeker, (number, bearer) in enumerate(bearers):
             choices = {**defaults[seeker], **wishes[seeker]}

@@ -63,6 +63,7 @@ READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
             read_obographs,
             read_mesh_xml,
         ),
+        strict=True,
     )
 )
 GRAPHS = re.compile(r'\{\s*("meta"\s*:.*?)?"graphs"\s*:\s*\[', re.DOTALL)

@@ -71,7 +71,7 @@ def _read_row(records: RecordFile, line: str, header: CTDHeader) -> Optional[Dic
     if len(cells) != len(header.columns):
         records.reject(f"has {len(cells)} columns instead of {len(header.columns)}")
         return None
-    row = {column: cell.strip() for column, cell in zip(header.columns, cells)}
+    row = {column: cell.strip() for column, cell in zip(header.columns, cells, strict=True)}
     for column in (f"{header.kind}ID", f"{header.kind}Name"):
         if not row[column]:
             records.reject(f"has nothing in column {column!r}")

@@ -100,14 +100,14 @@ class KrisselSpanExtractor(KBPipe):
         """The entities of every doc, most probable first, without writing any."""
         docs = list(docs)
         found = []
-        for doc, states in zip(docs, self._states(docs)):
+        for doc, states in zip(docs, self._states(docs), strict=True):
             rows = self._candidates(doc, states)
             found.append(self._found(doc, states, rows, self.cfg["threshold"], self.cfg["max_entities"]))
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: List[List[FoundEntity]]) -> None:
         """Write what `predict` found: `doc.spans[spans_key]` and `doc._.krissel_entities`."""
-        for doc, entities in zip(docs, found):
+        for doc, entities in zip(docs, found, strict=True):
             write_entities(doc, entities, spans_key=self.cfg["spans_key"], label=self.cfg["label"])
 
     @with_one_kb
@@ -124,7 +124,7 @@ class KrisselSpanExtractor(KBPipe):
         columns = kb.entity_rows(entities)
         rows = self._rows_of(entities)
         answers = np.zeros((len(docs), len(entities)), dtype=np.float32)
-        for answer, states in zip(answers, self._states(docs)):
+        for answer, states in zip(answers, self._states(docs), strict=True):
             by_entity = np.zeros(kb.n_entities + 1, dtype=np.float32)
             np.maximum.at(by_entity, kb.prototype_entities[rows], self._probabilities(states, rows))
             answer[:] = by_entity[columns]
@@ -153,7 +153,7 @@ class KrisselSpanExtractor(KBPipe):
                 chars += len(texts[last])
                 last += 1
             states = self.model.predict(texts[first:last])
-            for doc, place in zip(docs[first:last], states.texts()):
+            for doc, place in zip(docs[first:last], states.texts(), strict=True):
                 yield TextStates(states.vectors[place], token_rows(doc, states.places[place]))
             first = last
 

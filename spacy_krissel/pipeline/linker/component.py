@@ -92,7 +92,7 @@ class KrisselLinker(KBPipe):
         for doc in docs:
             spans = spans_of(doc, self.cfg["spans_key"])
             views.extend(self.views(doc, spans))
-            kinds.extend(zip((span.label_ for span in spans), self._species(doc, spans)))
+            kinds.extend(zip((span.label_ for span in spans), self._species(doc, spans), strict=True))
             counts.append(len(spans))
         links = iter(self._link(views, kinds, counts) if views else ())
         return [list(islice(links, count)) for count in counts]
@@ -100,7 +100,7 @@ class KrisselLinker(KBPipe):
     def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
         """Write the links that `predict` found to the docs."""
         key, overwrite = self.cfg["spans_key"], self.cfg["overwrite"]
-        for doc, doc_links in zip(docs, links):
+        for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
 
@@ -117,7 +117,7 @@ class KrisselLinker(KBPipe):
         if not label:
             return [NOTHING] * len(spans)
         found = assigned_species(doc, spans, [ent for ent in {*doc.ents, *spans} if ent.label_ == label])
-        return [NOTHING if span.label_ == label else keys for span, keys in zip(spans, found)]
+        return [NOTHING if span.label_ == label else keys for span, keys in zip(spans, found, strict=True)]
 
     def _link(self, views: List[View], kinds: List[Tuple[str, Keys]], counts: List[int]) -> List[SpanLink]:
         """The links of mentions with these views, labels and species, of docs with so many mentions each."""
@@ -126,12 +126,14 @@ class KrisselLinker(KBPipe):
         texts = [view.mention for view in views]
         names = self._names(kb, views)
         docs = np.repeat(np.arange(len(counts)), counts).tolist()
-        forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts)] if self.cfg["consistency"] else docs
+        forms = (
+            [(doc, fold_name(text)) for doc, text in zip(docs, texts, strict=True)] if self.cfg["consistency"] else docs
+        )
         links: List[Optional[SpanLink]] = [None] * len(views)
         for rows, mask in self._masks(kb, kinds):
             part = [texts[row] for row in rows], [forms[row] for row in rows]
             asked = None if names is None else names[rows]
-            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask, asked)):
+            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask, asked), strict=True):
                 links[row] = link
         return [link for link in links if link is not None]
 

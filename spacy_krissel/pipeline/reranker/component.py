@@ -126,7 +126,7 @@ class KrisselReranker(KrisselPipe):
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
         nil_score = self.cfg["nil_score"]
-        for (i, j), span, changes in zip(places, spans, np.split(corrections, ends)):
+        for (i, j), span, changes in zip(places, spans, np.split(corrections, ends), strict=True):
             if nil_score is not None:
                 changes = relative_to_nil(changes)
             link = reorder(span._.krissel_candidates, span._.krissel_ties, changes)
@@ -136,7 +136,7 @@ class KrisselReranker(KrisselPipe):
     def set_annotations(self, docs: Iterable[Doc], links: List[List[Optional[SpanLink]]]) -> None:
         """Write the links that `predict` found to the docs."""
         key = self.cfg["spans_key"]
-        for doc, doc_links in zip(docs, links):
+        for doc, doc_links in zip(docs, links, strict=True):
             if any(doc_links):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
 
@@ -152,7 +152,7 @@ class KrisselReranker(KrisselPipe):
         views = mention_views(
             doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg["use_abbreviations"]
         )
-        for (j, span), view in zip(spans, views):
+        for (j, span), view in zip(spans, views, strict=True):
             candidates = span._.krissel_candidates[: self.cfg["top_k"]]
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]

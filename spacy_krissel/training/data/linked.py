@@ -23,7 +23,7 @@ def mentions_in_context(doc: Doc, context: Optional[str], spans_key: str = "") -
     in their sentences too.
     """
     spans = list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
-    found = zip(spans, context_views(doc, spans, context))
+    found = zip(spans, context_views(doc, spans, context), strict=True)
     return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
 
 

@@ -77,7 +77,7 @@ class Negatives:
         full = len(columns) + self.n_hard
         # In turns, so that each mention has its nearest before any has its second.
         for rank in range(max(map(len, ranked), default=0)):
-            for row, own in zip(ranked, gold):
+            for row, own in zip(ranked, gold, strict=True):
                 if len(columns) < full and rank < len(row) and not self._excluded(own, row[rank]):
                     columns.setdefault(row[rank], len(columns))
         full += self.n_negatives - self.n_hard

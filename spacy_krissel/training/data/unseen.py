@@ -91,7 +91,7 @@ def _with_spelling(
     """Add the entities that are spelt like the mentions, and to each score so many times the similarity."""
     spelling = kb.spelling([view.mention for view in views], hidden)
     joined = []
-    for i, (each, proposed) in enumerate(zip(nearest, spelling.proposed())):
+    for i, (each, proposed) in enumerate(zip(nearest, spelling.proposed(), strict=True)):
         entities, dense = each.entities.tolist(), each.scores.tolist()
         for entity in set(proposed[proposed >= 0].tolist()).difference(entities):
             rows = kb.prototype_rows(kb.entity_ids[entity])
@@ -104,7 +104,7 @@ def _with_spelling(
     queries = np.repeat(np.arange(len(joined)), lengths)
     lexical = spelling.similarity(queries, np.concatenate([each.entities for each in joined]))
     ranked = []
-    for each, added in zip(joined, np.split(lexical, np.cumsum(lengths)[:-1])):
+    for each, added in zip(joined, np.split(lexical, np.cumsum(lengths)[:-1]), strict=True):
         scores = each.scores + np.float32(weight) * added
         order = np.lexsort((each.entities, -scores))[:k]
         ranked.append(_Nearest(each.entities[order], scores[order]))

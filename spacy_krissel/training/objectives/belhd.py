@@ -163,7 +163,7 @@ class NameObjective:
             return found
         # Names come entity by entity.
         starts, ends = (np.searchsorted(names.rows, np.array(gold)[missed], side) for side in ("left", "right"))
-        numbers = np.unique(np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends)]))
+        numbers = np.unique(np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends, strict=True)]))
         vectors = model.ops.to_numpy(predict_views(model, names.views(numbers.tolist())))
         scores = model.ops.to_numpy(queries)[missed] @ vectors.T
         others = names.rows[numbers][None] != np.array(gold)[missed, None]
@@ -181,7 +181,7 @@ class NameObjective:
             pool = np.flatnonzero(is_own[rows].any(axis=0))
             left = np.where(is_own[np.ix_(rows, pool)], -np.inf, scores[np.ix_(rows, pool)])
             order = np.argsort(-left, axis=1, kind="stable")[:, : self.n_shared]
-            for row, best, values in zip(rows, order, left):
+            for row, best, values in zip(rows, order, left, strict=True):
                 shared[row, pool[best[np.isfinite(values[best])]]] = True
         return shared
 

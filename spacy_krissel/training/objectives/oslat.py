@@ -117,7 +117,7 @@ class LabelAttentionObjective:
         total, n_terms = 0.0, 0
         seen: List[Seen] = []
         truths: List[np.ndarray] = []
-        for each, place in zip(texts, where):
+        for each, place in zip(texts, where, strict=False):
             if place.stop == place.start:
                 continue
             others = [rows[name] for name in each.others]
@@ -189,7 +189,7 @@ class LabelAttentionObjective:
         new = [text for text in dict.fromkeys(texts) if text not in self._states]
         if new:
             states, _ = begin_texts(lambda own: (model.predict(own), lambda d_vectors: own), new)
-            for text, place in zip(new, states.texts()):
+            for text, place in zip(new, states.texts(), strict=True):
                 self._states[text] = states.vectors[place], states.places[place]
         kept = [self._states[text] for text in texts]
         xp: Any = model.ops.xp

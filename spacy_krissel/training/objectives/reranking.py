@@ -150,7 +150,7 @@ class RerankObjective:
         hidden = [self.hide() for _ in views]
         found = unseen_candidates(kb, views, linker.encode(views), hidden, k, linker.lexical_weight)
         mentions, places = [], []
-        for view, right, (ids, scores), hide in zip(views, gold, found, hidden):
+        for view, right, (ids, scores), hide in zip(views, gold, found, hidden, strict=True):
             if nil_score is not None and self.withhold():
                 kept = [i for i, id_ in enumerate(ids) if id_ != right]
                 ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
@@ -160,7 +160,7 @@ class RerankObjective:
                 lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
                 ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
             if len(ids) > (nil_score is None):
-                named = list(zip(ids, kb.entity_names.take(kb.entity_rows(ids))))
+                named = list(zip(ids, kb.entity_names.take(kb.entity_rows(ids)), strict=True))
                 mention = linker.ranked(view, named, scores, hidden=hide)
                 if nil_score is not None:
                     mention = with_nil(mention, nil_score / linker.temperature)
@@ -174,7 +174,7 @@ class RerankObjective:
             return 0.0
         lengths = list_lengths(mentions)
         # Every candidate is read with the mention's context.
-        sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions)]
+        sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions, strict=True)]
         logits: Any = model.ops.asarray(cast(Any, np.concatenate([mention.logits for mention in mentions])))
 
         def rank(scale: float) -> float:
@@ -220,7 +220,7 @@ def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
     RETURNS: the best of a fine logarithmic grid about the scores' spread; 1.0 where there is nothing to choose by.
     """
     lists = []
-    for each, right in zip(scores, gold):
+    for each, right in zip(scores, gold, strict=True):
         # log softmax is linear in what is subtracted: the mean of the targets' scores stands for all of them.
         target = (1 - SMOOTHING) * each[right] + SMOOTHING * each.mean()
         lists.append(each.astype("float64") - target)
@@ -239,7 +239,7 @@ def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: floa
     logits: (k,) of each mention's candidates. gold: the right candidate of each.
     RETURNS: the best of a fine grid over the range of the logits; 0.0 where there is nothing to choose by.
     """
-    lists = [(each.astype("float64"), right) for each, right in zip(logits, gold)]
+    lists = [(each.astype("float64"), right) for each, right in zip(logits, gold, strict=True)]
     if not lists:
         return 0.0
     values = np.concatenate([each for each, _ in lists])

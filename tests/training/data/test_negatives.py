@@ -24,7 +24,7 @@ def test_candidates(gold, n_negatives, hard_share, shared, seed):
     assert entities[columns].tolist() == gold
     assert negatives.shape == (len(gold), len(entities))
     assert ((0 <= entities) & (entities < 30)).all()
-    for own, mask in zip(gold, negatives):
+    for own, mask in zip(gold, negatives, strict=True):
         found = entities[mask].tolist()
         assert len(set(found)) == len(found)
         assert not {own, *HOMONYMS.get(own, ())} & set(found)

@@ -177,7 +177,7 @@ def test_order_within_a_batch_does_not_matter_to_the_objective(examples_of):
     views = objective.pair_views(sorted_batch)
     assert len(views) == 24
     assert [view.mention for view in views[::2]] == [view.mention for view in views[1::2]]
-    assert all(a != b for a, b in zip(views[::2], views[1::2]))
+    assert all(a != b for a, b in zip(views[::2], views[1::2], strict=True))
 
 
 def test_homonym_groups(store, toy_store):

@@ -94,7 +94,7 @@ def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
         list(make_self_supervised_corpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
     )
     assert len(as_ents) == len(as_spans) > 20
-    for expected, example in zip(as_ents, as_spans):
+    for expected, example in zip(as_ents, as_spans, strict=True):
         (entity,), (predicted,), (reference,) = (
             expected.reference.ents,
             example.predicted.spans["sc"],

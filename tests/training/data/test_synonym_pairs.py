@@ -81,7 +81,7 @@ def test_shuffled_holds_as_many_as_its_buffer():
 def test_an_example_is_a_pair_of_linked_names(spans_key):
     pairs = [SynonymPair("T1", "type-2 diabetes, (old)", "t2d"), SynonymPair("T2", "flu", "grippe")]
     examples = list(pair_examples(pairs, spans_key))
-    for example, pair in zip(examples, pairs):
+    for example, pair in zip(examples, pairs, strict=True):
         found = linked_mentions(example.reference, spans_key)
         assert [(entity, view.mention) for entity, view in found] == [(pair.entity, name) for name in pair[1:]]
         assert not example.predicted.ents and not example.predicted.spans

@@ -31,7 +31,7 @@ def kb():
 
 def found(kb, view, hidden, k=3):
     (one,) = unseen_candidates(kb, [view], np.array([[1, 0]], dtype="float32"), [hidden], k)
-    return [(id_, round(float(score), 3)) for id_, score in zip(one.ids, one.scores)]
+    return [(id_, round(float(score), 3)) for id_, score in zip(one.ids, one.scores, strict=True)]
 
 
 def test_a_mention_is_not_its_own_prototype(kb):
@@ -144,7 +144,7 @@ def test_with_spelling_they_are_those_of_the_search(spelt, k):
     views = [name_view(text) for text in TEXTS]
     result = spelt.search(QUERIES, k, texts=TEXTS, lexical_weight=WEIGHT)
     all_seen = unseen_candidates(spelt, views, QUERIES, [False] * 4, k, WEIGHT)
-    for one, entities, scores in zip(all_seen, result.entities, result.scores):
+    for one, entities, scores in zip(all_seen, result.entities, result.scores, strict=True):
         assert one.ids == [spelt.entity_ids[row] for row in entities]
         assert one.scores == pytest.approx(scores, abs=1e-5)
 
@@ -156,7 +156,7 @@ def plain(kb, query, view, hidden):
     scores = {}
     for id_ in NAMES:
         rows = kb.prototype_rows(id_)
-        seen = [(row, prototype.view) for row, prototype in zip(rows, kb.prototypes_at(rows))]
+        seen = [(row, prototype.view) for row, prototype in zip(rows, kb.prototypes_at(rows), strict=True)]
         forms = {each.mention for _, each in seen if not hidden or each.mention != view.mention}
         vectors = [
             kb.vectors[row]
@@ -174,7 +174,7 @@ def test_spelling_of_what_a_mention_may_see(spelt, hidden):
     for query in QUERIES:
         (one,) = unseen_candidates(spelt, [MENTION], query[None], [hidden], 4, WEIGHT)
         expected = plain(spelt, query, MENTION, hidden)
-        assert dict(zip(one.ids, one.scores)) == pytest.approx(expected, abs=1e-5)
+        assert dict(zip(one.ids, one.scores, strict=True)) == pytest.approx(expected, abs=1e-5)
         assert one.ids == sorted(expected, key=lambda id_: -expected[id_])
 
 

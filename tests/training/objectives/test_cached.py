@@ -51,10 +51,10 @@ def all_at_once(model, views, chunks):
     """The gradient with the activations of every chunk held: each has one forward pass, with its own dropout."""
     passes = [model.begin_update([views[i] for i in chunk]) for chunk in chunks]
     vectors = np.zeros((len(views), passes[0][0].shape[1]), dtype="f")
-    for chunk, (found, _) in zip(chunks, passes):
+    for chunk, (found, _) in zip(chunks, passes, strict=True):
         vectors[chunk] = found
     gradient, value = LOSS(vectors)
-    for chunk, (_, backprop) in zip(chunks, passes):
+    for chunk, (_, backprop) in zip(chunks, passes, strict=True):
         backprop(gradient[chunk])
     return value
 

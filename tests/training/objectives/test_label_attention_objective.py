@@ -66,7 +66,7 @@ def test_names_are_drawn_and_no_entity_of_the_text_is_its_negative(make_objectiv
         first, second = objective._named(examples)
         assert first.text == TEXTS[0][0] and second.text == TEXTS[2][0]
         assert [len(group) for group in first.names] == [min(3, len(toy_names[entity])) for entity in TEXTS[0][1]]
-        for group, entity in zip(first.names, TEXTS[0][1]):
+        for group, entity in zip(first.names, TEXTS[0][1], strict=True):
             assert set(group) <= set(toy_names[entity]) and len(set(group)) == len(group)
         for text in (first, second):
             entities = TEXTS[0][1] if text is first else TEXTS[2][1]

@@ -1,6 +1,6 @@
 """OSLAT's learning rate."""
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_constant_for_a_tenth_then_exponential():
     # Half of the way to a hundredth is a tenth.
     assert rates[55] == pytest.approx(0.02)
     assert rates[100] == pytest.approx(0.002)
-    ratios = [second / first for first, second in zip(rates[10:], rates[11:])]
+    ratios = [second / first for first, second in pairwise(rates[10:])]
     assert max(ratios) == pytest.approx(min(ratios)) and max(ratios) < 1
 
 

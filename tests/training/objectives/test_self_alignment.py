@@ -49,7 +49,7 @@ def test_a_name_of_two_entities_counts_for_the_first(small_encoder):
     pairs = [*PAIRS[:2], SynonymPair("T4", "ms", "mitral stenosis"), SynonymPair("T4", "stenosis", "mitral stenosis")]
     views, entities = SelfAlignmentObjective(None).labelled_names(list(pair_examples(pairs)))
     assert [view.mention for view in views].count("ms") == 1
-    assert dict(zip((view.mention for view in views), entities))["ms"] == "T1"
+    assert dict(zip((view.mention for view in views), entities, strict=True))["ms"] == "T1"
 
 
 def test_mentions_of_documents_are_names_too(make_example):

@@ -55,7 +55,7 @@ VIEWS = [View(*texts) for _, *texts in MENTIONS]
 
 def one_mention(entity, left, mention, right):
     docs = [NLP.make_doc(left + mention + right) for _ in range(2)]
-    for doc, kb_id in zip(docs, ("", entity)):
+    for doc, kb_id in zip(docs, ("", entity), strict=True):
         span = doc.char_span(len(left), len(left) + len(mention))
         doc.ents = [Span(doc, span.start, span.end, label="ENTITY", kb_id=kb_id)]
     return Example(*docs)
@@ -83,7 +83,7 @@ CANDIDATES = [
 ]
 RANKED = [
     RankedMention(view, tuple(CandidateView((name,), (name,)) for name in names), np.zeros(len(names), dtype="f"))
-    for view, names in zip(VIEWS, CANDIDATES)
+    for view, names in zip(VIEWS, CANDIDATES, strict=True)
 ]
 
 
