@@ -4,9 +4,10 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence
+from typing import Annotated, Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy as np
+from pydantic import Field
 from spacy.language import Language
 
 from .. import __version__
@@ -17,6 +18,7 @@ from ..mentions.gold_ids import NIL
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, link_writers
 from ..pipeline.reranker.component import KrisselReranker
+from ..util.settings import Count, checked
 from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
 from .nil import NilCurve, call_nil, fit_threshold, nil_curve, top_scores
@@ -42,40 +44,45 @@ class Calibration:
     curve: NilCurve
 
 
+@checked
 def calibrate(
     nlp: Language,
     docs: Source,
     *,
-    precision: Optional[float] = None,
+    precision: Optional[Annotated[float, Field(gt=0, le=1)]] = None,
     name: str = "krissel_linker",
     spans_key: str = "",
-    labels: Optional[Collection[str]] = None,
-    held_out: float = 0.0,
-    seed: int = 0,
+    labels: Optional[List[str]] = None,
+    held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0,
+    seed: Count = 0,
 ) -> Calibration:
-    """Set the linker's threshold to what tells NIL best on a gold corpus (PEL, §5.3), and note it in `nlp.meta`.
+    """Fit the linker's NIL threshold to a gold corpus (PEL, §5.3), set it, and note it in `nlp.meta`.
 
-    docs: a gold corpus as `read_gold` takes it, not the one that is evaluated on later. NIL are mentions whose gold id
-        is "NIL", `-1` or `-`; those without any id are left out.
-    precision: fit the best recall of NIL at this precision; None: the best F1.
-    name: the linker. spans_key, labels: which gold mentions, see `read_gold`.
-    held_out, seed: of a corpus that was trained on, the documents that training with this `dev_share` and `seed` kept
-        to develop on (`GoldSplit`) alone; 0 takes all.
+    nlp: a pipeline with a knowledge base
+    docs: gold corpus as `read_gold` takes it, other than the one evaluated on later; mentions whose gold id is "NIL",
+        `-1` or `-` are NIL, those without any id are left out
+    precision: fit the best recall of NIL at this precision; None fits the best F1
+    name: name of the linker in the pipeline
+    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus (`read_gold`)
+    labels: use gold mentions with these labels only
+    held_out: use only the documents that training with this `dev_share` held out of the corpus (`GoldSplit`); 0 uses
+        all
+    seed: random seed of that split
 
-    The threshold is put to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is (with a
-    `nil_score` it adds to it): so it is fitted to them, while `before` and `after` are what the re-ranker makes of it.
-    Other components that write links are switched off. Gold prototypes of these documents are left out meanwhile
+    The threshold applies to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is (with a
+    `nil_score` it adds to it): it is fitted to these scores, while `before` and `after` include the re-ranker. Other
+    components that write links are switched off. Gold prototypes of these documents are not used meanwhile
     (`without_own_gold`).
 
     `nlp.meta["krissel"]["calibration"][name]` is the calibration's `data`. spaCy saves it with the pipeline, and keeps
     ten decimals of it and of the threshold.
 
-    Raises KrisselError K610 (no such linker), K701 (no mention), what `fit_threshold`, `read_gold` and `run_pipeline`
-    raise; the pipeline is then as it was. Warns KW711 of gold ids that the knowledge base does not hold, KW712 when all
-    mentions are NIL by the best threshold.
+    Raises KrisselError K006 (a wrong setting), K610 (no such linker), K701 (no mention), what `fit_threshold`,
+    `read_gold` and `run_pipeline` raise; the pipeline is then unchanged. Warns KW711 of gold ids missing from the
+    knowledge base, KW712 where the best threshold makes all mentions NIL.
     """
     linker = find_linker(nlp, name)
-    part = GoldSplit.checked("dev" if held_out else "all", held_out, seed, setting="held_out")
+    part = GoldSplit("dev" if held_out else "all", held_out, seed)
     gold = [each for each in read_gold(docs, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
     source = Path(docs) if isinstance(docs, (str, Path)) else None
     rerankers = _rerankers(nlp, linker)
@@ -92,7 +99,7 @@ def calibrate(
     is_nil = np.array([record.gold == (NIL,) for record in linked])
     threshold = fit_threshold(scores, is_nil, precision)
     if (scores < threshold).all():
-        warnings.warn(Warnings.KW712.format(n=len(linked)), KrisselWarning, stacklevel=2)
+        warnings.warn(Warnings.KW712.format(n=len(linked)), KrisselWarning, stacklevel=3)
     curve = nil_curve(scores, is_nil)
     before: Optional[float] = linker.cfg["threshold"]
 
@@ -153,4 +160,4 @@ def _warn_of_unknown_ids(records: Sequence[LinkRecord], kb: PrototypeKB) -> None
     if lost:
         places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
         message = Warnings.KW711.format(n=len(lost), total=len(records), places=places)
-        warnings.warn(message, KrisselWarning, stacklevel=3)
+        warnings.warn(message, KrisselWarning, stacklevel=4)

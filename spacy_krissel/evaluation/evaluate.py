@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Collection, Dict, List, Literal, Mapping, Optional, Sequence, Union
 
 from spacy.language import Language
 
@@ -10,6 +10,7 @@ from .. import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
+from ..util.settings import Count, PositiveInt, checked
 from .baselines import BASELINES, write_out_abbreviations
 from .gold import Source, linked_entities, read_gold, without_own_gold
 from .metrics import compare as compare_systems
@@ -22,6 +23,7 @@ from .tables import check_report
 Compared = Mapping[str, Union[Sequence[LinkRecord], str, Path]]
 
 
+@checked
 def evaluate(
     nlp: Language,
     docs: Source,
@@ -29,44 +31,49 @@ def evaluate(
     output: Union[str, Path, None] = None,
     *,
     name: str = "evaluation",
-    mentions: str = "gold",
+    mentions: Literal["gold", "predicted"] = "gold",
     spans_key: str = "",
-    labels: Optional[Collection[str]] = None,
+    labels: Optional[List[str]] = None,
     baselines: bool = True,
     compare: Optional[Compared] = None,
     seen: Optional[Collection[str]] = None,
     train: Union[str, Path, Sequence[Source]] = (),
     gold_nil: bool = False,
-    n_candidates: int = 64,
-    batch_size: Optional[int] = None,
+    n_candidates: PositiveInt = 64,
+    batch_size: Optional[PositiveInt] = None,
     disable: Sequence[str] = (),
-    timed_mentions: int = 2000,
-    resamples: int = 1000,
-    seed: int = 0,
+    timed_mentions: Count = 2000,
+    resamples: Count = 1000,
+    seed: Count = 0,
     command: str = "",
 ) -> Report:
-    """Run `nlp` over the mentions of a gold corpus and report how well it links them.
+    """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
 
-    docs: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s; only read.
-    ontology: gives primary ids, slices and baselines.
-    output: a folder for `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing.
-    mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds.
-    spans_key, labels: which gold mentions, see `read_gold`.
-    baselines: put exact match and TF-IDF over the ontology's names in the same table, each also with the
-        abbreviations that a document defines written out.
-    compare: other systems for that table by name, as records of the same mentions or the path of a `.links.jsonl`.
-    seen: ids of the entities that training showed, for the slices seen and unseen.
-    train: a path or several gold corpora that were trained on, each in any form of `docs`: the entities that they link
-        to are seen as well.
-    gold_nil: count gold mentions without a concept, with "NIL" as their right answer.
-    n_candidates, batch_size, disable, timed_mentions: see `run_pipeline`.
-    resamples, seed: of the bootstrap.
-    command: what was typed, to stand in the report.
+    nlp: a pipeline with a knowledge base
+    docs: gold corpus: a .spacy file or a folder of them, a PubTator or BioC file, or `Doc`s, which are only read
+    ontology: ontology store, for primary ids, slices and baselines
+    output: folder for the report: `<name>.json`, `.md`, `.html` and `.links.jsonl`; None writes nothing
+    name: name of the report
+    mentions: "gold" links the gold mentions, "predicted" those that the pipeline finds
+    spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus (`read_gold`)
+    labels: count gold mentions with these labels only
+    baselines: add exact match and TF-IDF over the ontology's names, each also with abbreviations expanded
+    compare: other systems by name: records of the same mentions, or the path of a `.links.jsonl`
+    seen: ids of entities seen in training, for the slices seen and unseen
+    train: gold corpora used in training, in any form of `docs`; entities linked there count as seen
+    gold_nil: count gold mentions without a concept; "NIL" is their right answer
+    n_candidates: candidates kept per mention, for recall
+    batch_size: documents per batch; None takes the pipeline's
+    disable: components that are switched off
+    timed_mentions: mentions in the second pass, which measures speed; 0 for none
+    resamples: bootstrap resamples
+    seed: random seed of the bootstrap and of the shuffled contexts
+    command: command line shown in the report
 
-    Gold prototypes of the evaluated documents are left out meanwhile (`without_own_gold`).
+    Gold prototypes of the evaluated documents are not used meanwhile (`without_own_gold`).
 
-    Raises KrisselError K006 and K026 (`check_report`), K701 (no counted mention), K721 (no linked mention in `train`),
-    and what `read_gold`, `run_pipeline` and `compare` raise.
+    Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention), K721 (no linked
+    mention in `train`), and what `read_gold`, `run_pipeline` and `compare` raise.
     """
     if output is not None:
         check_report(output, name)
@@ -157,4 +164,4 @@ def _warn_of_unknown_ids(records: Sequence[LinkRecord], store: OntologyStore) ->
     ]
     if lost:
         places = ", ".join(f"{record.doc} {record.start}-{record.end} {record.gold[0]}" for record in lost[:MAX_PLACES])
-        warnings.warn(Warnings.KW702.format(n=len(lost), total=len(gold), places=places), KrisselWarning, stacklevel=3)
+        warnings.warn(Warnings.KW702.format(n=len(lost), total=len(gold), places=places), KrisselWarning, stacklevel=4)

@@ -5,13 +5,15 @@ the one of the best F1 on a development set; Table 4 gives the area under the pr
 """
 
 from dataclasses import replace
-from typing import List, NamedTuple, Optional, Sequence
+from typing import Annotated, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..mentions.gold_ids import NIL
+from ..util.settings import checked
 from .records import LinkRecord
 
 
@@ -81,7 +83,10 @@ def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: Ar
     return np.where(n_nil > 0, areas, np.nan)
 
 
-def fit_threshold(scores: ArrayLike, is_nil: ArrayLike, precision: Optional[float] = None) -> float:
+@checked
+def fit_threshold(
+    scores: ArrayLike, is_nil: ArrayLike, precision: Optional[Annotated[float, Field(gt=0, le=1)]] = None
+) -> float:
     """The threshold of the best F1 of NIL or, with `precision`, of the best recall at that precision or a higher one.
 
     Of several, the lowest: it calls the fewest mentions NIL, and has the highest precision.
@@ -90,8 +95,6 @@ def fit_threshold(scores: ArrayLike, is_nil: ArrayLike, precision: Optional[floa
     Raises KrisselError K006 (precision), K711 (no mention is NIL), K712 (all are), K713 (no threshold reaches the
     precision), K714 (scores that no threshold can divide).
     """
-    if precision is not None and not 0 < precision <= 1:
-        raise KrisselError(Errors.K006.format(setting="precision", found=precision, expected="above 0 and at most 1"))
     values, nil = np.asarray(scores, dtype=np.float64), np.asarray(is_nil, dtype=bool)
     if len(nil) and nil.all():
         raise KrisselError(Errors.K712.format(n=len(nil)))

@@ -5,7 +5,7 @@ import warnings
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Collection, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, Tuple
 
 import numpy as np
 from spacy.language import Language
@@ -18,6 +18,7 @@ from ..mentions.annotations import spans_of
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
 from ..pipeline.pipeline_io import link_writers, mention_setters, of_length
+from ..util.settings import Count, PositiveInt, checked
 from ..views import mention_view
 from .gold import GoldDoc, without_links
 from .records import LinkRecord, counted
@@ -36,18 +37,19 @@ class Run:
     mentions_per_second: float
 
 
+@checked
 def run_pipeline(
     nlp: Language,
     gold: Sequence[GoldDoc],
     store: Resolver,
     *,
-    mentions: str = "gold",
-    labels: Optional[Collection[str]] = None,
+    mentions: Literal["gold", "predicted"] = "gold",
+    labels: Optional[List[str]] = None,
     gold_nil: bool = False,
-    n_candidates: int = 64,
-    batch_size: Optional[int] = None,
+    n_candidates: PositiveInt = 64,
+    batch_size: Optional[PositiveInt] = None,
     disable: Sequence[str] = (),
-    timed_mentions: int = 2000,
+    timed_mentions: Count = 2000,
 ) -> Run:
     """Link the mentions of `gold` with `nlp`.
 
@@ -62,11 +64,9 @@ def run_pipeline(
     timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents that
         hold this many mentions.
 
-    Raises KrisselError K006 (an unknown kind of mentions) and K703 (nothing in the pipeline links). Warns KW720 when
+    Raises KrisselError K006 (a wrong setting) and K703 (nothing in the pipeline links). Warns KW720 when
     none of the mentions was linked.
     """
-    if mentions not in ("gold", "predicted"):
-        raise KrisselError(Errors.K006.format(setting="mentions", found=mentions, expected="'gold' or 'predicted'"))
     linkers = link_writers(nlp)
     if not linkers:
         raise KrisselError(Errors.K703.format(pipes=", ".join(nlp.pipe_names) or "none"))
@@ -86,7 +86,7 @@ def run_pipeline(
     linked = [record for record in counted(records) if record.found or mentions == "predicted"]
     if linked and not any(record.prediction for record in records):
         message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
-        warnings.warn(message, KrisselWarning, stacklevel=2)
+        warnings.warn(message, KrisselWarning, stacklevel=3)
     return Run(records, n_left_out, speed)
 
 
@@ -115,7 +115,7 @@ def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tup
     if lost:
         places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_PLACES])
         message = Warnings.KW701.format(n=len(lost), total=len(records), places=places)
-        warnings.warn(message, KrisselWarning, stacklevel=2)
+        warnings.warn(message, KrisselWarning, stacklevel=3)
     return records, n_left_out
 
 
