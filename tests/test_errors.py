@@ -13,7 +13,6 @@ from spacy_krissel import errors
 from spacy_krissel.errors import Errors, Warnings
 
 PACKAGE = Path(spacy_krissel.__file__).parent
-LABORATORY = Path(__file__).parents[1] / "experiments"
 # File of `errors/` → the block of its codes: K1xx, KW1xx. The general ones include those of the command line, K8xx.
 BLOCKS = {
     "general": "[08]",
@@ -24,7 +23,6 @@ BLOCKS = {
     "kb": "5",
     "pipeline": "6",
     "evaluation": "7",
-    "experiments": "9",
 }
 
 
@@ -54,7 +52,7 @@ class Use(NamedTuple):
 
 
 def uses() -> Iterator[Use]:
-    for path in sorted([*PACKAGE.rglob("*.py"), *LABORATORY.rglob("*.py")]):
+    for path in sorted(PACKAGE.rglob("*.py")):
         if PACKAGE / "errors" in path.parents:
             continue
         tree = ast.parse(path.read_text(encoding="utf8"))

@@ -239,3 +239,22 @@ def test_cli_imports_late(imports, library):
 def test_the_root_is_nearly_empty():
     """`import spacy_krissel` costs nothing: spaCy imports entry points of it in every `spacy.blank`."""
     assert list(imports_of(PACKAGE.name, SOURCES[PACKAGE.name].read_text(encoding="utf8"), True)) == []
+
+
+def test_the_package_knows_no_experiment(imports):
+    wrong = [each for each in imports if each.imported.split(".")[0] in ("lab", "experiments")]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_the_wheel_holds_the_package_alone():
+    from configparser import ConfigParser
+
+    from setuptools import find_packages
+
+    root = PACKAGE.parent
+    if not (root / "setup.cfg").exists():
+        pytest.skip("installed")
+    config = ConfigParser()
+    config.read(root / "setup.cfg")
+    found = find_packages(str(root), include=config["options.packages.find"]["include"].split())
+    assert {name.split(".")[0] for name in found} == {PACKAGE.name}

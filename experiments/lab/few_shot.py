@@ -9,7 +9,6 @@ from typing import Dict, List, Sequence, Union
 import numpy as np
 from spacy.language import Language
 
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.gold import Source, read_gold, without_own_gold
 from spacy_krissel.evaluation.metrics import is_strict
 from spacy_krissel.evaluation.records import counted
@@ -22,6 +21,8 @@ from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.escape import markdown_text
 from spacy_krissel.views import View
+
+from .errors import Errors, KrisselError
 
 # Marks what is added here, and taken out again.
 SOURCE = "few-shot"

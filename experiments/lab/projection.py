@@ -5,10 +5,11 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.render.plots import draw, panels
 from spacy_krissel.util.hashing import stable_hash
+
+from .errors import Errors, KrisselError
+from .plots import draw, panels
 
 # Colours that are told apart; more entities repeat them.
 COLOURS = "tab20"

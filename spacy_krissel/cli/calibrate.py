@@ -27,7 +27,6 @@ def calibrate_cli(
         help="Of a corpus that was trained on, the documents that this dev_share kept to develop on (0: all)",
     ),
     seed: int = typer.Option(0, min=0, help="Of that training"),
-    plot: Optional[Path] = typer.Option(None, help="Draw precision and recall at every threshold to this .svg file"),
     metrics: Optional[Path] = typer.Option(None, help="Write the figures and the curve to this .json file"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
@@ -36,23 +35,16 @@ def calibrate_cli(
     The threshold is put to the linker's own scores; a re-ranker behind it leaves NIL as it is. Calibrate last: another
     encoder, knowledge base or weight of the spelling gives other scores.
     """
-    from ..errors import Errors, KrisselError
     from ..evaluation.calibrate import calibrate
     from ..evaluation.tables import nil_line, strict_line
     from ..pipeline.pipeline_io import check_place, choose_gpu, load_pipeline, save_pipeline
-    from ..render.nil_curve import draw_nil_curve
     from ..util.atomic import check_file, write_text
 
     choose_gpu(gpu_id)
-    drawn: List[Path] = []
     # Before minutes of encoding.
-    if plot is not None and plot.suffix != ".svg":
-        expected = "a path ending in .svg"
-        raise KrisselError(Errors.K006.format(setting="plot", found=str(plot), expected=expected))
     check_place(output)
-    for file in (plot, metrics):
-        if file is not None:
-            check_file(file)
+    if metrics is not None:
+        check_file(metrics)
     nlp = load_pipeline(pipeline)
     found = calibrate(
         nlp,
@@ -69,8 +61,6 @@ def calibrate_cli(
         curve = {name: values.tolist() for name, values in found.curve._asdict().items()}
         content = {"command": command_line(), **found.data, "curve": curve}
         write_text(metrics, json.dumps(content, indent=2) + "\n")
-    if plot is not None:
-        drawn = draw_nil_curve(found.curve, found.threshold, plot)
     data = found.data
     rerankers = "".join(f", before {name}" for name in data["rerankers"])
     typer.echo(f"Threshold: {found.threshold:.6g} on the scores of {linker}{rerankers}")
@@ -79,5 +69,5 @@ def calibrate_cli(
         title = f"{when} ({'no threshold' if threshold is None else format(threshold, '.6g')})"
         typer.echo(f"{title}\n  NIL     {nil_line(data[when])}\n  strict  {strict_line(data[when])}")
     typer.echo(f"Pipeline: {output}")
-    for file in [*([metrics] if metrics else []), *drawn]:
-        typer.echo(f"Written: {file}")
+    if metrics is not None:
+        typer.echo(f"Written: {metrics}")

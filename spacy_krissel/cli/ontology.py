@@ -54,19 +54,15 @@ def ontology_cli(
     ),
     taxonomy: Optional[Path] = typer.Option(None, help="Store of a taxonomy that names the entities' species"),
     homonyms: Optional[Path] = typer.Option(None, help="Report the names that several entities share (JSON)"),
-    gold: List[Path] = typer.Option(
-        [], exists=True, help="Report too how many mentions of a .spacy file they affect; may be repeated"
-    ),
 ) -> None:
     """Read ontology files into a columnar store that is opened without being read."""
     from ..ontology.build import build_ontology
     from ..ontology.enrich import DEFAULT_FIELDS
+    from ..ontology.homonyms.shared_names import homonym_report
     from ..ontology.store import KIND, OntologyStore
     from ..util.atomic import check_file, write_text
     from ..util.manifest import check_replaceable
 
-    if gold and homonyms is None:
-        raise typer.BadParameter("expected the path of a report with --homonyms as well", param_hint="--gold")
     if taxonomy and homonyms is None and disambiguate is None:
         raise typer.BadParameter("expected --disambiguate or --homonyms as well", param_hint="--taxonomy")
     fields = (*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS
@@ -89,7 +85,7 @@ def ontology_cli(
 
     def inspect(store: OntologyStore, key: str = "read") -> None:
         if homonyms is not None:
-            report[key] = _homonyms(store, taxa, gold)
+            report[key] = homonym_report(store, taxa)
 
     store = build_ontology(
         sources,
@@ -124,14 +120,6 @@ def ontology_cli(
         typer.echo(_table(report) + f"\n\nReport: {homonyms}")
 
 
-def _homonyms(store: Any, taxonomy: Any, gold: List[Path]) -> Dict[str, Any]:
-    from ..corpora.affected_mentions import affected_mentions
-    from ..ontology.homonyms.shared_names import homonym_report
-
-    affected = {str(path): affected_mentions(path, store)._asdict() for path in gold}
-    return {**homonym_report(store, taxonomy), "gold": affected}
-
-
 def _summary(figures: Dict[str, Any]) -> str:
     rate = figures["success_rate"]
     if rate is None:
@@ -143,7 +131,7 @@ def _summary(figures: Dict[str, Any]) -> str:
 
 
 def _table(report: Dict[str, Any]) -> str:
-    """BELHD's Table 2, of the store as it was read and as it is, and Table 1's affected mentions."""
+    """BELHD's Table 2, of the store as it was read and as it is."""
     from ..evaluation.tables import markdown_table
 
     columns = [report[key] for key in ("read", "result") if key in report]
@@ -151,9 +139,6 @@ def _table(report: Dict[str, Any]) -> str:
     rows += [(key, *(f"{column[key]:,}" for column in columns)) for key in ("entities", "names", "homonyms")]
     rows.append(("names that are homonyms", *(_of(column["pairs"], column["names"]) for column in columns)))
     rows += [(f"– {title}", *(f"{column[key]:,}" for column in columns)) for key, title in CASES.items()]
-    for path in report["read"]["gold"]:
-        found = [column["gold"][path] for column in columns]
-        rows.append((f"mentions of {path}", *(_of(each["affected"], each["mentions"]) for each in found)))
     return markdown_table(rows)
 
 

@@ -7,7 +7,6 @@ may search for them. `K…` are errors, `KW…` are warnings.
 from .corpora import CorporaErrors, CorporaWarnings
 from .encoding import EncodingErrors, EncodingWarnings
 from .evaluation import EvaluationErrors, EvaluationWarnings
-from .experiments import ExperimentErrors, ExperimentWarnings
 from .general import GeneralErrors, GeneralWarnings, KrisselError, KrisselWarning
 from .kb import KBErrors, KBWarnings
 from .mining import MiningErrors, MiningWarnings
@@ -26,7 +25,6 @@ class Errors(
     KBErrors,
     PipelineErrors,
     EvaluationErrors,
-    ExperimentErrors,
 ):
     """All error messages; `Errors.K101.format(...)`."""
 
@@ -40,6 +38,5 @@ class Warnings(
     KBWarnings,
     PipelineWarnings,
     EvaluationWarnings,
-    ExperimentWarnings,
 ):
     """All warning messages; `Warnings.KW101.format(...)`."""

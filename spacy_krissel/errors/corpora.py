@@ -39,18 +39,6 @@ class CorporaErrors:
         "[K213] '{path}' cannot be read as a Parquet file of texts: {problem}. Expected a whole file with a column "
         '"text" and, if there are any, "title" and "id"; copy it again, or rename its columns.'
     )
-    K221 = (
-        "[K221] No entity of the ontology store '{path}' would be removed (asked for: {asked}). Expected semantic "
-        "types or tree numbers that its entities have; enrich it with them, or give others."
-    )
-    K222 = (
-        "[K222] All {n} entities of the ontology store '{path}' would be removed (asked for: {asked}). Expected some "
-        "to be left to link to; give narrower types or sub-trees."
-    )
-    K223 = (
-        "[K223] The split '{split}' is left without a linked mention: it has {found}. Expected at least one mention of "
-        "an entity of its own; give it a larger share, another seed, or more documents."
-    )
     K224 = (
         "[K224] '{path}' is not a file of ZESHEL's mentions: line {line} is {found!r} ({problem}). Expected one JSON "
         "object a line with context_document_id, start_index, end_index, text, label_document_id and corpus. Check the "
@@ -71,26 +59,6 @@ class CorporaErrors:
     K228 = (
         "[K228] The format of '{path}' cannot be told: it holds {found}. Expected a folder or an archive with files "
         "ending in {expected}, of one kind. Name the format, or the folder with the files of one."
-    )
-    K231 = (
-        "[K231] '{path}' cannot be read: openpyxl is not installed. Expected a library for .xlsx files; install "
-        "spacy-krissel[psytar]."
-    )
-    K232 = (
-        "[K232] '{path}' is not PsyTAR's workbook: {problem}. Expected {expected}; download it again, or name another "
-        "format."
-    )
-    K233 = (
-        "[K233] '{path}' holds {texts} text(s) that speak of {entities} entities, too few to divide. Expected at least "
-        "two entities, in `doc.cats` or as gold mentions; write it by `krissel text-labels` or `krissel convert`."
-    )
-    K234 = (
-        "[K234] '{path}' is not a table of lay names: line {line} is {found!r}. Expected rows of a term's address or "
-        "id, its name and a lay name, tab-separated, as HPO's lay synonyms have them. Check the file."
-    )
-    K235 = (
-        "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
-        "`krissel text-split` made of this workbook's sentences; check the path."
     )
     K236 = (
         "[K236] '{path}' is not a file of SemEval's annotations: line {line} is {found!r}. Expected "
@@ -135,14 +103,6 @@ class CorporaWarnings:
     KW211 = (
         "[KW211] {count} file(s) end in a document without an abstract, although others have one: {places}. The file "
         "may be cut there; compare it with its source."
-    )
-    KW221 = (
-        "[KW221] No entity of the ontology store '{path}' has the type or tree number {unused}. The others were "
-        "removed; correct these if they are misspelt."
-    )
-    KW222 = (
-        "[KW222] None of the {n} linked mentions ({splits}) lost its entity, so there is nothing to find out of the "
-        "knowledge base. Expected the removed entities to be mentioned; give other types or sub-trees."
     )
     KW223 = (
         "[KW223] All {count} mentions were left out, because none has one of the types ({types}) by its label or its "

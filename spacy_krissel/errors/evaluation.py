@@ -50,30 +50,6 @@ class EvaluationErrors:
         "[K732] '{name}' cannot be compared with the first system: {n_missing} of {n} pairs of a text and an entity "
         "are not in it, the first is {first}. Expected the same texts with the same entities for both."
     )
-    K733 = (
-        "[K733] System '{name}' can be evaluated neither on spans nor on linking: it is a {found}. Expected an object "
-        "with a method `spans(doc, entity_ids)`, a method `scores(docs, entity_ids)`, or both."
-    )
-    K734 = (
-        "[K734] System '{name}' gives {entity} the pieces {pieces} in document {doc}, which has {n_tokens} tokens. "
-        "Expected pairs of a first token and the token after the last."
-    )
-    K735 = (
-        "[K735] The scores of system '{name}' have the shape {found}. Expected {expected}: a row for each document, "
-        "and in it a number for each entity, in the order that was asked for."
-    )
-    K736 = (
-        "[K736] There is nothing to evaluate: none of {n_docs} document(s) of {source} says which entities it speaks "
-        "of. Expected their ids in `doc.cats`, with the value 1.0, as the dataset builder writes them."
-    )
-    K737 = (
-        "[K737] Fuzzy matching needs the library rapidfuzz, which is not installed. Install it with: pip install "
-        "'spacy-krissel[fuzzy]'"
-    )
-    K738 = (
-        "[K738] The pipeline '{path}' finds no entities in texts: it holds {found}. Expected one with a component "
-        "'krissel_span_extractor', or with 'krissel_linker' to compare vectors of texts and names."
-    )
 
 
 class EvaluationWarnings:
@@ -101,8 +77,4 @@ class EvaluationWarnings:
     KW720 = (
         "[KW720] None of {n} mentions was linked by {pipes}: all figures are those of no answer. Check that these "
         "components have a knowledge base, and that their `spans_key`, `types` and `labels` fit the mentions."
-    )
-    KW731 = (
-        "[KW731] {n} of {total} pairs name an entity that is not among the {n_entities} that are looked for (first: "
-        "{places}). They count as not found. Check that the corpus and the ontology use the same ids."
     )

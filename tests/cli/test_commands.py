@@ -17,7 +17,7 @@ def test_ontology(made):
     assert "12 entities" in said and "(2 shared)" in said
     assert "| names that are homonyms | 4 of 52 (7.69%) |" in said and "disambiguated" not in said
     report = json.loads((made.path / "homonyms.json").read_text())
-    assert list(report) == ["read"] and report["read"]["homonyms"] == 2 and report["read"]["gold"] == {}
+    assert list(report) == ["read"] and report["read"]["homonyms"] == 2
     assert [(item["name"], item["ids"]) for item in report["read"]["listed"]] == [
         ("cold", ["T04", "T05"]),
         ("ms", ["T01", "T02"]),
@@ -29,19 +29,18 @@ def test_disambiguated_ontology(made, run, tmp_path):
     gold, report = made.path / "gold.spacy", tmp_path / "reports" / "homonyms.json"
     said = run(
         "ontology", made.path / "store", "-o", tmp_path / "apart", "--disambiguate", "shortest", "--homonyms", report,
-        "--gold", gold,
     )  # fmt: skip
     assert "100.00% of 2 homonyms disambiguated, 0 names still shared; 0 second choices, 0 names unchanged" in said
     assert "| names that are homonyms | 4 of 52 (7.69%) | 0 of 52 (0.00%) |" in said
-    # "MS" twice and "cold", both of them second names.
-    assert f"| mentions of {gold} | 4 of 11 (36.36%) | 0 of 11 (0.00%) |" in said
     found = json.loads(report.read_text())
     assert list(found) == ["read", "result", "disambiguated"]
-    assert found["read"]["gold"] == {str(gold): {"mentions": 11, "affected": 4, "unknown": 0}}
     assert found["disambiguated"]["success_rate"] == 1.0 and found["result"]["listed"] == []
     store = OntologyStore(tmp_path / "apart")
     assert store.find("MS") == [] and store.find("MS (mitral stenosis)") == ["T02"]
     assert store.manifest["info"]["disambiguated"] == found["disambiguated"]
+    # "MS" twice and "cold", both of them second names.
+    assert f"| {gold} | 11 | 4 | 36.4 | 0 |" in run("affected-mentions", made.path / "store", gold)
+    assert f"| {gold} | 11 | 0 | 0.0 | 0 |" in run("affected-mentions", tmp_path / "apart", gold)
     said = run("ontology", tmp_path / "apart", "-o", tmp_path / "again", "--disambiguate", "longest")
     assert "No homonyms to disambiguate" in said and "Report" not in said
 
@@ -255,7 +254,8 @@ def nil_corpus(tmp_path_factory):
 def test_calibrate(made, run, nil_corpus, tmp_path):
     pytest.importorskip("matplotlib")
     out, metrics, plot = tmp_path / "new" / "out", tmp_path / "figures" / "nil.json", tmp_path / "plots" / "nil.svg"
-    said = run("calibrate", made.path / "linker", nil_corpus, "-o", out, "--metrics", metrics, "--plot", plot)
+    said = run("calibrate", made.path / "linker", nil_corpus, "-o", out, "--metrics", metrics)
+    run("nil-curve", metrics, "-o", plot)
     data = json.loads(metrics.read_text())
     cfg = spacy.load(out).get_pipe("krissel_linker").cfg
     assert cfg["threshold"] == pytest.approx(data["threshold"], abs=1e-9) and cfg["n_candidates"] == 3
@@ -282,7 +282,8 @@ def test_wrong_calibration(run, refuse, made, missing, nil_corpus, tmp_path):
     assert "Invalid value for '--precision'" in run(
         "calibrate", linker, nil_corpus, *output, "--precision", "90", code=2
     )
-    assert "[K006]" in refuse("calibrate", linker, nil_corpus, *output, "--plot", tmp_path / "nil.txt")
+    assert "[K006]" in refuse("nil-curve", missing, "-o", tmp_path / "nil.txt")
+    assert "[K906]" in refuse("nil-curve", missing, "-o", tmp_path / "nil.svg")
     assert "[K701]" in refuse("calibrate", linker, nil_corpus, *output, "--label", "Cake")
     assert "[K603]" in refuse("calibrate", made.path / "training" / "model-last", nil_corpus, *output)
     assert list(tmp_path.iterdir()) == []
@@ -407,13 +408,8 @@ def test_wrong_disambiguation(made, run, refuse, missing, tmp_path):
     arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
     assert "[K006]" in refuse(*arguments, "--disambiguate", "cake")
     assert "[K001]" in refuse(*arguments, "--disambiguate", "longest", "--taxonomy", missing)
-    assert "--homonyms" in run(*arguments, "--gold", made.path / "gold.spacy", code=2)
-    assert "missing" in run(*arguments, "--gold", missing, "--homonyms", tmp_path / "report.json", code=2)
     assert "--disambiguate" in run(*arguments, "--taxonomy", made.path / "store", code=2)
-    said = refuse(
-        *arguments, "--gold", made.path / "homonyms.json", "--homonyms", tmp_path / "r", "--disambiguate", "longest"
-    )
-    assert "[K212]" in said
+    assert "[K212]" in refuse("affected-mentions", made.path / "store", made.path / "homonyms.json")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,7 +21,6 @@ class Written(NamedTuple):
 OUTPUTS = [
     Written(("ablation", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{out}")),
-    Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--plot", "{out}"), ".svg"),
     Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
     Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
     Written(("encoder", "{in}", "{out}")),
@@ -31,6 +30,7 @@ OUTPUTS = [
     Written(("few-shot", "{in}", "{in}", "--examples", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("link", "{in}", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("mine", "{in}", "{in}", "-o", "{out}")),
+    Written(("nil-curve", "{in}", "-o", "{out}"), ".svg"),
     Written(("ontology", "{in}", "-o", "{out}")),
     Written(("ontology", "{in}", "-o", "{ok}", "--homonyms", "{out}"), ".json"),
     Written(("out-of-kb", "{in}", "--gold", "train={in}", "-o", "{out}")),
@@ -47,7 +47,7 @@ OUTPUTS = [
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints.
-PRINT = {"sample"}
+PRINT = {"affected-mentions", "sample"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from lab.plots import draw_nil_curve, nil_figure
 
 from spacy_krissel.evaluation.nil import nil_curve
-from spacy_krissel.render.nil_curve import draw_nil_curve, nil_figure
 
 pytest.importorskip("matplotlib")
 CURVE = nil_curve([0.1, 0.2, 0.3, 0.4], [True, False, True, False])

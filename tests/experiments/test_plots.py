@@ -1,15 +1,15 @@
 import importlib.util
 
 import pytest
-
-from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.render.plots import (
+from lab.plots import (
     draw_curves,
     few_shot_figure,
     gradient_norms_figure,
     nil_curves_figure,
     top_k_figure,
 )
+
+from spacy_krissel.errors import KrisselWarning
 
 FOUND = {
     "rows": [{"name": "full", "title": "the full one"}, {"name": "lazy", "title": "the lazy one"}],

@@ -10,7 +10,6 @@ import spacy
 from spacy.language import Language
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.baselines import BASELINES, lookup
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -19,11 +18,12 @@ from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.kb.build.sources import open_prototype_source
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
-from spacy_krissel.render.plots import draw_curves
 from spacy_krissel.util.atomic import check_folder, write_text
 from spacy_krissel.util.manifest import content_hash, new_directory, read_manifest, sha256_file
 
+from ..errors import Errors, KrisselError
 from ..few_shot import FewShot, few_shot, save_few_shot
+from ..plots import draw_curves
 from .details import (
     Details,
     TopScores,

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Union
 import srsly
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from spacy_krissel.errors import Errors, KrisselError
+from ..errors import Errors, KrisselError
 
 # Rows and sets are folders and files of the output.
 NAME = re.compile(r"\w[\w.-]*")

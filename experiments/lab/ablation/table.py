@@ -3,13 +3,13 @@
 from statistics import mean
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.metrics import gold_rank, is_strict
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
 from spacy_krissel.evaluation.tables import bounds, lead, markdown_table, percent
 from spacy_krissel.mentions.gold_ids import NIL
 
+from ..errors import Errors, KrisselError
 from ..few_shot import FewShot, few_shot_table
 from .details import detail_parts
 from .settings import Ablation

@@ -20,13 +20,13 @@ def projection_cli(
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Draw names as each pipeline's encoder sees them, coloured by entity (SapBERT, Figure 1)."""
-    from spacy_krissel.errors import Errors, KrisselError
     from spacy_krissel.evaluation.tables import markdown_table, percent
     from spacy_krissel.ontology.store import OntologyStore
     from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
     from spacy_krissel.util.atomic import check_file
     from spacy_krissel.views import name_view
 
+    from ..errors import Errors, KrisselError
     from ..projection import choose_names, draw_projections, project
 
     if output.suffix != ".svg":

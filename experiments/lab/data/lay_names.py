@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Dict, List, Union
 
 from spacy_krissel.corpora.files import open_lines
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.util.inputs import control_character
+
+from ..errors import Errors, KrisselError
 
 EXPECTED = "a table of lay names: address or id of the term, its name and a lay name, tab-separated"
 # `<http://purl.obolibrary.org/obo/HP_0002648>`, or the id itself.

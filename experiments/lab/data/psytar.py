@@ -10,11 +10,11 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 from spacy_krissel.corpora.readers.text_labels import LabelledText, TextEntity
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.util.disk import disk_error
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.limits import FILE
 
+from ..errors import Errors, KrisselError
 from .alignment import align, missing_words
 
 SENTENCES = "Sentence_Labeling"

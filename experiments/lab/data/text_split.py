@@ -13,7 +13,6 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY
 from spacy_krissel.corpora.label_docs import text_entities
 from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
 from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.mentions.gold_mentions import document_id
@@ -22,6 +21,7 @@ from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 
+from ..errors import Errors, KrisselError
 from .text_units import text_units
 
 KIND = "text-level split"

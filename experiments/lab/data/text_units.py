@@ -7,10 +7,11 @@ from spacy.tokens import Doc
 
 from spacy_krissel.corpora.docs import ID_KEY
 from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.mentions.contexts import sentence_starts
 from spacy_krissel.mentions.discontinuous import gold_pieces
 from spacy_krissel.mentions.gold_mentions import document_id
+
+from ..errors import Errors, KrisselError
 
 UNITS = ("doc", "sentence", "line")
 

@@ -7,7 +7,6 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.mentions.discontinuous import gold_pieces
 from spacy_krissel.mentions.gold_mentions import split_gold
 from spacy_krissel.ontology.store import OntologyStore
@@ -15,6 +14,7 @@ from spacy_krissel.pipeline.extractor.component import KrisselSpanExtractor
 from spacy_krissel.pipeline.linker.component import KrisselLinker
 from spacy_krissel.views import name_view
 
+from ..errors import Errors, KrisselError
 from .baselines import BiEncoder
 from .systems import SpanSystem
 

@@ -6,11 +6,12 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Protocol, Seq
 import numpy as np
 from spacy.tokens import Doc
 
-from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.span_records import Pieces, SpanRecord, tokens_of
 from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces, join_pieces
 from spacy_krissel.mentions.gold_ids import Resolver
 from spacy_krissel.mentions.gold_mentions import document_id, primary_id, split_gold
+
+from ..errors import Errors, KrisselError
 
 # Scores alive at a time (float64: 128 MiB), whatever the number of entities.
 BLOCK_CELLS = 2**24

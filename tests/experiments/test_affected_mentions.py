@@ -1,8 +1,8 @@
 import pytest
 import spacy
+from lab.data.affected_mentions import AffectedMentions, affected_mentions, squeeze
 from spacy.tokens import Span
 
-from spacy_krissel.corpora.affected_mentions import AffectedMentions, affected_mentions, squeeze
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError

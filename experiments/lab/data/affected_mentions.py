@@ -5,9 +5,9 @@ from typing import Dict, FrozenSet, NamedTuple, Union
 
 from spacy.vocab import Vocab
 
-from ..mentions.gold_mentions import gold_spans, split_gold
-from ..ontology.store import OntologyStore
-from .doc_bins import read_doc_bins
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.mentions.gold_mentions import gold_spans, split_gold
+from spacy_krissel.ontology.store import OntologyStore
 
 
 class AffectedMentions(NamedTuple):
