@@ -28,7 +28,7 @@ from wasabi import msg
 
 from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.kb.build.fill import fill_kb
-from spacy_krissel.kb.build.tune_table import tuning_lines
+from spacy_krissel.kb.build.tune import tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import View, name_view

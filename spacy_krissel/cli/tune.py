@@ -35,8 +35,7 @@ def tune_cli(
     Times are of one core; indexes are built on all cores. Vectors are never all in memory.
     """
     from ..commands.tune_pipeline import tune_index
-    from ..kb.build.index_trials import BUILT
-    from ..kb.build.tune_table import tuning_lines
+    from ..kb.build.tune import BUILT, tuning_lines
     from ..util.atomic import check_file, write_text
 
     if metrics is not None:

@@ -11,8 +11,7 @@ from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
-from ..kb.build.queries import near_vectors
-from ..kb.build.tune import Tuning, tune
+from ..kb.build.tune import Tuning, near_vectors, tune
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
@@ -78,7 +77,7 @@ def tune_index(
     with temporary_folder(target.absolute()) as folder:
         tuning, index = tune(kb, vectors, folder, **settings)
         if not dry_run:
-            kb.adopt_index(index, tuning.summary(kb.n_prototypes))
+            kb.set_index(index, tuning.summary(kb.n_prototypes))
             if nlp is None:
                 kb.to_disk(target)
             else:

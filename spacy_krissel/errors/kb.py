@@ -58,7 +58,7 @@ class KBErrors:
     )
     K521 = (
         "[K521] The knowledge base finds candidates by vectors, and no encoder has been lent to it. Lend it one with "
-        "kb.lend_encoder(encode), where encode takes a list of views and returns their vectors (krissel_linker does "
+        "kb.attach_encoder(encode), where encode takes a list of views and returns their vectors (krissel_linker does "
         "this), or use kb.search(vectors, k)."
     )
     K522 = (

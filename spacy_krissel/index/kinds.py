@@ -5,8 +5,7 @@ from typing import Any, Callable, Dict
 
 from ..errors import Errors, KrisselError
 from .exact import ExactIndex
-from .faiss_index import FaissIndex
-from .faiss_settings import DEFAULTS
+from .faiss_index import DEFAULTS, FaissIndex
 from .milvus_index import MilvusIndex
 from .protocol import VectorIndex
 

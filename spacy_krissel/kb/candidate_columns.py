@@ -11,7 +11,7 @@ from ..errors import Errors, KrisselError
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore, write_store
 from ..util.atomic import commit_folder, temporary_folder
-from .storage import Source, pack_files, unpack
+from .directory import Source, pack_files, unpack
 
 
 class MappedFile(NamedTuple):

@@ -16,8 +16,8 @@ from ..index.protocol import Mask, Rows, Vectors
 from ..util.lock import Lock
 from ..views import View
 from .build.gold_prototypes import GOLD_WEIGHT, Document, GoldCounts, document_of, gold_prototypes, split_shared
+from .columns import zero_vectors
 from .entity_columns import EntityLike, EntityTable, StringColumn
-from .growing import zero_vectors
 from .lexical_index import folded_form
 from .prototype_table import Prototype, PrototypeTable
 from .references import References, checked_weight
@@ -88,9 +88,9 @@ class Contents(KnowledgeBase):
         return self._now._prototypes.vectors
 
     @property
-    def own_vectors(self) -> Vectors:
+    def prototype_vectors(self) -> Vectors:
         """The vectors of all prototypes (n, d) by themselves."""
-        return self._now._prototypes.own_vectors
+        return self._now._prototypes.prototype_vectors
 
     @property
     def scratch(self) -> Optional[Path]:
@@ -504,7 +504,7 @@ class Contents(KnowledgeBase):
         """The entities that each of these surface forms names, the same as a search goes by."""
         forms = list(forms)
         now = self._now
-        rows, places = now._prototypes.lexicon.bearers(forms)
+        rows, places = now._prototypes.lexical_index.bearers(forms)
         found: Dict[str, Set[str]] = {form: set() for form in forms}
         for entity, place in zip(now.entity_ids.take(rows), places.tolist(), strict=True):
             found[forms[place]].add(entity)

@@ -1,23 +1,89 @@
-"""A knowledge base as a folder: entities, prototypes, references and index."""
+"""A saved knowledge base, as a folder and as bytes: entities, prototypes, references and index."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Collection, Dict, Iterator, Literal, Optional
+from typing import Annotated, Any, Collection, Dict, Iterator, Literal, Mapping, NamedTuple, Optional
 
+import srsly
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
-from ..util.disk import damage
-from ..util.manifest import Count, Shape, new_directory, read_manifest
+from ..util.disk import coded_io, damage
+from ..util.manifest import MANIFEST, Count, Shape, new_directory, plain_name, read_manifest
 from .entity_columns import FILE as ENTITIES
 from .entity_columns import EntityTable
 from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import SUMS_FILE, VECTORS_FILE, PrototypeTable
 from .references import FILE as REFERENCES
 from .references import References
-from .storage import KIND, Source
+
+# msgpack refuses a byte string of 4 GiB.
+PIECE = 2**30
+KIND = "knowledge base"
+
+
+class Source(NamedTuple):
+    """A folder that holds what a knowledge base in memory holds, and the SHA-256 of its manifest.
+
+    The manifest names the SHA-256 of every file, so that it stands for them all.
+    """
+
+    path: Path
+    digest: str
+
+    @classmethod
+    def of(cls, path: Path) -> "Source":
+        """Raises KrisselError K026 when the disk refuses."""
+        with coded_io(path):
+            return cls(path.absolute(), hashlib.sha256((path / MANIFEST).read_bytes()).hexdigest())
+
+    def problem(self) -> str:
+        """What happened to the folder since; empty if nothing did."""
+        try:
+            return "" if Source.of(self.path) == self else "was changed"
+        except KrisselError:
+            return "was removed"
+
+
+def pack(directory: Path) -> bytes:
+    """All files below `directory`, as bytes."""
+    files = (file_ for file_ in sorted(directory.rglob("*")) if file_.is_file())
+    return pack_files({file_.relative_to(directory).as_posix(): memoryview(file_.read_bytes()) for file_ in files})
+
+
+def pack_files(files: Mapping[str, memoryview]) -> bytes:
+    """Files by name, in memory or mapped, as bytes."""
+    pieces = {
+        name: [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
+        for name, content in files.items()
+    }
+    return srsly.msgpack_dumps({"kind": KIND, "files": pieces})
+
+
+def unpack(bytes_data: bytes, directory: Path) -> None:
+    """Write the files that `pack` read below `directory`. Raises KrisselError K527, K026 (the disk refuses)."""
+    try:
+        message = srsly.msgpack_loads(bytes_data)
+    except MemoryError:
+        raise
+    except Exception as error:  # msgpack's own errors have no class in common.
+        raise KrisselError(Errors.K527.format(problem=f"cannot be read ({error})")) from None
+    if not isinstance(message, dict) or message.get("kind") != KIND or not isinstance(message.get("files"), dict):
+        raise KrisselError(Errors.K527.format(problem="hold something else"))
+    for name, pieces in message["files"].items():
+        if not isinstance(name, str) or not plain_name(name):
+            raise KrisselError(Errors.K527.format(problem=f"name a file outside their folder ({str(name)[:200]!r})"))
+        if not isinstance(pieces, list) or not all(isinstance(piece, bytes) for piece in pieces):
+            raise KrisselError(Errors.K527.format(problem=f"have something else than bytes for the file '{name}'"))
+        file_ = directory / name
+        with coded_io(file_):
+            file_.parent.mkdir(parents=True, exist_ok=True)
+            with file_.open("wb") as out:
+                out.writelines(pieces)
+
 
 FORMAT_VERSION = 1
 INDEX_DIR = "index"
@@ -45,9 +111,8 @@ class KBShape(Shape):
     encoder: Optional[str]
     index: IndexShape
     index_saved: bool
-    tuning: Optional[Dict[str, Any]] = None
-    # Knowledge bases of before there were references say nothing of them.
-    references: Optional[ReferencesShape] = None
+    tuning: Optional[Dict[str, Any]]
+    references: Optional[ReferencesShape]
 
     def needs(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
@@ -123,7 +188,7 @@ def read_folder(
     entities = EntityTable.from_disk(path, manifest["entities"], verify=verify)
     if "prototypes" in excluded:
         return Folder(source, manifest, entities, PrototypeTable(dimensions, dtype), None, None)
-    described = manifest.get("references")
+    described = manifest["references"]
     references = References.from_disk(path, described, len(entities), dimensions, dtype, verify=verify)
     used = references if described and described["used"] else None
     prototypes = PrototypeTable.from_disk(

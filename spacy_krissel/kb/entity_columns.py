@@ -11,15 +11,13 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
-from .arrow_file import BATCH_ROWS, read_table, take_rows, write_table
+from .columns import BATCH_ROWS, coded, read_table, take_rows, write_table
 
 FILE = "entities.arrow"
 LIST = pa.list_(pa.string())
 SCHEMA = pa.schema(
     [("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST), ("species", pa.string())]
 )
-# What older knowledge bases lack.
-DEFAULTS = {"alt_ids": [], "species": ""}
 # From so many ids on, one hash table over all entities beats a search for each.
 MANY_IDS = 1000
 
@@ -41,11 +39,13 @@ class EntityLike(Protocol):
 class StringColumn(Sequence[str]):
     """A column of strings that is read where it is asked."""
 
-    def __init__(self, column: pa.ChunkedArray) -> None:
-        self._column = column
+    def __init__(self, column: pa.ChunkedArray, path: Optional[Path] = None) -> None:
+        """path: the file that the column is mapped from."""
+        self.table = column
+        self.path = path
 
     def __len__(self) -> int:
-        return len(self._column)
+        return len(self.table)
 
     @overload
     def __getitem__(self, row: int) -> str: ...
@@ -53,27 +53,35 @@ class StringColumn(Sequence[str]):
     @overload
     def __getitem__(self, row: slice) -> Sequence[str]: ...
 
+    @coded
     def __getitem__(self, row: Union[int, slice]) -> Union[str, Sequence[str]]:
         if isinstance(row, slice):
             return [self[i] for i in range(*row.indices(len(self)))]
-        return self._column[int(row)].as_py()
+        return self.table[int(row)].as_py()
 
     def __iter__(self) -> Iterator[str]:
-        for chunk in self._column.chunks:
-            yield from chunk.to_pylist()
+        for number in range(self.table.num_chunks):
+            yield from self._chunk(number)
 
+    @coded
+    def _chunk(self, number: int) -> List[str]:
+        return self.table.chunk(number).to_pylist()
+
+    @coded
     def take(self, rows: Any) -> Sequence[str]:
         """The strings at `rows`, an array of any shape, flattened."""
-        return take_rows(pa.table([self._column], [""]), rows).column(0).to_pylist()
+        return take_rows(pa.table([self.table], [""]), rows).column(0).to_pylist()
 
 
 class EntityTable:
     """Entities in the order of their ids, so that a lower row is also the lower id."""
 
-    def __init__(self, table: Optional[pa.Table] = None) -> None:
-        self._table = SCHEMA.empty_table() if table is None else table
-        self.ids = StringColumn(self._table.column("id"))
-        self.names = StringColumn(self._table.column("name"))
+    def __init__(self, table: Optional[pa.Table] = None, path: Optional[Path] = None) -> None:
+        """path: the file that the table is mapped from."""
+        self.table = SCHEMA.empty_table() if table is None else table
+        self.path = path
+        self.ids = StringColumn(self.table.column("id"), path)
+        self.names = StringColumn(self.table.column("name"), path)
         self._alternatives: Optional[Dict[str, int]] = None
         self._species: Optional[List[str]] = None
 
@@ -106,39 +114,43 @@ class EntityTable:
     @classmethod
     def from_disk(cls, directory: Path, rows: int, *, verify: bool = True) -> "EntityTable":
         """verify: check all that is in the file. Raises KrisselError K524."""
-        return cls(read_table(directory / FILE, SCHEMA, rows, DEFAULTS, verify=verify))
+        return cls(read_table(directory / FILE, SCHEMA, rows, verify=verify), directory / FILE)
 
     def to_disk(self, directory: Path) -> None:
-        write_table(self._table, directory / FILE)
+        write_table(self.table, directory / FILE)
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    @coded
     def types_at(self, row: int) -> Tuple[str, ...]:
-        return tuple(self._table.column("types")[int(row)].as_py())
+        return tuple(self.table.column("types")[int(row)].as_py())
 
+    @coded
     def species(self) -> List[str]:
         """The species of the entities, each once, sorted; without that of entities that have none."""
         if self._species is None:
-            self._species = sorted(each for each in pc.unique(self._table.column("species")).to_pylist() if each)
+            self._species = sorted(each for each in pc.unique(self.table.column("species")).to_pylist() if each)
         return self._species
 
     def row(self, entity: str) -> Optional[int]:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None
 
+    @coded
     def resolve(self, entity: str) -> Optional[int]:
         """The row of a primary or alternative id; a primary id wins, then the lowest row."""
         found = self.row(entity)
         if found is not None:
             return found
         if self._alternatives is None:
-            column = self._table.column("alt_ids").combine_chunks()
+            column = self.table.column("alt_ids").combine_chunks()
             owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
             # Backwards, so that the lowest row is written last.
             self._alternatives = dict(zip(reversed(ids), reversed(owners), strict=True))
         return self._alternatives.get(entity)
 
+    @coded
     def rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for those unknown: (len(entities),)."""
         if len(entities) < max(1, MANY_IDS):
@@ -146,7 +158,7 @@ class EntityTable:
             return np.array([-1 if row is None else row for row in found], dtype=np.int64)
         # Of the part that they span alone: whoever adds prototypes by the million adds them entity by entity.
         first = bisect.bisect_left(self.ids, min(entities))
-        spanned = self._table.column("id")[first : bisect.bisect_right(self.ids, max(entities))].combine_chunks()
+        spanned = self.table.column("id")[first : bisect.bisect_right(self.ids, max(entities))].combine_chunks()
         indices = pc.index_in(pa.array(entities, pa.string()), value_set=spanned)
         found = pc.fill_null(indices, -1 - first).to_numpy(zero_copy_only=False).astype(np.int64)
         return found + first
@@ -178,8 +190,9 @@ class EntityTable:
             mask &= named
         return mask
 
+    @coded
     def _of_types(self, types: Sequence[str]) -> Mask:
-        column = self._table.column("types").combine_chunks()
+        column = self.table.column("types").combine_chunks()
         owner = np.asarray(pc.list_parent_indices(column))
         values = pc.list_flatten(column)
         known = set(pc.unique(values).to_pylist())
@@ -190,12 +203,13 @@ class EntityTable:
         mask[owner[pc.is_in(values, value_set=pa.array(types, pa.string())).to_numpy(zero_copy_only=False)]] = True
         return mask
 
+    @coded
     def _of_species(self, species: Sequence[str]) -> Mask:
         known = self.species()
         unknown = [each for each in species if each not in known]
         if unknown:
             raise _unknown("species", unknown, known)
-        found = pc.is_in(self._table.column("species"), value_set=pa.array([*species, ""], pa.string()))
+        found = pc.is_in(self.table.column("species"), value_set=pa.array([*species, ""], pa.string()))
         return found.to_numpy().copy()
 
 

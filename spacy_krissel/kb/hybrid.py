@@ -6,7 +6,7 @@ import numpy as np
 
 from ..index.protocol import Mask, Rows, Scores, Vectors
 from .groups import pair_keys
-from .lexical_index import Lexicon
+from .lexical_index import LexicalIndex
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 
@@ -21,7 +21,7 @@ BLOCK_VALUES = 16_000_000
 class Evidence(NamedTuple):
     """What a search may go by beside the vectors of its q mentions.
 
-    texts, lexical_weight: of (q,) mentions; so many times the similarity in spelling with each entity (`Lexicon`).
+    texts, lexical_weight: of (q,) mentions; so many times the similarity in spelling with each entity (`LexicalIndex`).
     names, name_weight: vectors (q, d) of the mentions' texts alone; their share, 0 to 1, in the similarity of vectors.
     gold_prior: what an entity with a gold mention among its prototypes has more.
     """
@@ -72,11 +72,11 @@ def rank_by_all(
     # context decides.
     alone = np.ones(len(queries), dtype=bool)
     if evidence.texts is not None and (evidence.names_weigh or evidence.gold_prior):
-        _, owner = prototypes.lexicon.bearers(evidence.texts)
+        _, owner = prototypes.lexical_index.bearers(evidence.texts)
         alone = np.bincount(owner, minlength=len(queries)) < 2
     if evidence.spells:
         assert evidence.texts is not None
-        lexicon = prototypes.lexicon
+        lexicon = prototypes.lexical_index
         distinct = {text: place for place, text in enumerate(dict.fromkeys(evidence.texts))}
         of_query = np.array([distinct[text] for text in evidence.texts], dtype=np.int64)
         spellings = lexicon.vectors(list(distinct))
@@ -125,7 +125,7 @@ class Spelling:
     hidden (q,): the form that a text itself folds to does not count for it, as if nobody had ever been called so.
     """
 
-    def __init__(self, lexicon: Lexicon, texts: Sequence[str], hidden: Sequence[bool]) -> None:
+    def __init__(self, lexicon: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool]) -> None:
         self._lexicon = lexicon
         self._vectors = lexicon.vectors(texts)
         self._without = np.where(hidden, lexicon.forms(texts), -1)

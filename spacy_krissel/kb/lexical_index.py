@@ -19,7 +19,7 @@ BLOCK_CELLS = 2**20
 SPACE = ord(" ")
 
 
-class Lexicon:
+class LexicalIndex:
     """The distinct surface forms of a knowledge base's prototypes as TF-IDF vectors of character 3-grams.
 
     3-grams are taken inside the words of the folded form in American spelling, with a space on each side of a word. The

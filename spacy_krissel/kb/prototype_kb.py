@@ -5,7 +5,7 @@ import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 from spacy.kb import Candidate
@@ -22,11 +22,10 @@ from ..index.protocol import MakeIndex, Mask, Rows, Scores, Searches, VectorInde
 from ..views import span_view
 from .candidates import candidate_dicts, spacy_candidates
 from .contents import METRIC, Contents, Encode
-from .directory import read_folder, write_folder
+from .directory import Source, pack, read_folder, unpack, write_folder
 from .hybrid import Evidence, Spelling, rank_by_all
 from .prototype_table import PrototypeTable
 from .ranking import SearchResult, search_entities
-from .storage import Source, pack, unpack
 
 # What changes, always by a new object in the place of the old one. Prototypes and index grow in place, too.
 STATE = ("_entities", "_prototypes", "_references", "_reference_weight", "_encoder", "_index", "_source", "_saved")
@@ -140,7 +139,7 @@ class PrototypeKB(Contents):
             self._make_read = self._index = self._tuning = None
             self._source = self._saved = None
 
-    def adopt_index(self, index: VectorIndex, tuning: Optional[Dict[str, Any]] = None) -> None:
+    def set_index(self, index: VectorIndex, tuning: Optional[Dict[str, Any]] = None) -> None:
         """Search with this index of its `vectors` from now on.
 
         tuning: what was measured of it, for the manifest. JSON values only.
@@ -207,7 +206,7 @@ class PrototypeKB(Contents):
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
         With a `lexical_weight` and the mentions' `texts` (q,), scores are the inner product plus so many times the
-        similarity in spelling (`Lexicon`), over the entities that either finds.
+        similarity in spelling (`LexicalIndex`), over the entities that either finds.
 
         names, name_weight: vectors (q, d) of the mentions' texts alone, and their share, 0 to 1, in the inner product.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
@@ -255,13 +254,13 @@ class PrototypeKB(Contents):
 
     def spelling(self, texts: Sequence[str], hidden: Sequence[bool]) -> Spelling:
         """What `search` with a `lexical_weight` adds for the texts (q,), those `hidden` (q,) without their own form."""
-        return Spelling(self._now._prototypes.lexicon, texts, hidden)
+        return Spelling(self._now._prototypes.lexical_index, texts, hidden)
 
     def describe(self, result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
         """A search result as plain dicts, up to `k` a query, best first: "id", "name", "score", "kind", "evidence"."""
         return candidate_dicts(self._now, result, k)
 
-    def lend_encoder(self, encode: Encode) -> None:
+    def attach_encoder(self, encode: Encode) -> None:
         """Let `get_candidates` encode views: a list of them in, their vectors (n, d) out. Never saved or pickled."""
         self._encode = encode
 
@@ -336,7 +335,7 @@ class PrototypeKB(Contents):
             self._index = read.index
             found = read.index
             self._make_read = None if found is None else partial(make_index, found.kind, found.settings)
-            self._tuning = read.manifest.get("tuning") if read.index is not None else None
+            self._tuning = read.manifest["tuning"] if read.index is not None else None
             # Without an index it does not hold all that the folder does, or is to hold something else.
             self._source = None if read.index is None else read.source
             self._saved = None if "prototypes" in excluded else read.source
@@ -413,6 +412,29 @@ class PrototypeKB(Contents):
     def _new_index(self) -> VectorIndex:
         make: MakeIndex = self._make_index or self._make_read or ExactIndex
         return make()
+
+
+def empty_kb(
+    index: Optional[MakeIndex] = None,
+    normalize: bool = False,
+    dtype: str = "float32",
+    n_candidates: int = 16,
+    reference_weight: float = 1.0,
+    verify: bool = True,
+) -> Callable[[Vocab, int], PrototypeKB]:
+    """Registered as `spacy-krissel.EmptyKB.v1`: makes a `PrototypeKB` of a vocabulary and a width of vectors.
+
+    index, normalize, dtype, n_candidates, reference_weight, verify: as in `PrototypeKB`.
+    """
+    return partial(
+        PrototypeKB,
+        index=index,
+        normalize=normalize,
+        dtype=dtype,
+        n_candidates=n_candidates,
+        reference_weight=reference_weight,
+        verify=verify,
+    )
 
 
 def _restore(

@@ -11,11 +11,19 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
 from ..util.lock import Lock
 from ..views import View
-from .array_file import read_array, write_array
-from .arrow_file import on_disk, read_table, take_rows, write_table
+from .columns import (
+    BLOCK_ROWS,
+    GrowingVectors,
+    coded,
+    on_disk,
+    read_array,
+    read_table,
+    take_rows,
+    write_array,
+    write_table,
+)
 from .groups import Groups
-from .growing import BLOCK_ROWS, GrowingVectors
-from .lexical_index import Lexicon
+from .lexical_index import LexicalIndex
 from .references import References
 
 # `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
@@ -95,6 +103,8 @@ class PrototypeTable:
             raise KrisselError(Errors.K006.format(setting="dtype", found=dtype, expected=expected))
         self.dtype = dtype
         self.scratch = scratch
+        # The file of which some rows are mapped.
+        self.path: Optional[Path] = None
         self._table = SCHEMA.empty_table()
         self._vectors: Vectors = np.zeros((0, width), dtype=dtype)
         # What was added and not yet joined to the rest, so that many small additions cost no more than one.
@@ -109,7 +119,7 @@ class PrototypeTable:
         self._lock = Lock()
         self._entity_rows: Optional[Rows] = None
         self._by_entity: Optional[Groups] = None
-        self._lexicon: Optional[Lexicon] = None
+        self._lexical_index: Optional[LexicalIndex] = None
         self._gold_entities: Optional[Rows] = None
 
     def __len__(self) -> int:
@@ -148,6 +158,7 @@ class PrototypeTable:
                 self._write_texts()
         self._forget()
 
+    @coded
     def where(
         self,
         *,
@@ -184,20 +195,24 @@ class PrototypeTable:
     def copy(self, scratch: Optional[Path] = None) -> "PrototypeTable":
         """A table that grows on its own, in the folder `scratch` or in memory; what both hold is shared."""
         copied = PrototypeTable(self.vectors.shape[1], self.dtype, scratch)
-        copied._table, copied._vectors = self.table, self.own_vectors
+        copied.path = self.path
+        copied._table, copied._vectors = self.table, self.prototype_vectors
         copied._references, copied._sums = self._references, self._sums
         copied._entity_rows, copied._by_entity = self._entity_rows, self._by_entity
-        copied._lexicon, copied._gold_entities = self._lexicon, self._gold_entities
+        copied._lexical_index, copied._gold_entities = self._lexical_index, self._gold_entities
         return copied
 
+    @coded
     def take(self, mask: Mask) -> "PrototypeTable":
         """A new table of the prototypes at `mask` (len(self),), in memory; this one stays as it is."""
         taken = PrototypeTable(self.vectors.shape[1], self.dtype)
         taken._table = self.table.filter(pa.array(mask)).combine_chunks()
-        taken._vectors = self.own_vectors[mask]
+        taken.path = self.path
+        taken._vectors = self.prototype_vectors[mask]
         taken._references = self._references
         return taken
 
+    @coded
     def source_counts(self) -> Dict[str, int]:
         """How many prototypes each named source gave."""
         counts = self.table.column("source").value_counts().to_pylist()
@@ -218,7 +233,7 @@ class PrototypeTable:
         return self._table
 
     @property
-    def own_vectors(self) -> Vectors:
+    def prototype_vectors(self) -> Vectors:
         """c_p of all prototypes (n, width), of `dtype`; mapped as long as nothing was added."""
         self._join()
         return self._vectors
@@ -226,7 +241,7 @@ class PrototypeTable:
     @property
     def vectors(self) -> Vectors:
         """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6)."""
-        own = self.own_vectors
+        own = self.prototype_vectors
         if self._references is None:
             return own
         known = 0 if self._sums is None else len(self._sums)
@@ -266,15 +281,16 @@ class PrototypeTable:
             return self._by_entity
 
     @property
-    def lexicon(self) -> Lexicon:
+    @coded
+    def lexical_index(self) -> LexicalIndex:
         """The surface forms of all prototypes but references, which are no mentions; made when first asked for."""
         with self._lock:
-            if self._lexicon is None:
+            if self._lexical_index is None:
                 rows = self.rows_of_kinds(MENTIONS)
                 # What the entities below one share is a guess at a name of it.
                 named = self.table.column("kind").to_numpy()[rows] != KINDS.index("class")
-                self._lexicon = Lexicon(self.mentions(rows), self.entity_rows[rows], named)
-            return self._lexicon
+                self._lexical_index = LexicalIndex(self.mentions(rows), self.entity_rows[rows], named)
+            return self._lexical_index
 
     @property
     def gold_entities(self) -> Rows:
@@ -300,6 +316,7 @@ class PrototypeTable:
         numbers = [KINDS.index(kind) for kind in kinds]
         return np.unique(self.entity_rows[np.isin(self.table.column("kind").to_numpy(), numbers)])
 
+    @coded
     def at(self, rows: Any) -> List[Tuple[int, str, View, Origin]]:
         """Entity row, kind, view and origin of the prototypes at `rows`, an array of any shape, flattened."""
         taken = take_rows(self.table, rows).to_pydict()
@@ -309,19 +326,23 @@ class PrototypeTable:
         origins = map(Origin, *(taken[name] for name in Origin._fields))
         return list(zip(taken["entity"], kinds, views, origins, strict=True))
 
+    @coded
     def mentions(self, rows: Any) -> List[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
         return take_rows(self.table.select(["mention"]), rows).column(0).to_pylist()
 
+    @coded
     def distinct_mentions(self) -> List[str]:
         """The surface forms of all prototypes but references, each once, in the order they come in."""
         return take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTIONS)).column(0).unique().to_pylist()
 
+    @coded
     def entities_of_mention(self, text: str) -> Rows:
         """The entity row of each prototype, but references, with just this surface form: (m,)."""
         rows = np.flatnonzero(pc.equal(self.table.column("mention"), text).to_numpy().astype(bool))
         return self.entity_rows[np.intersect1d(rows, self.rows_of_kinds(MENTIONS))]
 
+    @coded
     def in_context(self, rows: Rows, left: str, right: str) -> Mask:
         """Which of the prototypes at `rows` (n,) stand between the texts `left` and `right`: (n,)."""
         taken = take_rows(self.table.select(["left", "right"]), rows)
@@ -329,7 +350,7 @@ class PrototypeTable:
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
-        write_array(self.own_vectors, directory / VECTORS_FILE)
+        write_array(self.prototype_vectors, directory / VECTORS_FILE)
         if self._references is not None:
             write_array(self.vectors, directory / SUMS_FILE)
 
@@ -350,7 +371,8 @@ class PrototypeTable:
         Raises KrisselError K524 when the files do not hold what the manifest says.
         """
         prototypes = cls(width, dtype)
-        prototypes._table = read_table(directory / FILE, SCHEMA, rows, NO_ORIGIN._asdict(), verify=verify)
+        prototypes.path = directory / FILE
+        prototypes._table = read_table(directory / FILE, SCHEMA, rows, verify=verify)
         prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify)
         if references is not None:
             prototypes._references = references
@@ -398,4 +420,4 @@ class PrototypeTable:
             self._new_tables = []
 
     def _forget(self) -> None:
-        self._entity_rows = self._by_entity = self._lexicon = self._gold_entities = None
+        self._entity_rows = self._by_entity = self._lexical_index = self._gold_entities = None

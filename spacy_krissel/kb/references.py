@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
-from .array_file import read_array, write_array
+from .columns import read_array, write_array
 
 FILE = "references.npy"
 # Vectors added at a time.

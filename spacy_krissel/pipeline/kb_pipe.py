@@ -116,7 +116,7 @@ class KBPipe(KrisselPipe):
                 self._kb = self.new_kb()
             kb = self._kb
         # Lent at each turn, since a knowledge base that was sent to another process left its encoder behind.
-        kb.lend_encoder(self.encode)
+        kb.attach_encoder(self.encode)
         return kb
 
     def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
@@ -139,7 +139,7 @@ class KBPipe(KrisselPipe):
             expected = "a PrototypeKB, or a function that makes one of a vocabulary"
             raise KrisselError(Errors.K006.format(setting="kb", found=type(found).__name__, expected=expected))
         found.check_encoder(self.fingerprint(), self._width())
-        found.lend_encoder(self.encode)
+        found.attach_encoder(self.encode)
         self._kb = found
 
     def fingerprint(self) -> str:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import faiss_index, faiss_settings, refine
-from spacy_krissel.index.exact import ExactIndex
-from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.index.faiss_settings import estimated_bytes, factory_string, training_rows
+from spacy_krissel.index import exact as exact_module
+from spacy_krissel.index import faiss_index
+from spacy_krissel.index.exact import ExactIndex, StoredVectors, refined
+from spacy_krissel.index.faiss_index import FaissIndex, estimated_bytes, factory_string, make_faiss_index, training_rows
 from spacy_krissel.index.kinds import make_index, named_index
-from spacy_krissel.index.refine import StoredVectors, refined
 
 faiss = pytest.importorskip("faiss")
 N, WIDTH = 2000, 16
@@ -32,7 +31,7 @@ def queries(vectors):
 @pytest.fixture(autouse=True)
 def few_codes(monkeypatch):
     """Product quantisation even of so few vectors."""
-    monkeypatch.setattr(faiss_settings, "CODES", 20)
+    monkeypatch.setattr(faiss_index, "CODES", 20)
 
 
 @pytest.fixture
@@ -188,7 +187,7 @@ def test_adding_is_watched_and_can_be_ended(vectors, monkeypatch):
 
 
 def test_stored_vectors_lie_in_several_arrays(vectors, queries, exact, monkeypatch):
-    monkeypatch.setattr(refine, "BLOCK_VALUES", 300)
+    monkeypatch.setattr(exact_module, "BLOCK_VALUES", 300)
     stored = StoredVectors([vectors[:700], vectors[700:701]])
     stored.add(vectors[701:])
     rows = np.array([1999, 0, 699, 700, 701, 700])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import milvus_search, milvus_store
+from spacy_krissel.index import milvus_index, milvus_store
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.milvus_index import MilvusIndex, make_milvus_index
 
@@ -88,7 +88,7 @@ def assert_same(found, expected):
 )
 @settings(deadline=None, max_examples=60)
 def test_finds_what_exact_search_finds_equal_scores_by_row(built, vectors, queries, k, allowed, results, named):
-    with patch.object(milvus_search, "MAX_RESULTS", results), patch.object(milvus_search, "NAMED_ROWS", named):
+    with patch.object(milvus_index, "MAX_RESULTS", results), patch.object(milvus_index, "NAMED_ROWS", named):
         found = built.search(queries, k, allowed)
     assert_same(found, exactly(vectors, queries, k, allowed))
 
@@ -111,7 +111,7 @@ def test_asks_in_messages_that_milvus_takes(vectors, monkeypatch):
     index = MilvusIndex()
     index.build(vectors)
     assert sent == [10] * 12
-    with patch.object(milvus_search, "MAX_RESULTS", 5):
+    with patch.object(milvus_index, "MAX_RESULTS", 5):
         assert_same(index.search(vectors[:20], 9), exactly(vectors, vectors[:20], 9))
     sent.clear()
     MilvusIndex(batch_size=7).build(vectors[:20])
@@ -120,11 +120,11 @@ def test_asks_in_messages_that_milvus_takes(vectors, monkeypatch):
 
 @pytest.mark.parametrize("type_,width", [("HNSW", "ef"), ("DISKANN", "search_list")])
 def test_looks_at_no_fewer_candidates_than_are_asked_for(type_, width):
-    search = milvus_search.MilvusSearch(None, type_, {width: 100, "other": 1})
+    search = milvus_index.MilvusSearch(None, type_, {width: 100, "other": 1})
     assert search._parameters(50) == {width: 100, "other": 1}
     assert search._parameters(500) == {width: 500, "other": 1}
-    assert milvus_search.MilvusSearch(None, type_, {})._parameters(2) == {width: milvus_search.LEAST_WIDTH}
-    assert milvus_search.MilvusSearch(None, "IVF_FLAT", {"nprobe": 3})._parameters(500) == {"nprobe": 3}
+    assert milvus_index.MilvusSearch(None, type_, {})._parameters(2) == {width: milvus_index.LEAST_WIDTH}
+    assert milvus_index.MilvusSearch(None, "IVF_FLAT", {"nprobe": 3})._parameters(500) == {"nprobe": 3}
 
 
 def test_a_saved_database_is_left_as_it_is_by_all_who_use_it(built, vectors, tmp_path):

@@ -6,7 +6,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.build import fill as build
 from spacy_krissel.kb.build.fill import fill_kb
 from spacy_krissel.kb.build.sources import PrototypeSource
-from spacy_krissel.kb.empty import empty_kb
+from spacy_krissel.kb.prototype_kb import empty_kb
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.views import PEL_PARTS, ReferenceParts, reference_view

@@ -23,7 +23,7 @@ def mentions(doc):
 
 def test_candidates_by_context(make_kb, nlp):
     kb = make_kb(vocab=nlp.vocab, n_candidates=2)
-    kb.lend_encoder(encode)
+    kb.attach_encoder(encode)
     spans = mentions(nlp("MS found it. Relapsing MS is treated."))
     batch = kb.get_candidates_batch(spans)
     assert [[candidate.entity_ for candidate in candidates] for candidates in batch] == [
@@ -44,13 +44,13 @@ def test_candidates_by_context(make_kb, nlp):
 
 def test_candidates_need_an_encoder(make_kb, nlp):
     kb = make_kb(vocab=nlp.vocab)
-    with pytest.raises(KrisselError, match="K521.*lend_encoder"):
+    with pytest.raises(KrisselError, match="K521.*attach_encoder"):
         kb.get_candidates(mentions(nlp("MS"))[0])
 
 
 def test_spacys_own_linker_takes_the_candidates(make_kb, nlp):
     kb = make_kb(vocab=nlp.vocab)
-    kb.lend_encoder(encode)
+    kb.attach_encoder(encode)
     nlp.add_pipe("sentencizer")
     ruler = nlp.add_pipe("entity_ruler")
     ruler.add_patterns([{"label": "DISEASE", "pattern": "MS"}])
@@ -65,7 +65,7 @@ def test_candidates_outlive_a_memory_zone(make_kb, nlp, tmp_path):
     kb = make_kb(vocab=nlp.vocab)
     with nlp.memory_zone():
         kb.from_disk(tmp_path / "kb")
-        kb.lend_encoder(encode)
+        kb.attach_encoder(encode)
         candidate = kb.get_candidates(mentions(nlp("Relapsing MS"))[0])[0]
         assert candidate.entity_ == "D001"
     assert candidate.entity_ == "D001"

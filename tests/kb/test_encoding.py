@@ -10,7 +10,7 @@ from spacy_krissel.kb.build import fill as build
 from spacy_krissel.kb.build.encoding import Here, VectorWork, encoded
 from spacy_krissel.kb.build.fill import fill_kb
 from spacy_krissel.kb.build.sources import PrototypeSource
-from spacy_krissel.kb.empty import empty_kb
+from spacy_krissel.kb.prototype_kb import empty_kb
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.views import ReferenceParts, name_view
@@ -64,7 +64,7 @@ def filled(toy_store, toy_shards, monkeypatch):
     def fill(encode, **settings):
         source = PrototypeSource(toy_store, MentionShards(toy_shards))
         kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=ReferenceParts(), **settings)
-        return kb.own_vectors.tolist(), kb.prototypes_at(np.arange(kb.n_prototypes)), list(kb.entity_ids)
+        return kb.prototype_vectors.tolist(), kb.prototypes_at(np.arange(kb.n_prototypes)), list(kb.entity_ids)
 
     return fill
 

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb import entity_columns as entities_module
-from spacy_krissel.kb.arrow_file import write_table
-from spacy_krissel.kb.entity_columns import FILE, EntityTable
+from spacy_krissel.kb.entity_columns import EntityTable
 from spacy_krissel.ontology.entity import Entity
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -52,13 +51,6 @@ def test_masks_by_species():
     assert table.mask(species=["9606", "10090"], types=["T1"]).tolist() == [True, False, False]
     with pytest.raises(KrisselError, match="K525.*1 of the species.*'7'"):
         table.mask(species=["7"])
-
-
-def test_older_tables_have_no_species(entities, tmp_path):
-    table = EntityTable.from_entities(entities)
-    write_table(table._table.drop(["species"]), tmp_path / FILE)
-    old = EntityTable.from_disk(tmp_path, len(table))
-    assert old.species() == [] and old.ids[0] == table.ids[0]
 
 
 def test_refuses_unknown_types_and_ids(entities):

@@ -2,7 +2,6 @@ import json
 from collections import Counter
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import spacy
 from spacy.tokens import Span
@@ -16,10 +15,8 @@ from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import NO_ORIGIN, Origin, Prototype
-from spacy_krissel.kb.storage import KIND
 from spacy_krissel.mentions.gold_mentions import text_hash
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.util.manifest import write_manifest
 from spacy_krissel.views import View, name_view
 
 TEXT = "MS in MS or stenosis"
@@ -48,7 +45,7 @@ def kb():
     kb = PrototypeKB(Vocab(), 4)
     kb.set_entities(ENTITIES)
     kb.add_prototypes([Prototype("D3", "name", name_view("x"))], np.full((1, 4), 0.1))
-    kb.lend_encoder(encode)
+    kb.attach_encoder(encode)
     return kb
 
 
@@ -170,7 +167,7 @@ def test_one_document_does_not_settle_a_shared_name(kb, kind, view, bearer, n_do
     assert len(bare) == (n_docs if believed else 0) and len(found) - len(bare) == 2 * n_docs
     assert (counts.prototypes, counts.shared) == (len(found), 0 if believed else 2)
     own = encode([prototype.view for prototype in found])
-    assert kb.own_vectors[rows] == pytest.approx(own * (2 if believed else 1), abs=1e-6)
+    assert kb.prototype_vectors[rows] == pytest.approx(own * (2 if believed else 1), abs=1e-6)
 
 
 def gold_of(kb, entity):
@@ -206,7 +203,7 @@ def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
     counts = kb.add_gold([*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
     assert (counts.prototypes, counts.shared) == (11, 1)
     (row,) = kb.prototype_rows("D2")
-    assert np.linalg.norm(kb.own_vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
+    assert np.linalg.norm(kb.prototype_vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
 
 
 @pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])
@@ -231,7 +228,7 @@ def test_docs_have_the_weight_they_are_given(kb):
     docs = [make_doc([(4, 5, "D2")])]
     kb.add_prototypes(docs)
     kb.add_prototypes(docs, weight=2.0)
-    assert kb.own_vectors[1:].max(axis=1).tolist() == pytest.approx([GOLD_WEIGHT, GOLD_WEIGHT, 2.0, 2.0])
+    assert kb.prototype_vectors[1:].max(axis=1).tolist() == pytest.approx([GOLD_WEIGHT, GOLD_WEIGHT, 2.0, 2.0])
 
 
 def test_docs_beside_prototypes_or_vectors(kb):
@@ -249,7 +246,7 @@ def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
     kb = PrototypeKB(Vocab(), 4, index=index)
     kb.set_entities(ENTITIES)
     kb.add_prototypes([Prototype("D3", "name", name_view("x"))], np.full((1, 4), 0.1))
-    kb.lend_encoder(encode)
+    kb.attach_encoder(encode)
     query = encode([View("a", "MS", "b")])
     before = kb.search(query, 3)
     kb.to_disk(tmp_path / "before")
@@ -341,24 +338,6 @@ def test_origins_survive_saving(kb, tmp_path):
         assert loaded.remove_prototypes(source="corpus", docs={"a"}) == 2
     manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
     assert manifest["prototype_kinds"] == {"name": 1, "gold": 2} and manifest["prototype_sources"] == {"corpus": 2}
-
-
-def test_folders_from_before_origins_load(kb, tmp_path):
-    kb.to_disk(tmp_path / "kb")
-    for name, new in (("prototypes", NO_ORIGIN._fields), ("entities", ("alt_ids", "species"))):
-        path = tmp_path / "kb" / f"{name}.arrow"
-        table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all().drop_columns(list(new))
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-    manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
-    for key in ("kind", "format_version", "files"):
-        del manifest[key]
-    write_manifest(tmp_path / "kb", KIND, 1, manifest)
-    loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
-    assert loaded.prototypes_at([0]) == kb.prototypes_at([0])
-    assert loaded.resolve("OMIM:1") is None and loaded.resolve("D1") == "D1"
-    loaded.lend_encoder(encode)
-    assert loaded.add_gold([make_doc([(0, 1, "D1")])]).prototypes == 2
 
 
 def test_primary_ids_win_over_alternative_ones():

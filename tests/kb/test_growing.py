@@ -4,15 +4,13 @@ import pytest
 import spacy
 from spacy.vocab import Vocab
 
-from spacy_krissel.kb import arrow_file, contents, growing
+from spacy_krissel.kb import columns, contents
 from spacy_krissel.kb import prototype_table as prototypes
-from spacy_krissel.kb.arrow_file import on_disk, read_table, take_rows, write_table
 from spacy_krissel.kb.build import fill as build
 from spacy_krissel.kb.build.fill import fill_kb
 from spacy_krissel.kb.build.sources import PrototypeSource
-from spacy_krissel.kb.empty import empty_kb
-from spacy_krissel.kb.growing import GrowingVectors, zero_vectors
-from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.columns import GrowingVectors, on_disk, read_table, take_rows, write_table, zero_vectors
+from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.views import ReferenceParts, name_view
@@ -25,10 +23,10 @@ def small_blocks(monkeypatch):
     """So small that a few prototypes fill several."""
     monkeypatch.setattr(build, "BLOCK", 3)
     monkeypatch.setattr(build, "BLOCKS_ADDED", 2)
-    monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     monkeypatch.setattr(prototypes, "BLOCK_ROWS", 2)
     monkeypatch.setattr(prototypes, "SCRATCH_BYTES", 300)
-    monkeypatch.setattr(arrow_file, "BATCH_ROWS", 5)
+    monkeypatch.setattr(columns, "BATCH_ROWS", 5)
 
 
 def encode(views):
@@ -44,7 +42,7 @@ def files(path):
 @pytest.mark.parametrize("pieces", [True, False])
 def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
     if pieces:
-        monkeypatch.setattr(growing, "BLOCK_ROWS", 2)
+        monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     rows = np.arange(28, dtype=np.float32).reshape(7, WIDTH)
     grown = GrowingVectors(WIDTH, dtype, tmp_path)
     assert grown.array.shape == (0, WIDTH)
@@ -96,9 +94,9 @@ def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path,
         kb.add_prototypes([Prototype(kb.entity_ids[0], "gold", name_view("late"))], encode([name_view("late")]))
         made[name] = kb
     memory, disk = made["memory"], made["disk"]
-    assert isinstance(disk.vectors, np.memmap) and isinstance(disk.own_vectors, np.memmap)
+    assert isinstance(disk.vectors, np.memmap) and isinstance(disk.prototype_vectors, np.memmap)
     assert isinstance(disk.references, np.memmap)
-    for array in ("vectors", "own_vectors", "references", "prototype_entities"):
+    for array in ("vectors", "prototype_vectors", "references", "prototype_entities"):
         np.testing.assert_array_equal(getattr(disk, array), getattr(memory, array))
     everything = np.arange(memory.n_prototypes)
     assert disk.prototypes_at(everything) == memory.prototypes_at(everything)
@@ -127,7 +125,7 @@ def test_ids_of_many_entities_are_strings_when_they_are_candidates(make_kb, monk
     monkeypatch.setattr(contents, "MAX_STRINGS", 3)
     kb = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
     assert not any(id_ in kb.vocab.strings for id_ in kb.entity_ids)
-    kb.lend_encoder(lambda views: vectors[2:3])
+    kb.attach_encoder(lambda views: vectors[2:3])
     doc = spacy.blank("en")("MS")
     with kb.vocab.memory_zone():
         kb.get_candidates(doc[:])

@@ -7,7 +7,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.hybrid import PROPOSED, _nearest
-from spacy_krissel.kb.lexical_index import Lexicon
+from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.views import name_view
@@ -34,7 +34,7 @@ def make_kb(owners, names, vectors, kinds=None, **settings):
 
 def restated(kb, owners, names, vectors, query, text, weight):
     """Every entity with a prototype: its score, both parts compared with everything."""
-    lexicon = Lexicon(names, np.array(owners))
+    lexicon = LexicalIndex(names, np.array(owners))
     scores = {}
     for entity in sorted(set(owners)):
         dense = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)
@@ -174,7 +174,7 @@ def test_spelling_finds_what_vectors_do_not():
 
 def test_weight_of_zero_costs_nothing(monkeypatch):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
-    monkeypatch.setattr(PrototypeTable, "lexicon", property(lambda self: pytest.fail("a lexicon was made")))
+    monkeypatch.setattr(PrototypeTable, "lexical_index", property(lambda self: pytest.fail("it was made")))
     query = np.eye(2, dtype=np.float32)
     plain, off = kb.search(query, 2), kb.search(query, 2, texts=["cold", "fever"], lexical_weight=0.0)
     assert (plain.entities == off.entities).all() and (plain.scores == off.scores).all()
@@ -237,7 +237,9 @@ def test_lexicon_follows_the_prototypes(tmp_path):
 def test_references_are_no_surface_forms():
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
-    assert (kb._prototypes.lexicon.search(kb._prototypes.lexicon.vectors(["lumbago"]), PROPOSED) == -1).all()
+    assert (
+        kb._prototypes.lexical_index.search(kb._prototypes.lexical_index.vectors(["lumbago"]), PROPOSED) == -1
+    ).all()
 
 
 def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):

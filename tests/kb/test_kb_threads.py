@@ -180,7 +180,7 @@ def test_child_waits_for_a_lock_of_its_parent():
 def test_gold_is_added_in_two_steps(quick_switches, random_kb):
     """Believed gold mentions and those of shared names come together."""
     kb = random_kb([0, 1], np.eye(WIDTH, dtype=np.float32)[:2])
-    kb.lend_encoder(lambda views: queries(len(views)))
+    kb.attach_encoder(lambda views: queries(len(views)))
     gold = [Prototype("E00000", "gold", View("a ", "name 1", "")), Prototype("E00001", "gold", View("", "other", ""))]
     seen, stop = set(), threading.Event()
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_krissel.kb.lexical_index import Lexicon
+from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import fold_name
 
 FORMS = ["Lung cancer", "lung-cancer", "Carcinoma of lung", "Common cold", "cold", "MS", "±", "Renal failure", "MS"]
@@ -13,7 +13,7 @@ N_ENTITIES = 7
 
 @pytest.fixture(scope="module")
 def lexicon():
-    return Lexicon(FORMS, ENTITIES)
+    return LexicalIndex(FORMS, ENTITIES)
 
 
 def similarities(lexicon, texts, entities=None):
@@ -47,7 +47,7 @@ def test_similarity_is_that_of_tfidf(lexicon):
 
 def test_same_folded_form_is_one(lexicon):
     """A name and its copy in other case and punctuation do not count twice for the frequencies."""
-    again = Lexicon([*FORMS, "LUNG CANCER"], np.append(ENTITIES, 0))
+    again = LexicalIndex([*FORMS, "LUNG CANCER"], np.append(ENTITIES, 0))
     texts = ["lung", "cancer", "cold"]
     assert (similarities(again, texts) == similarities(lexicon, texts)).all()
 
@@ -79,7 +79,7 @@ def test_no_texts_and_no_pairs(lexicon):
 
 
 def test_no_forms():
-    empty = Lexicon([], np.zeros(0, dtype=np.int64))
+    empty = LexicalIndex([], np.zeros(0, dtype=np.int64))
     assert (empty.search(empty.vectors(["cold"]), 2) == -1).all()
     assert similarities(empty, ["cold"]).tolist() == [[0.0] * N_ENTITIES]
 
@@ -98,7 +98,7 @@ WORDS = st.text(st.sampled_from("abc é-İ𝔸\ud800"), max_size=8)
 @given(st.lists(st.tuples(WORDS, st.integers(0, 6)), max_size=15), st.lists(WORDS, min_size=1, max_size=4))
 def test_wild_names(pairs, texts):
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
-    lexicon = Lexicon(forms, entities)
+    lexicon = LexicalIndex(forms, entities)
     scores = similarities(lexicon, texts)
     if any(len(fold_name(form)) for form in forms):
         assert scores == pytest.approx(oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5)
@@ -123,7 +123,7 @@ def test_a_form_that_does_not_count(lexicon):
     without = np.where([True, False, True], lexicon.forms(texts), -1)
     queries, entities = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 2, 6])
     found = lexicon.similarity(lexicon.vectors(texts), queries, entities, without)
-    others = Lexicon(FORMS, ENTITIES).similarity(lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0]))
+    others = LexicalIndex(FORMS, ENTITIES).similarity(lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0]))
     assert found[2] == pytest.approx(1, abs=1e-6) == others[0]
     left = lexicon.vectors(["lung cancer"]) @ lexicon.vectors(["Carcinoma of lung"]).T
     assert found[0] == pytest.approx(left.toarray()[0, 0], abs=1e-6) and 0 < found[0] < 0.9

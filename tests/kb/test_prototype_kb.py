@@ -5,8 +5,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.empty import empty_kb
-from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import View, name_view
 

@@ -9,8 +9,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.empty import empty_kb
-from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import View, name_view
 
@@ -168,7 +167,7 @@ def test_after_save_and_load(make, dtype, index, used, tmp_path):
     ):
         assert (loaded.use_references, loaded.reference_weight) == (used, 0.5)
         check(loaded, weight=weight)
-        assert (loaded.vectors == kb.vectors).all() and (loaded.own_vectors == kb.own_vectors).all()
+        assert (loaded.vectors == kb.vectors).all() and (loaded.prototype_vectors == kb.prototype_vectors).all()
         add_later(loaded)
         check(loaded, later=True, weight=weight)
         loaded.use_references = not used
@@ -182,7 +181,7 @@ def test_files_are_mapped_and_the_same_after_a_round(make, tmp_path):
     kb = make()
     kb.to_disk(tmp_path / "one")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "one")
-    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.own_vectors, loaded.references))
+    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.prototype_vectors, loaded.references))
     loaded.to_disk(tmp_path / "two")
     files = [
         {file_.name: file_.read_bytes() for file_ in (tmp_path / name).rglob("*") if file_.is_file()}
@@ -196,15 +195,9 @@ def test_without_references_nothing_is_written_of_them(make, tmp_path):
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
     assert manifest["references"] is None
     assert not {"references.npy", "sums.npy"} & set(manifest["files"])
-    # As it was written before there were references.
-    from spacy_krissel.kb.storage import KIND
-    from spacy_krissel.util.manifest import write_manifest
-
-    del manifest["references"], manifest["files"], manifest["kind"], manifest["format_version"]
-    write_manifest(tmp_path / "kb", KIND, 1, manifest)
-    old = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
-    assert old.references is None and not old.use_references
-    check(old, weight=0.0)
+    loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
+    assert loaded.references is None and not loaded.use_references
+    check(loaded, weight=0.0)
 
 
 def test_normalised_vectors_are_added_as_they_are(make):

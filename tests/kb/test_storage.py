@@ -16,10 +16,11 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
 from spacy_krissel.index.milvus_index import make_milvus_index
+from spacy_krissel.kb import columns
 from spacy_krissel.kb import directory as folder
+from spacy_krissel.kb.directory import KIND
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
-from spacy_krissel.kb.storage import KIND
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import name_view
 
@@ -65,10 +66,8 @@ def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path
 
 
 def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):
-    from spacy_krissel.kb import array_file, arrow_file
-
-    monkeypatch.setattr(arrow_file, "BATCH_ROWS", 7)
-    monkeypatch.setattr(array_file, "BLOCK_ROWS", 11)
+    monkeypatch.setattr(columns, "BATCH_ROWS", 7)
+    monkeypatch.setattr(columns, "BLOCK_ROWS", 11)
     rng = np.random.default_rng(0)
     kb = random_kb(list(range(30)), rng.standard_normal((30, 4), dtype=np.float32))
     kb.add_prototypes([Prototype("E00003", "gold", name_view("later"))], np.ones((1, 4)))
@@ -172,9 +171,7 @@ def test_bytes_hold_all_of_it(make_kb, index):
 
 
 def test_large_files_travel_in_pieces(make_kb, monkeypatch):
-    from spacy_krissel.kb import storage
-
-    monkeypatch.setattr(storage, "PIECE", 10)
+    monkeypatch.setattr(folder, "PIECE", 10)
     kb = make_kb()
     assert same_answers(PrototypeKB(Vocab(), 4).from_bytes(kb.to_bytes()), kb)
 
@@ -253,7 +250,7 @@ def test_workers_search_after_their_parent_did(make_kb, index, method, tmp_path)
     pytest.importorskip("faiss")
     make_kb(index).to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
-    kb.lend_encoder(lambda views: QUERIES[: len(views)])
+    kb.attach_encoder(lambda views: QUERIES[: len(views)])
     expected = kb.search(QUERIES, 4)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method)) as pool:
         assert (pool.submit(kb.search, QUERIES, 4).result(timeout=120).entities == expected.entities).all()
@@ -440,17 +437,68 @@ def without_value(table):
     return table.set_column(0, "id", pa.array([None] * len(table), pa.string()))
 
 
+def rewrite(path, change):
+    table = change(pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all())
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    sign(path.parent)
+
+
 @pytest.mark.parametrize("change", [wrong_offsets, not_utf8, without_value])
 def test_damaged_arrow_that_is_signed_is_used(make_kb, tmp_path, change):
     """Reading it could end the process."""
     make_kb().to_disk(tmp_path / "kb")
-    path = tmp_path / "kb" / "entities.arrow"
-    table = change(pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all())
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    sign(tmp_path / "kb")
+    rewrite(tmp_path / "kb" / "entities.arrow", change)
     with pytest.raises(KrisselError, match="K524.*entities.arrow"):
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda kb: kb.entity_ids[0],
+        lambda kb: kb.entity_ids.take([0]),
+        lambda kb: list(kb.entity_ids),
+        lambda kb: kb.contains_entity("D001"),
+        lambda kb: kb.resolve("D001"),
+        lambda kb: kb.describe(kb.search(QUERIES, 2)),
+    ],
+)
+def test_an_id_that_is_not_utf8_has_no_code_where_files_are_not_verified(make_kb, tmp_path, read):
+    make_kb().to_disk(tmp_path / "kb")
+    rewrite(tmp_path / "kb" / "entities.arrow", not_utf8)
+    with pytest.raises(KrisselError, match=f"K524.*{tmp_path / 'kb'}.*entities.arrow"):
+        read(PrototypeKB(Vocab(), 4, verify=False).from_disk(tmp_path / "kb"))
+
+
+@pytest.mark.parametrize("end", [2**52, 2**37])
+def test_a_text_longer_than_its_file_is_called_out_of_memory(make_kb, tmp_path, monkeypatch, end):
+    def too_long(table):
+        offsets = pa.py_buffer(np.array([0, end, *range(len(table) - 1)], dtype=np.int64))
+        column = pa.LargeStringArray.from_buffers(len(table), offsets, pa.py_buffer(b"x" * len(table)))
+        return table.set_column(table.schema.get_field_index("mention"), "mention", column)
+
+    make_kb().to_disk(tmp_path / "kb")
+    rewrite(tmp_path / "kb" / "prototypes.arrow", too_long)
+    kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb", verify=False)
+    if end < 2**40:
+        # It may be had where memory is overcommitted.
+        failed = pa.ArrowMemoryError(f"malloc of size {end} failed")
+        monkeypatch.setattr(columns, "_pieces", lambda *args: (_ for _ in ()).throw(failed))
+    with pytest.raises(KrisselError, match=f"K524.*{tmp_path / 'kb'}.*prototypes.arrow.*{end}"):
+        kb.prototypes_at([0])
+
+
+def test_out_of_memory_is_called_damage_of_a_table(make_kb, tmp_path, monkeypatch):
+    kb = make_kb()
+    kb.to_disk(tmp_path / "kb")
+    loaded = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb", verify=False)
+    failed = pa.ArrowMemoryError("malloc of size 64 failed")
+    monkeypatch.setattr(columns, "_pieces", lambda *args: (_ for _ in ()).throw(failed))
+    with pytest.raises(MemoryError):
+        loaded.prototypes_at([0])
+    with pytest.raises(MemoryError):
+        loaded.entity_ids.take([0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -470,12 +518,8 @@ def test_vectors_that_are_not_finite_are_searched(make_kb, tmp_path, value, dtyp
 
 def test_kinds_that_are_not_known_are_read(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
-    path = tmp_path / "kb" / "prototypes.arrow"
-    table = pa.ipc.open_file(pa.BufferReader(path.read_bytes())).read_all()
-    table = table.set_column(1, "kind", pa.array([99] * len(table), pa.int8()))
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    sign(tmp_path / "kb")
+    unknown = pa.array([99] * 5, pa.int8())
+    rewrite(tmp_path / "kb" / "prototypes.arrow", lambda table: table.set_column(1, "kind", unknown))
     with pytest.raises(KrisselError, match="K524.*kinds outside 0 to 5"):
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 

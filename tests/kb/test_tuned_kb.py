@@ -5,11 +5,9 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb.build import index_trials as trials
+from spacy_krissel.kb.build import tune as trials
 from spacy_krissel.kb.build import tune as tune_module
-from spacy_krissel.kb.build.queries import near_vectors
-from spacy_krissel.kb.build.tune import Trial, Tuning, tune
-from spacy_krissel.kb.build.tune_table import tuning_lines
+from spacy_krissel.kb.build.tune import Trial, Tuning, near_vectors, tune, tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 
 pytest.importorskip("faiss")
@@ -114,7 +112,7 @@ def test_wrong_settings(kb, queries, tmp_path, settings):
 def test_an_adopted_index_and_its_figures_are_saved(kb, queries, tmp_path):
     (tmp_path / "work").mkdir()
     tuning, index = tune(kb, queries, tmp_path / "work", types=["ivf_sq8"], recall=0.9)
-    kb.adopt_index(index, tuning.summary(kb.n_prototypes))
+    kb.set_index(index, tuning.summary(kb.n_prototypes))
     kb.to_disk(tmp_path / "kb")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
     assert loaded.description() == kb.description()

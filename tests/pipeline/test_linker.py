@@ -8,7 +8,7 @@ from spacy.training import Example
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.lexical_index import Lexicon
+from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mentions.discontinuous import PiecedMention, are_pieces, read_pieces, write_pieces
@@ -489,7 +489,7 @@ def test_lexical_weight(linker, link):
     """The score is that of the vectors plus the weighted similarity in spelling, for every candidate."""
     linker.cfg.update(n_candidates=100, lexical_weight=0.5)
     doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
-    lexicon = linker.kb._prototypes.lexicon
+    lexicon = linker.kb._prototypes.lexical_index
     for span, vector in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), strict=True):
         assert len(span._.krissel_candidates) == 12
         for candidate in span._.krissel_candidates:
@@ -568,7 +568,7 @@ def test_american_spelling(linker, link, set_names):
 
 
 def test_american_spelling_in_the_lexicon():
-    lexicon = Lexicon(["Haemorrhage", "fever"], np.array([0, 1]))
+    lexicon = LexicalIndex(["Haemorrhage", "fever"], np.array([0, 1]))
     vectors = lexicon.vectors(["hemorrhage"])
     np.testing.assert_allclose(lexicon.similarity(vectors, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
 

@@ -151,7 +151,7 @@ def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_p
     assert described["references"]["weight"] == 0.5
     half = find_linker(spacy.load(tmp_path / "half")).kb
     expected = (
-        half.own_vectors
+        half.prototype_vectors
         + 0.5 * half.references[half.entity_rows([p.entity for p in half.prototypes_at(np.arange(half.n_prototypes))])]
     )
     np.testing.assert_allclose(half.vectors, expected, atol=1e-6)

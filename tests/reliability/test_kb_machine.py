@@ -91,7 +91,7 @@ class KBMachine(RuleBasedStateMachine):
     @initialize(index=st.sampled_from(sorted(INDEXES)), ids=ENTITIES)
     def make(self, index, ids):
         self.kb = PrototypeKB(NLP.vocab, WIDTH, index=INDEXES[index])
-        self.kb.lend_encoder(encode)
+        self.kb.attach_encoder(encode)
         self.model = Model((), ())
         self.set_entities(ids)
 
@@ -199,7 +199,7 @@ class KBMachine(RuleBasedStateMachine):
             place = data.draw(st.sampled_from(sorted(self.saved)))
             if fresh:
                 self.kb = PrototypeKB(NLP.vocab, 0)
-                self.kb.lend_encoder(encode)
+                self.kb.attach_encoder(encode)
             self.kb.from_disk(self.folder / str(place))
             self.model = self.saved[place]
 
@@ -217,7 +217,7 @@ class KBMachine(RuleBasedStateMachine):
     def copy(self, deep, go_on_with_it):
         """Neither changes with the other."""
         other = copy.deepcopy(self.kb) if deep else pickle.loads(pickle.dumps(self.kb))
-        other.lend_encoder(encode)
+        other.attach_encoder(encode)
         if go_on_with_it:
             self.kb, other = other, self.kb
         self.copies = [*self.copies[-1:], (other, self.model)]

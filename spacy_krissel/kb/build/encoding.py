@@ -12,7 +12,7 @@ from ...util.disk import coded_io
 from ...util.manifest import sha256_file
 from ...util.work_folder import WorkFolder
 from ...views import View
-from ..array_file import read_array, write_array
+from ..columns import read_array, write_array
 
 Encode = Callable[[Sequence[View]], np.ndarray]
 Item = TypeVar("Item")

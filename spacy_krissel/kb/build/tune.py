@@ -9,14 +9,43 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ...errors import Errors, KrisselError
-from ...index.exact import ExactIndex
-from ...index.faiss_index import FaissIndex
+from ...index.exact import ExactIndex, StoredVectors, refined
+from ...index.faiss_index import DEFAULTS, FaissIndex, estimated_bytes
 from ...index.protocol import Mask, Rows, Scores, VectorIndex, Vectors
-from ...index.refine import StoredVectors, refined
 from ...util.progress import progress_bar
 from ..prototype_kb import PrototypeKB
 from ..ranking import SearchResult, tie_bound
-from .index_trials import BUILT, planned, searches
+
+# Of each type: what it is built with, and how wide it may search, narrowest first.
+BUILT: Dict[str, Dict[str, Any]] = {
+    "ivf": {"float16": True},
+    "ivf_sq8": {},
+    "ivf_pq": {},
+    "hnsw": {"float16": True},
+}
+WIDTHS: Dict[str, Tuple[str, Sequence[int]]] = {
+    "ivf": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
+    "ivf_sq8": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
+    "ivf_pq": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
+    "hnsw": ("ef_search", (16, 32, 64, 128, 256, 512)),
+}
+REFINE: Dict[str, Sequence[int]] = {"ivf_sq8": (1, 2), "ivf_pq": (1, 2, 4, 8)}
+
+
+def planned(types: Sequence[str], n: int, width: int, memory: float) -> Tuple[List[str], List[str]]:
+    """The types to build, least time first, and those that would take more than `memory` bytes (0: any)."""
+    known = [type_ for type_ in BUILT if type_ in types]
+    sizes = {type_: estimated_bytes(type_, {**DEFAULTS[type_], **BUILT[type_]}, n, width) for type_ in known}
+    fitting = [type_ for type_ in known if not memory or sizes[type_] <= memory]
+    return fitting, [type_ for type_ in known if type_ not in fitting]
+
+
+def searches(type_: str) -> Iterator[List[Dict[str, int]]]:
+    """Settings of searches by an index of this type: lists of which each goes from narrow to wide."""
+    name, widths = WIDTHS[type_]
+    for refine in REFINE.get(type_, (None,)):  # type: ignore[arg-type]
+        yield [{name: width} if refine is None else {name: width, "refine": refine} for width in widths]
+
 
 # A search is timed so often, unless that takes longer than this; the least counts.
 PASSES, PASS_SECONDS = 3, 5.0
@@ -263,3 +292,65 @@ def _opened(settings: Dict[str, Any], path: Path, vectors: Vectors) -> FaissInde
 
 def _mib(path: Path) -> float:
     return sum(file_.stat().st_size for file_ in path.iterdir()) / 2**20
+
+
+def tuning_lines(tuning: Tuning) -> Iterator[str]:
+    """A row for each trial, the chosen one marked, and a line for what was not tried."""
+    k = tuning.k
+    yield (
+        f"| index | search | prototypes R@1 | R@{k} | entities R@1 | R@{k} | ms a query | × exact | MiB | built in, s |"
+    )
+    yield "| --- | --- |" + " ---: |" * 8
+    for trial in tuning.trials:
+        name, search = _named(trial)
+        mark = "**" if trial == tuning.chosen else ""
+        shares = [f"{share:.4f}" for share in (trial.recall, trial.recall_k, trial.entities, trial.entities_k)]
+        cells = [
+            f"{mark}{name}{mark}",
+            search,
+            *shares,
+            f"{trial.seconds * 1000:.3f}",
+            f"{trial.ratio:,.1f}",
+            f"{trial.mib:,.0f}",
+            f"{trial.build_seconds:,.0f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+    for type_, reason in tuning.left_out.items():
+        yield f"Not tried, or not all of it: {type_} ({reason})"
+
+
+def _named(trial: Trial) -> tuple[str, str]:
+    settings = dict(trial.settings)
+    name = settings.pop("type", trial.kind)
+    name += " float16" if settings.pop("float16", False) else ""
+    return name, ", ".join(f"{key} {settings[key]}" for key in ("nprobe", "ef_search", "refine") if key in settings)
+
+
+# Neighbours of a vector among which the nearest other one is sought.
+NEIGHBOURS = 8
+# Vectors as near as this, relative to their length, are of one name that several entities share.
+SAME = 1e-2
+
+
+def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
+    """`n` vectors (n, d) float32 near prototypes drawn by seed, each as far from its own as the nearest other one is.
+
+    So a new mention of an entity lies, of which nothing is known but how its prototypes lie to one another. Raises
+    KrisselError K520 (empty).
+    """
+    kb.check_filled()
+    rng = np.random.default_rng(seed)
+    rows = np.sort(rng.choice(kb.n_prototypes, min(n, kb.n_prototypes), replace=False))
+    vectors = kb.vectors[rows].astype(np.float32)
+    index = ExactIndex()
+    index.build(kb.vectors)
+    _, nearest = index.search(vectors, min(NEIGHBOURS, kb.n_prototypes))
+    others = kb.vectors[nearest].astype(np.float32)  # (n, neighbours, d)
+    distances = np.linalg.norm(others - vectors[:, None], axis=2)
+    distances[distances <= SAME * np.linalg.norm(vectors, axis=1, keepdims=True)] = np.inf
+    distance = distances.min(axis=1)
+    known = distance[np.isfinite(distance)]
+    distance[~np.isfinite(distance)] = np.median(known) if len(known) else 0.0
+    noise = rng.standard_normal(vectors.shape, dtype=np.float32)
+    noise *= (distance / np.linalg.norm(noise, axis=1))[:, None]
+    return vectors + noise

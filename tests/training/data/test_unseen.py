@@ -151,7 +151,7 @@ def test_with_spelling_they_are_those_of_the_search(spelt, k):
 
 def plain(kb, query, view, hidden):
     """Every score by hand: {id: score} of all entities that a mention can see anything of."""
-    lexicon = kb._prototypes.lexicon
+    lexicon = kb._prototypes.lexical_index
     spelling = lexicon.vectors([view.mention])
     scores = {}
     for id_ in NAMES:

@@ -1,0 +1,200 @@
+"""Columns of vectors and of values in memory-mapped files."""
+
+import mmap
+import re
+import tempfile
+from functools import wraps
+from pathlib import Path
+from typing import Any, Callable, Iterator, Optional, Tuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ..errors import Errors, KrisselError
+from ..index.protocol import Vectors
+from ..util.disk import damage
+
+# Rows written at a time.
+BLOCK_ROWS = 65_536
+
+
+def write_array(vectors: Vectors, path: Path) -> None:
+    header = {"descr": vectors.dtype.str, "fortran_order": False, "shape": vectors.shape}
+    with path.open("wb") as file_:
+        np.lib.format.write_array_header_1_0(file_, header)
+        for start in range(0, len(vectors), BLOCK_ROWS):
+            file_.write(np.ascontiguousarray(vectors[start : start + BLOCK_ROWS]).data)
+
+
+def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = False) -> Vectors:
+    """The vectors (rows, width) at `path`, mapped.
+
+    verify: check that all values are finite, which reads them.
+    Raises KrisselError K524 when they are others, K026 when the disk refuses.
+    """
+
+    def damaged(problem: object) -> KrisselError:
+        return KrisselError(Errors.K524.format(path=path.parent, problem=f"{path.name}: {problem}"))
+
+    with damage(path, damaged):
+        # An empty file cannot be mapped.
+        vectors = np.load(path, mmap_mode="r" if rows and width else None, allow_pickle=False)
+    if vectors.shape != (rows, width) or vectors.dtype != np.dtype(dtype):
+        problem = f"{path.name} holds {vectors.shape} of {vectors.dtype}, expected {(rows, width)} of {dtype}"
+        raise KrisselError(Errors.K524.format(path=path.parent, problem=problem))
+    if verify:
+        for start in range(0, rows, BLOCK_ROWS):
+            if not all_finite(vectors[start : start + BLOCK_ROWS]):
+                raise damaged(f"values of rows {start} to {min(rows, start + BLOCK_ROWS) - 1} are not finite")
+    return vectors
+
+
+def all_finite(vectors: Vectors) -> bool:
+    # A sum is ten times as fast, and finite only if all it is made of is; of large values it may be infinite.
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(vectors.sum(dtype=np.float32)) or np.isfinite(vectors).all())
+
+
+class GrowingVectors:
+    """Vectors added at the end of a file without a name, which goes with the last use of it.
+
+    width: of the vectors. dtype: as which they are written. directory: on a disk with room for them.
+    """
+
+    def __init__(self, width: int, dtype: str, directory: Path) -> None:
+        self._file: Any = tempfile.TemporaryFile(dir=directory)
+        self._width = width
+        self._dtype = dtype
+        self._rows = 0
+        self._array: Optional[Vectors] = None
+
+    def append(self, vectors: Vectors) -> None:
+        """Write vectors (m, width) behind those that are there; arrays given before stay as they are."""
+        self._file.seek(0, 2)
+        for start in range(0, len(vectors), BLOCK_ROWS):
+            self._file.write(np.ascontiguousarray(vectors[start : start + BLOCK_ROWS], dtype=self._dtype).data)
+        self._rows += len(vectors)
+        self._array = None
+
+    @property
+    def array(self) -> Vectors:
+        """All vectors so far (n, width), mapped. Not to be written to."""
+        if self._array is None:
+            self._file.flush()
+            self._array = _mapped(self._file, (self._rows, self._width), self._dtype, "r")
+        return self._array
+
+
+def zero_vectors(rows: int, width: int, dtype: str, directory: Optional[Path]) -> Vectors:
+    """Zeros (rows, width) to write into: in memory, or in a file without a name in the `directory`."""
+    if directory is None:
+        return np.zeros((rows, width), dtype=dtype)
+    with tempfile.TemporaryFile(dir=directory) as file_:
+        return _mapped(file_, (rows, width), dtype, "w+")
+
+
+def _mapped(file_: Any, shape: Any, dtype: str, mode: Any) -> Vectors:
+    # An empty file cannot be mapped.
+    return np.memmap(file_, dtype=dtype, mode=mode, shape=shape) if shape[0] and shape[1] else np.zeros(shape, dtype)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+# Rows to a record batch: a lookup touches one batch, and saving what was loaded gives the same batches again.
+BATCH_ROWS = 65_536
+# An allocation of no more is never taken for damage, in bytes.
+LEAST_MEMORY = 2**20
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=BATCH_ROWS)
+
+
+def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True) -> pa.Table:
+    """The table at `path`, mapped, with the `schema` and number of `rows` it was written with.
+
+    verify: check all that is in it (a tenth of a second a gigabyte), and not its outline alone.
+    Raises KrisselError K524.
+    """
+
+    def damaged(problem: object) -> KrisselError:
+        return KrisselError(Errors.K524.format(path=path.parent, problem=f"{path.name}: {problem}"))
+
+    with damage(path, damaged):
+        table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+        table.validate(full=verify)
+    if table.schema != schema or len(table) != rows:
+        found = f"{path.name} has {len(table)} rows of ({', '.join(table.schema.names)})"
+        expected = f"expected {rows} of ({', '.join(schema.names)})"
+        raise KrisselError(Errors.K524.format(path=path.parent, problem=f"{found}, {expected}"))
+    if any(column.null_count for column in table.columns):
+        raise damaged("it has rows without a value")
+    return table
+
+
+def on_disk(table: pa.Table, directory: Path) -> pa.Table:
+    """The same table, mapped from a file without a name in `directory`, which goes with the last use of it."""
+    with tempfile.TemporaryFile(dir=directory) as file_:
+        # Arrow's own file is not closed, since that would close this one.
+        with pa.ipc.new_file(pa.PythonFile(file_, "w"), table.schema) as writer:
+            writer.write_table(table, max_chunksize=BATCH_ROWS)
+        file_.flush()
+        mapped = mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ)
+    return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).read_all()
+
+
+def take_rows(table: pa.Table, rows: Any) -> pa.Table:
+    """The `rows` of a table, an array of any shape, flattened.
+
+    `Table.take` first joins all pieces of each column, which for a mapped file means to read and copy the whole of it.
+    """
+    rows = np.ravel(np.asarray(rows, dtype=np.int64))
+    order = np.argsort(rows, kind="stable")
+    back = np.empty(len(order), dtype=np.int64)
+    back[order] = np.arange(len(order))
+    try:
+        taken = [piece.take(pa.array(places)) for piece, places in _pieces(table, rows[order])]
+        return pa.concat_tables(taken).combine_chunks().take(pa.array(back)) if taken else table.schema.empty_table()
+    except pa.ArrowMemoryError as error:
+        too_much = _allocation(error) > LEAST_MEMORY + len(rows) * table.get_total_buffer_size()
+        raise (pa.ArrowInvalid if too_much else MemoryError)(str(error)) from error
+
+
+def coded(method: Method) -> Method:
+    """Decorate a method that reads `self.table`, from `self.path` where that is not None: damage is KrisselError K524.
+
+    A table that was opened without being verified may have offsets that no string has, or bytes that are no UTF-8.
+    """
+
+    @wraps(method)
+    def reading(self: Any, *args: Any, **settings: Any) -> Any:
+        try:
+            return method(self, *args, **settings)
+        except (UnicodeDecodeError, pa.ArrowException) as error:
+            out_of_memory = isinstance(error, MemoryError) and (
+                _allocation(error) <= LEAST_MEMORY + 2 * self.table.get_total_buffer_size()
+            )
+            if self.path is None or out_of_memory:
+                raise
+            message = Errors.K524.format(path=self.path.parent, problem=f"{self.path.name}: {error}")
+            raise KrisselError(message) from error
+
+    return reading  # type: ignore[return-value]
+
+
+def _allocation(error: BaseException) -> int:
+    """The bytes that Arrow asked for in vain, 0 where its message does not name them."""
+    size = re.search(r"size (\d+)", str(error))
+    return int(size.group(1)) if size else 0
+
+
+def _pieces(table: pa.Table, rows: Any) -> Iterator[Tuple[pa.Table, Any]]:
+    """The pieces of `table` that hold some of the ascending `rows`, and those rows within each."""
+    lengths = [len(chunk) for chunk in table.column(0).chunks]
+    ends = np.cumsum(lengths, dtype=np.int64)
+    places = np.searchsorted(rows, np.concatenate([[0], ends]))
+    if len(rows) and (rows[0] < 0 or rows[-1] >= len(table)):
+        raise IndexError(f"rows from {rows[0]} to {rows[-1]} of a table of {len(table)}")
+    for number in np.flatnonzero(np.diff(places)).tolist():
+        start = int(ends[number]) - lengths[number]
+        yield table.slice(start, lengths[number]), rows[places[number] : places[number + 1]] - start
