@@ -1,3 +1,69 @@
-"""Link biomedical mentions to a knowledge base by context, as a spaCy pipeline component."""
+"""Link biomedical mentions to a knowledge base by context and spelling, as a spaCy pipeline component.
+
+The names in `__all__` are the public API; each is imported when it is first used, since spaCy imports this package in
+every `spacy.blank`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, List
+
+if TYPE_CHECKING:
+    from .commands.build_prototypes import build_prototypes
+    from .commands.link_texts import link
+    from .corpora.convert import convert
+    from .errors import KrisselError, KrisselWarning
+    from .evaluation.calibrate import calibrate
+    from .evaluation.evaluate import evaluate
+    from .kb.build.sources import PrototypeSource
+    from .kb.prototype_kb import PrototypeKB
+    from .mining.mine import mine
+    from .ontology.build import build_ontology
+    from .ontology.entity import Entity
+    from .ontology.store import OntologyStore
+    from .views import View
 
 __version__ = "0.1.0"
+__all__ = [
+    "Entity",
+    "KrisselError",
+    "KrisselWarning",
+    "OntologyStore",
+    "PrototypeKB",
+    "PrototypeSource",
+    "View",
+    "build_ontology",
+    "build_prototypes",
+    "calibrate",
+    "convert",
+    "evaluate",
+    "link",
+    "mine",
+]
+_MODULES = {
+    "Entity": "ontology.entity",
+    "KrisselError": "errors",
+    "KrisselWarning": "errors",
+    "OntologyStore": "ontology.store",
+    "PrototypeKB": "kb.prototype_kb",
+    "PrototypeSource": "kb.build.sources",
+    "View": "views",
+    "build_ontology": "ontology.build",
+    "build_prototypes": "commands.build_prototypes",
+    "calibrate": "evaluation.calibrate",
+    "convert": "corpora.convert",
+    "evaluate": "evaluation.evaluate",
+    "link": "commands.link_texts",
+    "mine": "mining.mine",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+import spacy_krissel
+
 HEAVY = {
     "torch",
     "faiss",
@@ -37,6 +39,25 @@ def imported(first, then):
     return set(packages), ours
 
 
+def test_the_root_imports_nothing_of_ours():
+    packages, ours = imported("json", "spacy_krissel")
+    assert ours == ["spacy_krissel"]
+    assert packages & {"spacy", "numpy", "thinc", "pydantic", *HEAVY} == set()
+
+
+@pytest.mark.parametrize("name", spacy_krissel.__all__)
+def test_a_public_name_does_not_resolve(name):
+    assert getattr(spacy_krissel, name).__name__ == name
+    assert name in dir(spacy_krissel)
+    assert getattr(spacy_krissel, name).__doc__, "the API page shows it"
+
+
+def test_an_unknown_name_is_not_refused():
+    assert sorted(spacy_krissel._MODULES) == sorted(spacy_krissel.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        spacy_krissel.nothing  # noqa: B018
+
+
 @pytest.mark.parametrize(
     "first, then", [("spacy", "spacy_krissel.pipeline.factories"), ("spacy.cli", "spacy_krissel.cli.app")]
 )
@@ -45,15 +66,16 @@ def test_nothing_heavy(first, then):
     packages, ours = imported(first, then)
     assert "spacy_krissel" in packages, "or nothing was measured"
     assert packages & HEAVY == set()
-    # The room and the package it lies in; the error catalogue is a few strings.
-    rooms = {name.split(".")[1] for name in ours if "." in name}
-    assert rooms <= {then.split(".")[1], "errors"}
+    # The package that it lies in; spaCy's extension attributes and the error catalogue are a few names and strings.
+    packages_of_ours = {name.split(".")[1] for name in ours if "." in name}
+    assert packages_of_ours <= {then.split(".")[1], "errors", "mentions"}
 
 
 def test_factories_bring_no_component():
     """The component is imported when it is made."""
     _, ours = imported("spacy", "spacy_krissel.pipeline.factories")
-    assert ours == ["spacy_krissel", *(f"spacy_krissel.pipeline{name}" for name in ("", ".extensions", ".factories"))]
+    modules = ("mentions", "mentions.extensions", "pipeline", "pipeline.factories")
+    assert ours == ["spacy_krissel", *(f"spacy_krissel.{name}" for name in modules)]
 
 
 BLANK = """
@@ -81,7 +103,7 @@ def test_a_blank_pipeline():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found["ours"]) <= 6, found["ours"]
+    assert len(found["ours"]) <= 7, found["ours"]
     assert not found["pyarrow"]
     assert (found["spans"], found["docs"], found["stored"]) == ([[]] * 3, [[]] * 2, 0)
 
