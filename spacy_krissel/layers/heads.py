@@ -1,4 +1,4 @@
-"""A projection head that only training sees (SimCLR; OSLAT §3.1)."""
+"""Layers above an encoder: a projection head for training only (OSLAT §3.1), and a projection to fewer dimensions."""
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
@@ -8,6 +8,7 @@ from thinc.api import Model, Relu, chain
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
+from ..util.settings import PositiveInt, checked
 from ..views import View
 from .identity import keep_in_bytes
 from .normalize import normalize_rows
@@ -15,19 +16,17 @@ from .normalize import normalize_rows
 NAME = "headed_encoder"
 
 
+@checked
 def HeadedEncoder(
-    encoder: Model[List[View], Floats2d], *, hidden: int = 384, width: int = 128
+    encoder: Model[List[View], Floats2d], *, hidden: PositiveInt = 384, width: PositiveInt = 128
 ) -> Model[List[View], Floats2d]:
-    """`W2 relu(W1 v + b1) + b2` of every vector v of `encoder` in training, v itself otherwise: the head takes what the
-    loss would do to the vectors otherwise, and is dropped afterwards.
+    """`W2 relu(W1 v + b1) + b2` of each vector v of `encoder` in training, v itself otherwise: n views to (n, width) in
+    training, else to the encoder's own width (SimCLR; OSLAT §3.1).
 
-    Input: n views. Output: (n, width) in training, else (n, the encoder's own width).
-
-    hidden: width of the layer between. Raises KrisselError K006 for a width below 1.
+    encoder: views to vectors
+    hidden: width of the hidden layer
+    width: width of the head's output
     """
-    for setting, value in (("hidden", hidden), ("width", width)):
-        if value < 1:
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="at least 1"))
     return Model(
         NAME,
         _forward_headed,
@@ -59,25 +58,25 @@ def _forward_headed(model: Model, X: List[View], is_train: bool) -> Tuple[Floats
 
 @keep_in_bytes
 class ProjectionSettings(NamedTuple):
-    """What the vectors depend on beside the weights."""
+    """What the vectors depend on besides the weights."""
 
     normalize: bool
 
 
+@checked
 def ProjectedEncoder(
-    encoder: Model[List[View], Floats2d], *, width: int = 128, normalize: bool = False
+    encoder: Model[List[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False
 ) -> Model[List[View], Floats2d]:
-    """`W v` of every vector v of `encoder`, mentions and names alike: n views to (n, width).
+    """`W v` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
 
-    W (h, p) begins with orthogonal columns, so that inner products are about what they were before any training.
+    W (h, p) starts with orthogonal columns, so that inner products hardly change before training.
 
-    width: p, at most the encoder's own; 128 in the paper, where h is 768.
-    normalize: scale the projected vectors to unit length.
+    encoder: views to vectors
+    width: p, at most the encoder's own; 128 in the paper, where h is 768
+    normalize: scale the projected vectors to unit length
 
-    Raises KrisselError K006 for a width below 1 and, on initialize, above that of the encoder.
+    Raises KrisselError K006 on initialize for a width above the encoder's.
     """
-    if width < 1:
-        raise KrisselError(Errors.K006.format(setting="width", found=width, expected="at least 1"))
     return Model(
         "projected_encoder",
         _forward_projected,

@@ -1,4 +1,4 @@
-"""Settings that vectors depend on, kept in a model's bytes so that its fingerprint covers them."""
+"""What identifies an encoder: its weights and the settings its vectors depend on."""
 
 import hashlib
 from typing import Any, Type
@@ -7,10 +7,16 @@ import srsly
 from thinc.api import Model, deserialize_attr, serialize_attr
 
 
+def fingerprint(model: Model) -> str:
+    """SHA-256 of the model as bytes, 64 hexadecimal digits: equal for a model and its saved copy, different after any
+    change of a weight or of a setting (`keep_in_bytes`)."""
+    return hashlib.sha256(model.to_bytes()).hexdigest()
+
+
 def keep_in_bytes(settings: Type) -> Type:
     """Let thinc save a NamedTuple of settings as a model's attribute; on loading, the config's values stay.
 
-    So an encoder that is loaded with a changed setting has another fingerprint, and a knowledge base refuses it.
+    An encoder loaded with a changed setting thus has another fingerprint, and a knowledge base refuses it.
     """
 
     def serialize(_: Any, value: Any, name: str, model: Model) -> bytes:
@@ -22,11 +28,3 @@ def keep_in_bytes(settings: Type) -> Type:
     serialize_attr.register(settings)(serialize)
     deserialize_attr.register(settings)(deserialize)
     return settings
-
-
-def fingerprint(model: Model) -> str:
-    """SHA-256 of the model as bytes: equal for a model and its saved copy, different after any change of a weight.
-
-    RETURNS: 64 hexadecimal digits.
-    """
-    return hashlib.sha256(model.to_bytes()).hexdigest()

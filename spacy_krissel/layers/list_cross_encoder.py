@@ -8,101 +8,25 @@ import numpy
 from thinc.api import Model, Optimizer, Shim, chain, glorot_uniform_init
 from thinc.types import Floats1d, Floats2d
 
-from ..errors import Errors, KrisselError
+from ..util.settings import Positive, PositiveInt, checked
 from ..views import View, name_view
-from .hf.cross_encoder import check_bound
 from .identity import keep_in_bytes
 from .ranked import RankedMention, Reranker, bounded, list_lengths
 
-# About 150 MB at a width of 384.
-MOST_NAMES = 100_000
-
-
-class VectorCache(Shim):
-    """The vectors of names by one frozen encoder.
-
-    A shim, because thinc tells shims when weights are loaded: then it forgets. It saves nothing.
-
-    Threads share it without a lock, which a fork might leave locked: a dict of vectors only grows, and to forget is to
-    begin another. What a thread has read, or writes late, is in the dict that it began with.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self._vectors: Dict[str, numpy.ndarray] = {}
-
-    def encode(self, encoder: Model[List[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
-        """(len(names), width) float32 on the CPU."""
-        distinct = list(dict.fromkeys(names))
-        kept = self._vectors
-        found = {name: kept[name] for name in distinct if name in kept}
-        new = [name for name in distinct if name not in found]
-        if new:
-            if len(kept) + len(new) > MOST_NAMES:
-                self.forget()
-                kept = self._vectors
-            # Copies, since a row of a batch would hold all of it in memory.
-            vectors = [vector.copy() for vector in encoder.ops.to_numpy(encoder.predict([name_view(n) for n in new]))]
-            found.update(zip(new, vectors, strict=True))
-            kept.update(zip(new[:MOST_NAMES], vectors, strict=False))
-        if not distinct:
-            return numpy.zeros((0, 0), dtype="float32")
-        places = {name: place for place, name in enumerate(distinct)}
-        return numpy.stack([found[name] for name in distinct])[[places[name] for name in names]]
-
-    def forget(self) -> None:
-        self._vectors = {}
-
-    def finish_update(self, optimizer: Optimizer) -> None:
-        pass
-
-    def to_device(self, device_type: str, device_id: int) -> None:
-        pass
-
-    def to_bytes(self) -> bytes:
-        return b""
-
-    def from_bytes(self, bytes_data: bytes) -> "VectorCache":
-        self.forget()
-        return self
-
-    def __getstate__(self) -> Dict[str, Any]:
-        return {**self.__dict__, "_vectors": {}}
-
-
-LENGTH = 3
-_BREAKS = re.compile(r"[\W_]+")
-
-
-def dice(mention: str, names: Sequence[str]) -> List[float]:
-    """The Dice coefficient of the character trigrams of `mention` with those of each name: 1 for equal ones, up to
-    case and punctuation, 0 for names that share nothing."""
-    own = _ngrams(mention)
-    shares = []
-    for name in names:
-        other = _ngrams(name)
-        shares.append(2 * len(own & other) / max(1, len(own) + len(other)))
-    return shares
-
-
-@lru_cache(maxsize=100_000)
-def _ngrams(text: str) -> FrozenSet[str]:
-    # Of each word with a space on either side, so that the words' order does not count: "Neoplasms, Breast".
-    words = [f" {word} " for word in _BREAKS.sub(" ", text.lower()).split()]
-    return frozenset(word[i : i + LENGTH] for word in words for i in range(len(word) - LENGTH + 1))
-
-
-# The linker's gap to the first; the place; likeness of the mention's name to the nearest and the preferred name, and of
-# the mention in context to the preferred name; the same two by letters.
-FEATURES = ("gap", "place", "nearest", "preferred", "context", "letters", "preferred letters")
-# Beyond such a gap of log-odds a candidate is out of the race.
+# The linker's score gap to the first candidate; 1 / rank; cosines of the mention's name with the nearest and the
+# preferred name, and of the mention in context with the preferred name; lexical similarity for the first two.
+FEATURES = ("gap", "rank", "nearest", "preferred", "context", "lexical nearest", "lexical preferred")
+# In log-odds; wider gaps are clipped.
 WIDEST_GAP = 10.0
+# Cached vectors: about 150 MB at a width of 384.
+MOST_NAMES = 100_000
+_BREAKS = re.compile(r"[\W_]+")
 PARAMS = ("W", "U", "V", "b", "A", "B", "b2", "o")
 
 
 @keep_in_bytes
 class ListSettings(NamedTuple):
-    """What the corrections depend on beside the weights."""
+    """What the corrections depend on besides the weights."""
 
     n_names: int
     bound: float
@@ -122,32 +46,31 @@ class Lists(NamedTuple):
     n: int
 
 
+@checked
 def ListCrossEncoder(
     encoder: Model[List[View], Floats2d],
     *,
-    n_names: int = 4,
-    hidden: int = 32,
-    bound: float = 1.0,
+    n_names: PositiveInt = 4,
+    hidden: PositiveInt = 32,
+    bound: Positive = 1.0,
 ) -> Reranker:
     """Score all candidates of a mention in one pass: n mentions of k candidates to (n·k,) corrections of log-odds.
 
-        h_i = gelu(W f_i + U m ∘ V c_i + b)           candidate i: features, and mention and name, multiplied
-        g_i = gelu(A h_i + B mean_j h_j + b')         each in the light of all others
-        z_i = o · g_i                                 o = 0 at first: untrained, the linker's order stands
+        h_i = gelu(W f_i + U m ∘ V c_i + b)           candidate i: features f, mention m times name c
+        g_i = gelu(A h_i + B mean_j h_j + b')         each compared with all others
+        z_i = o · g_i                                 o = 0 at first: untrained, the linker's order stays
 
-    The mention is encoded twice, in its context and as a name, and each candidate name once in the life of the pipe:
-    their vectors are kept. The encoder is frozen, only the layers above it learn, so that training takes seconds.
+    The mention is encoded twice, in its context and as a name; vectors of candidate names are cached. The encoder is
+    frozen, only the layers above it are trained, which takes seconds.
 
     encoder: views to vectors of unit length: `spacy-krissel.TransformerEncoder.v1` with `normalize`, or
-        `spacy-krissel.SmallEncoder.v1`, with which no transformer is needed (untrained, it compares n-grams).
-    n_names: names of a candidate that are compared with the mention, the preferred one first.
-    hidden: width of h and g. bound: the largest correction (`bounded`).
-    RAISES: KrisselError K006 for a wrong setting.
+        `spacy-krissel.SmallEncoder.v1`, which needs no transformer (untrained, it compares n-grams)
+    n_names: names per candidate that are compared with the mention, the preferred one first
+    hidden: width of h and g
+    bound: the largest correction, in log-odds (`bounded`)
+
+    Raises KrisselError K006 for a wrong setting.
     """
-    for setting, value in {"n_names": n_names, "hidden": hidden}.items():
-        if value < 1:
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="at least 1"))
-    check_bound(bound)
     model: Model[List[RankedMention], Floats1d] = Model(
         "list_cross_encoder",
         forward,
@@ -183,7 +106,7 @@ def init(model: Model, X: Optional[List[RankedMention]] = None, Y: Optional[Floa
 def forward(
     model: Model[List[RankedMention], Floats1d], X: List[RankedMention], is_train: bool
 ) -> Tuple[Floats1d, Callable[[Floats1d], List[RankedMention]]]:
-    # The array library's own products: on a CPU thinc's run on one core alone.
+    # Products of the array library: on a CPU, thinc's use one core only.
     ops = model.ops
     xp: Any = ops.xp
     lists = read_lists(model, X)
@@ -193,12 +116,12 @@ def forward(
     mentions, names = lists.mentions @ U, lists.names @ V  # (m, hidden)
     inner = features @ W + mentions * names + b
     h = ops.gelu(inner)
-    shares = 1 / xp.maximum(1, xp.bincount(owner, minlength=lists.n)).astype("float32")  # (n,)
+    weights = 1 / xp.maximum(1, xp.bincount(owner, minlength=lists.n)).astype("float32")  # (n,)
 
     def means(values: Any) -> Any:  # (m, hidden) to (n, hidden)
         sums = xp.zeros((lists.n, values.shape[1]), dtype="float32")
         xp.add.at(sums, owner, values)
-        return sums * shares[:, None]
+        return sums * weights[:, None]
 
     mean = means(h)
     outer = h @ A + (mean @ B)[owner] + b2
@@ -206,9 +129,9 @@ def forward(
 
     def backprop(dY: Any) -> List[RankedMention]:
         d_outer = ops.backprop_gelu(dY[:, None] * o[None], outer)
-        # A mean takes its gradient from all candidates of its mention, and gives each of them its share.
-        d_sums = means(d_outer) / shares[:, None]  # (n, hidden)
-        d_h = d_outer @ A.T + ((d_sums @ B.T) * shares[:, None])[owner]
+        # The gradient of a mean is the sum over the mention's candidates, divided equally among them.
+        d_sums = means(d_outer) / weights[:, None]  # (n, hidden)
+        d_h = d_outer @ A.T + ((d_sums @ B.T) * weights[:, None])[owner]
         d_inner = ops.backprop_gelu(d_h, inner)
         model.inc_grad("o", g.T @ dY)
         model.inc_grad("b2", d_outer.sum(axis=0))
@@ -264,3 +187,70 @@ def read_lists(model: Model, mentions: List[RankedMention]) -> Lists:
 def _gaps(mentions: List[RankedMention]) -> numpy.ndarray:
     gaps = [mention.logits - mention.logits[:1] for mention in mentions]
     return numpy.clip(numpy.concatenate(gaps), -WIDEST_GAP, WIDEST_GAP)
+
+
+def dice(mention: str, names: Sequence[str]) -> List[float]:
+    """The Dice coefficient of the character trigrams of `mention` and of each name, 0 to 1; case, punctuation and the
+    order of words do not count."""
+    own = _ngrams(mention)
+    others = [_ngrams(name) for name in names]
+    return [2 * len(own & other) / max(1, len(own) + len(other)) for other in others]
+
+
+@lru_cache(maxsize=100_000)
+def _ngrams(text: str) -> FrozenSet[str]:
+    # Each word with a space on either side, so that word order does not count: "Neoplasms, Breast".
+    words = [f" {word} " for word in _BREAKS.sub(" ", text.lower()).split()]
+    return frozenset(word[i : i + 3] for word in words for i in range(len(word) - 3 + 1))
+
+
+class VectorCache(Shim):
+    """Name vectors by one frozen encoder, each encoded once.
+
+    A shim, because thinc tells shims when weights are loaded, which empties the cache. Nothing of it is saved.
+
+    Threads share it without a lock, which a fork might leave locked: a dict only grows, and emptying the cache starts a
+    new one, so that a thread works on the dict it started with.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self._vectors: Dict[str, numpy.ndarray] = {}
+
+    def encode(self, encoder: Model[List[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
+        """(len(names), width) float32 on the CPU."""
+        distinct = list(dict.fromkeys(names))
+        kept = self._vectors
+        found = {name: kept[name] for name in distinct if name in kept}
+        new = [name for name in distinct if name not in found]
+        if new:
+            if len(kept) + len(new) > MOST_NAMES:
+                self.forget()
+                kept = self._vectors
+            # Copies, since a view of one row would keep the whole batch in memory.
+            vectors = [vector.copy() for vector in encoder.ops.to_numpy(encoder.predict([name_view(n) for n in new]))]
+            found.update(zip(new, vectors, strict=True))
+            kept.update(zip(new[:MOST_NAMES], vectors, strict=False))
+        if not distinct:
+            return numpy.zeros((0, 0), dtype="float32")
+        places = {name: place for place, name in enumerate(distinct)}
+        return numpy.stack([found[name] for name in distinct])[[places[name] for name in names]]
+
+    def forget(self) -> None:
+        self._vectors = {}
+
+    def finish_update(self, optimizer: Optimizer) -> None:
+        pass
+
+    def to_device(self, device_type: str, device_id: int) -> None:
+        pass
+
+    def to_bytes(self) -> bytes:
+        return b""
+
+    def from_bytes(self, bytes_data: bytes) -> "VectorCache":
+        self.forget()
+        return self
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {**self.__dict__, "_vectors": {}}

@@ -17,8 +17,7 @@ class RankedMention(NamedTuple):
 
     view: the mention in its context.
     candidates: the views of the k candidates.
-    logits: (k,) float32, the linker's scores divided by their temperature; softmax over them is how far the linker is
-        to be trusted.
+    logits: (k,) float32, the linker's scores divided by their temperature; their softmax is the linker's confidence.
     """
 
     view: View
@@ -26,7 +25,7 @@ class RankedMention(NamedTuple):
     logits: numpy.ndarray
 
 
-# Corrections of all candidates of all mentions in one row, mention by mention: (k₁ + k₂ + …,), each within ± bound.
+# Corrections for all candidates, mention by mention: (k₁ + k₂ + …,), each within ± bound.
 Reranker = Model[List[RankedMention], Floats1d]
 
 
@@ -42,10 +41,9 @@ def with_nil(mention: RankedMention, logit: float) -> RankedMention:
 
 
 def bounded(bound: float) -> Model[Floats1d, Floats1d]:
-    """`bound · tanh(x / bound)`: close to x for small x, never beyond ± bound. 0 stays 0.
+    """`bound · tanh(x / bound)`, a soft clip: close to x for small x, never beyond ± bound.
 
-    Two candidates whose logits lie more than 2 · bound apart keep their order, whatever was learned (rank
-    regularisation).
+    Two candidates whose logits differ by more than 2 · bound keep their order (rank regularisation).
     """
     return Model("bounded", _forward_bounded, attrs={"bound": bound})
 

@@ -1,4 +1,4 @@
-"""A mention encoder and, beside it, an encoder of entity-centric references (KRISSBERT §3.5)."""
+"""A mention encoder with an encoder of entity-centric references (KRISSBERT §3.5)."""
 
 from typing import Any, Callable, List, Optional, Tuple
 
@@ -6,6 +6,7 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
+from ..util.settings import checked
 from ..views import ReferenceParts, View
 from .identity import keep_in_bytes
 
@@ -14,6 +15,7 @@ NAME = "referenced_encoder"
 keep_in_bytes(ReferenceParts)
 
 
+@checked
 def ReferencedEncoder(
     mention: Model[List[View], Floats2d],
     reference: Optional[Model[List[View], Floats2d]] = None,
@@ -26,13 +28,16 @@ def ReferencedEncoder(
 ) -> Model[List[View], Floats2d]:
     """Encode references with `reference` and all other views with `mention`: n views to (n, width), in their order.
 
-    To everything around it this is one encoder: it is trained, saved and told apart from others as one.
+    It is one encoder: trained, saved and fingerprinted as a whole.
 
-    mention, reference: encoders of one width. Without `reference`, one encoder reads both.
-    aliases, tree_numbers, types, definition: what stands in a reference (`ReferenceParts`). Kept with the encoder, so
-        that references are written alike in training and in linking, and a knowledge base made with others is refused.
-    title_first: references begin with the names, as PEL's do; otherwise tree numbers and types go before, as
-        KRISSBERT's.
+    mention: encoder of mentions
+    reference: encoder of references, of the same width; null: `mention` encodes both
+    aliases: write aliases into references (`ReferenceParts`); these settings are kept with the encoder, so that
+        references are the same in training and in linking, and a knowledge base made with others is refused
+    tree_numbers: write tree numbers into references
+    types: write semantic types into references
+    definition: write the definition into references
+    title_first: references start with the names, as in PEL; otherwise with tree numbers and types, as in KRISSBERT
 
     Raises KrisselError K410, on initialize, when the encoders have different widths.
     """
@@ -47,7 +52,7 @@ def ReferencedEncoder(
 
 
 def reference_parts(model: Model) -> Optional[ReferenceParts]:
-    """What stands in the references that an encoder was made for; None for an encoder of mentions alone."""
+    """What references contain for this encoder; None for an encoder of mentions alone."""
     for node in model.walk():
         if node.name == NAME:
             return node.attrs["parts"]
@@ -56,7 +61,7 @@ def reference_parts(model: Model) -> Optional[ReferenceParts]:
 
 def _init(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
     for i, layer in enumerate(model.layers):
-        # Each by its own kind of views, where it learns what is frequent among them; by all if there are none.
+        # Each with its own kind of views, for document frequencies; with all views if there are none.
         own = [view for view in X or () if view.reference == bool(i)]
         layer.initialize(X=own if own and len(model.layers) > 1 else X)
     widths = {layer.get_dim("nO") for layer in model.layers if layer.has_dim("nO")}

@@ -1,11 +1,13 @@
 """The small encoder: hashed n-grams of the mention, hashed words of its context, trained from nothing on a CPU."""
 
 from functools import partial
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple, cast
+from typing import Annotated, Any, Callable, List, NamedTuple, Optional, Tuple, cast
 
+from pydantic import Field
 from thinc.api import Model, chain, glorot_uniform_init, torch2xp, xp2torch
 from thinc.types import Floats2d
 
+from ..util.settings import Count, NotNegative, PositiveInt, checked
 from ..views import View
 from .features import context_features, mention_features
 from .hashed_bags import HashedBags
@@ -16,15 +18,15 @@ from .normalize import normalize_rows
 def product(A: Any, B: Any) -> Floats2d:
     """A (n, m) times B (m, k), by torch: (n, k).
 
-    thinc's own product runs on one core. NumPy's BLAS keeps its threads spinning for a while after each product, so
-    that a FAISS search right behind it ran at half its speed; torch's threads sleep.
+    thinc's own product uses one core. NumPy's BLAS keeps its threads spinning after each product, which halved the
+    speed of a FAISS search right after it; torch's threads sleep.
     """
     return cast(Floats2d, torch2xp(xp2torch(A) @ xp2torch(B)))
 
 
 @keep_in_bytes
 class SmallSettings(NamedTuple):
-    """What the vectors depend on beside the weights and the sizes of the tables."""
+    """What the vectors depend on besides the weights and the sizes of the tables."""
 
     shortest_ngram: int
     longest_ngram: int
@@ -32,42 +34,43 @@ class SmallSettings(NamedTuple):
     normalize: bool
 
 
-# The context's n-grams: long enough to be stems, for there are many of them.
+# For contexts: long enough to be stems, since there are many.
 CONTEXT_NGRAMS = (4, 5)
 
 
+@checked
 def SmallEncoder(
     *,
-    width: int = 256,
-    rows: int = 2**17,
-    context_rows: int = 2**16,
-    shortest_ngram: int = 3,
-    longest_ngram: int = 5,
-    context_chars: int = 100,
-    hidden: int = 256,
+    width: PositiveInt = 256,
+    rows: Annotated[int, Field(ge=2)] = 2**17,
+    context_rows: PositiveInt = 2**16,
+    shortest_ngram: PositiveInt = 3,
+    longest_ngram: PositiveInt = 5,
+    context_chars: Count = 100,
+    hidden: PositiveInt = 256,
     context_weight: float = 0.5,
     normalize: bool = True,
-    learn_rate_scale: float = 1.0,
-    seed: int = 0,
+    learn_rate_scale: NotNegative = 1.0,
+    seed: Count = 0,
 ) -> Model[List[View], Floats2d]:
-    """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length.
+    """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length: n views to
+    (n, width).
 
-    m is the mean embedding of the surface form's n-grams and words, c that of the context's. Both tables start as
+    m is the mean embedding of the n-grams and words of the surface form, c that of the context's. Both tables start as
     random vectors scaled by inverse document frequency and the mixer (W1, W2) at zero, so that the untrained encoder
-    compares n-grams and words about as TF-IDF does; training takes it from there. No download and no GPU.
+    compares n-grams and words about as TF-IDF does. No download and no GPU.
 
-    width: length of the vectors (nO).
-    rows, context_rows: rows of the two hashed tables; a table takes rows × width × 4 bytes.
-    shortest_ngram, longest_ngram: characters in an n-gram.
-    context_chars: characters read on each side of the mention.
-    hidden: width of the mixer.
-    context_weight: w at the start, the same in all dimensions: how much the context's own words count beside the
-        form's.
-    normalize: unit vectors, so that inner product is the cosine.
-    learn_rate_scale: the tables learn this many times faster than the mixer.
-    seed: of the tables' starting values.
-
-    Input: n views. Output: (n, width).
+    width: length of the vectors
+    rows: rows of the hashed table of surface forms, which takes rows × width × 4 bytes
+    context_rows: rows of the hashed table of contexts
+    shortest_ngram: characters in the shortest n-grams of the surface form
+    longest_ngram: characters in the longest ones
+    context_chars: characters read on each side of the mention
+    hidden: width of the mixer
+    context_weight: initial w, the same in all dimensions: the weight of the context relative to the surface form
+    normalize: scale vectors to unit length, so that inner product is the cosine
+    learn_rate_scale: learning rate of the tables relative to the mixer's
+    seed: random seed of the tables' initial values
     """
     mention = HashedBags(
         rows,

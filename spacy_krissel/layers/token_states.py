@@ -11,9 +11,9 @@ from ..views import View, mention_view
 
 NAME = "word_states"
 WORD = re.compile(r"\w+")
-# Each word is a view of its own: what is farther away than this says little of it, and long texts stay cheap.
+# Each word is a view: more distant context adds little, and long texts stay cheap.
 WORD_CONTEXT_CHARS = 64
-# Words encoded at once, but in training: the features of a word take far more memory than its vector.
+# Words encoded at once, except in training: the features of a word take far more memory than its vector.
 MOST_WORDS = 4096
 
 
@@ -39,11 +39,10 @@ StatesModel = Model[List[str], TokenStates]
 
 
 def WordStates(encoder: Model[List[View], Floats2d]) -> StatesModel:
-    """The words of a text, each encoded as a mention in its context: for encoders of views that cost little, such as
-    `spacy-krissel.SmallEncoder.v1`.
+    """The words of a text (runs of letters and digits), each encoded as a mention in its context: n texts to their
+    `TokenStates`. The backprop takes the gradient of the vectors.
 
-    Input: n texts. Output: their `TokenStates`, of runs of letters and digits alone. The backprop takes the gradient of
-    the vectors.
+    encoder: a cheap encoder of views, such as `spacy-krissel.SmallEncoder.v1`
     """
     return Model(NAME, _forward, init=_init, layers=[encoder], dims={"nO": None})
 

@@ -81,7 +81,7 @@ def test_saved_and_loaded(make):
 
 
 def test_widths_are_checked(make):
-    with pytest.raises(KrisselError, match="K006.*'width'.*at least 1"):
+    with pytest.raises(KrisselError, match="K006.*'width'.*1 or more"):
         make(width=0)
     with pytest.raises(KrisselError, match="K006.*'width'.*encoder's 8"):
         make(width=9)

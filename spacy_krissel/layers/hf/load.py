@@ -9,7 +9,6 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
 from ...views import MENTION_END, MENTION_START
-from .dropout import use_cheap_dropout
 
 MARKERS = (MENTION_START, MENTION_END)
 # Python files among a model's own are never run, nor is anybody asked whether they may, which is the library's default.
@@ -48,7 +47,7 @@ def load_pretrained(
         problem = f"its weights lack {len(missing)} of the architecture's, such as '{missing[0]}'"
         raise KrisselError(Errors.K402.format(name=name, problem=problem))
     _check_tokenizer(tokenizer, name)
-    finish_transformer(transformer)
+    drop_pooler(transformer)
     add_tokens(tokenizer, transformer, tokens)
     transformer.to(get_torch_default_device())
     return tokenizer, transformer
@@ -70,12 +69,10 @@ def attention(transformer_config: Dict[str, Any]) -> Dict[str, Any]:
     return {"attn_implementation": "eager"} if get_torch_default_device().type == "cpu" else {}
 
 
-def finish_transformer(transformer: Any) -> None:
-    """Remove what no view passes through, and make dropout cheap."""
+def drop_pooler(transformer: Any) -> None:
+    """Remove the pooler, which no view passes through: many checkpoints lack it, so that it would be random weights."""
     if getattr(transformer, "pooler", None) is not None:
-        # Many checkpoints lack it, so it would be random weights, computed and saved for nothing.
         transformer.pooler = None
-    use_cheap_dropout(transformer)
 
 
 def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:

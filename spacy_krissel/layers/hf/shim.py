@@ -5,7 +5,7 @@ import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
 import srsly
 import torch
@@ -17,11 +17,13 @@ from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, get_torch_defaul
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
-from .adapters import add_adapters, whole_state
-from .load import NO_REMOTE_CODE, attention, finish_transformer, needs_code
-from .wordpieces import settle_tokenizer
+from .adapters import whole_state
+from .load import MARKERS, NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
+from .wordpieces import PieceRow, length_batches, settle_tokenizer
 
-# What differs between machines and not between encoders: where the files lay, and which library wrote them.
+# On the CPU, time is proportional to pieces, padding included; on a GPU one larger batch beats several tight ones.
+MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
+# Differs between machines, not between encoders: the files' location, and the library's version.
 UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
 
 
@@ -61,9 +63,32 @@ class WholeHFShim(HFShim):
         self._files = _encoder_files(tokenizer, transformer)
         self._hold(tokenizer, transformer)
 
-    def add_adapters(self, rank: int) -> None:
-        """Train low-rank adapters from now on, and the transformer's own weights no more (`adapters.add_adapters`)."""
-        add_adapters(self.transformer, rank)
+    def read(self, name: str, tokens: Sequence[str] = MARKERS) -> None:
+        """Read the encoder from `name`, with these special tokens, unless there is one already (`load_pretrained`)."""
+        if self.transformer is None:
+            held = self._hfmodel
+            found = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens)
+            self.set_encoder(*found)
+
+    def check_window(self, window: int, what: str = "") -> None:
+        """Raises KrisselError K404 for a window beyond what the encoder reads. what: for the message."""
+        if window > self.max_window:
+            raise KrisselError(Errors.K404.format(window=f"{window}{what}", limit=self.max_window))
+
+    def begin(self, window: int, what: str = "") -> None:
+        """Call before each pass. Raises KrisselError K404 (`check_window`) and K405 (no weights)."""
+        if self.transformer is None:
+            raise KrisselError(Errors.K405)
+        self.check_window(window, what)
+        if os.getpid() != self._pid:
+            # A forked worker gets one thread: its parent's thread pool does not exist there, and waiting for it would
+            # never end.
+            torch.set_num_threads(1)
+            self._pid = os.getpid()
+
+    def batches(self, rows: Sequence[PieceRow], max_pieces: int) -> Iterator[List[int]]:
+        """Row numbers in batches of similar length (`length_batches`)."""
+        return length_batches([len(row.ids) for row in rows], max_pieces, MIN_FILL.get(self.device.type, 0.0))
 
     def autocast(self) -> AbstractContextManager:
         """The precision of this shim. Nested calls share the weights that the outermost has cast."""
@@ -145,7 +170,7 @@ class WholeHFShim(HFShim):
         config.update({key: value for key, value in overrides.items() if key != "attn_implementation"})
         with torch.random.fork_rng(devices=[]):
             transformer = AutoModel.from_config(config, **attention(overrides), **NO_REMOTE_CODE)
-        finish_transformer(transformer)
+        drop_pooler(transformer)
         transformer.load_state_dict(load_safetensors(weights))
         transformer.to(get_torch_default_device())
         return tokenizer, transformer
@@ -165,13 +190,6 @@ class WholeHFShim(HFShim):
         scaled = self._mixed_precision and device.type == "cuda" and _half_type("cuda") == torch.float16
         self._grad_scaler = PyTorchGradScaler(enabled=scaled)
         self._grad_scaler.to_(device)
-
-    def guard_fork(self) -> None:
-        """Call before any work. A forked worker gets one thread: its parent's pool of threads is not there, and
-        waiting for it never ends."""
-        if os.getpid() != self._pid:
-            torch.set_num_threads(1)
-            self._pid = os.getpid()
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)

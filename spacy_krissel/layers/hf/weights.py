@@ -8,10 +8,12 @@ from thinc.api import Model
 
 from ...errors import Errors, KrisselError
 from ...util.atomic import commit_folder, temporary_folder
+from ...util.settings import Fraction, checked
 from ..hashed_bags import NAME as BAGS
 from ..token_states import NAME as WORD_STATES
 from .load import add_tokens, load_pretrained
 from .piece_states import NAME as PIECE_STATES
+from .wrapper import hf_shim
 
 TRANSFORMER = "transformer_encoder"
 SMALL = "small_encoder"
@@ -36,9 +38,8 @@ def write_transformer(model: Model, path: Path) -> bool:
     path = path.resolve()
     if path.exists() and not _is_transformer(path):
         raise KrisselError(Errors.K005.format(path=path, kind="transformer"))
-    (shim,) = [shim for node in found.walk() for shim in node.shims]
     with temporary_folder(path) as folder:
-        cast(Any, shim).write(folder)
+        hf_shim(found).write(folder)
         commit_folder(folder, path)
     return True
 
@@ -52,32 +53,30 @@ def _is_transformer(path: Path) -> bool:
     return not files or (weights and (path / "config.json").is_file() and all(file_.is_file() for file_ in files))
 
 
-def average_with(model: Model, name: str, share: float) -> None:
-    """Make the weights of a model's transformer `share` of what they are, and the rest those of the transformer `name`,
-    from which it was trained (Wortsman et al. 2022): what training added stays, and less of what was there is lost.
+@checked
+def average_with(model: Model, name: str, share: Fraction) -> None:
+    """Interpolate the weights of a model's transformer with those of the transformer `name`, from which it was trained
+    (Wortsman et al. 2022): `share` of the trained weights plus `1 - share` of the original ones, which forgets less.
 
-    Raises KrisselError K006 (a share that is not between 0 and 1), K401 to K403 (nothing to read), K405 (no weights),
-    K413 (another architecture or vocabulary).
+    Raises KrisselError K006 (share outside 0 to 1), K401 to K403 (nothing to read), K405 (no weights), K413 (another
+    architecture or vocabulary).
     """
-    if not 0 <= share <= 1:
-        raise KrisselError(Errors.K006.format(setting="share", found=share, expected="a number from 0 to 1"))
     found = find_encoder(model, TRANSFORMER)
     if found is None:
         return
-    (shim,) = [shim for node in found.walk() for shim in node.shims]
-    if cast(Any, shim).transformer is None:
+    shim = hf_shim(found)
+    if shim.transformer is None:
         raise KrisselError(Errors.K405)
-    weights = dict(cast(Any, shim).transformer.named_parameters())
-    held = cast(Any, shim)._hfmodel
-    tokens = tuple(cast(Any, shim).tokenizer.additional_special_tokens)
+    held, tokens = shim._hfmodel, tuple(shim.tokenizer.additional_special_tokens)
     tokenizer, start = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens)
-    others = dict(start.named_parameters())
-    differ = [key for key in {**weights, **others} if _shape(weights.get(key)) != _shape(others.get(key))]
+    weights, others = dict(shim.transformer.named_parameters()), dict(start.named_parameters())
+    shapes = [{key: tuple(weight.shape) for key, weight in each.items()} for each in (weights, others)]
+    differ = [key for key in {**weights, **others} if shapes[0].get(key) != shapes[1].get(key)]
     problem = ""
     if differ:
-        shapes = " and ".join(str(_shape(each.get(differ[0]))) for each in (weights, others))
-        problem = f"{len(differ)} of them differ, such as '{differ[0]}': {shapes}"
-    elif tokenizer.get_vocab() != cast(Any, shim).tokenizer.get_vocab():
+        pair = " and ".join(str(each.get(differ[0])) for each in shapes)
+        problem = f"{len(differ)} of them differ, such as '{differ[0]}': {pair}"
+    elif tokenizer.get_vocab() != shim.tokenizer.get_vocab():
         problem = "its tokenizer has another vocabulary"
     if problem:
         raise KrisselError(Errors.K413.format(name=name, problem=problem))
@@ -121,22 +120,16 @@ def _start_states(source: Model, target: Model) -> bool:
     encoder = find_encoder(source, TRANSFORMER)
     if target.name != PIECE_STATES or encoder is None:
         return target.name == WORD_STATES and start_from(source, target.layers[0])
-    shims = [next(shim for node in each.walk() for shim in node.shims) for each in (encoder, target)]
-    shims[1].from_bytes(shims[0].to_bytes())
+    hf_shim(target).from_bytes(hf_shim(encoder).to_bytes())
     return True
 
 
 def _add_separator(node: Model) -> None:
-    """The one that this encoder is to have, where the encoder that it starts from has none."""
-    separator = getattr(node.attrs["settings"], "separator", None)
-    (shim,) = [cast(Any, shim) for each in node.walk() for shim in each.shims]
+    """Add the separator that this encoder needs, where the encoder that it starts from has none."""
+    separator, shim = node.attrs["settings"].separator, hf_shim(node)
     if separator is not None and separator not in shim.tokenizer.get_added_vocab():
         add_tokens(shim.tokenizer, shim.transformer, [separator])
         shim.set_encoder(shim.tokenizer, shim.transformer)
-
-
-def _shape(weight: Any) -> Any:
-    return None if weight is None else tuple(weight.shape)
 
 
 def _start_small(source: Model, target: Model) -> None:

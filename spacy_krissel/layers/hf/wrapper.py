@@ -1,6 +1,6 @@
 """The thinc layer around a Hugging Face encoder."""
 
-from typing import Any, Callable, Tuple, cast
+from typing import Any, Callable, Dict, Tuple, cast
 
 import torch
 from spacy_transformers.data_classes import HFObjects
@@ -14,12 +14,15 @@ from .shim import WholeHFShim
 from .wordpieces import Pieces
 
 
-def hf_wrapper(objects: HFObjects, *, mixed_precision: bool = False) -> Model[Pieces, PieceVectors]:
-    """`Pieces` of (n, longest) to the last hidden state (n, longest, d), float32.
+def hf_wrapper(
+    tokenizer_config: Dict[str, Any], transformer_config: Dict[str, Any], *, mixed_precision: bool = False
+) -> Model[Pieces, PieceVectors]:
+    """`Pieces` of (n, longest) to the last hidden state (n, longest, d), float32; no weights until `WholeHFShim.read`.
 
-    Made as `spacy_transformers`' `HFWrapper`, around a shim that saves whole. The backprop takes the gradient of the
-    hidden state; piece ids have none, so it gives None.
+    Made like `HFWrapper` of `spacy_transformers`, around a shim that saves everything. The backprop takes the gradient
+    of the hidden state; piece ids have none, so it returns None.
     """
+    objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
     return Model(
         "hf-pytorch",
         forward,
@@ -27,6 +30,12 @@ def hf_wrapper(objects: HFObjects, *, mixed_precision: bool = False) -> Model[Pi
         shims=[WholeHFShim(objects, mixed_precision=mixed_precision)],
         dims={"nI": None, "nO": None},
     )
+
+
+def hf_shim(model: Model) -> WholeHFShim:
+    """The shim of the one transformer in `model`."""
+    (found,) = [shim for node in model.walk() for shim in node.shims if isinstance(shim, WholeHFShim)]
+    return found
 
 
 def convert_inputs(model: Model, X: Pieces, is_train: bool) -> Tuple[ArgsKwargs, Callable[[Any], None]]:
