@@ -74,7 +74,7 @@ def test_nothing_heavy(first, then):
 def test_factories_bring_no_component():
     """The component is imported when it is made."""
     _, ours = imported("spacy", "spacy_krissel.pipeline.factories")
-    modules = ("mentions", "mentions.extensions", "pipeline", "pipeline.factories")
+    modules = ("mentions", "mentions.annotations", "pipeline", "pipeline.factories")
     assert ours == ["spacy_krissel", *(f"spacy_krissel.{name}" for name in modules)]
 
 

@@ -11,7 +11,7 @@ from lab.data.lay_names import read_lay_names
 from spacy_krissel.corpora.readers.brat import read_brat
 from spacy_krissel.corpora.readers.formats import READERS as CORPORA
 from spacy_krissel.corpora.readers.text_labels import read_text_labels
-from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.readers import READERS as ONTOLOGIES
 

@@ -9,7 +9,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.texts import read_texts, text_files
+from ..corpora.text_stream import read_texts, text_files
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY

@@ -6,8 +6,7 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 from ..errors import Errors, KrisselError
 from ..util.inputs import coded_reading
 from ..util.limits import FILE
-from .archives import open_archive
-from .files import decode_text, open_binary
+from .files import decode_text, open_archive, open_binary
 from .readers.annotation import AnnotatedText
 from .report import CorpusReport
 

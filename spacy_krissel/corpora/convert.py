@@ -13,9 +13,8 @@ from ..mentions.gold_mentions import document_id
 from ..util.atomic import check_file
 from ..util.progress import progress_bar
 from .blank import blank_pipeline
-from .doc_bins import write_doc_bin
+from .doc_bins import GoldSplit, write_doc_bin
 from .files import open_lines
-from .gold_split import GoldSplit
 from .id_rewriter import IdRewriter
 from .readers.annotation import AnnotatedText
 from .readers.formats import FORMATS, READERS, check_documents, detect_format
@@ -126,7 +125,7 @@ def _chosen(
 
 def _as_texts(docs: Iterable["Doc"], sentences: bool, with_text_labels: bool, report: CorpusReport) -> Iterator["Doc"]:
     """What is written of `docs`: their sentences, or they themselves."""
-    from .label_docs import text_labels
+    from ..mentions.gold_mentions import text_labels
     from .sentence_docs import sentence_docs
 
     for doc in docs:
@@ -248,9 +247,8 @@ def _type_filter(
             raise KrisselError(Errors.K006.format(setting="semantic_network", found=found, expected=expected))
         return None
     from ..ontology.store import OntologyStore
-    from .semantic_network import read_semantic_network, with_descendants
-    from .semantic_types import type_keys
-    from .type_filter import keep_types
+    from .filters import keep_types
+    from .semantic_types import read_semantic_network, type_keys, with_descendants
 
     keys = type_keys(types)
     wanted = set(keys)

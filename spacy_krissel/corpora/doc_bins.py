@@ -1,14 +1,16 @@
-"""Docs from `.spacy` files."""
+"""`.spacy` files: reading, splitting and writing them."""
 
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Iterator, List, Union
+from typing import TYPE_CHECKING, Iterable, Iterator, List, NamedTuple, Union
 
 import numpy as np
 
 from ..errors import Errors, KrisselError
+from ..mentions.gold_mentions import document_id
 from ..util.atomic import atomic_file, check_file
 from ..util.disk import disk_error
+from ..util.hashing import stable_hash
 from ..util.limits import FILE, MIB
 
 if TYPE_CHECKING:
@@ -83,3 +85,35 @@ def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
         doc_bin.add(doc)
     with atomic_file(path) as temporary:
         doc_bin.to_disk(temporary)
+
+
+class GoldSplit(NamedTuple):
+    """A fixed pseudo-random part of a corpus, chosen by document and hash, the same wherever it is asked.
+
+    split: "train", "dev" (a `dev_share` of the documents), or "all".
+    purpose: splits of other purposes are independent of each other, so that one may be split again by the same seed.
+    """
+
+    split: str = "all"
+    dev_share: float = 0.1
+    seed: int = 0
+    purpose: str = ""
+
+    @classmethod
+    def checked(
+        cls, split: str, dev_share: float, seed: int, *, setting: str = "dev_share", purpose: str = ""
+    ) -> "GoldSplit":
+        """Raises KrisselError K006 for another split, or a share outside [0, 1). setting: what the share is called."""
+        if split not in ("train", "dev", "all"):
+            raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train', 'dev' or 'all'"))
+        if not 0 <= dev_share < 1:
+            expected = "a share of the documents in [0, 1)"
+            raise KrisselError(Errors.K006.format(setting=setting, found=dev_share, expected=expected))
+        return cls(split, dev_share, seed, purpose)
+
+    def __call__(self, doc: "Doc") -> bool:
+        """Is `doc` in this split?"""
+        if self.split == "all":
+            return True
+        in_dev = stable_hash(self.seed, self.purpose + document_id(doc)) < self.dev_share * 2**64
+        return in_dev == (self.split == "dev")

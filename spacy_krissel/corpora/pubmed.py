@@ -1,12 +1,11 @@
 """PubMed as NLM publishes it: XML files of the baseline, and of the updates to it."""
 
 from pathlib import Path
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Tuple
 
 from ..util.xml_files import expat_parser, feed_parser
 from .files import open_binary
 from .report import CorpusReport
-from .text import Text
 
 KIND = "PubMed's XML"
 ROOT = "PubmedArticleSet"
@@ -21,8 +20,8 @@ DELETED = "DeleteCitation"
 UNLABELLED = "UNLABELLED"
 
 
-def read_pubmed(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Text]:
-    """The articles of a file, in its order: the PMID, and title and abstract as one text.
+def read_pubmed(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Tuple[str, str, int]]:
+    """The articles of a file, in its order: the PMID, title and abstract as one text, and the line.
 
     The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. Of nested markup
     (`<i>`, `<sup>`) the text is kept, white space is one space. The file is read as a stream, never whole.
@@ -48,7 +47,7 @@ class _Articles:
     """
 
     def __init__(self, path: Path, report: CorpusReport) -> None:
-        self.found: List[Text] = []
+        self.found: List[Tuple[str, str, int]] = []
         self.deleted: List[str] = []
         # Records that have ended.
         self.done = 0
@@ -107,4 +106,4 @@ class _Articles:
             self._report.count("blank_texts")
             return
         id_ = self._pmid or f"{self._path.name}:{self._line}"
-        self.found.append(Text(id_, text, str(self._path), self._line))
+        self.found.append((id_, text, self._line))

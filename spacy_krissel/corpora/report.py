@@ -27,12 +27,12 @@ class CorpusReport:
     """Counts by name, mentions by label, and the first places of blemishes.
 
     The counts that every conversion has: `documents` and `mentions` (written), `ents` (mentions among `doc.ents`),
-    `disjoint` (mentions in several pieces) and `disjoint_pieces` (theirs), `joined_pieces` (mentions whose pieces
-    turned out to be one), `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`, `composite`,
-    `split_tokens` (tokens cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were cut),
-    `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a prefix),
-    `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and
-    `document_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`,
+    `disjoint` (mentions in several fragments) and `disjoint_fragments` (theirs), `joined_fragments` (mentions whose
+    fragments turned out to be one), `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`,
+    `composite`, `split_tokens` (tokens cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were
+    cut), `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a
+    prefix), `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts`
+    and `document_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`,
     `unlisted_documents` (not among the ids that were asked for), and the keys of `BLEMISHES`.
     """
 

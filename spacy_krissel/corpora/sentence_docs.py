@@ -7,8 +7,8 @@ from typing import Iterator, List, Optional, Tuple
 from spacy.tokens import Doc, Span
 
 from ..mentions.contexts import sentence_starts
-from ..mentions.discontinuous import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
-from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id
+from ..mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
+from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id, gold_mentions
 from .report import CorpusReport
 
 
@@ -16,21 +16,21 @@ def sentence_docs(doc: Doc, *, report: Optional[CorpusReport] = None) -> Iterato
     """A doc for each sentence of `doc`, with its tokens, gold mentions and the id `DOCUMENT:number`, from 1.
 
     Sentences are told by `sentence_starts`; a blank line ends one, too, since headings have no full stop. Those that a
-    mention reaches across, or the pieces of one, are one text: such a border is far more often wrong than the mention
-    ("E. coli"), and no mention is lost. White space at the edges of a sentence is given up, and so are sentences of
-    nothing else.
+    mention reaches across, or the fragments of one, are one text: such a border is far more often wrong than the
+    mention ("E. coli"), and no mention is lost. White space at the edges of a sentence is given up, and so are
+    sentences of nothing else.
 
-    Gold mentions are those of `gold_pieces`, and stand where `to_doc` puts them; `doc.ents` stay what they are.
+    Gold mentions are those of `gold_mentions`, and stand where `to_doc` puts them; `doc.ents` stay what they are.
 
     report: counts `sentences`, `joined_sentences` (borders given up) and `across_sentences` (mentions that did it).
     """
     report = CorpusReport() if report is None else report
-    mentions = gold_pieces(doc)
+    mentions = gold_mentions(doc)
     sentences = list(_sentences(doc, mentions, report))
     starts = [start for start, _ in sentences]
-    within: List[List[PiecedMention]] = [[] for _ in sentences]
+    within: List[List[DocMention]] = [[] for _ in sentences]
     for mention in mentions:
-        within[bisect_right(starts, mention.pieces[0][0]) - 1].append(mention)
+        within[bisect_right(starts, mention.fragments[0][0]) - 1].append(mention)
     ents: List[List[Span]] = [[] for _ in sentences]
     for ent in doc.ents:
         ents[bisect_right(starts, ent.start) - 1].append(ent)
@@ -40,13 +40,13 @@ def sentence_docs(doc: Doc, *, report: Optional[CorpusReport] = None) -> Iterato
         yield _cut(doc, start, end, within[i], ents[i], f"{name}:{i + 1}")
 
 
-def _sentences(doc: Doc, mentions: List[PiecedMention], report: CorpusReport) -> Iterator[Tuple[int, int]]:
+def _sentences(doc: Doc, mentions: List[DocMention], report: CorpusReport) -> Iterator[Tuple[int, int]]:
     """Where each begins and ends, in tokens."""
     offsets = set(sentence_starts(doc))
     borders = {token.i for token in doc if token.idx in offsets}
     borders.update(token.i + 1 for token in doc if token.is_space and token.text.count("\n") > 1)
     borders -= {0, len(doc)}
-    extents = [(mention.pieces[0][0], mention.pieces[-1][1]) for mention in mentions]
+    extents = [(mention.fragments[0][0], mention.fragments[-1][1]) for mention in mentions]
     extents.extend((ent.start, ent.end) for ent in doc.ents)
     given_up = set()
     for i, (start, end) in enumerate(extents):
@@ -65,22 +65,22 @@ def _sentences(doc: Doc, mentions: List[PiecedMention], report: CorpusReport) ->
             yield start, end
 
 
-def _cut(doc: Doc, start: int, end: int, mentions: List[PiecedMention], ents: List[Span], name: str) -> Doc:
+def _cut(doc: Doc, start: int, end: int, mentions: List[DocMention], ents: List[Span], name: str) -> Doc:
     tokens = doc[start:end]
     spaces = [bool(token.whitespace_) for token in tokens]
     cut = Doc(doc.vocab, words=[token.text for token in tokens], spaces=[*spaces[:-1], False])
     cut.user_data[ID_KEY] = name
     inside = [
-        mention._replace(pieces=tuple((first - start, last - start) for first, last in mention.pieces))
+        mention._replace(fragments=tuple((first - start, last - start) for first, last in mention.fragments))
         for mention in mentions
     ]
     cut.ents = [Span(cut, ent.start - start, ent.end - start, label=ent.label_, kb_id=ent.kb_id_) for ent in ents]
     cut.spans[SPANS_KEY] = [
-        Span(cut, *mention.pieces[0], label=mention.label, kb_id=mention.kb_id)
+        Span(cut, *mention.fragments[0], label=mention.label, kb_id=mention.kb_id)
         for mention in inside
-        if not mention.is_disjoint
+        if not mention.is_discontinuous
     ]
-    disjoint = [mention for mention in inside if mention.is_disjoint]
+    disjoint = [mention for mention in inside if mention.is_discontinuous]
     if disjoint:
-        write_pieces(cut, disjoint, DISJOINT_KEY)
+        write_fragments(cut, disjoint, DISJOINT_KEY)
     return cut

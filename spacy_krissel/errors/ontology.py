@@ -9,7 +9,7 @@ class OntologyErrors:
     )
     K103 = (
         "[K103] '{path}' is not in the {format} format: line {line} {problem}. Expected {expected}. Check the path, or "
-        "name the right format with `format`: {formats}."
+        "name the format with `format`."
     )
     K104 = (
         "[K104] Cannot tell the format of '{path}': its first line is {found!r}. Expected one of {formats}; name it "

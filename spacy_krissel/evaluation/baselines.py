@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Mapping, Named
 
 import numpy as np
 
-from ..mentions.abbreviations import write_out
-from ..mentions.definitions import find_definitions
+from ..mentions.abbreviations import find_definitions, write_out
 from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
 from ..views import evidence, name_view

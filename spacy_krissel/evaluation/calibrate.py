@@ -11,7 +11,7 @@ from pydantic import Field
 from spacy.language import Language
 
 from .. import __version__
-from ..corpora.gold_split import GoldSplit
+from ..corpora.doc_bins import GoldSplit
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import NIL

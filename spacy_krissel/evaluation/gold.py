@@ -12,11 +12,10 @@ from spacy.vocab import Vocab
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.label_docs import text_entities
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import Resolver
-from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_hash
+from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_entities, text_hash
 
 Source = Union[str, Path, Iterable[Doc]]
 

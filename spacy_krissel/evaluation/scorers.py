@@ -8,8 +8,9 @@ from spacy.training import Example
 
 from ..errors import KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
-from ..mentions.discontinuous import gold_pieces, read_pieces
+from ..mentions.discontinuous import read_fragments
 from ..mentions.gold_ids import NIL, is_nil, split_ids
+from ..mentions.gold_mentions import gold_mentions
 from .metrics import precision_recall
 
 
@@ -35,9 +36,9 @@ def score_entities(
         found = {each["id"] for each in example.predicted._.krissel_entities}
         _add(pairs, len(gold & found), len(found), len(gold))
         wanted: Dict[str, set] = {}
-        for mention in gold_pieces(example.reference):
+        for mention in gold_mentions(example.reference):
             wanted.setdefault(mention.kb_id, set()).update(mention.tokens)
-        for mention in read_pieces(example.predicted, spans_key):
+        for mention in read_fragments(example.predicted, spans_key):
             if mention.kb_id in wanted:
                 there = wanted[mention.kb_id]
                 _add(tokens, len(there & mention.tokens), len(mention.tokens), 0)

@@ -6,8 +6,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..index.protocol import Mask, Rows, Scores
-from ..ontology.folding import fold_name
-from ..ontology.spelling import american
+from ..ontology.folding import american, fold_name
 from .groups import Groups, pair_keys, ranges
 
 # A text is looked up by so many of its rarest n-grams: what shares none of them is not near.

@@ -1,15 +1,130 @@
-"""Abbreviations of a doc, and mentions with them written out."""
+"""Abbreviations: their definitions in a text (Schwartz and Hearst, 2003), and mentions with them expanded."""
 
 import re
 import textwrap
 import warnings
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from spacy.tokens import Doc, Span, Token
 
 from ..errors import KrisselWarning, Warnings
 from ..views import doc_text
-from .definitions import find_definitions
+
+# A short form has so many characters, of which one is a letter, and at most so many words.
+SHORTEST, LONGEST, MOST_WORDS = 2, 10, 2
+# A long form has at most `min(n + 5, 2 n)` words for a short form of n characters, and stands within so many characters
+# before the bracket: the bound keeps the time linear whatever the text.
+WINDOW = 256
+BRACKETS = re.compile(rf"[(\[]([^()\[\]]{{1,{WINDOW}}})[)\]]")
+# A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or APC".
+PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s")
+# Where a sentence ends, roughly.
+SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z\d(])|\n")
+WORD = re.compile(r"[^\W_]+")
+EDGES = " \t\r\n\"'`‘’“”«»"
+
+
+def find_definitions(text: str) -> Dict[str, str]:
+    """Short form → long form as they stand in `text`, from "long form (SF)" and from "SF (long form)".
+
+    Every letter and digit of the short form is found in the long form, in the same order and whatever its case, and the
+    first one begins a word of it; or the short form is made of the initials of the long form's words in another order,
+    as DM of "myotonic dystrophy". The first definition of a short form counts. What stands behind the last hyphen of a
+    short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
+    Time is linear in the text.
+    """
+    found: Dict[str, str] = {}
+    ends: Dict[str, str] = {}
+    for match in BRACKETS.finditer(text):
+        before = _last_sentence(text[max(0, match.start() - WINDOW) : match.start()])
+        inside = match[1].strip(EDGES)
+        for short, long in _definitions(before, inside):
+            found.setdefault(short, long)
+        end = inside.rpartition("-")[2]
+        # Capitals, so that no word behind a hyphen is taken: "(bone-marrow)".
+        if end != inside and sum(map(str.isupper, end)) >= SHORTEST:
+            long_end = _long_form(end, before)
+            if long_end:
+                ends.setdefault(end, long_end)
+    return {**ends, **found}
+
+
+def _definitions(before: str, inside: str) -> Iterator[Tuple[str, str]]:
+    """What a bracket with `inside` it, behind `before`, defines."""
+    whole = _long_form(inside, before)
+    if whole:
+        yield inside, whole
+        return
+    parts = [part.strip(EDGES) for part in PARTS.split(inside)]
+    earlier = ""
+    for part in parts:
+        long = _long_form(part, earlier) or _long_form(part, before)
+        if long:
+            yield part, long
+        else:
+            earlier = part
+    # The other way round: the last word before the bracket may be short for what begins in it.
+    words = before.split()
+    if words:
+        short = words[-1].strip(EDGES)
+        if parts[0] and _long_form(short, parts[0]) == parts[0]:
+            yield short, parts[0]
+
+
+def is_short_form(text: str) -> bool:
+    """Whether `text` looks like an abbreviation: short, few words, with a letter, beginning with a letter or digit."""
+    return (
+        SHORTEST <= len(text) <= LONGEST
+        and len(text.split()) <= MOST_WORDS
+        and text[0].isalnum()
+        and any(char.isalpha() for char in text)
+    )
+
+
+def _long_form(short: str, before: str) -> Optional[str]:
+    """The end of `before` that `short` is short for; None where it is not."""
+    if not is_short_form(short):
+        return None
+    before = before.rstrip()
+    chars = [char for char in short.lower() if char.isalnum()]
+    for start in (_subsequence(chars, before.lower()), _initials(chars, before.lower())):
+        # A few capitals grow in lower case and would move the start; their text is left alone.
+        if start is None or len(before.lower()) != len(before):
+            continue
+        long = before[start:]
+        n_words = len(long.split())
+        whole = all(long.count(pair[0]) == long.count(pair[1]) for pair in ("()", "[]"))
+        if whole and len(long) > len(short) and n_words <= min(len(short) + 5, 2 * len(short)):
+            if short not in long.split():
+                return long
+    return None
+
+
+def _subsequence(chars: List[str], before: str) -> Optional[int]:
+    """Where the shortest end of `before` starts that holds `chars` in order, the first one at the start of a word."""
+    place = len(before)
+    for char in reversed(chars[1:]):
+        place = before.rfind(char, 0, place)
+        if place < 0:
+            return None
+    while (place := before.rfind(chars[0], 0, place)) > 0 and before[place - 1].isalnum():
+        pass
+    return place if place >= 0 else None
+
+
+def _initials(chars: List[str], before: str) -> Optional[int]:
+    """Where the last `len(chars)` words of `before` start, if `chars` are their initials in any order."""
+    words = list(WORD.finditer(before))[-len(chars) :]
+    if len(words) < len(chars) or sorted(word[0][0] for word in words) != sorted(chars):
+        return None
+    return words[0].start()
+
+
+def _last_sentence(text: str) -> str:
+    start = 0
+    for match in SENTENCE_END.finditer(text):
+        start = match.end()
+    return text[start:]
 
 
 def long_forms(doc: Doc) -> Dict[str, str]:

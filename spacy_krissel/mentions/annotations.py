@@ -1,13 +1,17 @@
-"""What a linked span carries, and how it is written to a doc."""
+"""What a linked span carries (`doc._`, `span._`), and how it is written to a doc.
+
+`factories` imports this, and with it every `spacy.blank()`: docs that were linked elsewhere can be read before any
+pipe of this package is made.
+"""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
-from .extensions import register_extensions as register_extensions
-
-# For the pipes, beside what they write it with.
-from .gold_ids import NIL as NIL
+# Of a span: the candidates, the ids that share the best score, and the re-rankers that scored the candidates again.
+CANDIDATES, TIES, RERANKED_BY = SPAN_EXTENSIONS = ("krissel_candidates", "krissel_ties", "krissel_reranked_by")
+# Of a doc: what a text speaks of, and which entities are looked for.
+ENTITIES, CANDIDATE_IDS = DOC_EXTENSIONS = ("krissel_entities", "krissel_entity_candidates")
 
 
 class SpanLink(NamedTuple):
@@ -78,3 +82,15 @@ def spans_of(doc: Doc, spans_key: str) -> Tuple[Span, ...]:
     if not spans_key:
         return tuple(doc.ents)
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
+
+
+def register_extensions() -> None:
+    """A second call changes nothing."""
+    for kind, names in ((Span, SPAN_EXTENSIONS), (Doc, DOC_EXTENSIONS)):
+        for name in names:
+            if not kind.has_extension(name):
+                # Not a list: one would be stored with each doc that is asked for it.
+                kind.set_extension(name, default=())
+
+
+register_extensions()

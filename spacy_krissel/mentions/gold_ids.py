@@ -68,9 +68,9 @@ def to_kb_id(raw: str) -> str:
 
 def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     """`kb_id` with `function` applied to each concept; joints and marks for "no concept" stay."""
-    pieces = _JOINT.split(to_kb_id(kb_id))
+    parts = _JOINT.split(to_kb_id(kb_id))
     return "".join(
-        function(piece) if piece and i % 2 == 0 and piece not in NIL_MARKS else piece for i, piece in enumerate(pieces)
+        function(part) if part and i % 2 == 0 and part not in NIL_MARKS else part for i, part in enumerate(parts)
     )
 
 
@@ -78,11 +78,11 @@ def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
     """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as written."""
     kept = ""
     joint = ""
-    for i, piece in enumerate(_split(_JOINT, kb_id)):
+    for i, part in enumerate(_split(_JOINT, kb_id)):
         if i % 2:
-            joint = piece
-        elif piece in NIL_MARKS or not dropped(piece):
-            kept += f"{joint}{piece}" if kept else piece
+            joint = part
+        elif part in NIL_MARKS or not dropped(part):
+            kept += f"{joint}{part}" if kept else part
     return kept
 
 

@@ -8,6 +8,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from spacy.tokens import Doc, Span
 
 from ..errors import KrisselWarning, Warnings
+from .discontinuous import DISJOINT_KEY, DocMention, read_fragments
 from .gold_ids import NIL, Resolver, is_nil, split_ids
 
 SPANS_KEY = "krissel"
@@ -110,3 +111,25 @@ def primary_id(kb_id: str, store: Resolver) -> str:
     if colon and local and (primary := store.resolve(local)) is not None:
         return primary
     return kb_id
+
+
+def gold_mentions(doc: Doc) -> List[DocMention]:
+    """All gold mentions of a doc as `convert` writes it: those in one fragment, then those in several."""
+    whole = [DocMention(span.kb_id_, span.label_, ((span.start, span.end),)) for span in gold_spans(doc)]
+    return whole + read_fragments(doc, DISJOINT_KEY)
+
+
+def text_labels(doc: Doc) -> Dict[str, float]:
+    """1.0 for each entity that `doc` mentions, in one fragment or several, in the form of `doc.cats`.
+
+    Each concept of a composite is one. Mentions without an id, or with one that says "no concept", add nothing. Those
+    of mentions in one fragment come first, in order.
+    """
+    return {concept: 1.0 for mention in gold_mentions(doc) for concept in split_ids(mention.kb_id)}
+
+
+def text_entities(doc: Doc) -> Tuple[str, ...]:
+    """The entities that a doc speaks of, sorted: its `cats`, or else the concepts of its gold mentions."""
+    if doc.cats:
+        return tuple(sorted(id_ for id_, value in doc.cats.items() if value >= 0.5))
+    return tuple(sorted(text_labels(doc)))

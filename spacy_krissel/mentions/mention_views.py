@@ -7,7 +7,7 @@ from spacy.tokens import Doc, Span
 from ..views import View, with_mention, with_mentions
 from .abbreviations import long_forms, write_out
 from .contexts import context_views
-from .discontinuous import are_pieces
+from .discontinuous import holds_fragments
 
 
 def mention_views(
@@ -16,22 +16,22 @@ def mention_views(
     """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
     stand.
 
-    spans_key: the group that they are of. Where it holds the pieces of mentions (`krissel_span_extractor`), each piece
-        has the view of its whole mention: all of its pieces, in the place of the first.
+    spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
+        fragment has the view of its whole mention: all of its fragments, in the place of the first.
     """
     views = context_views(doc, spans, context)
     forms = long_forms(doc) if views and use_abbreviations else {}
     if forms:
         views = [with_mentions(view, lambda mention: write_out(mention, forms)) for view in views]
-    return _whole_mentions(views, spans) if are_pieces(doc, spans_key) else views
+    return _whole_mentions(views, spans) if holds_fragments(doc, spans_key) else views
 
 
 def _whole_mentions(views: Sequence[View], spans: Sequence[Span]) -> List[View]:
-    pieces: Dict[Tuple[str, int], List[int]] = {}
+    fragments: Dict[Tuple[str, int], List[int]] = {}
     for row, span in enumerate(spans):
-        pieces.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)
+        fragments.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)
     whole = list(views)
-    for rows in pieces.values():
+    for rows in fragments.values():
         if len(rows) > 1:
             rows.sort(key=lambda row: spans[row].start)
             view = with_mention(views[rows[0]], " ".join(views[row].mention for row in rows))

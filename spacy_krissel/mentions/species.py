@@ -8,9 +8,9 @@ from typing import FrozenSet, List, Sequence
 from spacy.tokens import Doc, Span
 
 from ..ontology.folding import fold_name
-from ..ontology.homonyms.species import taxon_number
-from .annotations import NIL
+from ..ontology.homonyms.species_names import taxon_number
 from .contexts import sentence_starts
+from .gold_ids import NIL
 
 Keys = FrozenSet[str]
 NOTHING: Keys = frozenset()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 import numpy as np
 
-from ..corpora.texts import Text
+from ..corpora.text_stream import Text
 from ..views import view_edges
 from .matcher import UNSUPPORTED, Matches, NameMatcher
 from .reservoir import doc_prefix, lowest, priorities

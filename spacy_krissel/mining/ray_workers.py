@@ -10,7 +10,7 @@ from typing import Any, Iterator, List, Tuple
 
 import numpy as np
 
-from ..corpora.texts import Text
+from ..corpora.text_stream import Text
 from ..distributed.workers import ray_cluster
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 import numpy as np
 
 from ..corpora.report import CorpusReport
-from ..corpora.texts import Text, is_pubmed, read_texts, text_files
+from ..corpora.text_stream import Text, is_pubmed, read_texts, text_files
 from ..util.hashing import stable_hash
 
 # Consecutive files of less than this together are read as one, so that many small files are few chunks.

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from ..corpora.texts import Text
+from ..corpora.text_stream import Text
 from ..distributed.workers import follow_parent
 from ..errors import Errors, KrisselError
 from .miner import MinedChunk, Miner, mine_chunk

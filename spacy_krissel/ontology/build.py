@@ -15,7 +15,7 @@ from .merge import merge
 from .provenance import provenance
 from .readers import read_ontology
 from .store import OntologyStore, write_store
-from .tree_types import with_tree_types
+from .tree_numbers import with_tree_types
 
 PathLike = Union[str, Path]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .entity import Entity
 from .folding import fold_name, hash_text
-from .hash_table import find_hash
+from .hash_index import find_hash
 from .ids import canonical_id
 from .store import OntologyStore
 

@@ -12,8 +12,18 @@ from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .entity import Entity
 from .folding import fold_name
-from .hash_index import count_ambiguous_ids, drop_duplicates, shared_groups, sort_by_hash, write_entities
-from .hash_table import INDEX_COLUMNS, find_hash, find_hashes, read_columns, write_columns
+from .hash_index import (
+    INDEX_COLUMNS,
+    count_ambiguous_ids,
+    drop_duplicates,
+    find_hash,
+    find_hashes,
+    read_columns,
+    shared_groups,
+    sort_by_hash,
+    write_columns,
+    write_entities,
+)
 from .ids import spellings
 from .table import EntityTable, Ids, id_at, lists_of, name_at, numbered_names
 

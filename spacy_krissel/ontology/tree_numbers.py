@@ -1,7 +1,11 @@
 """Tree numbers, the places of concepts in a hierarchy, such as MeSH's `C04.588.322` or UMLS's `A1.2`."""
 
 import re
-from typing import Tuple
+from dataclasses import replace
+from typing import Dict, Iterator, Tuple
+
+from .entity import Entity
+from .store import OntologyStore
 
 _CATEGORY = re.compile(r"([^\W\d_]*)(.*)", re.DOTALL)
 
@@ -17,3 +21,123 @@ def is_in_tree(number: str, tree: str) -> bool:
     """Whether `number` is `tree` or below it, by whole parts: `C04.588` is below `C04` and `C`, not below `C04.5`."""
     root = tree_parts(tree)
     return bool(root) and tree_parts(number)[: len(root)] == root
+
+
+# The tops of MeSH's trees are no descriptors, so that its files do not name them. As of 2022 and later.
+MESH_TREES = {
+    "A01": "Body Regions",
+    "A02": "Musculoskeletal System",
+    "A03": "Digestive System",
+    "A04": "Respiratory System",
+    "A05": "Urogenital System",
+    "A06": "Endocrine System",
+    "A07": "Cardiovascular System",
+    "A08": "Nervous System",
+    "A09": "Sense Organs",
+    "A10": "Tissues",
+    "A11": "Cells",
+    "A12": "Fluids and Secretions",
+    "A13": "Animal Structures",
+    "A14": "Stomatognathic System",
+    "A15": "Hemic and Immune Systems",
+    "A16": "Embryonic Structures",
+    "A17": "Integumentary System",
+    "A18": "Plant Structures",
+    "A19": "Fungal Structures",
+    "A20": "Bacterial Structures",
+    "A21": "Viral Structures",
+    "B01": "Eukaryota",
+    "B02": "Archaea",
+    "B03": "Bacteria",
+    "B04": "Viruses",
+    "B05": "Organism Forms",
+    "C01": "Infections",
+    "C04": "Neoplasms",
+    "C05": "Musculoskeletal Diseases",
+    "C06": "Digestive System Diseases",
+    "C07": "Stomatognathic Diseases",
+    "C08": "Respiratory Tract Diseases",
+    "C09": "Otorhinolaryngologic Diseases",
+    "C10": "Nervous System Diseases",
+    "C11": "Eye Diseases",
+    "C12": "Urogenital Diseases",
+    "C14": "Cardiovascular Diseases",
+    "C15": "Hemic and Lymphatic Diseases",
+    "C16": "Congenital, Hereditary, and Neonatal Diseases and Abnormalities",
+    "C17": "Skin and Connective Tissue Diseases",
+    "C18": "Nutritional and Metabolic Diseases",
+    "C19": "Endocrine System Diseases",
+    "C20": "Immune System Diseases",
+    "C21": "Disorders of Environmental Origin",
+    "C22": "Animal Diseases",
+    "C23": "Pathological Conditions, Signs and Symptoms",
+    "C24": "Occupational Diseases",
+    "C25": "Chemically-Induced Disorders",
+    "C26": "Wounds and Injuries",
+    "D01": "Inorganic Chemicals",
+    "D02": "Organic Chemicals",
+    "D03": "Heterocyclic Compounds",
+    "D04": "Polycyclic Compounds",
+    "D05": "Macromolecular Substances",
+    "D06": "Hormones, Hormone Substitutes, and Hormone Antagonists",
+    "D08": "Enzymes and Coenzymes",
+    "D09": "Carbohydrates",
+    "D10": "Lipids",
+    "D12": "Amino Acids, Peptides, and Proteins",
+    "D13": "Nucleic Acids, Nucleotides, and Nucleosides",
+    "D20": "Complex Mixtures",
+    "D23": "Biological Factors",
+    "D25": "Biomedical and Dental Materials",
+    "D26": "Pharmaceutical Preparations",
+    "D27": "Chemical Actions and Uses",
+    "E01": "Diagnosis",
+    "E02": "Therapeutics",
+    "E03": "Anesthesia and Analgesia",
+    "E04": "Surgical Procedures, Operative",
+    "E05": "Investigative Techniques",
+    "E06": "Dentistry",
+    "E07": "Equipment and Supplies",
+    "F01": "Behavior and Behavior Mechanisms",
+    "F02": "Psychological Phenomena",
+    "F03": "Mental Disorders",
+    "F04": "Behavioral Disciplines and Activities",
+    "G01": "Physical Phenomena",
+    "G02": "Chemical Phenomena",
+    "G03": "Metabolism",
+    "G04": "Cell Physiological Phenomena",
+    "G05": "Genetic Phenomena",
+    "G06": "Microbiological Phenomena",
+    "G07": "Physiological Phenomena",
+    "G08": "Reproductive and Urinary Physiological Phenomena",
+    "G09": "Circulatory and Respiratory Physiological Phenomena",
+    "G10": "Digestive System and Oral Physiological Phenomena",
+    "G11": "Musculoskeletal and Neural Physiological Phenomena",
+    "G12": "Immune System Phenomena",
+    "G13": "Integumentary System Physiological Phenomena",
+    "G14": "Ocular Physiological Phenomena",
+    "G15": "Plant Physiological Phenomena",
+    "G16": "Biological Phenomena",
+    "G17": "Mathematical Concepts",
+}
+
+
+def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
+    """The entities of a store with the names of the tops of their trees as types, such as "Nervous System Diseases" of
+    what has a tree number below MeSH's C10.
+
+    A top is named as the entity that stands there, else as MeSH has it, else by its number. An entity without a tree
+    number keeps the types that it has.
+    """
+    tops: Dict[str, str] = {}
+    for entity in store:
+        for number in entity.tree_numbers:
+            if "." not in number:
+                tops.setdefault(number, entity.name)
+    for entity in store:
+        numbers = dict.fromkeys(number.partition(".")[0] for number in entity.tree_numbers)
+        if numbers:
+            entity = replace(
+                entity,
+                types=tuple(dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)),
+            )
+        yield entity

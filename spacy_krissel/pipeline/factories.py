@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Literal, Optional
 from spacy.language import Language
 from thinc.api import Model
 
-from ..mentions import extensions as extensions
+from ..mentions import annotations as annotations
 
 DEFAULT_CONFIG: Dict[str, Any] = {
     "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},

@@ -20,7 +20,7 @@ from ..kb.build.fill import fill_kb
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
 from ..layers.identity import fingerprint
-from ..mentions.annotations import NIL
+from ..mentions.gold_ids import NIL
 from ..training.objectives.protocol import Objective
 from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io

@@ -10,7 +10,7 @@ from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Set
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
-from ..mentions.discontinuous import read_pieces
+from ..mentions.discontinuous import read_fragments
 
 # Any two differ by 25 or more (CIE 1976) for the colour-blind (protan-, deuter- and tritanopia) and for others, and
 # each has a contrast of 3 to 1 or more with its paper. Beyond five they come again: each row bears its name as well.
@@ -54,7 +54,7 @@ class DrawnEntity:
 def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
     """The rows of `doc.spans[key]`, by the first token of each entity.
 
-    Mentions are read by `read_pieces`; those with one `kb_id_` (without it, one label) share a row. Names and scores
+    Mentions are read by `read_fragments`; those with one `kb_id_` (without it, one label) share a row. Names and scores
     are those of `doc.spans[key].attrs["entities"]`, a list of `{"id", "name", "score"}`, where it is there; an entity
     of that list without pieces has no row.
 
@@ -68,12 +68,12 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
     bars: Dict[str, Set[int]] = {}
     joined: Dict[str, Set[int]] = {}
     labels: Dict[str, str] = {}
-    for mention in read_pieces(doc, key):
+    for mention in read_fragments(doc, key):
         id_ = mention.kb_id or mention.label
         labels.setdefault(id_, mention.label)
-        for start, end in mention.pieces:
+        for start, end in mention.fragments:
             bars.setdefault(id_, set()).update(range(2 * start, 2 * end - 1))
-        first, last = mention.pieces[0][0], mention.pieces[-1][1]
+        first, last = mention.fragments[0][0], mention.fragments[-1][1]
         joined.setdefault(id_, set()).update(range(2 * first, 2 * last - 1))
     rows = []
     for colour, id_ in enumerate(sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from spacy_krissel.corpora.readers.brat import read_brat
-from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError
 
 

@@ -79,14 +79,14 @@ def test_other_records_are_counted(tmp_path):
     assert report["bad_records"] == 2
 
 
-def test_a_mention_in_pieces(tmp_path):
-    """Each piece is moved with the passage that it stands in."""
+def test_a_mention_in_fragments(tmp_path):
+    """Each fragment is moved with the passage that it stands in."""
     apart = annotation(1, 4, "pain knee", more="<location offset='1022' length='4'/>")
     unstated = annotation(1022, 4, "", more="<location offset='1' length='4'/>")
     passages = passage(1, "pain and swelling", apart) + passage(1019, "in knee", unstated)
     (text,) = read(tmp_path, collection(passages))
     assert text.text == " pain and swelling in knee"
-    assert [(mention.pieces, mention.text) for mention in text.mentions] == [
+    assert [(mention.fragments, mention.text) for mention in text.mentions] == [
         (((1, 5), (22, 26)), "pain knee"),
         (((22, 26), (1, 5)), "knee pain"),
     ]

@@ -9,7 +9,8 @@ from spacy_krissel.corpora.readers.annotation import Mention
 from spacy_krissel.corpora.readers.brat import read_brat
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.discontinuous import DocMention
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 TEXT = "Pain and swelling\nin knee."
 ANN = (
@@ -47,8 +48,8 @@ def test_mentions_and_their_references(tmp_path):
     assert report.to_dict()["counts"] == {}
 
 
-def test_docs_have_them_in_pieces(tmp_path):
-    """BRAT writes what goes over a line end as two pieces; it is one."""
+def test_docs_have_them_in_fragments(tmp_path):
+    """BRAT writes what goes over a line end as two fragments; it is one."""
     import spacy
 
     read(tmp_path)
@@ -59,8 +60,8 @@ def test_docs_have_them_in_pieces(tmp_path):
         ("knee", "CL:0000540"),
         ("knee", ""),
     ]
-    assert gold_pieces(doc)[3:] == [PiecedMention("MESH:D10|OMIM:3", "Finding", ((0, 1), (5, 6)))]
-    assert (report["disjoint"], report["joined_pieces"], report["text_differences"]) == (1, 1, 0)
+    assert gold_mentions(doc)[3:] == [DocMention("MESH:D10|OMIM:3", "Finding", ((0, 1), (5, 6)))]
+    assert (report["disjoint"], report["joined_fragments"], report["text_differences"]) == (1, 1, 0)
 
 
 def test_other_records(tmp_path):

@@ -7,14 +7,13 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.gold_split import GoldSplit
+from spacy_krissel.corpora.doc_bins import GoldSplit
 from spacy_krissel.corpora.readers.formats import detect_format
 from spacy_krissel.corpora.readers.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.mentions.discontinuous import gold_pieces
 from spacy_krissel.mentions.gold_ids import is_composite, split_ids
-from spacy_krissel.mentions.gold_mentions import SPANS_KEY
+from spacy_krissel.mentions.gold_mentions import SPANS_KEY, gold_mentions
 
 ONE = "1|t|Gout and salt.\n1\t0\t4\tGout\tDisease\tOMIM:7|D2\n1\t9\t13\tsalt\tChemical\t-1\n"
 TWO = "2|t|Cold.\n2\t0\t4\tCold\tDisease\tMESH:D3\n\n1|t|Another text.\n1\t0\t7\tAnother\tDisease\tD9\n"
@@ -252,7 +251,7 @@ def test_counting_of_the_development_sets(data_dir):
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_the_ontology_of_the_time_holds_all_ids_of_ncbi_disease(data_dir, tmp_path):
-    from spacy_krissel.ontology.readers.medic import read_medic
+    from spacy_krissel.ontology.readers.ctd import read_medic
     from spacy_krissel.ontology.store import write_store
 
     store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
@@ -325,11 +324,11 @@ def test_ids_of_mentions_in_pieces_are_rewritten_like_others(knee, tmp_path):
     settings = {"ontology": KnownIds(), "unknown_as_nil": True, "with_text_labels": True}
     report = convert(knee, output, **settings)
     (doc,) = load(output)
-    assert [mention.kb_id for mention in gold_pieces(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
+    assert [mention.kb_id for mention in gold_mentions(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
     assert (report["unknown_as_nil"], report["disjoint"], report["text_labels"]) == (1, 1, 1)
     convert(knee, output, strip_prefixes=["X"], labels=["Finding"])
     (doc,) = load(output)
-    assert [mention.kb_id for mention in gold_pieces(doc)] == ["OMIM:7", "1"] and doc.cats == {}
+    assert [mention.kb_id for mention in gold_mentions(doc)] == ["OMIM:7", "1"] and doc.cats == {}
     report = convert(knee, output, types=["T017"])
     assert (report["other_types"], report["disjoint"]) == (2, 0)
 
@@ -342,7 +341,7 @@ def test_sentences_and_their_labels(knee, tmp_path):
         ("7:1", "Gout.", {"OMIM:7": 1.0}),
         ("7:2", "Pain and swelling in knee", {"X:1": 1.0}),
     ]
-    assert [mention.pieces for mention in gold_pieces(docs[1])] == [((0, 1), (4, 5))]
+    assert [mention.fragments for mention in gold_mentions(docs[1])] == [((0, 1), (4, 5))]
     assert (report["documents"], report["sentences"], report["text_labels"]) == (1, 2, 2)
 
 

@@ -8,7 +8,8 @@ from spacy_krissel.corpora.docs import drop_duplicates, keep_labels, to_doc
 from spacy_krissel.corpora.readers.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.discontinuous import DocMention
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 NLP = spacy.blank("en")
 
@@ -178,42 +179,42 @@ def test_wild_offsets(text, offsets):
 KNEE = "Pain and swelling in knee."
 
 
-def pieced(text, stated, *pieces, kb_id="D1"):
+def fragmented(text, stated, *fragments, kb_id="D1"):
     """A mention of the given parts of `text`."""
-    (start, end), *more = [at(text, piece)[:2] for piece in pieces]
+    (start, end), *more = [at(text, fragment)[:2] for fragment in fragments]
     return Mention(start, end, stated, "Finding", kb_id, 3, tuple(more))
 
 
-def convert_pieces(text, *mentions):
+def convert_fragments(text, *mentions):
     report = CorpusReport()
     return to_doc(AnnotatedText("1", text, list(mentions), "a.txt", 1), NLP, report=report), report
 
 
 def test_a_mention_in_pieces_stands_apart():
-    mentions = pieced(KNEE, "Pain knee", "Pain", "knee", kb_id="-1"), Mention(9, 25, KNEE[9:25], "Finding", "D2", 4)
-    doc, report = convert_pieces(KNEE, *mentions)
+    mentions = fragmented(KNEE, "Pain knee", "Pain", "knee", kb_id="-1"), Mention(9, 25, KNEE[9:25], "Finding", "D2", 4)
+    doc, report = convert_fragments(KNEE, *mentions)
     assert keys(doc.ents) == keys(doc.spans["krissel"]) == [("swelling in knee", "Finding", "D2")]
     assert keys(doc.spans["krissel_disjoint"]) == [("Pain", "Finding", "NIL"), ("knee", "Finding", "NIL")]
-    assert gold_pieces(doc) == [
-        PiecedMention("D2", "Finding", ((2, 5),)),
-        PiecedMention("NIL", "Finding", ((0, 1), (4, 5))),
+    assert gold_mentions(doc) == [
+        DocMention("D2", "Finding", ((2, 5),)),
+        DocMention("NIL", "Finding", ((0, 1), (4, 5))),
     ]
     counts = report.to_dict()["counts"]
     assert counts.pop("mentions_read") == counts.pop("mentions") == 2
-    assert counts == {"documents": 1, "ents": 1, "disjoint": 1, "disjoint_pieces": 2, "nil": 1}
+    assert counts == {"documents": 1, "ents": 1, "disjoint": 1, "disjoint_fragments": 2, "nil": 1}
     assert report.labels == {"Finding": 2}
 
 
 def test_documents_without_such_mentions_have_no_group_for_them():
-    doc, _ = convert_pieces(KNEE, Mention(0, 4, "Pain", "Finding", "D1"))
+    doc, _ = convert_fragments(KNEE, Mention(0, 4, "Pain", "Finding", "D1"))
     assert "krissel_disjoint" not in doc.spans
 
 
 def test_tokens_are_cut_at_the_edges_of_every_piece():
     text = "Gastro- and nephropathies."
-    doc, report = convert_pieces(text, pieced(text, "Gastro pathie", "Gastro", "pathie"))
+    doc, report = convert_fragments(text, fragmented(text, "Gastro pathie", "Gastro", "pathie"))
     assert [token.text for token in doc] == ["Gastro", "-", "and", "nephro", "pathie", "s", "."]
-    assert gold_pieces(doc) == [PiecedMention("D1", "Finding", ((0, 1), (4, 5)))]
+    assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
     assert (report["split_tokens"], report["misfit_mentions"]) == (2, 1)
 
 
@@ -222,13 +223,13 @@ def test_tokens_are_cut_at_the_edges_of_every_piece():
     [("Pain ... knee", False), ("knee Pain", False), ("Pain…knee", False), ("pain, knee", True)],
 )
 def test_sources_join_pieces_in_any_way(stated, differs):
-    doc, report = convert_pieces(KNEE, pieced(KNEE, stated, "knee", "Pain"))
-    assert gold_pieces(doc) == [PiecedMention("D1", "Finding", ((0, 1), (4, 5)))]
+    doc, report = convert_fragments(KNEE, fragmented(KNEE, stated, "knee", "Pain"))
+    assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
     assert report["text_differences"] == differs
 
 
 @pytest.mark.parametrize(
-    "pieces, whole",
+    "fragments, whole",
     [
         # Adjacent; parted by a line end, as BRAT does; overlapping; one within the other; one of white space.
         (((0, 2), (2, 4)), "acid"),
@@ -238,28 +239,28 @@ def test_sources_join_pieces_in_any_way(stated, differs):
         (((0, 4), (4, 5)), "acid"),
     ],
 )
-def test_pieces_with_nothing_between_them_are_one(pieces, whole):
+def test_pieces_with_nothing_between_them_are_one(fragments, whole):
     text = "acid\nreflux"
-    stated = " ".join(text[start:end] for start, end in pieces)
-    (start, end), *more = pieces
-    doc, report = convert_pieces(text, Mention(start, end, stated, "", "D1", more=tuple(more)))
+    stated = " ".join(text[start:end] for start, end in fragments)
+    (start, end), *more = fragments
+    doc, report = convert_fragments(text, Mention(start, end, stated, "", "D1", more=tuple(more)))
     assert [span.text for span in doc.spans["krissel"]] == [whole]
-    assert (report["joined_pieces"], report["disjoint"]) == (1, 0) and "krissel_disjoint" not in doc.spans
+    assert (report["joined_fragments"], report["disjoint"]) == (1, 0) and "krissel_disjoint" not in doc.spans
 
 
 def test_pieces_that_cannot_be_kept_are_counted():
     outside = Mention(0, 4, "Pain knee", "", "D1", 7, more=((90, 94),))
-    other = pieced(KNEE, "Pain hip", "Pain", "knee")
-    twice = [pieced(KNEE, "Pain knee", "Pain", "knee"), pieced(KNEE, "Pain ... knee", "knee", "Pain")]
-    doc, report = convert_pieces(KNEE, outside, other, *twice)
-    assert gold_pieces(doc) == [PiecedMention("D1", "Finding", ((0, 1), (4, 5)))]
+    other = fragmented(KNEE, "Pain hip", "Pain", "knee")
+    twice = [fragmented(KNEE, "Pain knee", "Pain", "knee"), fragmented(KNEE, "Pain ... knee", "knee", "Pain")]
+    doc, report = convert_fragments(KNEE, outside, other, *twice)
+    assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
     assert (report["outside_text"], report["text_mismatches"], report["duplicate_mentions"]) == (1, 1, 1)
     assert report.places["outside_text"] == ["a.txt, line 7 ('Pain knee' at 0-4, 90-94)"]
     assert "'Pain ... knee'" in report.places["text_mismatches"][0]
 
 
 def test_places_name_the_file_of_the_mention():
-    _, report = convert_pieces(KNEE, Mention(90, 94, "hip", "", "D1", 7, source="CL.xml"))
+    _, report = convert_fragments(KNEE, Mention(90, 94, "hip", "", "D1", 7, source="CL.xml"))
     assert report.places["outside_text"] == ["CL.xml, line 7 ('hip' at 90-94)"]
 
 
@@ -267,17 +268,17 @@ def test_places_name_the_file_of_the_mention():
 def test_any_pieces_are_kept_or_counted(text, data):
     place = st.tuples(st.integers(0, 21), st.integers(0, 21))
     mentions = []
-    for line, pieces in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))):
-        (start, end), *more = pieces
-        stated = " ".join(text[first:last] for first, last in pieces)
+    for line, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))):
+        (start, end), *more = fragments
+        stated = " ".join(text[first:last] for first, last in fragments)
         mentions.append(Mention(start, end, stated, "", f"D{line}", more=tuple(more)))
-    doc, report = convert_pieces(text, *mentions)
+    doc, report = convert_fragments(text, *mentions)
     assert doc.text == text
     lost = report["outside_text"] + report["text_mismatches"] + report["duplicate_mentions"]
-    assert len(gold_pieces(doc)) == len(mentions) - lost == report["mentions"]
-    for found in gold_pieces(doc):
-        stated = [text[start:end] for start, end in mentions[int(found.kb_id[1:])].pieces]
-        written = "".join(doc[start:end].text for start, end in found.pieces)
+    assert len(gold_mentions(doc)) == len(mentions) - lost == report["mentions"]
+    for found in gold_mentions(doc):
+        stated = [text[start:end] for start, end in mentions[int(found.kb_id[1:])].fragments]
+        written = "".join(doc[start:end].text for start, end in found.fragments)
         assert set("".join(written.split())) == set("".join("".join(stated).split()))
     (again,) = DocBin(docs=[doc]).get_docs(NLP.vocab)
-    assert gold_pieces(again) == gold_pieces(doc)
+    assert gold_mentions(again) == gold_mentions(doc)

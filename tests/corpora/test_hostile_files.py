@@ -13,7 +13,7 @@ from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.readers.formats import READERS
 from spacy_krissel.corpora.readers.phrases import read_phrases
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
 MORE = 2**20 + 2**17

@@ -16,7 +16,7 @@ from spacy_krissel.corpora.readers.formats import detect_format
 from spacy_krissel.corpora.readers.knowtator import read_knowtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mentions.discontinuous import gold_pieces
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 TEXT = "Pain and swelling in knee."
 PAIN = ("m1", ((0, 4), (21, 25)), "Pain ... knee", "CL:1")
@@ -82,7 +82,7 @@ def test_each_text_has_the_annotations_of_all_files(tmp_path, kind):
     path = write_folder(tmp_path, files) if kind == "folder" else write_archive(tmp_path / "craft.tar.gz", files)
     (first, second), report = read(path)
     assert (first.id, first.text, second.id, second.text) == ("7", TEXT, "8", "Cells")
-    assert [(mention.pieces, mention.text, mention.label, mention.kb_id) for mention in first.mentions] == [
+    assert [(mention.fragments, mention.text, mention.label, mention.kb_id) for mention in first.mentions] == [
         (((0, 4), (21, 25)), "Pain ... knee", "CL", "CL:1"),
         (((9, 25),), "swelling in knee", "UBERON", "UBERON:2"),
     ]
@@ -200,7 +200,7 @@ def test_a_text_of_another_encoding(tmp_path):
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 @pytest.mark.parametrize("ontology, counted", [("CL", (3896, 259)), ("UBERON", (12276, 234))])
 def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
-    """Every annotation and every piece of CRAFT is in the `.spacy` file of its sentences, at its characters."""
+    """Every annotation and every fragment of CRAFT is in the `.spacy` file of its sentences, at its characters."""
     from spacy_krissel.ontology.build import build_ontology
 
     source = data_dir / "corpora" / "craft" / "craft-67-articles.tar.gz"
@@ -211,8 +211,8 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
     report = convert(source, whole, **settings)
     assert report["documents"] == 67 == len(texts)
     assert sum(map(len, said.values())) == report["mentions"] == report["mentions_read"] - report["other_labels"]
-    disjoint = [pieces for found in said.values() for pieces, _ in found if len(pieces) > 1]
-    assert (report["disjoint"], report["disjoint_pieces"]) == (len(disjoint), sum(map(len, disjoint)))
+    disjoint = [fragments for found in said.values() for fragments, _ in found if len(fragments) > 1]
+    assert (report["disjoint"], report["disjoint_fragments"]) == (len(disjoint), sum(map(len, disjoint)))
     assert (report["mentions"], report["disjoint"]) == counted
     docs = load(whole)
     assert {doc.user_data["krissel_id"]: doc.text for doc in docs} == texts
@@ -221,7 +221,7 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
     assert all(doc.cats == {kb_id: 1.0 for _, kb_id in said[doc.user_data["krissel_id"]]} for doc in docs)
     # Nothing was lost, joined or moved, so that no counter has a difference to explain; the OBO holds every id.
     blemishes = {"bad_records", "outside_text", "text_mismatches", "text_differences", "duplicate_mentions"}
-    assert not {*blemishes, "joined_pieces", "unknown_ids"} & report.to_dict()["counts"].keys()
+    assert not {*blemishes, "joined_fragments", "unknown_ids"} & report.to_dict()["counts"].keys()
 
     cut = convert(source, sentences, sentences=True, **settings)
     docs = load(sentences)
@@ -230,7 +230,7 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
     stated: dict = {id_: [] for id_ in texts}
     for doc in docs:
         stated[doc.user_data["krissel_id"].partition(":")[0]].extend(words_of(doc.text, places_of(doc)))
-        assert doc.cats == {mention.kb_id: 1.0 for mention in gold_pieces(doc)}
+        assert doc.cats == {mention.kb_id: 1.0 for mention in gold_mentions(doc)}
     assert {id_: sorted(found) for id_, found in stated.items()} == {
         id_: sorted(words_of(texts[id_], found)) for id_, found in said.items()
     }
@@ -238,7 +238,8 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
 
 
 def read_craft(path, ontology, folder):
-    """The (pieces, id) of each article's annotations, straight from the XML, and its text; the OBO goes to `folder`."""
+    """The (fragments, id) of each article's annotations, straight from the XML, and its text; the OBO goes to
+    `folder`."""
     said: dict = {}
     texts: dict = {}
     with tarfile.open(path) as archive:
@@ -266,12 +267,12 @@ def load(path):
 
 
 def places_of(doc):
-    """The (pieces, id) of a doc's mentions, in characters."""
+    """The (fragments, id) of a doc's mentions, in characters."""
     return [
-        (tuple((doc[start:end].start_char, doc[start:end].end_char) for start, end in mention.pieces), mention.kb_id)
-        for mention in gold_pieces(doc)
+        (tuple((doc[start:end].start_char, doc[start:end].end_char) for start, end in mention.fragments), mention.kb_id)
+        for mention in gold_mentions(doc)
     ]
 
 
 def words_of(text, found):
-    return [(tuple(text[start:end] for start, end in pieces), kb_id) for pieces, kb_id in found]
+    return [(tuple(text[start:end] for start, end in fragments), kb_id) for fragments, kb_id in found]

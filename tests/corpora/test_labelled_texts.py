@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from spacy_krissel.corpora.convert_text_labels import convert_text_labels
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.label_docs import text_entities
 from spacy_krissel.corpora.readers.text_labels import LabelledText, TextEntity, read_text_labels, to_labelled_doc
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.mentions.discontinuous import gold_pieces
+from spacy_krissel.mentions.gold_mentions import gold_mentions, text_entities
 
 NLP = spacy.blank("en")
 TEXT = "pain and swelling in knee"
@@ -90,21 +89,21 @@ def test_docs_hold_labels_and_places():
 def test_pieces_are_widened_to_tokens():
     report = CorpusReport()
     doc = doc_of(
-        # Within "swelling", with blanks; two pieces of one token; a repeat once widened.
+        # Within "swelling", with blanks; two fragments of one token; a repeat once widened.
         TextEntity("C1", "", ((8, 14),)),
         TextEntity("C2", "", ((9, 11), (13, 17))),
         TextEntity("C1", "", ((9, 17),)),
         report=report,
     )
-    assert [(m.kb_id, m.pieces) for m in gold_pieces(doc)] == [("C1", ((2, 3),)), ("C2", ((2, 3),))]
+    assert [(m.kb_id, m.fragments) for m in gold_mentions(doc)] == [("C1", ((2, 3),)), ("C2", ((2, 3),))]
     assert report["widened_mentions"] == 2 and report["duplicate_mentions"] == 1 and report["mentions"] == 2
 
 
-@pytest.mark.parametrize("pieces", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))])
-def test_a_place_outside_the_text(pieces):
+@pytest.mark.parametrize("fragments", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))])
+def test_a_place_outside_the_text(fragments):
     report = CorpusReport()
-    doc = doc_of(TextEntity("C1", "", pieces), report=report)
-    assert doc.cats == {"C1": 1.0} and gold_pieces(doc) == [] and report["outside_text"] == 1
+    doc = doc_of(TextEntity("C1", "", fragments), report=report)
+    assert doc.cats == {"C1": 1.0} and gold_mentions(doc) == [] and report["outside_text"] == 1
 
 
 def test_labels_of_docs_without_cats():
@@ -123,7 +122,7 @@ def test_files(tmp_path):
     with pytest.warns(KrisselWarning, match="KW202"):
         report = convert_text_labels(path, tmp_path / "labels.spacy")
     (doc,) = read_doc_bins(tmp_path / "labels.spacy", NLP.vocab)
-    assert doc.cats == {"C1": 1.0} and [m.pieces for m in gold_pieces(doc)] == [((0, 1), (3, 5))]
+    assert doc.cats == {"C1": 1.0} and [m.fragments for m in gold_mentions(doc)] == [((0, 1), (3, 5))]
     assert report["documents"] == 1 and report["disjoint"] == 1
     for settings in ({"format": "xml"}, {"lang": "zz9"}):
         with pytest.raises(KrisselError, match="K006"):
@@ -136,17 +135,17 @@ places = st.lists(st.tuples(st.integers(-2, 12), st.integers(-2, 12)), max_size=
 
 
 @given(st.text(max_size=10), st.lists(places, max_size=4))
-def test_any_text(text, all_pieces):
+def test_any_text(text, all_fragments):
     """What is kept covers what the source says."""
     report = CorpusReport()
-    entities = [TextEntity(f"C{i}", "", tuple(pieces)) for i, pieces in enumerate(all_pieces)]
+    entities = [TextEntity(f"C{i}", "", tuple(fragments)) for i, fragments in enumerate(all_fragments)]
     doc = doc_of(*entities, text=text, report=report)
     assert set(doc.cats) == {entity.id for entity in entities}
-    found = {mention.kb_id: mention for mention in gold_pieces(doc)}
+    found = {mention.kb_id: mention for mention in gold_mentions(doc)}
     assert len(found) + report["without_place"] + report["outside_text"] == len(entities)
     for entity in entities:
         if entity.id in found:
-            spans = [doc[start:end] for start, end in found[entity.id].pieces]
+            spans = [doc[start:end] for start, end in found[entity.id].fragments]
             covered = {i for span in spans for i in range(span.start_char, span.end_char)}
-            asked = {i for start, end in entity.pieces for i in range(start, end)}
+            asked = {i for start, end in entity.fragments for i in range(start, end)}
             assert all(i in covered or text[i].isspace() for i in asked)

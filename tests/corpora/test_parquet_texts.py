@@ -2,9 +2,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spacy_krissel.corpora import parquet_texts
+from spacy_krissel.corpora import text_stream
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.texts import Text, read_texts
+from spacy_krissel.corpora.text_stream import Text, read_texts
 from spacy_krissel.errors import KrisselError
 
 COLUMNS = {
@@ -27,7 +27,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("batch_rows, group_rows", [(1024, 1024), (1, 2), (2, 1), (2, 3)])
 def test_texts_by_column_names(write, batch_rows, group_rows, monkeypatch):
-    monkeypatch.setattr(parquet_texts, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(text_stream, "BATCH_ROWS", batch_rows)
     path = write(row_group_size=group_rows)
     report = CorpusReport()
     assert list(read_texts(path, report=report)) == [

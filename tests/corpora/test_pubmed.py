@@ -3,7 +3,7 @@ import gzip
 import pytest
 
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.texts import Text, read_texts
+from spacy_krissel.corpora.text_stream import Text, read_texts
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util import xml_files
 

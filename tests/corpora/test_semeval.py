@@ -10,7 +10,8 @@ from spacy_krissel.corpora.readers.annotation import Mention
 from spacy_krissel.corpora.readers.semeval import read_semeval
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.discontinuous import DocMention
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 TEXT = "Pain and swelling in knee.\nNo fever; some malaise."
 PIPE = (
@@ -41,7 +42,7 @@ def test_mentions(tmp_path):
     ]
 
 
-def test_docs_have_them_in_pieces(tmp_path):
+def test_docs_have_them_in_fragments(tmp_path):
     read(tmp_path)
     (doc,) = read_docs(tmp_path, spacy.blank("en"))
     assert [(span.text, span.kb_id_) for span in doc.spans["krissel"]] == [
@@ -49,7 +50,7 @@ def test_docs_have_them_in_pieces(tmp_path):
         ("fever", "C0015967"),
         ("malaise", "NIL"),
     ]
-    assert gold_pieces(doc)[3:] == [PiecedMention("C0231749", "Disorder", ((0, 1), (4, 5)))]
+    assert gold_mentions(doc)[3:] == [DocMention("C0231749", "Disorder", ((0, 1), (4, 5)))]
 
 
 def test_the_format_is_told_by_the_name(tmp_path):

@@ -8,15 +8,16 @@ from spacy_krissel.corpora.docs import to_doc
 from spacy_krissel.corpora.readers.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.sentence_docs import sentence_docs
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.discontinuous import DocMention
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 NLP = spacy.blank("en")
 
 
-def mention(text, kb_id, *pieces):
+def mention(text, kb_id, *fragments):
     """A mention of the given parts of `text`."""
-    (start, end), *more = [(text.index(piece), text.index(piece) + len(piece)) for piece in pieces]
-    return Mention(start, end, " ".join(pieces), "Finding", kb_id, more=tuple(more))
+    (start, end), *more = [(text.index(fragment), text.index(fragment) + len(fragment)) for fragment in fragments]
+    return Mention(start, end, " ".join(fragments), "Finding", kb_id, more=tuple(more))
 
 
 def split(text, *mentions):
@@ -35,10 +36,10 @@ def test_each_sentence_keeps_its_mentions():
     (first, second), report = split(text, *mentions)
     assert (first.text, second.text) == ("Gout  recurred.", "Pain and swelling in knee!")
     assert [doc.user_data["krissel_id"] for doc in (first, second)] == ["7:1", "7:2"]
-    assert gold_pieces(first) == [PiecedMention("D1", "Finding", ((0, 1),))]
-    assert gold_pieces(second) == [
-        PiecedMention("D3", "Finding", ((2, 5),)),
-        PiecedMention("D2", "Finding", ((0, 1), (4, 5))),
+    assert gold_mentions(first) == [DocMention("D1", "Finding", ((0, 1),))]
+    assert gold_mentions(second) == [
+        DocMention("D3", "Finding", ((2, 5),)),
+        DocMention("D2", "Finding", ((0, 1), (4, 5))),
     ]
     assert [(ent.text, ent.label_, ent.kb_id_) for ent in second.ents] == [("swelling in knee", "Finding", "D3")]
     assert "krissel_disjoint" not in first.spans
@@ -54,7 +55,7 @@ def test_a_mention_across_sentences_joins_them():
     text = "See E. coli here. Pain! In knee too. End."
     docs, report = split(text, mention(text, "D1", "E. coli"), mention(text, "D2", "Pain", "knee"))
     assert [doc.text for doc in docs] == ["See E. coli here.", "Pain! In knee too.", "End."]
-    assert [[found.kb_id for found in gold_pieces(doc)] for doc in docs] == [["D1"], ["D2"], []]
+    assert [[found.kb_id for found in gold_mentions(doc)] for doc in docs] == [["D1"], ["D2"], []]
     # The tokenizer keeps "E." whole, so that the second mention alone meets a border.
     assert (report["across_sentences"], report["joined_sentences"], report["sentences"]) == (1, 1, 3)
 
@@ -67,14 +68,14 @@ def test_nothing_but_white_space():
 def test_no_mention_is_lost(text, data):
     place = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(sorted).map(tuple)
     mentions = []
-    for number, pieces in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=3), max_size=4))):
-        (start, end), *more = pieces
-        stated = " ".join(text[first:last] for first, last in pieces)
+    for number, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=3), max_size=4))):
+        (start, end), *more = fragments
+        stated = " ".join(text[first:last] for first, last in fragments)
         mentions.append(Mention(start, end, stated, "", f"D{number}", more=tuple(more)))
     doc = to_doc(AnnotatedText("7", text, mentions), NLP, report=CorpusReport())
 
     def said(doc):
-        return sorted((m.kb_id, [doc[start:end].text for start, end in m.pieces]) for m in gold_pieces(doc))
+        return sorted((m.kb_id, [doc[start:end].text for start, end in m.fragments]) for m in gold_mentions(doc))
 
     docs = list(sentence_docs(doc))
     assert sorted(found for each in docs for found in said(each)) == said(doc)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.texts import Text, read_texts
+from spacy_krissel.corpora.text_stream import Text, read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
 PARAGRAPHS = "First paragraph.\n\n  Second\u2028one. \r\n"

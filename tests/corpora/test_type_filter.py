@@ -3,8 +3,7 @@ import spacy
 
 from spacy_krissel.corpora.convert import convert, read_docs
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.corpora.semantic_network import read_semantic_network, with_descendants
-from spacy_krissel.corpora.semantic_types import ST21PV
+from spacy_krissel.corpora.semantic_types import ST21PV, read_semantic_network, with_descendants
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store

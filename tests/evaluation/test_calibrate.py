@@ -7,7 +7,7 @@ from spacy.cli.package import package
 from spacy.util import load_model_from_path
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.corpora.gold_split import GoldSplit
+from spacy_krissel.corpora.doc_bins import GoldSplit
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate

@@ -11,7 +11,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.span_metrics import link_figures, slice_pairs, span_figures, span_leads
 from spacy_krissel.evaluation.span_records import SpanRecord
-from spacy_krissel.mentions.discontinuous import join_pieces
+from spacy_krissel.mentions.discontinuous import join_fragments
 
 KNEE_PAIN = ((0, 1), (4, 5))
 KNEE_SWELLING = ((2, 5),)
@@ -127,7 +127,7 @@ def test_difference_of_ratios_agrees_with_the_difference_where_denominators_are_
 
 
 pieces = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 3)), max_size=4).map(
-    lambda found: join_pieces((start, start + size) for start, size in found)
+    lambda found: join_fragments((start, start + size) for start, size in found)
 )
 span_records = st.lists(
     st.builds(

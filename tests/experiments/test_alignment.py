@@ -8,14 +8,14 @@ IN_A_ROW, IN_ORDER, ANY_ORDER, STEMS_IN_A_ROW, STEMS_IN_ORDER, STEMS_IN_ANY_ORDE
 
 def found(phrase, text, nth=0):
     alignment = align(phrase, text, nth)
-    return alignment and (alignment.rule, [text[start:end] for start, end in alignment.pieces])
+    return alignment and (alignment.rule, [text[start:end] for start, end in alignment.fragments])
 
 
 @pytest.mark.parametrize(
-    "phrase, text, rule, pieces",
+    "phrase, text, rule, fragments",
     [
         ("Knee Swelling", "pain and knee swelling", IN_A_ROW, ["knee swelling"]),
-        # Punctuation between the words is part of the piece, and none at its ends.
+        # Punctuation between the words is part of the fragment, and none at its ends.
         ("jaw clenching, grinding", "bad (jaw-clenching / grinding).", IN_A_ROW, ["jaw-clenching / grinding"]),
         ("don’t care", "I dont care", IN_A_ROW, ["dont care"]),
         # A word is never found inside another one.
@@ -39,13 +39,13 @@ def found(phrase, text, nth=0):
         ("very very bad", "very bad", None, None),
     ],
 )
-def test_rules(phrase, text, rule, pieces):
-    assert found(phrase, text) == (rule and (rule, pieces))
+def test_rules(phrase, text, rule, fragments):
+    assert found(phrase, text) == (rule and (rule, fragments))
 
 
 def test_each_of_several_places():
     text = "anxiety, then Anxiety"
-    assert [align("anxiety", text, nth).pieces for nth in range(3)] == [((0, 7),), ((14, 21),), ((14, 21),)]
+    assert [align("anxiety", text, nth).fragments for nth in range(3)] == [((0, 7),), ((14, 21),), ((14, 21),)]
 
 
 @pytest.mark.parametrize(
@@ -70,15 +70,15 @@ gaps = st.sampled_from([" ", ", ", "-", "  ", "\n"])
 
 @given(words, st.data())
 def test_what_is_there_is_found(text_words, data):
-    """A choice of a text's words, in order, is found in as many words; its pieces are in order, and never touch."""
+    """A choice of a text's words, in order, is found in as many words; its fragments are in order, and never touch."""
     text = "".join(word + data.draw(gaps) for word in text_words)
     chosen = data.draw(st.lists(st.integers(0, len(text_words) - 1), min_size=1, unique=True))
     phrase = " ".join(text_words[i] for i in sorted(chosen))
     alignment = align(phrase.upper(), text)
     assert alignment is not None and alignment.rule in (IN_A_ROW, IN_ORDER)
-    edges = [edge for piece in alignment.pieces for edge in piece]
+    edges = [edge for fragment in alignment.fragments for edge in fragment]
     assert edges == sorted(set(edges)) and 0 <= edges[0] and edges[-1] <= len(text)
-    covered = " ".join(text[start:end] for start, end in alignment.pieces)
+    covered = " ".join(text[start:end] for start, end in alignment.fragments)
     for gap in ("-", ","):
         covered = covered.replace(gap, " ")
     assert covered.casefold().split() == phrase.casefold().split()
@@ -88,7 +88,7 @@ def test_what_is_there_is_found(text_words, data):
 @given(st.text(max_size=30), st.text(max_size=60), st.integers(0, 3))
 def test_any_text(phrase, text, nth):
     alignment = align(phrase, text, nth)
-    for start, end in alignment.pieces if alignment else ():
+    for start, end in alignment.fragments if alignment else ():
         assert 0 <= start < end <= len(text)
     if alignment is None and any(char.isalnum() for char in phrase):
         assert missing_words(phrase, text)

@@ -3,12 +3,12 @@ import json
 import pytest
 import spacy
 from lab.data.out_of_kb import out_of_kb, removed_entities, without_removed
+from lab.data.relink import relink
 from lab.data.seen import LinkedMention, Seen, split_figures
 from spacy.tokens import Span
 
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.corpora.relink import relink
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.gold_ids import drop_ids
 from spacy_krissel.ontology.build import build_ontology

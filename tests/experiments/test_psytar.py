@@ -28,7 +28,7 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
     }
     found = {
         id_: [
-            (entity.id, entity.label, [text.text[start:end] for start, end in entity.pieces])
+            (entity.id, entity.label, [text.text[start:end] for start, end in entity.fragments])
             for entity in text.entities
         ]
         for id_, text in texts.items()
@@ -47,7 +47,7 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
         "d.2:1:2": [("C0000004", "ADR", ["headache"])],
         "d.2:2": [("C0000001", "ADR", ["Pain", "knee"]), ("C0000005", "ADR", [])],
     }
-    starts = [entity.pieces[0][0] for entity in texts["d.1:2"].entities]
+    starts = [entity.fragments[0][0] for entity in texts["d.1:2"].entities]
     assert starts == [0, 25, 14, 0]
     assert dict(report.counts) == {
         "sentences": 5,
@@ -57,7 +57,7 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
         "aligned: in order": 1,
         "aligned: any order": 1,
         "aligned: stems in a row": 1,
-        "aligned_pieces": 2,
+        "aligned_fragments": 2,
         "unaligned: one word missing": 1,
         "unaligned_phrases": 1,
         # A sentence without text, a phrase without a post, and one of a post that is not there.
@@ -127,7 +127,7 @@ def test_the_real_workbook(data_dir, tmp_path):
         "aligned: stems in a row": 37,
         "aligned: stems in order": 3,
         "aligned: stems in any order": 1,
-        "aligned_pieces": 418,
+        "aligned_fragments": 418,
         "unaligned: one word missing": 101,
         "unaligned: more words missing": 15,
         "mentions": 7161,

@@ -11,7 +11,7 @@ from spacy.tokens import Span
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.span_records import read_span_records
-from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, PiecedMention, write_pieces
+from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 
@@ -31,7 +31,7 @@ def docs():
     knee, head = nlp("pain and swelling in knee"), nlp("My headache is back, the fever not")
     knee.cats = {"X:F1": 1.0, "F2": 1.0, "F3": 0.0}
     knee.spans["krissel"] = [Span(knee, 2, 5, label="Finding", kb_id="F2")]
-    write_pieces(knee, [PiecedMention("F1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
+    write_fragments(knee, [DocMention("F1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
     head.cats = {"F3": 1.0, "F4": 1.0}
     head.spans["krissel"] = [Span(head, 1, 2, label="Finding", kb_id="F3")]  # fever's place is not known
     for doc, id_ in ((knee, "a"), (head, "b")):

@@ -9,9 +9,10 @@ from lab.data.text_split import frequency_bins, split_pairs, text_split
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
+from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.discontinuous import DocMention
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 NLP = spacy.blank("en")
 
@@ -19,7 +20,7 @@ NLP = spacy.blank("en")
 def doc_of(id_, text, entities, mentions=()):
     doc = NLP(text)
     doc.user_data[ID_KEY] = id_
-    write_gold_pieces(doc, [PiecedMention(kb_id, "X", pieces) for kb_id, pieces in mentions])
+    write_gold_mentions(doc, [DocMention(kb_id, "X", fragments) for kb_id, fragments in mentions])
     doc.cats = dict.fromkeys(entities, 1.0)
     return doc
 
@@ -125,7 +126,7 @@ def test_the_sets(gold, tmp_path):
         assert not doc.spans and not doc.ents and set(doc.user_data) == {ID_KEY} and doc.cats
         assert [token.text for token in doc] == [token.text for token in NLP(doc.text)]
     for doc in test:
-        placed = {mention.kb_id: mention.pieces for mention in gold_pieces(doc)}
+        placed = {mention.kb_id: mention.fragments for mention in gold_mentions(doc)}
         assert set(placed) == set(doc.cats) - {"D4"}
         assert placed.get("C1", ((0, 1), (3, 4))) == ((0, 1), (3, 4)) and placed.get("C2", ((2, 3),)) == ((2, 3),)
         assert {ent.kb_id_ for ent in doc.ents} <= set(doc.cats)
@@ -177,7 +178,7 @@ def test_training_tokens_do_not_tell_of_mentions(tmp_path):
     doc = NLP("kneepain here")
     with doc.retokenize() as retokenizer:
         retokenizer.split(doc[0], ["knee", "pain"], heads=[(doc[0], 0), (doc[0], 1)])
-    write_gold_pieces(doc, [PiecedMention("C1|C2", "X", ((1, 2),)), PiecedMention("NIL", "X", ((2, 3),))])
+    write_gold_mentions(doc, [DocMention("C1|C2", "X", ((1, 2),)), DocMention("NIL", "X", ((2, 3),))])
     write_doc_bin([doc], tmp_path / "gold.spacy")
     text_split(tmp_path / "gold.spacy", tmp_path / "seen", unseen=0)
     (train,) = read(tmp_path / "seen" / "train.spacy")
@@ -186,7 +187,7 @@ def test_training_tokens_do_not_tell_of_mentions(tmp_path):
     (train,), (test,) = (read(tmp_path / "unseen" / f"{name}.spacy") for name in ("train", "test"))
     assert report["test_unseen"]["pairs"] == 1 and set(train.cats) | set(test.cats) == {"C1", "C2"}
     # The concept of a composite that is tested, alone.
-    assert [(m.kb_id, m.pieces) for m in gold_pieces(test)] == [(*test.cats, ((1, 2),))]
+    assert [(m.kb_id, m.fragments) for m in gold_mentions(test)] == [(*test.cats, ((1, 2),))]
     assert [token.text for token in test] == ["knee", "pain", "here"]
 
 

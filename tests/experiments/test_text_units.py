@@ -3,9 +3,10 @@ import spacy
 from lab.data.text_units import text_units
 
 from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
+from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.mentions.discontinuous import DocMention
+from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 NLP = spacy.blank("en")
 
@@ -14,14 +15,14 @@ def doc_of(text, *mentions):
     doc = NLP(text)
     doc.user_data[ID_KEY] = "d"
     doc.cats = {"C9": 1.0}
-    write_gold_pieces(doc, [PiecedMention(kb_id, "X", pieces) for kb_id, pieces in mentions])
+    write_gold_mentions(doc, [DocMention(kb_id, "X", fragments) for kb_id, fragments in mentions])
     return doc
 
 
 def units(doc, unit):
     parts = list(text_units(doc, unit))
     assert all(not part.cats for part in parts)
-    mentions = [[(mention.kb_id, mention.pieces) for mention in gold_pieces(part)] for part in parts]
+    mentions = [[(mention.kb_id, mention.fragments) for mention in gold_mentions(part)] for part in parts]
     return [(part.user_data[ID_KEY], part.text, found) for part, found in zip(parts, mentions, strict=True)]
 
 

@@ -21,8 +21,8 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.readers.text_labels import read_text_labels, to_labelled_doc
-from spacy_krissel.corpora.semantic_network import read_semantic_network
-from spacy_krissel.corpora.texts import SUFFIXES, read_texts
+from spacy_krissel.corpora.semantic_types import read_semantic_network
+from spacy_krissel.corpora.text_stream import SUFFIXES, read_texts
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.records import read_records, record_keys
 from spacy_krissel.kb.prototype_kb import PrototypeKB

@@ -14,8 +14,8 @@ from lab.data.psytar import read_psytar
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.readers.formats import READERS as CORPUS_READERS
 from spacy_krissel.corpora.readers.text_labels import read_text_labels
-from spacy_krissel.corpora.semantic_network import read_semantic_network
-from spacy_krissel.corpora.texts import read_texts
+from spacy_krissel.corpora.semantic_types import read_semantic_network
+from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.readers import read_ontology

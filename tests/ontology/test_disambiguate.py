@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.ontology import hash_table as hashes
+from spacy_krissel.ontology import hash_index as hashes
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import fold_name, hash_text

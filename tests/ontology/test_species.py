@@ -3,7 +3,7 @@ import pytest
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.homonyms.shared_names import homonym_figures
-from spacy_krissel.ontology.homonyms.species import SpeciesNames
+from spacy_krissel.ontology.homonyms.species_names import SpeciesNames
 from spacy_krissel.ontology.store import write_store
 
 

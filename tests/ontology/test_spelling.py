@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spacy_krissel.ontology.spelling import _PARTS, american
+from spacy_krissel.ontology.folding import _PARTS, american
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.ontology import hash_table as hashes
+from spacy_krissel.ontology import hash_index as hashes
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import fold_name, hash_text
 from spacy_krissel.ontology.provenance import provenance

@@ -14,7 +14,7 @@ from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers import token_states
 from spacy_krissel.layers.label_attention import Seen, attend, mean_states, presence_layer
-from spacy_krissel.mentions.discontinuous import read_pieces
+from spacy_krissel.mentions.discontinuous import read_fragments
 from spacy_krissel.pipeline.extractor import component as extractor_module
 from spacy_krissel.pipeline.extractor.extraction import by_token, content_tokens, pieces_of, runs, token_rows
 
@@ -79,7 +79,7 @@ def test_what_is_written(nlp, extractor):
     listed = doc._.krissel_entities
     scores = [each["score"] for each in listed]
     assert len(listed) == 12 and scores == sorted(scores, reverse=True)
-    mentions = {mention.kb_id: mention for mention in read_pieces(doc, "krissel_entities")}
+    mentions = {mention.kb_id: mention for mention in read_fragments(doc, "krissel_entities")}
     for each in listed:
         pieces = tuple(map(tuple, each["pieces"]))
         assert (mentions[each["id"]].pieces if pieces else ()) == pieces

@@ -11,7 +11,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.mentions.discontinuous import PiecedMention, are_pieces, read_pieces, write_pieces
+from spacy_krissel.mentions.discontinuous import DocMention, holds_fragments, read_fragments, write_fragments
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.pipeline.pipeline_io import save_pipeline
 from spacy_krissel.pipeline.settings import LinkerSettings
@@ -275,15 +275,15 @@ def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
     text = "Carcinoma and inflammation of lung"
     whole, flu = link("[carcinoma lung|Disease] and [flu|Disease]").ents
     linker.cfg.update(spans_key="sc", use_context=False)
-    mentions = [PiecedMention("", "Disease", ((0, 1), (4, 5))), PiecedMention("", "Disease", ((2, 3), (4, 5)))]
+    mentions = [DocMention("", "Disease", ((0, 1), (4, 5))), DocMention("", "Disease", ((2, 3), (4, 5)))]
     doc = nlp.make_doc(text)
-    write_pieces(doc, mentions, "sc")
+    write_fragments(doc, mentions, "sc")
     seen = linker.views(doc, list(doc.spans["sc"]))
     assert [view.mention for view in seen] == ["Carcinoma lung"] * 2 + ["inflammation lung"] * 2
     found = nlp(doc).spans["sc"]
     assert ids(found)[:2] == [whole.kb_id_] * 2 and whole.kb_id_ != flu.kb_id_
-    assert ids(found)[2] == ids(found)[3] and are_pieces(doc, "sc")
-    assert [mention.pieces for mention in read_pieces(doc, "sc")] == [mention.pieces for mention in mentions]
+    assert ids(found)[2] == ids(found)[3] and holds_fragments(doc, "sc")
+    assert [mention.fragments for mention in read_fragments(doc, "sc")] == [mention.fragments for mention in mentions]
     doc.spans["sc"].attrs.clear()
     alone = linker.views(doc, list(doc.spans["sc"]))
     assert [view.mention for view in alone] == ["Carcinoma", "lung", "inflammation", "lung"], "ids of rules, say"
@@ -293,7 +293,7 @@ def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
 def test_a_mention_in_pieces_stands_where_the_first_piece_does(nlp, linker, context):
     linker.cfg.update(spans_key="sc", context=context)
     doc = nlp.make_doc("She had carcinoma, then inflammation, of lung. No flu.")
-    write_pieces(doc, [PiecedMention("", "Disease", ((2, 3), (8, 9))), PiecedMention("", "Disease", ((11, 12),))], "sc")
+    write_fragments(doc, [DocMention("", "Disease", ((2, 3), (8, 9))), DocMention("", "Disease", ((11, 12),))], "sc")
     first, second, other = linker.views(doc, list(doc.spans["sc"]))
     assert first == second and (first.left, first.mention) == ("She had ", "carcinoma lung")
     assert first.right.startswith(", then inflammation, of lung.") and other.mention == "flu"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mentions.discontinuous import PiecedMention, join_pieces, write_pieces
+from spacy_krissel.mentions.discontinuous import DocMention, join_fragments, write_fragments
 from spacy_krissel.render.page import render, save_rendering
 from spacy_krissel.render.rows import DARK, LIGHT, PAPER, drawn_entities
 from spacy_krissel.render.svg import COLUMN, render_svg
@@ -23,8 +23,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 @pytest.fixture
 def knee():
     doc = NLP("pain and swelling in knee")
-    pain = PiecedMention("C1", "Finding", ((0, 1), (4, 5)))
-    write_pieces(doc, [pain, PiecedMention("C2", "Finding", ((2, 5),))], KEY)
+    pain = DocMention("C1", "Finding", ((0, 1), (4, 5)))
+    write_fragments(doc, [pain, DocMention("C2", "Finding", ((2, 5),))], KEY)
     doc.spans[KEY].attrs["entities"] = [
         {"id": "C1", "name": "knee pain", "score": 0.932},
         {"id": "C2", "name": "knee swelling", "score": None},
@@ -76,12 +76,12 @@ def test_names_survive_a_file_and_labels_stand_in_for_them(knee):
     assert render(again, KEY) == render(knee, KEY) and render_svg(again, KEY) == render_svg(knee, KEY)
     del knee.spans[KEY].attrs["entities"]
     assert [(row.name, row.details) for row in drawn_entities(knee, KEY)] == [("Finding", "C1"), ("Finding", "C2")]
-    write_pieces(knee, [PiecedMention("", "Finding", ((0, 1),)), PiecedMention("", "", ((2, 3),))], KEY)
+    write_fragments(knee, [DocMention("", "Finding", ((0, 1),)), DocMention("", "", ((2, 3),))], KEY)
     assert [(row.name, row.details) for row in drawn_entities(knee, KEY)] == [("Finding", ""), ("", "")]
 
 
 def test_mentions_of_one_entity_share_a_row_and_no_line(knee):
-    write_pieces(knee, [PiecedMention("C1", "F", ((4, 5),)), PiecedMention("C1", "F", ((0, 1),))], KEY)
+    write_fragments(knee, [DocMention("C1", "F", ((4, 5),)), DocMention("C1", "F", ((0, 1),))], KEY)
     (row,) = drawn_entities(knee, KEY)
     assert (row.bars, row.lines) == ({0, 8}, set())
 
@@ -90,14 +90,14 @@ def test_a_free_place_is_used_again():
     doc = NLP("pain in the back, which was there for three weeks, then pain in the legs")
     last = len(doc)
     pieces = [((0, 1), (3, 4)), ((0, 2),), ((last - 4, last - 3), (last - 1, last))]
-    write_pieces(doc, [PiecedMention(f"C{i}", "F", piece) for i, piece in enumerate(pieces)], KEY)
+    write_fragments(doc, [DocMention(f"C{i}", "F", piece) for i, piece in enumerate(pieces)], KEY)
     assert [max(marks, default=None) for _, marks in cells_of(render(doc, KEY))][:2] == [1, 1]
     assert set(cells_of(render(doc, KEY))[-1][1]) == {0}
 
 
 def test_text_and_names_are_escaped():
     doc = NLP('a <b>&amp;"c" \x07 d')
-    write_pieces(doc, [PiecedMention("<id>", "<i>&\x08", ((1, 3),))], KEY)
+    write_fragments(doc, [DocMention("<id>", "<i>&\x08", ((1, 3),))], KEY)
     for picture in (render(doc, KEY, title="<&>\x00"), render_svg(doc, KEY)):
         tree = ET.fromstring(picture)
         shown = "".join(tree.itertext())
@@ -149,7 +149,7 @@ def test_picture_of_a_long_text_wraps(knee):
 
 def test_wide_letters_take_two_columns():
     doc = Doc(NLP.vocab, words=["膝", "pain"], spaces=[False, False])
-    write_pieces(doc, [PiecedMention("C1", "F", ((1, 2),))], KEY)
+    write_fragments(doc, [DocMention("C1", "F", ((1, 2),))], KEY)
     bar = next(r for r in ET.fromstring(render_svg(doc, KEY)).iter(f"{SVG}rect") if "bar" in r.get("class"))
     assert float(bar.get("x")) == 16 + 2 * COLUMN
 
@@ -173,10 +173,10 @@ def test_no_such_key(knee):
 def test_any_text_is_drawn_whole(text, mentions):
     doc = NLP(text)
     inside = [
-        join_pieces((start, min(start + size, len(doc))) for start, size in pieces if start < len(doc))
+        join_fragments((start, min(start + size, len(doc))) for start, size in pieces if start < len(doc))
         for pieces in mentions
     ]
-    write_pieces(doc, [PiecedMention(f"C{i}", "F", pieces) for i, pieces in enumerate(inside) if pieces], KEY)
+    write_fragments(doc, [DocMention(f"C{i}", "F", pieces) for i, pieces in enumerate(inside) if pieces], KEY)
     cells = cells_of(render(doc, KEY))
     assert sum(bool(cell.strip()) for cell, _ in cells) == sum(not token.is_space for token in doc)
     for row in drawn_entities(doc, KEY):
@@ -187,7 +187,7 @@ def test_any_text_is_drawn_whole(text, mentions):
 
 def _pieceless(text):
     doc = NLP(text)
-    write_pieces(doc, [], KEY)
+    write_fragments(doc, [], KEY)
     return doc
 
 

@@ -1,4 +1,4 @@
-"""Where a phrase stands in its text, for corpora that state phrases without offsets: in one piece, or in several."""
+"""Where a phrase stands in its text, for corpora that state phrases without offsets: in one fragment, or in several."""
 
 import re
 from collections import Counter
@@ -15,10 +15,10 @@ Find = Callable[[Sequence[str], Sequence[str], int], Optional[List[int]]]
 
 
 class Alignment(NamedTuple):
-    """A phrase found by one of the `RULES`. pieces: (start, end) in characters, in order, end exclusive."""
+    """A phrase found by one of the `RULES`. fragments: (start, end) in characters, in order, end exclusive."""
 
     rule: str
-    pieces: Tuple[Tuple[int, int], ...]
+    fragments: Tuple[Tuple[int, int], ...]
 
 
 def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
@@ -28,7 +28,7 @@ def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
     The first of `RULES` that finds all of them: the words one after the other; in their order with others between
     them; in any order; and the three again by `stem`. Where there are several such places, the tightest (fewest words
     from its first to its last) is taken, the first of those as tight. Words with nothing but punctuation and blanks
-    between them are one piece.
+    between them are one fragment.
 
     nth: which of the places to take, from 0, where the words stand in a row several times; the last if they are fewer.
     RETURNS: None where a word is missing, or the phrase has none.
@@ -45,7 +45,7 @@ def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
         for find in finders:
             rule = next(rules)
             if found := find(found_words, wanted_words, nth):
-                return Alignment(rule, _pieces([places[i] for i in found], text))
+                return Alignment(rule, _fragments([places[i] for i in found], text))
     return None
 
 
@@ -127,11 +127,11 @@ def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optiona
     return best
 
 
-def _pieces(places: Sequence[Tuple[int, int]], text: str) -> Tuple[Tuple[int, int], ...]:
-    pieces: List[Tuple[int, int]] = []
+def _fragments(places: Sequence[Tuple[int, int]], text: str) -> Tuple[Tuple[int, int], ...]:
+    fragments: List[Tuple[int, int]] = []
     for start, end in places:
-        if pieces and _BETWEEN.fullmatch(text, pieces[-1][1], start):
-            pieces[-1] = pieces[-1][0], end
+        if fragments and _BETWEEN.fullmatch(text, fragments[-1][1], start):
+            fragments[-1] = fragments[-1][0], end
         else:
-            pieces.append((start, end))
-    return tuple(pieces)
+            fragments.append((start, end))
+    return tuple(fragments)

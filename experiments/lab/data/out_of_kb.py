@@ -11,20 +11,19 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.corpora.relink import relink
 from spacy_krissel.corpora.semantic_types import type_key, type_keys
 from spacy_krissel.mentions.gold_ids import NIL, drop_ids, is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore, write_store
-from spacy_krissel.ontology.tree_numbers import is_in_tree, tree_parts
-from spacy_krissel.ontology.tree_types import MESH_TREES
+from spacy_krissel.ontology.tree_numbers import MESH_TREES, is_in_tree, tree_parts
 from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .lengths import ReferenceLengths
+from .relink import relink
 from .seen import LinkedMention, Seen, split_figures
 
 KIND = "out-of-KB benchmark"

@@ -62,8 +62,8 @@ def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None
     takes its own place. A phrase that cannot be aligned leaves its entity as a label of the text, without a place.
 
     report: counts `sentences`, `phrases`, `without_id` (left out: not mapped to a CUI), `aligned: <rule>`,
-        `aligned_pieces` (phrases in several pieces), the blemish `unaligned_phrases` and by reason `unaligned: …`, and
-        `bad_records` (rows without a sentence or a phrase, or of a sentence that is not there).
+        `aligned_fragments` (phrases in several fragments), the blemish `unaligned_phrases` and by reason `unaligned:
+        …`, and `bad_records` (rows without a sentence or a phrase, or of a sentence that is not there).
     Raises KrisselError K231 (openpyxl is not installed), K201 (no file), K232 (not PsyTAR's workbook).
     """
     own_report = report is None
@@ -119,11 +119,11 @@ def _place(phrases: Sequence[Phrase], sentences: Sequence[LabelledText], path: A
         listed[phrase.label, phrase.text.casefold()] += 1
         found = ((sentence, align(phrase.text, sentence.text, nth)) for sentence in sentences)
         sentence, alignment = next((pair for pair in found if pair[1]), (sentences[0], None))
-        pieces = alignment.pieces if alignment else ()
-        sentence.entities.append(TextEntity(phrase.concept.id, phrase.label, pieces, phrase.text))
+        fragments = alignment.fragments if alignment else ()
+        sentence.entities.append(TextEntity(phrase.concept.id, phrase.label, fragments, phrase.text))
         if alignment:
             report.count(f"aligned: {alignment.rule}")
-            report.count("aligned_pieces", len(pieces) > 1)
+            report.count("aligned_fragments", len(fragments) > 1)
         else:
             missing = missing_words(phrase.text, sentence.text)
             reason = "no words" if not missing else "one word missing" if len(missing) == 1 else "more words missing"

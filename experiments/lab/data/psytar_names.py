@@ -8,9 +8,8 @@ from typing import Any, Dict, List, Optional, Set, Tuple, Union
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.label_docs import text_entities
 from spacy_krissel.corpora.report import CorpusReport
-from spacy_krissel.mentions.gold_mentions import document_id
+from spacy_krissel.mentions.gold_mentions import document_id, text_entities
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.ids import canonical_id
 from spacy_krissel.ontology.readers import read_ontology

@@ -11,11 +11,10 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.blank import blank_pipeline
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.label_docs import text_entities
-from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces
+from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
+from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_ids import split_ids
-from spacy_krissel.mentions.gold_mentions import document_id
+from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions, text_entities
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.hashing import stable_hash
@@ -111,7 +110,7 @@ def text_split(
     lang: the language of the training set's tokenizer.
 
     RETURNS: the report, with the counts of the paper's Table 2: `train`, `test_seen` and `test_unseen`, each with
-        `texts`, `entities`, `pairs`, `with_spans`, `disjoint` (pairs with a mention in several pieces) and
+        `texts`, `entities`, `pairs`, `with_spans`, `disjoint` (pairs with a mention in several fragments) and
         `disjoint_share` (of those with spans, None without any); `bins`, the entities and how many are unseen;
         `texts`, `entities`, `pairs`, `repeated_pairs`, `unlabelled` (texts) and the settings.
     Raises KrisselError K005 (output), K006 (settings), K201, K212 (inputs), K233 (fewer than two entities).
@@ -164,7 +163,7 @@ def text_split(
             train_docs.append(_labelled(tokenizer(doc.text), doc, trained))
         if tested:
             copy = Doc(doc.vocab, words=[token.text for token in doc], spaces=[bool(t.whitespace_) for t in doc])
-            write_gold_pieces(copy, (mention for id_ in tested for mention in mentions.get(id_, ())))
+            write_gold_mentions(copy, (mention for id_ in tested for mention in mentions.get(id_, ())))
             test_docs.append(_labelled(copy, doc, tested))
     report.update({name: part.to_dict() for name, part in parts.items()})
     with new_directory(output, KIND, VERSION) as writer:
@@ -184,13 +183,13 @@ class _Part:
         self.entities: Set[str] = set()
         self.counts: Counter = Counter()
 
-    def add(self, text: str, entities: Sequence[str], mentions: Dict[str, List[PiecedMention]]) -> None:
+    def add(self, text: str, entities: Sequence[str], mentions: Dict[str, List[DocMention]]) -> None:
         self.texts.update([text] if entities else ())
         self.entities.update(entities)
         for entity in entities:
             self.counts["pairs"] += 1
             self.counts["with_spans"] += entity in mentions
-            self.counts["disjoint"] += any(mention.is_disjoint for mention in mentions.get(entity, ()))
+            self.counts["disjoint"] += any(mention.is_discontinuous for mention in mentions.get(entity, ()))
 
     def to_dict(self) -> Dict[str, Any]:
         n_spans = self.counts["with_spans"]
@@ -215,10 +214,10 @@ def _bin_report(pairs: Iterable[Pair], unseen: FrozenSet[str]) -> Dict[str, Dict
     }
 
 
-def _by_entity(doc: Doc) -> Dict[str, List[PiecedMention]]:
+def _by_entity(doc: Doc) -> Dict[str, List[DocMention]]:
     """The gold mentions of each concept; of a composite, one for each of its concepts."""
-    found: Dict[str, List[PiecedMention]] = {}
-    for mention in gold_pieces(doc):
+    found: Dict[str, List[DocMention]] = {}
+    for mention in gold_mentions(doc):
         for concept in split_ids(mention.kb_id):
             found.setdefault(concept, []).append(mention._replace(kb_id=concept))
     return found

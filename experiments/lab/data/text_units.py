@@ -6,10 +6,9 @@ from typing import Iterator, List
 from spacy.tokens import Doc
 
 from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_pieces
+from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
 from spacy_krissel.mentions.contexts import sentence_starts
-from spacy_krissel.mentions.discontinuous import gold_pieces
-from spacy_krissel.mentions.gold_mentions import document_id
+from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions
 
 from ..errors import Errors, KrisselError
 
@@ -20,9 +19,9 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
     """The units of a doc as docs of their own, named `<id of the doc>:<number>` from 1, with their gold mentions.
 
     unit: "doc", the doc as it is; "sentence", see `sentence_starts`; "line", as hNLP's notes are divided (OSLAT,
-        section 5.3). Units that a mention reaches across, from its first piece to its last, are one. White space at the
-        ends of a unit is given up, and so are units of nothing else and the doc's `cats`, since these do not say which
-        unit they are about: a unit has the entities that are mentioned in it.
+        section 5.3). Units that a mention reaches across, from its first fragment to its last, are one. White space at
+        the ends of a unit is given up, and so are units of nothing else and the doc's `cats`, since these do not say
+        which unit they are about: a unit has the entities that are mentioned in it.
     Raises KrisselError K006 for another unit.
     """
     if unit not in UNITS:
@@ -30,8 +29,8 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
     if unit == "doc":
         yield doc
         return
-    mentions = gold_pieces(doc)
-    inside = {i for mention in mentions for i in range(mention.pieces[0][0] + 1, mention.pieces[-1][1])}
+    mentions = gold_mentions(doc)
+    inside = {i for mention in mentions for i in range(mention.fragments[0][0] + 1, mention.fragments[-1][1])}
     edges = [0, *(i for i in _starts(doc, unit) if 0 < i < len(doc) and i not in inside), len(doc)]
     for number, (start, end) in enumerate(pairwise(edges), 1):
         while start < end and doc[start].is_space:
@@ -43,8 +42,10 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
         tokens = doc[start:end]
         part = Doc(doc.vocab, words=[token.text for token in tokens], spaces=[bool(t.whitespace_) for t in tokens])
         part.user_data[ID_KEY] = f"{document_id(doc)}:{number}"
-        own = [mention for mention in mentions if start <= mention.pieces[0][0] and mention.pieces[-1][1] <= end]
-        write_gold_pieces(part, (m._replace(pieces=tuple((s - start, e - start) for s, e in m.pieces)) for m in own))
+        own = [mention for mention in mentions if start <= mention.fragments[0][0] and mention.fragments[-1][1] <= end]
+        write_gold_mentions(
+            part, (m._replace(fragments=tuple((s - start, e - start) for s, e in m.fragments)) for m in own)
+        )
         yield part
 
 

@@ -10,7 +10,6 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.corpora.relink import relink
 from spacy_krissel.mentions.gold_ids import Resolver, is_nil
 from spacy_krissel.mentions.gold_mentions import document_id, gold_spans, split_gold
 from spacy_krissel.ontology.ids import canonical_id
@@ -20,6 +19,7 @@ from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 
 from ..errors import Errors, KrisselError
+from .relink import relink
 
 KIND = "zero-shot splits"
 VERSION = 1

@@ -9,7 +9,7 @@ import numpy as np
 from spacy.tokens import Doc
 
 from spacy_krissel.evaluation.span_records import Pieces
-from spacy_krissel.mentions.discontinuous import join_pieces
+from spacy_krissel.mentions.discontinuous import join_fragments
 from spacy_krissel.ontology.store import OntologyStore
 
 from ..errors import Errors, KrisselError
@@ -60,7 +60,7 @@ class RuleMatch:
                 if self._key(texts[start : start + size]) in keys
             ]
             matched = [words[i] for start, end in _apart(matches) for i in range(start, end)]
-            found[entity] = join_pieces((word.start, word.end) for word in matched)
+            found[entity] = join_fragments((word.start, word.end) for word in matched)
         return found
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
@@ -157,7 +157,7 @@ class FuzzyMatch:
             near = [i for i, score in enumerate(scores) if score >= np.float32(self._threshold)]
             near.sort(key=lambda i: (-scores[i], windows[i][0], -windows[i][1]))
             best = _apart(windows[i] for i in (near[:1] if self._best_only else near))
-            found[entity] = join_pieces((words[start].start, words[end - 1].end) for start, end in best)
+            found[entity] = join_fragments((words[start].start, words[end - 1].end) for start, end in best)
         return found
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:

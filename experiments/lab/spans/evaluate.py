@@ -76,7 +76,7 @@ def evaluate_spans(
     systems: by name, the first is the one that the others are compared with. A system without `spans` or `scores` has
         no part in the tables of that kind.
     docs: a .spacy file or a folder of them, or docs of a language's vocabulary (a bare one knows no stop words). Their
-        entities are in `doc.cats`, their gold spans are what `gold_pieces` finds: a pair without any counts for
+        entities are in `doc.cats`, their gold spans are what `gold_mentions` finds: a pair without any counts for
         linking only.
     output: a folder for the report and the records; None writes nothing.
     entities: ids of those that are ranked (the paper's universe); all of the ontology by default.

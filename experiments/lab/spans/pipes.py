@@ -7,8 +7,7 @@ import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_krissel.mentions.discontinuous import gold_pieces
-from spacy_krissel.mentions.gold_mentions import split_gold
+from spacy_krissel.mentions.gold_mentions import gold_mentions, split_gold
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.extractor.component import KrisselSpanExtractor
 from spacy_krissel.pipeline.linker.component import KrisselLinker
@@ -46,7 +45,7 @@ class GoldSpanSystem:
         columns = {id_: column for column, id_ in enumerate(entity_ids)}
         for row, doc in enumerate(docs):
             tokens: Dict[str, set] = {}
-            for mention in gold_pieces(doc):
+            for mention in gold_mentions(doc):
                 for id_ in split_gold(mention.kb_id, self.extractor.kb):
                     if id_ in columns:
                         tokens.setdefault(id_, set()).update(mention.tokens)

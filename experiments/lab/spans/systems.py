@@ -7,9 +7,9 @@ import numpy as np
 from spacy.tokens import Doc
 
 from spacy_krissel.evaluation.span_records import Pieces, SpanRecord, tokens_of
-from spacy_krissel.mentions.discontinuous import PiecedMention, gold_pieces, join_pieces
+from spacy_krissel.mentions.discontinuous import DocMention, join_fragments
 from spacy_krissel.mentions.gold_ids import Resolver
-from spacy_krissel.mentions.gold_mentions import document_id, primary_id, split_gold
+from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions, primary_id, split_gold
 
 from ..errors import Errors, KrisselError
 
@@ -42,8 +42,8 @@ class GoldText:
     def __init__(self, doc: Doc, store: Resolver, seen: Optional[Collection[str]] = None) -> None:
         self.doc = doc
         self._ignored = frozenset(token.i for token in doc if token.is_stop or token.is_punct or token.is_space)
-        mentions: Dict[str, List[PiecedMention]] = {}
-        for mention in gold_pieces(doc):
+        mentions: Dict[str, List[DocMention]] = {}
+        for mention in gold_mentions(doc):
             for entity in split_gold(mention.kb_id, store):
                 mentions.setdefault(entity, []).append(mention)
         id_ = document_id(doc)
@@ -52,8 +52,8 @@ class GoldText:
             known = None if seen is None else entity in seen
             record = SpanRecord(id_, entity, seen=known)
             if own := mentions.get(entity):
-                record.gold = join_pieces(piece for mention in own for piece in mention.pieces)
-                record.disjoint = any(mention.is_disjoint for mention in own)
+                record.gold = join_fragments(piece for mention in own for piece in mention.fragments)
+                record.disjoint = any(mention.is_discontinuous for mention in own)
             self.pairs.append(self._with_ignored(record))
 
     def answered(self, record: SpanRecord, pieces: Optional[Pieces], rank: Optional[int]) -> SpanRecord:
@@ -121,4 +121,4 @@ def _checked(pieces: Sequence[Tuple[int, int]], record: SpanRecord, doc: Doc, na
     if any(not 0 <= start < end <= len(doc) for start, end in pieces):
         what = {"entity": record.entity, "pieces": list(pieces), "doc": record.doc, "n_tokens": len(doc)}
         raise KrisselError(Errors.K734.format(name=name, **what))
-    return join_pieces((int(start), int(end)) for start, end in pieces)
+    return join_fragments((int(start), int(end)) for start, end in pieces)

@@ -9,11 +9,12 @@ class Mention:
     """An annotated stretch of text, as its source states it; nothing is checked yet.
 
     start, end: character offsets in the text of the document, end exclusive.
-    text: the surface form that the source states; of several pieces, theirs, joined in any way.
+    text: the surface form that the source states; of several fragments, theirs, joined in any way.
     label: the type, e.g. "Disease"; "" where the source has none.
     kb_id: as in the source: composites are joined by `|` or `+`, `-1` and `-` mean no concept, "" means not annotated.
     line: where it stands in the source file, 1-based; 0 when unknown.
-    more: the (start, end) of its further pieces: "pain ... knee" of "pain and swelling in knee" is 0 to 4 and 21 to 25.
+    more: the (start, end) of its further fragments: "pain ... knee" of "pain and swelling in knee" is 0 to 4 and 21 to
+        25.
     source: its file, where that is another than the document's.
     """
 
@@ -27,8 +28,8 @@ class Mention:
     source: str = ""
 
     @property
-    def pieces(self) -> Tuple[Tuple[int, int], ...]:
-        """All of its pieces, as the source orders them."""
+    def fragments(self) -> Tuple[Tuple[int, int], ...]:
+        """All of its fragments, as the source orders them."""
         return ((self.start, self.end), *self.more)
 
 

@@ -158,7 +158,7 @@ class _Handler(XmlHandler):
         document.text = "".join(parts)
         for i, mention in enumerate(document.mentions):
             places: List[Tuple[int, int]] = []
-            for start, end in mention.pieces:
+            for start, end in mention.fragments:
                 shift = next((shift for first, last, shift in stretches if first <= start < last), 0)
                 places.append((start + shift, end + shift))
             text = mention.text or " ".join(document.text[start:end] for start, end in places)

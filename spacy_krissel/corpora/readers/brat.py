@@ -31,7 +31,7 @@ def read_brat(
     documents: the folder of the texts (of an archive, one in it); without it, `1.txt` is beside `1.ann`. The id of this
         text is `1`.
 
-    A mention is `T1 TAB Label 0 4;10 14 TAB text`, of one piece or several. Its ids are those that lines
+    A mention is `T1 TAB Label 0 4;10 14 TAB text`, of one fragment or several. Its ids are those that lines
     `N1 TAB Reference T1 MESH:D006073 TAB name` give to it, joined by `|`; one without such a line is of the class that
     its label names (`read_class`), so that `CL:0000540` as a label is an id. Offsets count characters.
 
@@ -84,11 +84,11 @@ def _read_mention(rest: str, line: int) -> Optional[Mention]:
     places = _PLACES.fullmatch(head)
     if not tab or not places:
         return None
-    offsets = [tuple(parse_offset(number) for number in piece.split()) for piece in places[2].split(";")]
-    pieces = [(start, end) for start, end in offsets if start is not None and end is not None]
-    if len(pieces) < len(offsets):
+    offsets = [tuple(parse_offset(number) for number in fragment.split()) for fragment in places[2].split(";")]
+    fragments = [(start, end) for start, end in offsets if start is not None and end is not None]
+    if len(fragments) < len(offsets):
         return None
-    (start, end), *more = pieces
+    (start, end), *more = fragments
     return Mention(start, end, text, places[1], "", line, tuple(more))
 
 

@@ -32,7 +32,8 @@ def read_knowtator(
         annotations or, in a folder above them, in CRAFT's `articles/txt` or eHOST's `corpus`.
 
     The id of a text is its file's name without `.txt`. A mention's class is `read_class` of its `mentionClass`: CRAFT's
-    `CL:0000540` is the id, and `CL` the label. Offsets count characters; a mention of several spans has as many pieces.
+    `CL:0000540` is the id, and `CL` the label. Offsets count characters; a mention of several spans has as many
+    fragments.
 
     report: counts `bad_records`: annotations without a span, with an offset that is no number, or of no class. Without
         one, the reader warns itself at the end.
@@ -64,7 +65,7 @@ def read_knowtator(
 def _with_text(mention: Mention, text: str) -> Mention:
     if mention.text:
         return mention
-    return replace(mention, text=" ".join(text[start:end] for start, end in mention.pieces))
+    return replace(mention, text=" ".join(text[start:end] for start, end in mention.fragments))
 
 
 class _Annotation(NamedTuple):

@@ -31,7 +31,7 @@ def read_semeval(
     documents: the folder of the texts (of an archive, one in it); without it, `1.text` is beside `1.pipe`. The id of
         this note is `1`.
 
-    A line is `note|0-4,10-14|C0231749|…`: the places of a disorder's pieces, in characters, and its concept, or
+    A line is `note|0-4,10-14|C0231749|…`: the places of a disorder's fragments, in characters, and its concept, or
     `CUI-less`; what follows, whether it is negated and so on, is not read. OSLAT (§5.3) takes each line of a note for a
     text: `krissel text-split --unit line`.
 
@@ -69,11 +69,11 @@ def _read_mention(line: str, text: str, number: int) -> Optional[Mention]:
     _, *rest = line.split("|")
     if len(rest) < 2 or not _PLACES.fullmatch(rest[0]) or not rest[1].strip():
         return None
-    offsets = [tuple(parse_offset(offset) for offset in piece.split("-")) for piece in rest[0].split(",")]
-    pieces = [(start, end) for start, end in offsets if start is not None and end is not None]
-    if len(pieces) < len(offsets) or not all(start < end <= len(text) for start, end in pieces):
+    offsets = [tuple(parse_offset(offset) for offset in fragment.split("-")) for fragment in rest[0].split(",")]
+    fragments = [(start, end) for start, end in offsets if start is not None and end is not None]
+    if len(fragments) < len(offsets) or not all(start < end <= len(text) for start, end in fragments):
         return None
-    (start, end), *more = pieces
-    surface = " ".join(text[first:last] for first, last in pieces)
+    (start, end), *more = fragments
+    surface = " ".join(text[first:last] for first, last in fragments)
     kb_id = NIL if rest[1].strip().lower() == WITHOUT else rest[1].strip()
     return Mention(start, end, surface, LABEL, kb_id, number, tuple(more))

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from ...errors import Errors, KrisselError
-from ...mentions.discontinuous import DISJOINT_KEY, PiecedMention, join_pieces, write_pieces
+from ...mentions.discontinuous import DISJOINT_KEY, DocMention, join_fragments, write_fragments
 from ...mentions.gold_ids import split_ids
 from ...util.inputs import JSON_CLOSING
 from ..docs import DEFAULT_LABEL, ID_KEY, SPANS_KEY
@@ -25,13 +25,14 @@ EXPECTED = 'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans
 class TextEntity:
     """An entity that a text speaks of, and where.
 
-    pieces: (start, end) in characters of the text, end exclusive: all of one mention; none where the place is unknown.
+    fragments: (start, end) in characters of the text, end exclusive: all of one mention; none where the place is
+        unknown.
     phrase: the mention's words, where the source states them apart from the text.
     """
 
     id: str
     label: str = ""
-    pieces: Tuple[Tuple[int, int], ...] = ()
+    fragments: Tuple[Tuple[int, int], ...] = ()
     phrase: str = ""
 
 
@@ -49,8 +50,8 @@ class LabelledText:
 def read_text_labels(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[LabelledText]:
     """The texts of a file of JSON lines, `{"id", "text", "entities": [{"id", "spans": [[start, end], …]}, …]}`.
 
-    "spans" are the pieces of one mention, in characters; without them the entity is known to be in the text alone. An
-    entity mentioned twice is listed twice. A text's "id" is optional, and so is an entity's "label". The file may be
+    "spans" are the fragments of one mention, in characters; without them the entity is known to be in the text alone.
+    An entity mentioned twice is listed twice. A text's "id" is optional, and so is an entity's "label". The file may be
     compressed with gzip.
 
     report: counts `bad_records`, lines that are not of this form. Without one, the reader warns of them at the end.
@@ -121,11 +122,11 @@ def _is_entity(each: Any) -> bool:
 def to_labelled_doc(text: LabelledText, nlp: Language, *, report: Optional[CorpusReport] = None) -> Doc:
     """A doc with the entities of `text` as its text-level labels, tokenised by `nlp`.
 
-    `doc.cats` is `{entity id: 1.0}`. Mentions in one piece are in `doc.spans["krissel"]` (and the longest of them that
-    do not overlap in `doc.ents`), those in several in `doc.spans["krissel_disjoint"]`; an entity without a place is in
-    `doc.cats` alone. Tokens are the tokenizer's own, as a pipeline will see them: a piece whose edge falls inside a
-    token is widened to the whole of it, and pieces that then touch are one. An entity without a concept (`-1`, `NIL`)
-    is left out.
+    `doc.cats` is `{entity id: 1.0}`. Mentions in one fragment are in `doc.spans["krissel"]` (and the longest of them
+    that do not overlap in `doc.ents`), those in several in `doc.spans["krissel_disjoint"]`; an entity without a place
+    is in `doc.cats` alone. Tokens are the tokenizer's own, as a pipeline will see them: a fragment whose edge falls
+    inside a token is widened to the whole of it, and fragments that then touch are one. An entity without a concept
+    (`-1`, `NIL`) is left out.
 
     report: counts `documents`, `mentions_read`, `mentions`, `disjoint`, `without_place`, `nil`, `widened_mentions`,
         `outside_text` (the entity stays a label of the text) and `duplicate_mentions`. Without one, warns of blemishes.
@@ -135,38 +136,38 @@ def to_labelled_doc(text: LabelledText, nlp: Language, *, report: Optional[Corpu
     doc = nlp.tokenizer(text.text)
     doc.user_data[ID_KEY] = text.id
     doc.cats = {}
-    mentions: List[PiecedMention] = []
+    mentions: List[DocMention] = []
     for entity in text.entities:
         report.count("mentions_read")
         concepts = split_ids(entity.id)
         report.count("nil", not concepts)
         doc.cats.update(dict.fromkeys(concepts, 1.0))
-        if not concepts or not (pieces := _token_pieces(doc, entity, text, report)):
+        if not concepts or not (fragments := _token_fragments(doc, entity, text, report)):
             continue
         for concept in concepts:
-            mention = PiecedMention(concept, entity.label or DEFAULT_LABEL, pieces)
+            mention = DocMention(concept, entity.label or DEFAULT_LABEL, fragments)
             if mention in mentions:
                 report.blemish("duplicate_mentions", text.source, text.line, f"{concept} in {text.id}")
             else:
                 mentions.append(mention)
-    write_gold_pieces(doc, mentions)
+    write_gold_mentions(doc, mentions)
     report.count("documents")
     report.count("mentions", len(mentions))
-    report.count("disjoint", sum(mention.is_disjoint for mention in mentions))
+    report.count("disjoint", sum(mention.is_discontinuous for mention in mentions))
     report.labels.update(mention.label for mention in mentions)
     if own_report:
         report.warn()
     return doc
 
 
-def _token_pieces(
+def _token_fragments(
     doc: Doc, entity: TextEntity, text: LabelledText, report: CorpusReport
 ) -> Tuple[Tuple[int, int], ...]:
-    if not entity.pieces:
+    if not entity.fragments:
         report.count("without_place")
         return ()
-    pieces, widened = [], False
-    for start, end in entity.pieces:
+    fragments, widened = [], False
+    for start, end in entity.fragments:
         covered = text.text[max(0, start) : max(0, end)]
         if not 0 <= start < end <= len(text.text) or not covered.strip():
             report.blemish("outside_text", text.source, text.line, f"{entity.id} at {start}-{end} in {text.id}")
@@ -175,19 +176,20 @@ def _token_pieces(
         span = doc.char_span(start, end, alignment_mode="expand")
         assert span is not None, "every character but white space is of a token"
         widened |= (span.start_char, span.end_char) != (start, end)
-        pieces.append((span.start, span.end))
+        fragments.append((span.start, span.end))
     report.count("widened_mentions", widened)
-    return join_pieces(pieces)
+    return join_fragments(fragments)
 
 
-def write_gold_pieces(doc: Doc, mentions: Iterable[PiecedMention]) -> None:
-    """Make `mentions` the gold of `doc`: those in one piece as `convert` writes them, those in several beside them."""
-    ordered = sorted(mentions, key=lambda mention: (mention.pieces[0][0], -mention.pieces[-1][1]))
+def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
+    """Make `mentions` the gold of `doc`: those in one fragment as `convert` writes them, those in several beside
+    them."""
+    ordered = sorted(mentions, key=lambda mention: (mention.fragments[0][0], -mention.fragments[-1][1]))
     whole = [
-        Span(doc, *mention.pieces[0], label=mention.label, kb_id=mention.kb_id)
+        Span(doc, *mention.fragments[0], label=mention.label, kb_id=mention.kb_id)
         for mention in ordered
-        if not mention.is_disjoint
+        if not mention.is_discontinuous
     ]
     doc.ents = filter_spans(whole)
     doc.spans[SPANS_KEY] = whole
-    write_pieces(doc, [mention for mention in ordered if mention.is_disjoint], DISJOINT_KEY)
+    write_fragments(doc, [mention for mention in ordered if mention.is_discontinuous], DISJOINT_KEY)

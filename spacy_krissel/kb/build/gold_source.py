@@ -6,8 +6,7 @@ from typing import Callable, Iterator
 
 from spacy.vocab import Vocab
 
-from ...corpora.doc_bins import read_doc_bins
-from ...corpora.gold_split import GoldSplit
+from ...corpora.doc_bins import GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError
 from ...ontology.store import OntologyStore
 from ..prototype_table import Prototype

@@ -12,12 +12,12 @@ from ...errors import Errors, KrisselError
 from ...util.progress import progress_bar
 from ..entity import Entity
 from ..folding import fold_name, hash_text
-from ..hash_table import groups_across_rows
+from ..hash_index import groups_across_rows
 from ..store import OntologyStore, write_store
 from .expansions import ORDERS, Bearer, Parts, SpeciesUse, expand
 from .matching import assign
 from .shared_names import Homonyms
-from .species import SpeciesNames
+from .species_names import SpeciesNames
 
 PathLike = Union[str, Path]
 

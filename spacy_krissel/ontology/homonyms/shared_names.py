@@ -9,7 +9,7 @@ import numpy as np
 from ..folding import fold_name
 from ..store import OntologyStore
 from .expansions import SpeciesUse
-from .species import SpeciesNames
+from .species_names import SpeciesNames
 
 LISTED = 1000
 IDS_LISTED = 20

@@ -1,97 +1,90 @@
-"""One reader a source format, and the choice among them."""
+"""Ontology formats, one reader each.
+
+To add a format: one module here with a reader, a function from a path (and options) to entities; one line in `READERS`;
+one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`.
+"""
 
 import inspect
-import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Union
+from typing import Any, Callable, Dict, Iterator, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .cellosaurus import FIRST_ACCESSION, is_cellosaurus_row, read_cellosaurus, read_cellosaurus_table
-from .ctd import ctd_header, read_ctd
-from .gene_info import GENE_COLUMNS, read_gene_info
-from .jsonl import read_jsonl
-from .medic import read_medic
-from .mesh import TERM_COLUMNS, TREE_COLUMNS, read_mesh, read_mesh_tree
-from .mesh_xml import is_mesh_xml, read_mesh_xml
-from .obo import read_obo
-from .obographs import read_obographs
+from .cellosaurus import is_cellosaurus, is_cellosaurus_table, read_cellosaurus, read_cellosaurus_table
+from .ctd import is_ctd, is_medic, read_ctd, read_medic
+from .gene_info import is_gene_info, read_gene_info
+from .jsonl import is_jsonl, read_jsonl
+from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
+from .obo import is_obo, read_obo
+from .obographs import is_obographs, read_obographs
 from .phrases import read_phrases
-from .records import FORMATS, open_bytes, read_start
-from .taxonomy import is_taxonomy_row, read_taxonomy
-from .umls import holds_umls, is_umls_row, read_umls
-from .zeshel import read_zeshel
+from .records import Start, open_bytes, read_start
+from .taxonomy import is_taxonomy, read_taxonomy
+from .umls import holds_umls, is_umls, read_umls
+from .zeshel import is_zeshel, read_zeshel
 
-__all__ = [
-    "READERS",
-    "detect_format",
-    "read_cellosaurus",
-    "read_cellosaurus_table",
-    "read_ctd",
-    "read_gene_info",
-    "read_jsonl",
-    "read_medic",
-    "read_mesh",
-    "read_mesh_tree",
-    "read_mesh_xml",
-    "read_obo",
-    "read_obographs",
-    "read_ontology",
-    "read_phrases",
-    "read_taxonomy",
-    "read_umls",
-    "read_zeshel",
-]
 
-READERS: Dict[str, Callable[..., Iterator[Entity]]] = dict(
-    zip(
-        FORMATS,
-        (
-            read_medic,
-            read_obo,
-            read_jsonl,
-            read_mesh,
-            read_mesh_tree,
-            read_phrases,
-            read_zeshel,
-            read_gene_info,
-            read_taxonomy,
-            read_cellosaurus,
-            read_cellosaurus_table,
-            read_ctd,
-            read_umls,
-            read_obographs,
-            read_mesh_xml,
-        ),
-        strict=True,
-    )
-)
-GRAPHS = re.compile(r'\{\s*("meta"\s*:.*?)?"graphs"\s*:\s*\[', re.DOTALL)
+def never(start: Start) -> bool:
+    """For a format that could be any other."""
+    return False
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format: what reads it, and how the beginning of a file shows it."""
+
+    read: Callable[..., Iterator[Entity]]
+    detects: Callable[[Start], bool]
+
+    def __call__(self, path: Union[str, Path], **options: Any) -> Iterator[Entity]:
+        return self.read(path, **options)
+
+    @property
+    def options(self) -> Tuple[str, ...]:
+        return tuple(name for name in inspect.signature(self.read).parameters if name != "path")
+
+
+# The first that detects a file reads it.
+READERS: Dict[str, Reader] = {
+    "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
+    "obographs": Reader(read_obographs, is_obographs),
+    "zeshel": Reader(read_zeshel, is_zeshel),
+    "jsonl": Reader(read_jsonl, is_jsonl),
+    "mesh": Reader(read_mesh, is_mesh),
+    "mesh-tree": Reader(read_mesh_tree, is_mesh_tree),
+    "gene-info": Reader(read_gene_info, is_gene_info),
+    "taxonomy": Reader(read_taxonomy, is_taxonomy),
+    "umls": Reader(read_umls, is_umls),
+    "medic": Reader(read_medic, is_medic),
+    "obo": Reader(read_obo, is_obo),
+    "cellosaurus-tsv": Reader(read_cellosaurus_table, is_cellosaurus_table),
+    "ctd": Reader(read_ctd, is_ctd),
+    "cellosaurus": Reader(read_cellosaurus, is_cellosaurus),
+    "phrases": Reader(read_phrases, never),
+}
+FORMATS = ("auto", *READERS)
 
 
 def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
-    """Read the entities of an ontology file, one at a time; a gzipped file is unpacked on the way.
+    """Read the entities of an ontology file, one at a time; gzipped files are decompressed on the way.
 
-    format: "medic", "obo", "jsonl", "mesh" (terms), "mesh-tree", "phrases", "zeshel" (a world's documents),
-        "gene-info" (NCBI Gene), "taxonomy" (NCBI Taxonomy's names.dmp), "cellosaurus" (its text file),
-        "cellosaurus-tsv" (name, id, species), "ctd" (diseases or chemicals), "umls" (the folder of its RRF files),
-        "obographs" (JSON), "mesh-xml" (NLM's descriptors or supplementary records), or "auto" to tell by the content
-        (not phrases).
+    format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
         `species` for "gene-info", the parts of "umls").
 
-    Raises KrisselError K101 to K105, K110 and what the reader raises, before the first entity where it can be known by
-    then.
+    Raises KrisselError K101 to K105, K110 and what the reader raises; what can be known before the first entity is
+    raised by the call itself.
     """
     if format == "auto":
         format = detect_format(path)
     elif format not in READERS:
-        raise KrisselError(Errors.K105.format(found=format, formats=", ".join(FORMATS)))
+        raise KrisselError(Errors.K105.format(found=format, formats=", ".join(READERS)))
     reader = READERS[format]
-    allowed = [name for name in inspect.signature(reader).parameters if name != "path"]
     for name in options:
-        if name not in allowed:
-            raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(allowed) or "none"))
+        if name not in reader.options:
+            expected = ", ".join(reader.options) or "none"
+            raise KrisselError(Errors.K110.format(format=format, found=name, expected=expected))
     if not holds_umls(path):
         with open_bytes(path):
             pass
@@ -99,41 +92,14 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
 
 
 def detect_format(path: Union[str, Path]) -> str:
-    """The format of an ontology file by its first lines; UMLS's folder by the names in it.
+    """The format of an ontology file by its first lines; of UMLS's folder by its file names.
 
-    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (none of the known formats).
+    Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format).
     """
     if holds_umls(path):
         return "umls"
-    start = read_start(path)
-    lines = [line.strip() for line in start.decode("utf-8-sig", errors="replace").splitlines()]
-    first = next((line for line in lines if line and not line.startswith("!")), "")
-    cells = first.split("\t")
-    if is_mesh_xml(start):
-        return "mesh-xml"
-    if first.startswith("{"):
-        if GRAPHS.match("\n".join(lines)):
-            return "obographs"
-        return "zeshel" if '"document_id"' in first and '"concept_id"' not in first else "jsonl"
-    if set(TERM_COLUMNS) <= set(cells):
-        return "mesh"
-    if set(TREE_COLUMNS) <= set(cells):
-        return "mesh-tree"
-    if set(GENE_COLUMNS) <= set(cells):
-        return "gene-info"
-    if is_taxonomy_row(first):
-        return "taxonomy"
-    if is_umls_row(first):
-        return "umls"
-    if "||" in first:
-        return "medic"
-    if first == "[Term]" or first.startswith(("format-version:", "ontology:", "data-version:")):
-        return "obo"
-    if is_cellosaurus_row(cells):
-        return "cellosaurus-tsv"
-    # These two begin with explanations; CTD's name the columns.
-    if any(map(ctd_header, lines)):
-        return "ctd"
-    if any(line.startswith(FIRST_ACCESSION) for line in lines):
-        return "cellosaurus"
-    raise KrisselError(Errors.K104.format(path=path, found=first[:60], formats=", ".join(FORMATS)))
+    start = Start(read_start(path))
+    for name, reader in READERS.items():
+        if reader.detects(start):
+            return name
+    raise KrisselError(Errors.K104.format(path=path, found=start.first[:60], formats=", ".join(READERS)))

@@ -6,8 +6,7 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import RecordFile, open_records, unique
-from .species import species_name
+from .records import RecordFile, Start, open_records, species_name, unique
 
 SOURCE = "Cellosaurus"
 ACCESSION = re.compile(r"CVCL_[A-Z0-9]{4}")
@@ -72,7 +71,7 @@ def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("C
             if not line.strip():
                 continue
             cells = [cell.strip() for cell in line.split("\t")]
-            if not is_cellosaurus_row(cells):
+            if not _is_row(cells):
                 records.reject("is no row of name, CVCL id and species")
                 continue
             records.accept()
@@ -84,7 +83,16 @@ def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("C
         yield Entity(id_, name, tuple(aliases), types=tuple(types), species=species[id_], source=SOURCE)
 
 
-def is_cellosaurus_row(cells: Sequence[str]) -> bool:
+def is_cellosaurus(start: Start) -> bool:
+    # Explanations come first.
+    return any(line.startswith(FIRST_ACCESSION) for line in start.lines)
+
+
+def is_cellosaurus_table(start: Start) -> bool:
+    return _is_row(start.cells)
+
+
+def _is_row(cells: Sequence[str]) -> bool:
     return len(cells) == 3 and bool(cells[0]) and ACCESSION.fullmatch(cells[1]) is not None
 
 

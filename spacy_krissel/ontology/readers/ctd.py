@@ -1,11 +1,12 @@
-"""CTD's vocabularies of diseases (MEDIC) and chemicals: tables whose columns are named in a comment above them."""
+"""CTD's vocabularies: tables of diseases (MEDIC) and chemicals, and MEDIC in lines `ID|other ids||name|synonyms`."""
 
 import csv
+from html import unescape
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 from ..entity import Entity
-from .records import RecordFile, open_records, unique
+from .records import RecordFile, Start, open_records, unique
 
 COMMENT = "#"
 KINDS = ("Disease", "Chemical")
@@ -40,7 +41,7 @@ def read_ctd(path: Union[str, Path], *, types: Optional[Sequence[str]] = None) -
         header: Optional[CTDHeader] = None
         for line in records.lines():
             if line.startswith(COMMENT):
-                header = header or ctd_header(line)
+                header = header or _header(line)
             elif line.strip():
                 if header is None:
                     raise records.wrong_format("stands above the names of the columns")
@@ -49,7 +50,16 @@ def read_ctd(path: Union[str, Path], *, types: Optional[Sequence[str]] = None) -
                     yield _to_entity(row, header.kind, types)
 
 
-def ctd_header(line: str) -> Optional[CTDHeader]:
+def is_ctd(start: Start) -> bool:
+    # A comment names the columns.
+    return any(map(_header, start.lines))
+
+
+def is_medic(start: Start) -> bool:
+    return "||" in start.first
+
+
+def _header(line: str) -> Optional[CTDHeader]:
     """The columns that a line names, if it is a comment and they are those of diseases or chemicals."""
     if not line.startswith(COMMENT):
         return None
@@ -98,3 +108,47 @@ def _to_entity(row: Dict[str, str], kind: str, types: Optional[Sequence[str]]) -
 
 def _parts(row: Dict[str, str], column: str) -> List[str]:
     return [part.strip() for part in row.get(column, "").split("|") if part.strip()]
+
+
+def read_medic(path: Union[str, Path], *, types: Sequence[str] = ("Disease",)) -> Iterator[Entity]:
+    """Read a MEDIC file, a concept a line.
+
+    Ids stay as they stand: MeSH's without their prefix, OMIM's as bare numbers. Since corpora write the latter with
+    their prefix, `OMIM:145250` becomes an alternative id of whatever bears the number 145250.
+
+    types: what every concept of a disease vocabulary is.
+    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
+    """
+    with open_records(path, "medic", "lines `ID|alternative ids||preferred name|synonyms`") as records:
+        for line in records.lines():
+            if not line.strip():
+                continue
+            head, bars, tail = line.partition("||")
+            ids = unique(head.split("|"))
+            # The published file writes apostrophes and accents as HTML does ("Alzheimer&apos;s").
+            names = unique(map(unescape, tail.split("|")))
+            if not bars:
+                records.reject("has no '||' between ids and names")
+            elif not ids or not head.split("|")[0].strip():
+                records.reject("has no id before '||'")
+            elif not names or not tail.split("|")[0].strip():
+                records.reject("has no preferred name after '||'")
+            else:
+                records.accept()
+                yield Entity(
+                    id=ids[0],
+                    name=names[0],
+                    aliases=names[1:],
+                    types=tuple(types),
+                    source="MEDIC",
+                    alt_ids=unique(_with_prefixes(ids), without=ids[0]),
+                )
+
+
+def _with_prefixes(ids: Sequence[str]) -> List[str]:
+    spelt = []
+    for id_ in ids:
+        spelt.append(id_)
+        if id_.isdecimal():
+            spelt.append(f"OMIM:{id_}")
+    return spelt

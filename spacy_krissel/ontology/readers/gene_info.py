@@ -2,13 +2,23 @@
 
 import warnings
 from pathlib import Path
-from typing import FrozenSet, Iterator, Sequence, Set, Tuple, Union
+from typing import Dict, FrozenSet, Iterator, Sequence, Set, Tuple, Union
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..entity import Entity
-from .records import open_records, table_rows, unique
-from .species import species_ids
+from .records import Start, open_records, table_rows, unique
 
+# The species of the genes that two corpora mention, by NCBI Taxonomy (BELHD, Garda and Leser, Table 11).
+SPECIES_SUBSETS: Dict[str, Tuple[str, ...]] = {
+    "gnormplus": tuple(
+        "3702 3847 4896 6239 7227 7955 8355 8364 9031 9606 9823 9913 9986 10090 10116 10298 11676 11908 41856 333760 "
+        "511145 559292".split()
+    ),
+    "nlm-gene": tuple(
+        "3055 3702 4896 6239 6956 7227 7955 8355 8364 9031 9606 9615 9823 9913 9940 9986 10029 10089 10090 10116 11676 "
+        "11709 51031 81972 559292 2886926".split()
+    ),
+}
 # What is read of the sixteen columns. A name of the nomenclature authority, such as HGNC, goes before the others.
 GENE_COLUMNS = ("#tax_id", "GeneID", "Symbol", "dbXrefs")
 NAME_COLUMNS = (
@@ -39,6 +49,10 @@ def read_gene_info(
     return _read_genes(path, species_ids(species), tuple(types))
 
 
+def is_gene_info(start: Start) -> bool:
+    return set(GENE_COLUMNS) <= set(start.cells)
+
+
 def _read_genes(path: Union[str, Path], wanted: FrozenSet[str], types: Tuple[str, ...]) -> Iterator[Entity]:
     columns = (*GENE_COLUMNS, *NAME_COLUMNS)
     with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
@@ -62,3 +76,18 @@ def _read_genes(path: Union[str, Path], wanted: FrozenSet[str], types: Tuple[str
         raise KrisselError(Errors.K130.format(path=path, species=missing))
     if missing:
         warnings.warn(Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2)
+
+
+def species_ids(species: Sequence[str]) -> FrozenSet[str]:
+    """The tax ids that `species` names, by themselves or as one of `SPECIES_SUBSETS`.
+
+    Raises KrisselError K006 for anything else.
+    """
+    expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
+    if isinstance(species, str):
+        raise KrisselError(Errors.K006.format(setting="species", found=species, expected=expected))
+    found = [id_ for each in species for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
+    for id_ in found:
+        if not (id_.isascii() and id_.isdecimal()):
+            raise KrisselError(Errors.K006.format(setting="species", found=id_, expected=expected))
+    return frozenset(found)

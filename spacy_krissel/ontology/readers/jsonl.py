@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, Union
 from ...errors import KrisselWarning, Warnings
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import open_records, unique, unstorable
+from .records import Start, open_records, unique, unstorable
 
 # Key of the file -> field of the entity.
 TEXTS = {
@@ -60,6 +60,10 @@ def read_jsonl(path: Union[str, Path]) -> Iterator[Entity]:
             keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
             message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
             warnings.warn(message, KrisselWarning, stacklevel=2)
+
+
+def is_jsonl(start: Start) -> bool:
+    return start.first.startswith("{")
 
 
 def _to_entity(record: Any) -> Entity:

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..entity import Entity
-from .records import RecordFile, open_records, unique
-from .species import TAXON_XREF, species_name
+from .records import TAXON_XREF, RecordFile, Start, open_records, species_name, unique
 
 SCOPES = ("EXACT", "RELATED")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
@@ -65,6 +64,10 @@ def read_obo(
                 tags.setdefault(tag, []).append(value)
         if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
             yield entity
+
+
+def is_obo(start: Start) -> bool:
+    return start.first == "[Term]" or start.first.startswith(("format-version:", "ontology:", "data-version:"))
 
 
 def _to_entity(

@@ -8,11 +8,11 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 from ...errors import Errors, KrisselError
 from ..entity import Entity
 from .obo import SCOPES
-from .records import RecordFile, open_records, unique, unstorable
-from .species import TAXON_XREF, species_name
+from .records import TAXON_XREF, RecordFile, Start, open_records, species_name, unique, unstorable
 
 # http://purl.obolibrary.org/obo/CL_0000540
 _IRI = re.compile(r".*[/#]([A-Za-z][A-Za-z0-9.]*)_(\w+)")
+_BEGINNING = re.compile(r'\{\s*("meta"\s*:.*?)?"graphs"\s*:\s*\[', re.DOTALL)
 _SCOPE = re.compile(r"has(\w+)Synonym")
 
 
@@ -37,6 +37,10 @@ def read_obographs(
                 entity = _to_entity(records, node, scopes, types, source)
                 if entity is not None:
                     yield entity
+
+
+def is_obographs(start: Start) -> bool:
+    return start.first.startswith("{") and _BEGINNING.match("\n".join(start.lines)) is not None
 
 
 def _graphs(records: RecordFile) -> List[Dict[str, Any]]:

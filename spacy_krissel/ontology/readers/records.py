@@ -1,6 +1,7 @@
 """The lines of an ontology file, plain or gzipped, and what is wrong with some of them."""
 
 import os
+import re
 import warnings
 from contextlib import contextmanager
 from itertools import groupby
@@ -12,28 +13,28 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
 from ...util.limits import RECORD
 
-FORMATS = (
-    "medic",
-    "obo",
-    "jsonl",
-    "mesh",
-    "mesh-tree",
-    "phrases",
-    "zeshel",
-    "gene-info",
-    "taxonomy",
-    "cellosaurus",
-    "cellosaurus-tsv",
-    "ctd",
-    "umls",
-    "obographs",
-    "mesh-xml",
-)
+# How the OBO file of Cellosaurus refers to a species.
+TAXON_XREF = "NCBI_TaxID:"
+_NUMBER = re.compile(r"\d+")
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
 PLACES_SHOWN = 3
 # Above this many bad records, a file with more bad than good ones is taken for one of another format.
 BAD_RECORDS_ALLOWED = 20
+
+
+class Start:
+    """The beginning of a file, for the detection of its format.
+
+    data: its first bytes. lines: stripped. first: the first line that is neither blank nor a comment of OBO (`!`);
+    cells: its columns.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.lines = [line.strip() for line in data.decode("utf-8-sig", errors="replace").splitlines()]
+        self.first = next((line for line in self.lines if line and not line.startswith("!")), "")
+        self.cells = self.first.split("\t")
 
 
 def open_bytes(path: Union[str, Path]) -> ContextManager[InputFile]:
@@ -144,7 +145,6 @@ class RecordFile:
                 line=line or self.line,
                 problem=problem,
                 expected=self.expected,
-                formats=", ".join(FORMATS),
             )
         )
 
@@ -226,3 +226,16 @@ def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[Tuple[st
             continue
         records.accept()
         yield values
+
+
+def species_name(references: Iterable[str]) -> str:
+    """The scientific name in `NCBI_TaxID=9606; ! Homo sapiens (Human)`, or the tax id of a reference without name.
+
+    A hybrid has several, joined as it is written: `Homo sapiens x Mus musculus`.
+    """
+    names = []
+    for reference in references:
+        head, _, comment = reference.partition("!")
+        number = _NUMBER.search(head)
+        names.append(comment.partition(" (")[0].strip() or (number[0] if number else ""))
+    return " x ".join(dict.fromkeys(filter(None, names)))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Dict, Iterator, Sequence, Tuple, Union
 
 from ..entity import Entity
-from .records import RecordFile, groups, open_records, unique
+from .records import RecordFile, Start, groups, open_records, unique
 
 PREFERRED = "scientific name"
 # The classes of names that a text may use. "authority" adds who named the taxon and when; "type material" names
@@ -61,7 +61,8 @@ def read_taxonomy(
             )
 
 
-def is_taxonomy_row(line: str) -> bool:
+def is_taxonomy(start: Start) -> bool:
+    line = start.first
     cells = line.removesuffix(END).split(JOINT)
     return line.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
 

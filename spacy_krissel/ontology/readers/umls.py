@@ -24,7 +24,7 @@ from ...errors import Errors, KrisselError
 from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
-from .records import RecordFile, groups, open_records, unique
+from .records import RecordFile, Start, groups, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
@@ -130,8 +130,9 @@ def holds_umls(folder: Union[str, Path]) -> bool:
     return Path(folder).is_dir() and _find(Path(folder), CONCEPTS) is not None
 
 
-def is_umls_row(line: str) -> bool:
-    """Is it a row of MRCONSO?"""
+def is_umls(start: Start) -> bool:
+    """Is the first line a row of MRCONSO?"""
+    line = start.first
     cells = line.split("|")
     return line.endswith("|") and len(cells) == COLUMNS[CONCEPTS].width + 1 and cells[2] in ("P", "S")
 

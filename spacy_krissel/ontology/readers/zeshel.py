@@ -6,7 +6,7 @@ from typing import Any, Iterator, Union
 
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import open_records, unstorable
+from .records import Start, open_records, unstorable
 
 KEYS = ("document_id", "title", "text")
 # What stands behind the name of a world.
@@ -43,6 +43,11 @@ def read_zeshel(path: Union[str, Path]) -> Iterator[Entity]:
                 definition=record["text"].strip(),
                 source="ZESHEL",
             )
+
+
+def is_zeshel(start: Start) -> bool:
+    first = start.first
+    return first.startswith("{") and '"document_id"' in first and '"concept_id"' not in first
 
 
 def world_of(path: Union[str, Path]) -> str:

@@ -13,7 +13,7 @@ from ...kb.build.sources import PrototypeSource
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
 from ...layers.token_states import StatesModel
-from ...mentions.extensions import CANDIDATE_IDS, register_extensions
+from ...mentions.annotations import CANDIDATE_IDS, register_extensions
 from ...ontology.store import OntologyStore
 from ...training.objectives.protocol import Objective
 from ...views import View, doc_text

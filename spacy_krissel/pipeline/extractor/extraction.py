@@ -5,8 +5,8 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import numpy as np
 from spacy.tokens import Doc
 
-from ...mentions.discontinuous import PiecedMention, join_pieces, write_pieces
-from ...mentions.extensions import ENTITIES
+from ...mentions.annotations import ENTITIES
+from ...mentions.discontinuous import DocMention, join_fragments, write_fragments
 
 # What a text speaks of, for what displays a group, in the group's attributes.
 GROUP_ATTR = "entities"
@@ -51,7 +51,7 @@ def content_tokens(doc: Doc) -> np.ndarray:
 
 def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> Tuple[Tuple[int, int], ...]:
     """The runs of tokens with at least `threshold` of the attention (n,), among those that are `content` (n,)."""
-    return join_pieces((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
+    return join_fragments((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
 
 
 def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, label: str) -> None:
@@ -60,7 +60,7 @@ def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, la
     nothing was or is found stays as it was."""
     if not found and spans_key not in doc.spans and not doc._.get(ENTITIES):
         return
-    write_pieces(doc, [PiecedMention(each.id, label, each.pieces) for each in found], spans_key)
+    write_fragments(doc, [DocMention(each.id, label, each.pieces) for each in found], spans_key)
     doc.spans[spans_key].attrs[GROUP_ATTR] = [{"id": each.id, "name": each.name, "score": each.score} for each in found]
     doc._.set(ENTITIES, [each.to_dict() for each in found])
 

@@ -17,8 +17,7 @@ from ...layers.referenced import reference_parts
 from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...mentions.species import NOTHING, Keys, assigned_species, species_key
-from ...ontology.folding import fold_name
-from ...ontology.spelling import american
+from ...ontology.folding import american, fold_name
 from ...ontology.store import OntologyStore
 from ...training.data.linked import linked_mentions
 from ...training.objectives.protocol import Objective

@@ -5,7 +5,8 @@ from typing import Any, Dict, List, Sequence
 import numpy as np
 
 from ...kb.ranking import TIE
-from ...mentions.annotations import NIL, SpanLink
+from ...mentions.annotations import SpanLink
+from ...mentions.gold_ids import NIL
 
 
 def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:

@@ -17,7 +17,8 @@ from thinc.api import Optimizer, set_dropout_rate
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...kb.candidate_columns import CandidateTable
 from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
-from ...mentions.annotations import NIL, SpanLink, register_extensions, spans_of, write_links
+from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
+from ...mentions.gold_ids import NIL
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.unseen import folded

@@ -9,8 +9,7 @@ from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ...corpora.doc_bins import read_doc_bins
-from ...corpora.gold_split import GoldSplit
+from ...corpora.doc_bins import GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...mentions.gold_ids import is_nil
 from ...mentions.gold_mentions import split_gold

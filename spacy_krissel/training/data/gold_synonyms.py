@@ -9,7 +9,7 @@ from typing import Callable, Dict, Iterator, List, Literal
 from spacy.language import Language
 from spacy.training import Example
 
-from ...corpora.gold_split import GoldSplit
+from ...corpora.doc_bins import GoldSplit
 from ...errors import Errors, KrisselError
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash

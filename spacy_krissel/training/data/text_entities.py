@@ -9,10 +9,9 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from ...corpora.doc_bins import read_doc_bins
-from ...corpora.gold_split import GoldSplit
-from ...corpora.label_docs import text_entities
+from ...corpora.doc_bins import GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...mentions.gold_mentions import text_entities
 from ...ontology.store import OntologyStore
 
 

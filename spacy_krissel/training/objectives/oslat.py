@@ -10,11 +10,11 @@ from spacy.vocab import Vocab
 from thinc.types import Floats1d, Floats2d
 
 from ...corpora.doc_bins import read_doc_bins
-from ...corpora.label_docs import text_entities
 from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
 from ...layers.label_attention import Seen, attention, mean_states, presence_layer
 from ...layers.token_states import StatesModel, TokenStates
+from ...mentions.gold_mentions import text_entities
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ..batch_count import BatchCount

@@ -11,7 +11,8 @@ from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
-from ...mentions.annotations import NIL, spans_of
+from ...mentions.annotations import spans_of
+from ...mentions.gold_ids import NIL
 from ...ontology.store import OntologyStore
 from ...views import View
 from ..adversarial import check_fgsm, with_adversary

@@ -6,7 +6,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import read_gene_info
-from spacy_krissel.ontology.readers.species import SPECIES_SUBSETS
+from spacy_krissel.ontology.readers.gene_info import SPECIES_SUBSETS
 
 HEADER = (
     "#tax_id\tGeneID\tSymbol\tLocusTag\tSynonyms\tdbXrefs\tchromosome\tmap_location\tdescription\ttype_of_gene\t"

@@ -7,7 +7,7 @@ import pytest
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import detect_format, read_ontology
-from spacy_krissel.ontology.readers.mesh_xml import read_mesh_xml
+from spacy_krissel.ontology.readers.mesh import read_mesh_xml
 
 HEAD = '<?xml version="1.0"?>\n<!DOCTYPE {root} SYSTEM "https://www.nlm.nih.gov/x.dtd">\n<{root} LanguageCode="eng">\n'
 RECORD = """

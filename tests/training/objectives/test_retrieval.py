@@ -17,7 +17,7 @@ from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.losses.candidate_cross_entropy import CandidateCrossEntropy
 from spacy_krissel.losses.proxy import ProxyLoss
-from spacy_krissel.ontology.readers.medic import read_medic
+from spacy_krissel.ontology.readers.ctd import read_medic
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.training.data.linked import linked_mentions
 from spacy_krissel.training.data.mention_batches import make_mention_batcher

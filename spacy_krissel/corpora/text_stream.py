@@ -1,17 +1,21 @@
-"""Unlabelled text as one stream, whatever file it comes from."""
+"""Unlabelled text as one stream, whatever files it comes from."""
 
 import json
+import re
 from pathlib import Path
-from typing import Any, Iterator, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
 
 from ..errors import Errors, KrisselError
+from ..util.disk import coded_io
 from ..util.inputs import JSON_CLOSING
-from .archives import open_archive
-from .files import decode_line, open_lines
-from .parquet_texts import read_parquet
+from ..util.limits import FILE, RECORD
+from .files import decode_line, open_archive, open_lines
 from .pubmed import read_pubmed
 from .report import CorpusReport
-from .text import Text, text_of_record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
 PLAIN_SUFFIXES = (".txt", ".txt.gz")
@@ -20,6 +24,24 @@ PUBMED_SUFFIXES = (".xml", ".xml.gz")
 PARQUET_SUFFIXES = (".parquet",)
 SUFFIXES = (*JSONL_SUFFIXES, *PLAIN_SUFFIXES, *ARCHIVE_SUFFIXES, *PUBMED_SUFFIXES, *PARQUET_SUFFIXES)
 EXPECTED = f"a file ending in {', '.join(SUFFIXES)}, or a folder of them"
+# What is read of a Parquet file.
+COLUMNS = ("id", "title", "text")
+BATCH_ROWS = 1024
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Text(NamedTuple):
+    """A stretch of text, an abstract or a paragraph.
+
+    id: the source's own, or `file name:line`; for an archive `member name:line`.
+    source: the file; for an archive `file!member`. With `line`, counted from 1, this is where the text stands (in a
+        Parquet file, the row).
+    """
+
+    id: str
+    text: str
+    source: str
+    line: int
 
 
 def text_files(path: Path) -> List[Path]:
@@ -86,7 +108,7 @@ def _has_suffix(path: Path, suffixes: tuple) -> bool:
 
 def _read_file(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Text]:
     if is_pubmed(path):
-        return read_pubmed(path, report, deleted)
+        return (Text(id_, text, str(path), line) for id_, text, line in read_pubmed(path, report, deleted))
     return _reader(path)(path, report)
 
 
@@ -95,7 +117,7 @@ def _reader(path: Path) -> Any:
         (ARCHIVE_SUFFIXES, _read_archive),
         (JSONL_SUFFIXES, _read_jsonl),
         (PLAIN_SUFFIXES, _read_plain),
-        (PARQUET_SUFFIXES, read_parquet),
+        (PARQUET_SUFFIXES, _read_parquet),
     ):
         if _has_suffix(path, suffixes):
             return reader
@@ -118,7 +140,7 @@ def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
                 report.blemish("bad_records", str(path), number, "not a JSON object")
                 continue
             n_objects += 1
-            if text := text_of_record(record, path.name, str(path), number, report):
+            if text := _text_of_record(record, path.name, str(path), number, report):
                 yield text
 
 
@@ -137,3 +159,86 @@ def _read_archive(path: Path, report: CorpusReport) -> Iterator[Text]:
             for number, raw in enumerate(member.open().lines(), 1):
                 if text := decode_line(raw, member.source, number).strip():
                     yield Text(f"{member.name.stem}:{number}", text, member.source, number)
+
+
+def _text_of_record(
+    record: Mapping[str, Any], name: str, source: str, line: int, report: CorpusReport
+) -> Optional[Text]:
+    """The text of a record with "text" and, optionally, "title" and "id", or None for a bad one, which is counted.
+
+    name: the file's, for a record without an id.
+    """
+    parts = [record.get("title") or "", record.get("text") or ""]
+    if not all(isinstance(part, str) for part in parts) or not any(part.strip() for part in parts):
+        report.blemish("bad_records", source, line, 'no "text"')
+        return None
+    id_ = f"{name}:{line}" if record.get("id") in (None, "") else str(record["id"])
+    text = " ".join(part for part in parts if part.strip())
+    if not (id_.isascii() and text.isascii()) and _SURROGATE.search(id_ + text):
+        # JSON can spell half of a character, which no file and no string store can hold.
+        report.blemish("bad_records", source, line, "a lone surrogate")
+        return None
+    return Text(id_, text, source, line)
+
+
+def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
+    """The texts of a file with the columns of a JSONL record's keys; other columns are not read.
+
+    One row group, as it is packed, is in memory at a time, and of its texts as many as the limit of records allows.
+
+    Raises KrisselError K213 (damaged, or without such columns), K055 (a text larger than the limit).
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with coded_io(path):
+        path.open("rb").close()
+    row = 0
+    try:
+        schema = pq.read_schema(path)
+        names = schema.names
+        columns = [name for name in COLUMNS if name in names]
+        texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
+        # A text that many rows have is unpacked once.
+        with pq.ParquetFile(path, read_dictionary=texts) as file_:
+            if not {"title", "text"} & set(columns):
+                raise KrisselError(Errors.K213.format(path=path, problem=f"its columns are {names}"))
+            _check_size(file_, path)
+            for batch in file_.iter_batches(BATCH_ROWS, columns=columns):
+                for record in _records(batch, path, row):
+                    row += 1
+                    if text := _text_of_record(record, path.name, str(path), row, report):
+                        yield text
+    except KrisselError:
+        raise
+    except (OSError, ValueError, OverflowError, pa.ArrowException) as error:
+        problem = f"after row {row}: {type(error).__name__}: {error}"
+        raise KrisselError(Errors.K213.format(path=path, problem=problem)) from error
+
+
+def _check_size(file_: "pq.ParquetFile", path: Path) -> None:
+    """Raises KrisselError K055 for a row group that unpacks to far more than the file can hold."""
+    packed = path.stat().st_size
+    for number in range(file_.metadata.num_row_groups):
+        # What is said of its columns is not asked for: where that is damaged, Arrow ends the process.
+        unpacked = file_.metadata.row_group(number).total_byte_size
+        FILE.check_unpacked(unpacked, packed, path, f"row group {number + 1}")
+
+
+def _records(batch: "pa.RecordBatch", path: Path, row: int) -> Iterator[Dict[str, Any]]:
+    largest = max((_largest(column) for column in batch.columns), default=0)
+    RECORD.check(largest, path, f"a row from {row + 1} to {row + batch.num_rows}")
+    step = max(1, min(BATCH_ROWS, RECORD.bytes // max(1, largest)))
+    for start in range(0, batch.num_rows, step):
+        yield from batch.slice(start, step).to_pylist()
+
+
+def _largest(column: "pa.Array") -> int:
+    """The bytes of the largest value of a column of texts; of all of another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return int(values.nbytes)
+    return int(pc.max(pc.binary_length(values)).as_py() or 0)

@@ -1,11 +1,11 @@
 """Which entities a text speaks of."""
 
 import spacy
+from lab.data.relink import relink
 from spacy.tokens import DocBin, Span
 
-from spacy_krissel.corpora.label_docs import text_labels
-from spacy_krissel.corpora.relink import relink
-from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, PiecedMention, gold_pieces, write_pieces
+from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
+from spacy_krissel.mentions.gold_mentions import gold_mentions, text_labels
 
 NLP = spacy.blank("en")
 
@@ -14,7 +14,7 @@ def make_doc():
     doc = NLP("pain and swelling in knee or knee")
     ids = ((2, 5, "C2"), (4, 5, "NIL"), (6, 7, "C3|C2+C4"), (3, 4, ""))
     doc.spans["krissel"] = [Span(doc, start, end, label="Finding", kb_id=kb_id) for start, end, kb_id in ids]
-    write_pieces(doc, [PiecedMention("C1|-1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
+    write_fragments(doc, [DocMention("C1|-1", "Finding", ((0, 1), (4, 5)))], DISJOINT_KEY)
     return doc
 
 
@@ -37,5 +37,5 @@ def test_other_ids_for_mentions_are_other_labels():
     rewritten = {"C1|-1": "D1", "C1": "D1", "C2": "NIL", "C3|C2+C4": "C3|C4"}
     relink(doc, lambda id_: rewritten.get(id_, id_))
     assert doc.cats == {"C3": 1.0, "C4": 1.0, "D1": 1.0} and doc.cats == text_labels(doc)
-    assert gold_pieces(doc)[-1] == PiecedMention("D1", "Finding", ((0, 1), (4, 5)))
+    assert gold_mentions(doc)[-1] == DocMention("D1", "Finding", ((0, 1), (4, 5)))
     assert len({span.id_ for span in doc.spans[DISJOINT_KEY]}) == 1

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mentions.definitions import LONGEST, WINDOW, find_definitions
+from spacy_krissel.mentions.abbreviations import LONGEST, WINDOW, find_definitions
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Callable
 
 from spacy.tokens import Doc, Span, SpanGroup
 
-from ..mentions.gold_ids import split_ids
+from spacy_krissel.mentions.gold_ids import split_ids
 
 
 def relink(doc: Doc, rewrite: Callable[[str], str]) -> None:
