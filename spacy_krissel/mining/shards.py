@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optiona
 
 from ..errors import Errors, KrisselError
 from ..util.disk import damage
-from ..util.manifest import MAKERS, Count, Shape, check_file, read_manifest
+from ..util.manifest import MAKERS, Count, Shape, read_manifest, verify_file
 from ..views import View
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class MentionShards(Sequence[MinedMention]):
 
         name = self._files[i]
         if self._verify:
-            check_file(self.path, name, self.manifest["files"][name], MAKERS[KIND])
+            verify_file(self.path, name, self.manifest["files"][name], MAKERS[KIND])
 
         def damaged(problem: object) -> KrisselError:
             return KrisselError(Errors.K004.format(file=name, path=self.path, problem=problem, make=MAKERS[KIND]))

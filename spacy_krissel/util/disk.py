@@ -1,4 +1,4 @@
-"""What a disk refuses, as coded errors, and locks on folders."""
+"""Errors of disks and of damaged files, as coded errors; locks on folders."""
 
 import errno
 import os
@@ -27,9 +27,9 @@ _ADVICE = {
 
 @contextmanager
 def coded_io(path: Union[str, Path]) -> Iterator[None]:
-    """Turn an OSError of the block into KrisselError K026, which names the file: the error's own, or else `path`.
+    """Turn an OSError of the block into KrisselError K026 about the file that the error names, or else `path`.
 
-    Out of memory (MemoryError, Arrow's too) and a reader of the output that is gone are not the disk's, and pass.
+    MemoryError (Arrow's too) and a broken pipe pass.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def coded_io(path: Union[str, Path]) -> Iterator[None]:
 
 
 def disk_error(error: OSError, path: Union[str, Path] = "") -> KrisselError:
-    """K026 for `error`, about the file that it names, or else `path`."""
+    """K026 for `error`, about the file it names, or else `path`."""
     named = error.filename if isinstance(error.filename, (str, Path)) else path
     problem = error.strerror or str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno or 0, "Check the disk, and run it again")
@@ -48,10 +48,9 @@ def disk_error(error: OSError, path: Union[str, Path] = "") -> KrisselError:
 
 
 def try_lock(folder: Path) -> Optional[int]:
-    """Hold a folder for as long as this process lives, or until the handle is closed.
+    """Lock a file or folder until the handle is closed or this process ends.
 
-    RETURNS: the handle to close; None where another process holds it, or where there are no locks (Windows, some
-        network disks).
+    RETURNS: the handle; None where another process holds the lock, or without locks (Windows, some network disks).
     """
     try:
         import fcntl
@@ -68,9 +67,9 @@ def try_lock(folder: Path) -> Optional[int]:
 
 @contextmanager
 def damage(path: Path, coded: Callable[[object], KrisselError]) -> Iterator[None]:
-    """Turn whatever a library raises over the content of the file `path` into the error that `coded` makes of it.
+    """Turn whatever a library raises about the content of the file `path` into the error that `coded` makes of it.
 
-    Out of memory is not damage: it stays a MemoryError. What the disk refuses is KrisselError K026.
+    MemoryError passes; an error of the disk is KrisselError K026.
     """
     try:
         yield
@@ -81,5 +80,5 @@ def damage(path: Path, coded: Callable[[object], KrisselError]) -> Iterator[None
             raise MemoryError(f"{path}: {error}") from error
         # Arrow calls a file that ends too early an OSError too, without a number.
         raise (disk_error(error, path) if error.errno else coded(error)) from error
-    except Exception as error:  # Of damaged bytes, each library and version raises something else.
+    except Exception as error:  # Libraries and versions raise different errors for damaged bytes.
         raise coded(error) from error

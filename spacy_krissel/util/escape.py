@@ -1,18 +1,18 @@
-"""Texts of corpora and ontologies, harmless in the formats that they are written to."""
+"""Escape texts of corpora and ontologies for the formats they are written to."""
 
 import html
 import re
 
-# What XML 1.0 cannot hold.
+# Not allowed in XML 1.0.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# What opens HTML, an entity, a link, or ends the cell of a table.
+# Starts HTML, an entity or a link, or ends a table cell.
 _MARKDOWN = re.compile(r"[\\|<\[]|&(?=[#\w])")
-# What a spreadsheet takes for a formula at the start of a cell.
+# At the start of a cell, spreadsheets take these for formulas.
 _FORMULA = ("=", "+", "-", "@")
 
 
 def xml_text(text: str) -> str:
-    """`text` with � for what XML cannot hold."""
+    """`text` with � for characters not allowed in XML."""
     return _NOT_XML.sub("\ufffd", text)
 
 
@@ -22,7 +22,7 @@ def html_text(text: str) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """`text` on one line, of which Markdown makes no HTML, link or further cell."""
+    """`text` on one line that Markdown renders as plain text, in tables too."""
     return _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
 
 

@@ -1,4 +1,4 @@
-"""Files that others wrote: compressed or not, whole or cut short, and whatever else reading one can meet."""
+"""Reading files written by others: compressed or not, complete, truncated or damaged."""
 
 import codecs
 import gzip
@@ -17,7 +17,7 @@ from .limits import FILE, RECORD
 GZIP_MAGIC = b"\x1f\x8b"
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 CHUNK = 1 << 16
-# UTF-32's little-endian mark begins with UTF-16's.
+# UTF-32's little-endian mark starts with UTF-16's, so it comes first.
 MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -28,18 +28,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 PathLike = Union[str, Path]
 Closing = Tuple[bytes, ...]
 JSON_CLOSING: Closing = (b"}", b"]")
-# No file has as many in a row, but some of a few hundred kB unpack to hundreds of millions.
+# No real file has more in a row, but a few hundred kB can unpack to hundreds of millions.
 MAX_BLANK_LINES = 1_000_000
 
 
 @contextmanager
 def coded_reading(path: PathLike, place: Callable[[], str] = str) -> Iterator[None]:
-    """Turn whatever the block raises into an error with a code that names the file; its cause is kept.
+    """Turn whatever the block raises into a coded error that names the file; its cause is kept.
 
-    place: asked for the place in the file, such as "line 7". Warnings that are errors, missing libraries and running
-    out of memory are not about the file, and pass.
+    place: returns the place in the file, such as "line 7". Warnings raised as errors, ImportError and MemoryError are
+    not about the file, and pass.
 
-    Raises KrisselError K026 (what the disk refuses), K053 (anything else), K054 (nested too deeply).
+    Raises KrisselError K026 (the disk), K053 (anything else), K054 (nested too deeply).
     """
     try:
         yield
@@ -68,11 +68,11 @@ class InputFile:
 
     @property
     def ended(self) -> bool:
-        """Whether the latest line has its line end, or nothing to lose."""
+        """Whether the latest line has its line end, or is blank."""
         return self.last.endswith(b"\n") or not self.last.strip()
 
     def may_be_cut(self, closing: Closing = ()) -> bool:
-        """Whether the latest line lacks its line end, and any of the `closing` bytes that show that it is whole."""
+        """Whether the latest line ends neither in a line end nor in `closing` bytes, which show that it is complete."""
         return not self.ended and not (closing and self.last.rstrip().endswith(closing))
 
     def read(self, size: int = CHUNK) -> bytes:
@@ -82,7 +82,7 @@ class InputFile:
         self._stream.seek(0)
 
     def read_all(self) -> bytes:
-        """Raises KrisselError K055 where it is larger than the limit of files."""
+        """Raises KrisselError K055 where it exceeds the limit for files."""
         limit, size = FILE.bytes, 0
         chunks: List[bytes] = []
         while chunk := self._stream.read(CHUNK):
@@ -93,10 +93,10 @@ class InputFile:
         return b"".join(chunks)
 
     def lines(self) -> Iterator[bytes]:
-        """The lines, which end at "\\n".
+        """The lines, ending in "\\n".
 
-        Raises KrisselError K055 (a line longer than the limit of records), K056 (another encoding than UTF-8), K057
-        (lines that end at "\\r"), K059 (too many blank lines).
+        Raises KrisselError K055 (a line exceeds the limit for records), K056 (not UTF-8), K057 (lines end in "\\r"),
+        K059 (too many blank lines).
         """
         limit, blank = RECORD.bytes, 0
         readline = partial(self._stream.readline, limit + 1)
@@ -120,10 +120,10 @@ class InputFile:
 
 @contextmanager
 def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile]:
-    """Open a file to read it in this block, decompressed when its first bytes say gzip, whatever its name.
+    """Open a file, decompressed if its first bytes are gzip's, whatever its name.
 
-    What the block raises has a code, see `coded_reading`. missing: the message where there is no such file. damaged:
-    that of damaged compression, with the fields `path`, `line` and `problem`.
+    missing: message where there is no such file. damaged: message for damaged compression, with fields `path`, `line`
+    and `problem`. Errors of the block get codes (`coded_reading`).
     """
     path = Path(path)
     file_ = InputFile(path, io.BytesIO())
@@ -133,7 +133,7 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
         with path.open("rb") as raw:
             compressed = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
-            # Lines of a gzip file alone are read by Python.
+            # Buffered, since Python itself reads the lines of a gzip file.
             stream = io.BufferedReader(cast(io.RawIOBase, gzip.open(raw)), CHUNK) if compressed else raw
             file_ = InputFile(path, stream)
             try:
@@ -143,11 +143,11 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
 
 
 def check_encoding(start: bytes, path: PathLike) -> None:
-    """Raises KrisselError K056 where a file begins as one in UTF-16 or UTF-32 does, with a mark or without."""
+    """Raises KrisselError K056 where a file starts like UTF-16 or UTF-32, with a byte order mark or without."""
     found = next((name for mark, name in MARKS.items() if start.startswith(mark)), "")
     halves = start[:64:2], start[1:64:2]
     if not found and len(start) > 3 and any(halves[0]) != any(halves[1]):
-        # Without a mark, every other byte of the Latin letters that it begins with is zero.
+        # Without a mark, every other byte of Latin letters is zero.
         letters = (halves[0].strip(b"\0") or halves[1]).decode("latin-1")
         found = "UTF-16" if "".join(letters.split()).isprintable() else ""
     if found:
@@ -155,6 +155,6 @@ def check_encoding(start: bytes, path: PathLike) -> None:
 
 
 def control_character(text: str) -> str:
-    """What is wrong with a name or a row of a table that holds a control character other than a tab, or ""."""
+    """The problem with a text that holds a control character other than a tab; "" for none."""
     match = _CONTROL.search(text)
     return f"holds the control character U+{ord(match[0]):04X}" if match else ""

@@ -1,4 +1,4 @@
-"""How much of a file is held in memory at once, so that a small file cannot unpack into more than there is."""
+"""Limits on how much of a file is held in memory, so that a small file cannot unpack into more than there is."""
 
 import os
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Union
 from ..errors import Errors, KrisselError
 
 MIB = 2**20
-# Text and tables are never packed so well: the usual ratio is below ten.
+# Text and tables never compress that well: the usual ratio is below ten.
 MAX_RATIO = 100
 
 
@@ -21,11 +21,11 @@ class Limit:
 
     @property
     def bytes(self) -> int:
-        """Raises KrisselError K006 where the variable is no whole number from 1 on."""
+        """Raises KrisselError K006 where the variable is not a whole number of at least 1."""
         text = os.environ.get(self.variable, "").strip() or str(self.default)
         if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text)):
             raise KrisselError(
-                Errors.K006.format(setting=self.variable, found=text, expected="a number of MiB, from 1")
+                Errors.K006.format(setting=self.variable, found=text, expected="a number of MiB, 1 or more")
             )
         return int(text) * MIB
 
@@ -36,7 +36,7 @@ class Limit:
             raise self.exceeded(found, path, place, limit)
 
     def check_unpacked(self, found: int, packed: int, path: Union[str, Path], place: str) -> None:
-        """Raises KrisselError K055 where `found` bytes are too many, and too many to have been packed into so few."""
+        """Raises KrisselError K055 where `found` bytes are too many, and far more than the `packed` ones."""
         if found > MAX_RATIO * packed:
             self.check(found, path, place)
 
@@ -45,8 +45,8 @@ class Limit:
         return KrisselError(Errors.K055.format(path=path, place=place, **names))
 
 
-# What is read as a stream, piece by piece: a line, the text of an XML element, an entity, a document. Decoded and
-# parsed, a piece takes up to fifty times as much.
+# For records of a stream: a line, the text of an XML element, an entity, a document. Decoded and parsed, a record
+# takes up to fifty times as much memory.
 RECORD = Limit("KRISSEL_MAX_RECORD_MIB", 16)
-# What is read whole, decompressed: a JSON object, the files of an archive that is held, a workbook, a Parquet column.
+# For what is read whole, decompressed: a JSON object, files of an archive, a workbook, a Parquet column.
 FILE = Limit("KRISSEL_MAX_FILE_MIB", 256)

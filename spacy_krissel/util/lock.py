@@ -9,7 +9,7 @@ _locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
 class Lock:
-    """A re-entrant lock. A copy, a pickle and the child of a fork get a free one of their own."""
+    """A re-entrant lock. Copies, pickles and forked children get a free lock of their own."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -27,7 +27,7 @@ class Lock:
 
 
 def _free_in_child() -> None:
-    # The thread that held a lock does not exist in the child, and would never release it.
+    # The thread that held a lock does not exist in the child and would never release it.
     for lock in list(_locks):
         lock._lock = threading.RLock()
 

@@ -1,4 +1,4 @@
-"""Directories that are whole or absent: files plus one `manifest.json`, written aside and renamed when complete."""
+"""Directories of files plus one `manifest.json`, written atomically and checked when read."""
 
 import hashlib
 import json
@@ -16,31 +16,31 @@ from .atomic import check_parent, commit_folder, temporary_folder
 from .disk import coded_io
 
 MANIFEST = "manifest.json"
-# The manifest's key for the hash of all its others.
+# The manifest's key for the hash of all its other keys.
 OWN_HASH = "manifest_sha256"
-# Far above that of the largest directory; a file of this size that claims to be one would fill the memory.
+# Far above the largest manifest; a larger file could fill the memory.
 MAX_BYTES = 256 * 2**20
-# File systems note the time of a change in steps of up to two seconds: within one, a second change would not be seen.
+# File systems record change times in steps of up to two seconds; a second change within a step would go unnoticed.
 CLOCK_STEP = 2.0
-# Bytes that are hashed in the time that threads take to start.
+# Below this many bytes, starting threads takes longer than hashing.
 THREADS_WORTH = 2**20
-# What makes each kind of directory, named in every message about a damaged one.
+# The command that makes each kind of directory, for messages about damaged ones.
 MAKERS = {
     "ontology store": "python -m spacy krissel ontology",
     "mention shards": "python -m spacy krissel mine",
     "knowledge base": "python -m spacy krissel prototypes",
 }
-# Above it, numpy's and Arrow's integers end.
+# NumPy's and Arrow's integers end above it.
 Count = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Shape(BaseModel):
-    """What a manifest must hold for its kind to be read; other keys are free."""
+    """Required keys of a kind of manifest; other keys are allowed."""
 
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
     def needs(self) -> Iterable[str]:
-        """The files that are read, which the manifest must list; of a folder ("name/") all that is there."""
+        """The files that are read, which the manifest must list; "name/" stands for all files in a folder."""
         return ()
 
 
@@ -67,7 +67,7 @@ class Verified(NamedTuple):
     sha256: str
 
 
-# Files whose hash was the recorded one. A file that is changed later has another time, and is hashed again.
+# Files with the recorded hash. One changed later has another time and is hashed again.
 _verified: Set[Verified] = set()
 
 
@@ -80,11 +80,8 @@ def sha256_file(path: Path) -> str:
 
 
 def content_hash(path: Path) -> str:
-    """What differs after the file or folder `path` was made anew with another content.
-
-    The SHA-256 of a file; of the manifest of a folder that has one; of names and contents of another folder's files;
-    "" where there is nothing.
-    """
+    """A hash that changes with the content of the file or folder `path`: the SHA-256 of a file, of the manifest of a
+    folder that has one, else of the names and contents of its files; "" where there is nothing."""
     if path.is_dir() and not (path / MANIFEST).is_file():
         files = sorted(file_ for file_ in path.rglob("*") if file_.is_file())
         hashes = [[file_.relative_to(path).as_posix(), sha256_file(file_)] for file_ in files]
@@ -96,13 +93,13 @@ def content_hash(path: Path) -> str:
 
 @contextmanager
 def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["DirectoryWriter"]:
-    """Write a directory of `kind` at `path`, all or nothing.
+    """Write a directory of `kind` at `path` atomically.
 
-    Yields a writer whose `.path` is a temporary sibling directory and whose `.info` becomes part of the manifest. When
-    the block ends without an exception, the manifest is written and the directory renamed to `path`, replacing an
-    earlier one of the same kind; otherwise nothing is left behind. What a killed process left is removed.
+    Yields a writer whose `.path` is a temporary sibling and whose `.info` becomes part of the manifest. When the block
+    ends without an exception, the manifest is written and the directory renamed to `path`, replacing an earlier one of
+    the same kind; otherwise nothing is left.
 
-    Raises KrisselError K005 when `path` holds something else, K026 when the disk refuses.
+    Raises KrisselError K005 when `path` holds something else, K026 for an error of the disk.
     """
     path = Path(path)
     check_replaceable(path, kind)
@@ -114,8 +111,8 @@ def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["
 
 
 def check_replaceable(path: Path, kind: str) -> None:
-    """Raises KrisselError K005 when something else than a directory of `kind` is at `path`, K026 where nothing can be
-    written there."""
+    """Raises KrisselError K005 when `path` holds anything but a directory of `kind`, K026 where it cannot be
+    written."""
     check_parent(path)
     with coded_io(path):
         if path.exists() and (not path.is_dir() or (any(path.iterdir()) and not _is_kind(path, kind))):
@@ -129,13 +126,13 @@ class DirectoryWriter:
 
 
 def write_manifest(path: Path, kind: str, version: int, info: Dict[str, Any]) -> None:
-    """Describe all files below `path` (size, SHA-256) in its manifest, written last and by rename."""
+    """Write the manifest, with size and SHA-256 of all files below `path`."""
     files = {
         file_.relative_to(path).as_posix(): {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)}
         for file_ in sorted(path.rglob("*"))
         if file_.is_file() and file_.name != MANIFEST
     }
-    # As it is read again: keys that are numbers become texts.
+    # As it will be read: numeric keys become strings.
     manifest = json.loads(json.dumps({"kind": kind, "format_version": version, **info, "files": files}))
     manifest[OWN_HASH] = manifest_hash(manifest)
     temporary = path / f".{MANIFEST}.tmp"
@@ -144,9 +141,9 @@ def write_manifest(path: Path, kind: str, version: int, info: Dict[str, Any]) ->
 
 
 def manifest_hash(manifest: Dict[str, Any]) -> str:
-    """The SHA-256 of what a manifest says, but for this hash."""
-    said = {key: value for key, value in manifest.items() if key != OWN_HASH}
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """The SHA-256 of all keys of a manifest but this hash."""
+    content = {key: value for key, value in manifest.items() if key != OWN_HASH}
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def read_manifest(
@@ -160,13 +157,13 @@ def read_manifest(
 ) -> Dict[str, Any]:
     """Read and check the manifest of the directory `path`.
 
-    Every file must exist with its recorded size and SHA-256. Hashing costs about 0.7 seconds a gigabyte and processor,
-    once in a process for a file that stays as it is.
+    Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per gigabyte and core,
+    once per process for an unchanged file.
 
-    verify: False leaves the hashes of files out. shape: what the manifest must hold.
+    verify: False skips the hashes of files. shape: required keys.
 
     Raises KrisselError K001 (missing), K002 (not such a directory), K003 (other version), K004 (damaged), K026 (the
-    disk refuses).
+    disk).
     """
     path = Path(path)
     make = make or MAKERS.get(kind, "the command that made it")
@@ -176,7 +173,7 @@ def read_manifest(
     except KrisselError:
         if _inode(path) == before:
             raise
-        # Replaced meanwhile, so that the manifest is of one directory and a file of the other.
+        # Replaced meanwhile: the manifest was of one directory and a file of the other.
         return _read_manifest(path, kind, version, make, verify, shape)
 
 
@@ -221,14 +218,14 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
     except (ValueError, RecursionError) as error:
         raise refused(f"cannot be read ({error})") from error
     if manifest.get(OWN_HASH) != own_hash:
-        raise refused(f"is not what was written: its '{OWN_HASH}' does not fit")
+        raise refused(f"was changed: its '{OWN_HASH}' does not match")
     _check_names(path, described.files, needs, refused)
     _check_files(path, described.files, verify, make)
     return manifest
 
 
 def _text(manifest: Path) -> Optional[str]:
-    """What stands in a manifest; None where that is too much. Raises ValueError where there is none."""
+    """The text of a manifest; None where it is too large. Raises ValueError where there is none."""
     try:
         if manifest.stat().st_size > MAX_BYTES:
             return None
@@ -237,14 +234,14 @@ def _text(manifest: Path) -> Optional[str]:
         raise ValueError(error) from error
 
 
-def check_file(path: Path, name: str, described: Dict[str, Any], make: str) -> None:
-    """Raises KrisselError K004 when the file `name` of the directory `path` has not the recorded size and SHA-256, K026
-    when the disk refuses."""
+def verify_file(path: Path, name: str, described: Dict[str, Any], make: str) -> None:
+    """Raises KrisselError K004 when the file `name` of the directory `path` lacks the recorded size or SHA-256, K026
+    for an error of the disk."""
     _check_files(path, {name: Described.model_validate(described)}, True, make)
 
 
 def plain_name(name: str) -> bool:
-    """Whether `name` is that of a file within a folder: relative, without steps up, the same on each system."""
+    """Whether `name` is a portable relative path to a file within a folder, without `..`."""
     parts = PurePosixPath(name).parts
     return "/".join(parts) == name and ".." not in parts and not set("\\\0:") & set(name) and name != ""
 
@@ -268,12 +265,12 @@ def _check_files(path: Path, files: Dict[str, Described], verify: bool, make: st
         with coded_io(path / item[0]):
             return _problem(path / item[0], item[1], verify)
 
-    # The largest first, so that none of them is left for the end.
+    # The largest first, so that none is left for the end.
     items = sorted(files.items(), key=lambda item: -item[1].bytes)
     if not verify or sum(item.bytes for _, item in items) < THREADS_WORTH:
         problems = list(map(problem_of, items))
     else:
-        # Hashing lets other threads run.
+        # Hashing releases the lock of the interpreter.
         with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as threads:
             problems = list(threads.map(problem_of, items))
     for name, problem in sorted(zip((name for name, _ in items), problems, strict=True)):
@@ -282,7 +279,7 @@ def _check_files(path: Path, files: Dict[str, Described], verify: bool, make: st
 
 
 def _problem(file_: Path, described: Described, verify: bool) -> str:
-    """What is wrong with a file, "" for nothing."""
+    """The problem with a file, "" for none."""
     if not file_.is_file():
         return "it is missing"
     found = file_.stat()

@@ -1,13 +1,11 @@
-"""Progress bars, for people who watch."""
+"""Progress bars."""
 
 from typing import Any, Iterable, Optional
 
 
 def progress_bar(items: Optional[Iterable] = None, *, show: bool, **settings: Any) -> Any:
-    """`tqdm(items, **settings)`, drawn when it is to be shown and standard error is a terminal.
-
-    In a log, each of its refreshes would be a line of its own.
-    """
+    """`tqdm(items, **settings)`, drawn only if `show` and standard error is a terminal: in a log, each refresh would be
+    a line."""
     from tqdm import tqdm
 
     return tqdm(items, disable=None if show else True, **settings)

@@ -1,4 +1,4 @@
-"""The folder of an unfinished run: its work, what it was started with, and a lock against other runs."""
+"""The folder of an unfinished run: its work, the state it was started with, and a lock against other runs."""
 
 import json
 import os
@@ -18,11 +18,11 @@ STATE = "state.json"
 
 
 class FolderLock:
-    """Holds the folder `path`, made if need be, against other processes, and against others in this one.
+    """A lock on the folder `path`, which is made if missing, against other processes and other locks in this one.
 
-    It ends with the process. held: False where there are no locks (Windows, some network disks).
+    It ends with the process. held: False without locks (Windows, some network disks).
 
-    Raises KrisselError K045 when another holds it, K026 when the disk refuses.
+    Raises KrisselError K045 when it is locked, K026 for an error of the disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class FolderLock:
                     return
                 if _is_same(self._handle, path):
                     break
-                # Its holder removed it when the work was done.
+                # Its holder finished and removed the folder.
                 self.release()
         _held.add(self)
 
@@ -57,7 +57,7 @@ _held: "WeakSet[FolderLock]" = weakref.WeakSet()
 
 
 def _forget_held() -> None:
-    # The workers of a run that was killed would hold its folder for as long as they live.
+    # Otherwise workers of a killed run would keep its folder locked.
     for lock in _held:
         lock.release()
 
@@ -67,12 +67,12 @@ if hasattr(os, "register_at_fork"):
 
 
 class WorkFolder:
-    """The folder `path` of an unfinished run, held from here to the end of a `with` block.
+    """The folder `path` of an unfinished run, locked until the end of a `with` block.
 
-    A run that was stopped at any moment leaves what it has done, and one with the same state goes on. At the end of the
-    block the lock is released, and a folder without work is removed.
+    A run stopped at any moment leaves its work, and a run with the same state resumes it. The end of the block releases
+    the lock and removes a folder without work.
 
-    Raises KrisselError K045 when another run holds the folder, K026 when the disk refuses.
+    Raises KrisselError K045 when another run holds the folder, K026 for an error of the disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,15 +91,15 @@ class WorkFolder:
         self._lock.release()
 
     def start(self, state: Dict[str, Any], *, restart: bool = False) -> None:
-        """Go on with the work that an earlier run of this `state`, JSON, left, or begin.
+        """Start, or resume the work of an earlier run with the same `state` (JSON).
 
-        restart: throw away what an earlier run left.
+        restart: discard earlier work.
 
-        Raises what `refusal` makes where there is work of another state.
+        Raises the error of `refusal` where there is work of another state.
         """
         self._state = json.loads(json.dumps(state))
         with coded_io(self.path):
-            # Without its state, the folder is one that was being removed.
+            # A folder without state was being removed.
             if restart or not self.has_work() or not (self.path / STATE).exists():
                 self._clear()
             elif difference := self._difference():
@@ -108,35 +108,35 @@ class WorkFolder:
             self.write(STATE, json.dumps(self._state, indent=2, sort_keys=True).encode())
 
     def has_work(self) -> bool:
-        """Whether there is something to lose."""
+        """Whether the folder holds work."""
         raise NotImplementedError
 
     def refusal(self, difference: str) -> KrisselError:
-        """Why a run is not begun. difference: to the state that the work there was made with."""
+        """The error for work of another state. difference: between the states."""
         raise NotImplementedError
 
     def check(self) -> None:
-        """Raises KrisselError K045 when another run has taken the folder, where no lock could prevent it."""
+        """Raises KrisselError K045 when another run has taken the folder, where there are no locks."""
         if not self._lock.held and self._difference():
             raise KrisselError(Errors.K045.format(path=self.path))
 
     def temporary(self, name: str) -> Path:
-        """A new path in the folder for a file that is to become `name`, or part of it."""
+        """A new path in the folder, for a file to be renamed to `name` or made part of it."""
         return self.path / f"{name}.{uuid.uuid4().hex}.tmp"
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         temporary = self.temporary(name)
         temporary.write_bytes(content)
         os.replace(temporary, self.path / name)
 
     def remove(self) -> None:
-        """The work is done: after this, the folder may be another's."""
+        """Remove the folder and release the lock."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.release()
 
     def _clear(self) -> None:
-        # The folder itself stays: the lock is on it.
+        # The folder itself stays, since the lock is on it.
         for each in self.path.iterdir():
             if each.is_dir() and not each.is_symlink():
                 shutil.rmtree(each)
@@ -144,7 +144,7 @@ class WorkFolder:
                 each.unlink()
 
     def _difference(self) -> str:
-        """How the state differs from the one that was written, for messages; "" where it does not."""
+        """How the state differs from the saved one, for messages; "" where it does not."""
         try:
             earlier = json.loads((self.path / STATE).read_text(encoding="utf8"))
         except (FileNotFoundError, ValueError, RecursionError):
@@ -157,14 +157,14 @@ class WorkFolder:
 
 
 def _change(key: str, earlier: Any, now: Any) -> str:
-    # Of hashes nobody reads more than that they are others.
+    # Hashes and long values are not worth showing.
     if len(f"{earlier!r}{now!r}") < 120 and not isinstance(now, list):
         return f"{key} was {earlier!r} and is {now!r}"
     return f"{key} changed"
 
 
 def _has_locks(folder: Path) -> bool:
-    """Whether folders in `folder` can be locked."""
+    """Whether folders in `folder` can be locked here."""
     with tempfile.TemporaryDirectory(prefix=".krissel-", dir=folder) as probe:
         handle = try_lock(Path(probe))
         if handle is not None:

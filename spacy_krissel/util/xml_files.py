@@ -18,10 +18,10 @@ _DECLARATION = re.compile(rb"""(?:\xef\xbb\xbf)?(<\?xml\s[^>]*?encoding\s*=\s*["
 
 
 class XmlHandler(ContentHandler):
-    """Knows where it reads, for messages, and that a file is of its kind.
+    """A handler that knows its line, for messages, and checks the root element.
 
-    kind: what the files are called. root: their outermost element. texts: the elements whose text is read.
-    done: how many records have ended, to be counted by a subclass: each is bounded in size.
+    kind: the name of such files. root: their root element. texts: elements whose text is read.
+    done: records that have ended, counted by a subclass: each is limited in size.
     """
 
     kind: ClassVar[str]
@@ -64,25 +64,25 @@ class XmlHandler(ContentHandler):
         """An element begins."""
 
     def end(self, name: str, parent: str, text: str) -> None:
-        """An element ends. text: what stands in it, behind its last child."""
+        """An element ends. text: its text after its last child."""
 
 
 def feed(file_: InputFile, handler: XmlHandler) -> Iterator[None]:
-    """Feed a file to `handler`, stopping after each stretch, so that what was found can be taken away.
+    """Feed a file to `handler`, yielding after each chunk so that records can be taken.
 
     Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations), K055 (a record
-    larger than the limit), K058 (an encoding that is not read).
+    larger than the limit), K058 (an unsupported encoding).
     """
     import defusedxml
     from defusedxml.sax import make_parser
 
     parser = make_parser()
-    # They name a DTD beside them. It is never read: references to other files are skipped rather than refused,
-    # while declared entities stay forbidden.
+    # Such files name a DTD, which is never read: external references are skipped rather than refused, while declared
+    # entities stay forbidden.
     parser.setFeature(feature_external_ges, False)
     parser.forbid_external = False
     parser.setContentHandler(handler)
-    # When it is fed, a parser does not introduce itself as the locator.
+    # A parser that is fed does not set itself as the locator.
     handler.setDocumentLocator(parser)
     try:
         for chunk in _chunks(file_, lambda: handler.done, lambda: handler.line):
@@ -107,7 +107,7 @@ def _chunks(file_: InputFile, done: Callable[[], int], line: Callable[[], int]) 
     while chunk:
         yield chunk
         file_.line = line()
-        # A parser holds a tag, a comment or a text until it ends, and readers hold records.
+        # A parser holds a tag, a comment or a text until its end, and readers hold records.
         size = size + len(chunk) if done() == before else 0
         before = done()
         if size > limit:
@@ -117,14 +117,14 @@ def _chunks(file_: InputFile, done: Callable[[], int], line: Callable[[], int]) 
 
 
 def _check_declaration(start: bytes, file_: InputFile) -> None:
-    """Raises KrisselError K058 for an encoding that Python does not know, or one of several bytes a character."""
+    """Raises KrisselError K058 for an encoding unknown to Python, or of several bytes per character."""
     match = _DECLARATION.match(start)
     if match is None:
         return
     try:
         expat.ParserCreate().Parse(match[1] + b"<a/>", True)
     except expat.ExpatError:
-        # Whatever else is wrong with it, the parser will say.
+        # The parser reports other problems.
         return
     except (LookupError, ValueError) as error:
         found = match[2].decode("ascii", errors="replace")
@@ -132,9 +132,9 @@ def _check_declaration(start: bytes, file_: InputFile) -> None:
 
 
 def expat_parser() -> "XMLParserType":
-    """The parser below `feed`'s, for `feed_parser`: it calls plain functions, which is twice as fast for large files.
+    """The parser below `feed`'s, for `feed_parser`: it calls plain functions, which is twice as fast.
 
-    It refuses entity declarations as the other does, and reads no other files.
+    It too refuses entity declarations and reads no other files.
     """
     import defusedxml
 
@@ -168,7 +168,7 @@ def feed_parser(
         start(name, attributes)
 
     def skipped(name: str, is_parameter: bool) -> None:
-        # It may be declared in the DTD. Without it the text would lose a character, and nobody would know.
+        # It may be declared in the DTD; without it the text would silently lose a character.
         line, problem = parser.CurrentLineNumber, f"the entity &{name}; is not known"
         raise KrisselError(Errors.K007.format(path=path, line=line, problem=problem, kind=kind, root=root))
 
