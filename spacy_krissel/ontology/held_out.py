@@ -7,12 +7,15 @@ from ..util.hashing import stable_hash
 from .entity import Entity
 from .folding import fold_name
 
+# Of the aliases, where a training corpus keeps a development set.
+HELD_OUT = 0.05
+
 
 class HeldOut(NamedTuple):
-    """A fixed pseudo-random `fraction` of all aliases, chosen by hash: no list to keep, the same in every process.
+    """A fixed pseudo-random `fraction` of all aliases, chosen by hash: no list to store, the same in every process.
 
     Linking a held-out name to its entity by the entity's other names and contexts is the self-supervised development
-    task: mining gives mentions of names that are in the ontology, where looking up the name itself would be no test.
+    task: mined mentions are names of the ontology, so that looking up the name itself would be no test.
     A preferred name is never held out.
     """
 

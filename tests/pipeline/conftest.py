@@ -10,7 +10,8 @@ from thinc.api import Adam
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards
-from spacy_krissel.training.data.self_supervised import make_self_supervised_corpus
+from spacy_krissel.training.data.examples import text_example
+from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 
 SMALL = {
     "@architectures": "spacy-krissel.SmallEncoder.v1",
@@ -109,7 +110,7 @@ def make_linker(encoders, toy_store, toy_shards):
                 "mentions": str(toy_shards),
             },
         }
-        nlp.initialize(lambda: list(make_self_supervised_corpus(toy_store.path, toy_shards)(nlp)))
+        nlp.initialize(lambda: list(SelfSupervisedCorpus(toy_store.path, toy_shards)(nlp)))
         return nlp
 
     return make
@@ -120,10 +121,10 @@ def make_examples(toy_store, toy_shards):
     """Makes the same training examples at each call: six entities, two mentions each."""
 
     def make(nlp):
-        corpus = make_self_supervised_corpus(toy_store.path, toy_shards, names_per_entity=0, held_out=0.0)
+        corpus = SelfSupervisedCorpus(toy_store.path, toy_shards, names_per_entity=0, held_out=0.0)
         by_entity = {}
-        for example in corpus(nlp):
-            by_entity.setdefault(example.reference.ents[0].kb_id_, []).append(example)
+        for entity, view in corpus.linked_views():
+            by_entity.setdefault(entity, []).append(text_example(nlp, (entity, view)))
         pairs = [examples[:2] for _, examples in sorted(by_entity.items()) if len(examples) > 1]
         return [example for pair in pairs[:6] for example in pair]
 

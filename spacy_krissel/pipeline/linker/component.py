@@ -19,7 +19,7 @@ from ...mentions.mention_views import mention_views
 from ...mentions.species import NOTHING, Keys, assigned_species, species_key
 from ...ontology.folding import american, fold_name
 from ...ontology.store import OntologyStore
-from ...training.data.linked import linked_mentions
+from ...training.data.examples import linked_mentions
 from ...training.objectives.protocol import Objective
 from ...views import ReferenceParts, View, name_view, reference_view, with_mentions
 from ..kb_pipe import KBPipe

@@ -1,144 +1,99 @@
 """Training and development examples from mined mentions and ontology names, without a gold label."""
 
 import random
-from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Literal, Optional, Tuple
+from typing import Dict, Iterator, List, Literal, Optional, Union
 
 from spacy.language import Language
-from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
 from ...mining.shards import MentionShards, MinedMention
 from ...ontology.entity import Entity
-from ...ontology.held_out import HeldOut
+from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
-from ...views import View, name_view
+from ...util.settings import Count, Fraction, checked
+from ...views import name_view
+from .examples import Linked, text_example, view_examples
 
-LABEL = "ENTITY"
 
+@checked
+class SelfSupervisedCorpus:
+    """Examples of one mention each: a mined mention in its context, or a name of the ontology alone.
 
-def make_self_supervised_corpus(
-    ontology: Path,
-    mentions: Optional[Path] = None,
-    split: Literal["train", "dev"] = "train",
-    mentions_per_entity: int = 3,
-    names_per_entity: int = 4,
-    held_out: float = 0.05,
-    limit: int = 0,
-    spans_key: str = "",
-    seed: int = 0,
-) -> Callable[[Language], Iterator[Example]]:
-    """Registered as the reader `spacy-krissel.SelfSupervisedCorpus.v1`.
-
-    Each example is a doc with one mention: a mined mention in its context, or a name of the ontology alone.
-
-    ontology, mentions: paths of the ontology store and of the mined shards (none: names alone).
-    split: "train" leaves out every held-out name and its mentions; "dev" is mentions of held-out names only.
-    mentions_per_entity, names_per_entity: so many of each at most, drawn by seed (0: none).
+    ontology: path of the ontology store.
+    mentions: path of the mined shards; null for names alone.
+    split: "train" leaves out every held-out name and its mentions; "dev" has the mentions of held-out names only.
+    mentions_per_entity, names_per_entity: maximum per entity, drawn by seed; 0 for none.
     held_out: fraction of the aliases kept for the development set (`HeldOut`).
-    limit: so many examples at most (0: all).
+    limit: maximum number of examples; 0 for all.
     spans_key: the mention is a span of `doc.spans[spans_key]`; "" for an entity of `doc.ents`.
+    seed: of the sample and its order.
 
     Raises KrisselError K006 for settings that make no sense.
     """
-    if split not in ("train", "dev"):
-        raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train' or 'dev'"))
-    limits = {"mentions_per_entity": mentions_per_entity, "names_per_entity": names_per_entity, "limit": limit}
-    for setting, value in limits.items():
-        if value < 0:
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
-    return partial(
-        read_self_supervised,
-        ontology=ontology,
-        mentions=mentions,
-        split=split,
-        mentions_per_entity=mentions_per_entity,
-        names_per_entity=names_per_entity,
-        held_out=HeldOut.checked(held_out, seed),
-        limit=limit,
-        spans_key=spans_key,
-        seed=seed,
-    )
 
+    def __init__(
+        self,
+        ontology: Union[str, Path],
+        mentions: Optional[Union[str, Path]] = None,
+        split: Literal["train", "dev"] = "train",
+        mentions_per_entity: Count = 3,
+        names_per_entity: Count = 4,
+        held_out: Fraction = HELD_OUT,
+        limit: Count = 0,
+        spans_key: str = "",
+        seed: int = 0,
+    ) -> None:
+        self.ontology = ontology
+        self.mentions = mentions
+        self.split = split
+        self.mentions_per_entity = mentions_per_entity
+        self.names_per_entity = names_per_entity
+        self.held_out = HeldOut(held_out, seed)
+        self.limit = limit
+        self.spans_key = spans_key
+        self.seed = seed
 
-def read_self_supervised(
-    nlp: Language,
-    *,
-    ontology: Path,
-    mentions: Optional[Path],
-    split: str,
-    mentions_per_entity: int,
-    names_per_entity: int,
-    held_out: HeldOut,
-    limit: int,
-    spans_key: str,
-    seed: int,
-) -> Iterator[Example]:
-    """Yield the examples that `make_self_supervised_corpus` describes; raises KrisselError K608 when there are none."""
-    store = OntologyStore(ontology)
-    rng = random.Random(f"{seed}-{split}")
-    chosen = _choose_mentions(store, mentions, split, mentions_per_entity, held_out, rng)
-    # Examples are made last: of all but `limit` nothing is needed.
-    views: List[Tuple[str, View]] = [(mention.entity, mention.view) for mention in chosen]
-    if split == "train" and names_per_entity:
-        for entity in store:
-            names = [name for name in entity.names if not held_out(entity, name)]
-            if len(names) > names_per_entity:
-                # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
-                names = [names[0], *rng.sample(names[1:], names_per_entity - 1)]
-            views.extend((entity.id, name_view(name)) for name in names)
-    if not views:
-        todo = "Mine more text, raise `held_out`, or lower the limits." if mentions else "Set `mentions`."
-        raise KrisselError(Errors.K608.format(split=split, path=mentions or ontology, todo=todo))
-    rng.shuffle(views)
-    for entity_id, view in views[: limit or None]:
-        yield view_example(nlp, entity_id, view, spans_key)
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """Raises KrisselError K608 when there is no example."""
+        linked = self.linked_views()
+        if self.split == "dev":
+            return (text_example(nlp, each, self.spans_key) for each in linked)
+        return view_examples(([each] for each in linked), self.spans_key)
 
+    def linked_views(self) -> List[Linked]:
+        """(entity id, view) of each example. Raises KrisselError K608 when there is none."""
+        store = OntologyStore(self.ontology)
+        rng = random.Random(f"{self.seed}-{self.split}")
+        views = [(mention.entity, mention.view) for mention in self._sampled_mentions(store, rng)]
+        if self.split == "train" and self.names_per_entity:
+            for entity in store:
+                names = [name for name in entity.names if not self.held_out(entity, name)]
+                if len(names) > self.names_per_entity:
+                    # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
+                    names = [names[0], *rng.sample(names[1:], self.names_per_entity - 1)]
+                views.extend((entity.id, name_view(name)) for name in names)
+        if not views:
+            todo = "Mine more text, raise `held_out`, or lower the limits." if self.mentions else "Set `mentions`."
+            raise KrisselError(Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo))
+        rng.shuffle(views)
+        return views[: self.limit or None]
 
-def _choose_mentions(
-    store: OntologyStore,
-    mentions: Optional[Path],
-    split: str,
-    per_entity: int,
-    held_out: HeldOut,
-    rng: random.Random,
-) -> List[MinedMention]:
-    if mentions is None or not per_entity:
-        return []
-    entities: Dict[str, Entity] = {}
-    by_entity: Dict[str, List[MinedMention]] = {}
-    for mention in MentionShards(mentions):
-        entity = entities.get(mention.entity)
-        if entity is None:
-            entity = entities[mention.entity] = store.get(mention.entity)
-        if held_out(entity, mention.name) == (split == "dev"):
-            by_entity.setdefault(mention.entity, []).append(mention)
-    chosen = []
-    for entity_id in sorted(by_entity):
-        found = by_entity[entity_id]
-        chosen.extend(found if len(found) <= per_entity else rng.sample(found, per_entity))
-    return chosen
-
-
-def view_example(nlp: Language, entity: str, view: View, spans_key: str) -> Example:
-    """An example of one mention: predicted without its link, reference with it."""
-    predicted = nlp.make_doc(view.left + view.mention + view.right)
-    start = len(view.left)
-    # `expand`: where the tokenizer joins the mention to a neighbour ("MS-based"), the token is the mention.
-    span = predicted.char_span(start, start + len(view.mention), label=LABEL, alignment_mode="expand")
-    assert span is not None, "a mention lies within its text"
-    reference = predicted.copy()
-    # The predicted side has the mention without its link, so that linking can be evaluated with no component that
-    # finds mentions.
-    _set_mention(predicted, span, spans_key)
-    _set_mention(reference, Span(reference, span.start, span.end, label=LABEL, kb_id=entity), spans_key)
-    return Example(predicted, reference)
-
-
-def _set_mention(doc: Doc, span: Span, spans_key: str) -> None:
-    if spans_key:
-        doc.spans[spans_key] = [span]
-    else:
-        doc.ents = [span]
+    def _sampled_mentions(self, store: OntologyStore, rng: random.Random) -> List[MinedMention]:
+        if self.mentions is None or not self.mentions_per_entity:
+            return []
+        entities: Dict[str, Entity] = {}
+        by_entity: Dict[str, List[MinedMention]] = {}
+        for mention in MentionShards(self.mentions):
+            entity = entities.get(mention.entity)
+            if entity is None:
+                entity = entities[mention.entity] = store.get(mention.entity)
+            if self.held_out(entity, mention.name) == (self.split == "dev"):
+                by_entity.setdefault(mention.entity, []).append(mention)
+        chosen = []
+        for entity_id in sorted(by_entity):
+            found = by_entity[entity_id]
+            n = self.mentions_per_entity
+            chosen.extend(found if len(found) <= n else rng.sample(found, n))
+        return chosen

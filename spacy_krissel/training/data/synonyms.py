@@ -1,9 +1,11 @@
-"""SapBERT's training data: pairs of synonyms of an ontology, streamed."""
+"""SapBERT's training data: pairs of names of one entity, from the ontology (§3.1) or with gold mentions (§2)."""
 
 import random
 from heapq import nsmallest
+from itertools import chain, combinations, product
+from math import comb, isqrt
 from pathlib import Path
-from typing import Callable, Iterator, Literal, Tuple
+from typing import Dict, Iterable, Iterator, List, Literal, Sequence, Tuple, TypeVar, Union
 
 import numpy as np
 from spacy.language import Language
@@ -11,62 +13,63 @@ from spacy.training import Example
 
 from ...errors import Errors, KrisselError
 from ...ontology.entity import Entity
+from ...ontology.folding import fold_name
 from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
+from ...util.settings import Count, Fraction, PositiveInt, checked
 from ...views import name_view
-from .self_supervised import view_example
-from .synonym_pairs import SynonymPair, different_names, draw_pairs, pair_examples, shuffled
+from .examples import Linked, linked_mentions, text_example, view_examples
+from .gold_corpus import DevShare, GoldCorpus, Split
+
+Item = TypeVar("Item")
+# Two names of one entity, each as its view.
+Pair = Tuple[Linked, Linked]
 
 
+@checked
 class SynonymCorpus:
-    """Pairs of names that one entity bears (split "train"), or names to be linked to their entities ("dev").
+    """Pairs of names of one entity (split "train"), or single names to be linked to their entities ("dev").
 
     Training: entities in random order, all pairs of an entity's names or `pairs_per_entity` of them, the same in every
-    epoch, mixed with those of other entities in a buffer. In memory are that buffer and a number for each entity.
-    With `training.max_epochs = -1` spaCy streams from it, so that an ontology may have any number of names.
+    epoch, mixed with those of other entities in a buffer. In memory are that buffer and one number per entity. With
+    `training.max_epochs = -1` spaCy streams from it, so that an ontology may have any number of names.
 
     Development: held-out names without context.
 
     ontology: path of the ontology store.
-    pairs_per_entity: so many pairs of an entity at most, drawn by seed (0: all).
+    split: "train" or "dev".
+    pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
     lowercase: names in lower case.
-    held_out: fraction of the aliases kept for the development set (`HeldOut`); the paper has none.
+    held_out: fraction of the aliases kept for the development set (`HeldOut`); none in the paper.
     buffer_size: pairs that are mixed.
-    limit: so many examples at most (0: all).
-    max_entities: ask for so many entities only (0: all), the same ones that `PrototypeSource` with the same seed puts
-        into a bounded knowledge base.
+    limit: maximum number of examples; 0 for all.
     spans_key: the names are spans of `doc.spans[spans_key]`; "" for entities of `doc.ents`.
+    seed: of the pairs and their order.
+    max_entities: number of entities in "dev", the ones that `PrototypeSource` with the same seed puts into a bounded
+        knowledge base; 0 for all.
+
     Raises KrisselError K006 for settings that make no sense.
     """
 
     def __init__(
         self,
-        ontology: Path,
-        *,
-        split: str = "train",
-        pairs_per_entity: int = 50,
+        ontology: Union[str, Path],
+        split: Literal["train", "dev"] = "train",
+        pairs_per_entity: Count = 50,
         lowercase: bool = True,
-        held_out: float = 0.0,
-        buffer_size: int = 2**16,
-        limit: int = 0,
+        held_out: Fraction = 0.0,
+        buffer_size: PositiveInt = 2**16,
+        limit: Count = 0,
         spans_key: str = "",
         seed: int = 0,
-        max_entities: int = 0,
+        max_entities: Count = 0,
     ) -> None:
-        if split not in ("train", "dev"):
-            raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train' or 'dev'"))
-        if buffer_size < 1:
-            raise KrisselError(Errors.K006.format(setting="buffer_size", found=buffer_size, expected="at least 1 pair"))
-        limits = {"pairs_per_entity": pairs_per_entity, "limit": limit, "max_entities": max_entities}
-        for setting, value in limits.items():
-            if value < 0:
-                raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
         self.ontology = ontology
         self.split = split
         self.pairs_per_entity = pairs_per_entity
         self.lowercase = lowercase
-        self.held_out = HeldOut.checked(held_out, seed)
+        self.held_out = HeldOut(held_out, seed)
         self.buffer_size = buffer_size
         self.limit = limit
         self.spans_key = spans_key
@@ -77,7 +80,7 @@ class SynonymCorpus:
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K001 to K004 (ontology), K608 when there is nothing."""
         store = OntologyStore(self.ontology)
-        examples = self._dev(store, nlp) if self.split == "dev" else pair_examples(self.pairs(store), self.spans_key)
+        examples = self._dev(store, nlp) if self.split == "dev" else view_examples(self.pairs(store), self.spans_key)
         count = 0
         for example in examples:
             yield example
@@ -89,25 +92,25 @@ class SynonymCorpus:
             raise KrisselError(Errors.K608.format(split=self.split, path=self.ontology, todo=todo))
         self.epoch += 1
 
-    def pairs(self, store: OntologyStore) -> Iterator[SynonymPair]:
+    def pairs(self, store: OntologyStore) -> Iterator[Pair]:
         """The pairs of one epoch, in the order of that epoch."""
         order = np.random.default_rng([self.seed, self.epoch]).permutation(len(store))
         found = (pair for row in order for pair in self.entity_pairs(store.entity_at(int(row))))
         return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self.epoch}"))
 
-    def entity_pairs(self, entity: Entity) -> Iterator[SynonymPair]:
+    def entity_pairs(self, entity: Entity) -> Iterator[Pair]:
         """The pairs of one entity, the same in every epoch."""
         names = [name for name in entity.names if not self.held_out(entity, name)]
         rng = random.Random(stable_hash(self.seed, entity.id))
         for first, second in draw_pairs(different_names(names, self.lowercase), self.pairs_per_entity, rng):
-            yield SynonymPair(entity.id, first, second)
+            yield synonym_pair(entity.id, first, second)
 
     def _dev(self, store: OntologyStore, nlp: Language) -> Iterator[Example]:
         found = self._held_out_names(store)
-        # All that is kept is what can be among the first.
+        # Only what can be among the first is kept.
         ranked = nsmallest(self.limit, found) if self.limit else sorted(found)
         for _, entity, name in ranked:
-            yield view_example(nlp, entity, name_view(name), self.spans_key)
+            yield text_example(nlp, (entity, name_view(name)), self.spans_key)
 
     def _held_out_names(self, store: OntologyStore) -> Iterator[Tuple[int, str, str]]:
         chosen = None
@@ -122,28 +125,103 @@ class SynonymCorpus:
                 yield stable_hash(self.seed, entity.id), entity.id, name
 
 
-def make_synonym_corpus(
-    ontology: Path,
-    split: Literal["train", "dev"] = "train",
-    pairs_per_entity: int = 50,
-    lowercase: bool = True,
-    held_out: float = 0.0,
-    buffer_size: int = 2**16,
-    limit: int = 0,
-    spans_key: str = "",
-    seed: int = 0,
-    max_entities: int = 0,
-) -> Callable[[Language], Iterator[Example]]:
-    """Registered as the reader `spacy-krissel.SynonymCorpus.v1`; see `SynonymCorpus`."""
-    return SynonymCorpus(
-        ontology,
-        split=split,
-        pairs_per_entity=pairs_per_entity,
-        lowercase=lowercase,
-        held_out=held_out,
-        buffer_size=buffer_size,
-        limit=limit,
-        spans_key=spans_key,
-        seed=seed,
-        max_entities=max_entities,
-    )
+@checked
+class GoldSynonymCorpus:
+    """SapBERT's fine-tuning data: pairs as in `SynonymCorpus`, at least one name of which is a gold mention (§2: "an
+    entity mention and its corresponding mapping from the ontology"); the other is a name of the ontology or another
+    mention.
+
+    Composite mentions and those without an id of the ontology are left out. The corpus of names to develop on is
+    `spacy-krissel.GoldCorpus.v1`.
+
+    path: a .spacy file, or a folder of them, with gold mentions.
+    ontology: path of the ontology store.
+    split: "train" or "dev", divided by document (`GoldSplit`), or "all".
+    dev_share: fraction of the documents in "dev".
+    pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
+    lowercase: names and mentions in lower case.
+    spans_key: gold mentions, and the names of the examples, are spans of `doc.spans[spans_key]`; "" for `doc.ents`.
+    seed: of the split, the pairs and their order.
+    """
+
+    def __init__(
+        self,
+        path: Union[str, Path],
+        ontology: Union[str, Path],
+        split: Split = "train",
+        dev_share: DevShare = 0.1,
+        pairs_per_entity: Count = 50,
+        lowercase: bool = True,
+        spans_key: str = "",
+        seed: int = 0,
+    ) -> None:
+        self.gold = GoldCorpus(path, ontology, split, dev_share, spans_key, seed)
+        self.pairs_per_entity = pairs_per_entity
+        self.lowercase = lowercase
+        self.seed = seed
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """The pairs in random order. Raises KrisselError K201, K212 (file), K608 (no linked mention, or no pair)."""
+        store = OntologyStore(self.gold.ontology)
+        mentions: Dict[str, List[str]] = {}
+        for example in self.gold(nlp):
+            for entity, view in linked_mentions(example.reference, self.gold.spans_key):
+                if "|" not in entity:
+                    mentions.setdefault(entity, []).append(view.mention)
+        pairs: List[Pair] = []
+        for entity, found in mentions.items():
+            forms = different_names(found, self.lowercase)
+            known = set(forms)
+            # A name that folds to a mention is that mention.
+            names = different_names([*found, *store.get(entity).names], self.lowercase)
+            others = [name for name in names if name not in known]
+            both = [synonym_pair(entity, *pair) for pair in chain(combinations(forms, 2), product(forms, others))]
+            if self.pairs_per_entity and len(both) > self.pairs_per_entity:
+                both = random.Random(stable_hash(self.seed, entity)).sample(both, self.pairs_per_entity)
+            pairs.extend(both)
+        if not pairs:
+            todo = "No entity that is mentioned has two names."
+            raise KrisselError(Errors.K608.format(split=self.gold.split.split, path=self.gold.path, todo=todo))
+        random.Random(self.seed).shuffle(pairs)
+        yield from view_examples(pairs, self.gold.spans_key)
+
+
+def synonym_pair(entity: str, first: str, second: str) -> Pair:
+    return (entity, name_view(first)), (entity, name_view(second))
+
+
+def different_names(names: Iterable[str], lowercase: bool = True) -> List[str]:
+    """The names, in lower case; of those that fold to the same, the first."""
+    found: Dict[str, str] = {}
+    for name in names:
+        one_line = " ".join(name.split())
+        found.setdefault(fold_name(one_line), one_line)
+    return [name.lower() if lowercase else name for name in found.values()]
+
+
+def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> List[Tuple[str, str]]:
+    """All pairs of different names, or `limit` of them (0: all), without making the others."""
+    total = comb(len(names), 2)
+    if not limit or total <= limit:
+        return list(combinations(names, 2))
+    return [_pair_at(names, k) for k in rng.sample(range(total), limit)]
+
+
+def _pair_at(names: Sequence[str], k: int) -> Tuple[str, str]:
+    """Pair k of (0, 1), (0, 2), (1, 2), (0, 3), …"""
+    j = (1 + isqrt(1 + 8 * k)) // 2
+    return names[k - comb(j, 2)], names[j]
+
+
+def shuffled(items: Iterable[Item], buffer_size: int, rng: random.Random) -> Iterator[Item]:
+    """The items in random order, each drawn from a buffer of `buffer_size`."""
+    buffer: List[Item] = []
+    for item in items:
+        if len(buffer) < buffer_size:
+            buffer.append(item)
+            continue
+        i = rng.randrange(buffer_size)
+        yield buffer[i]
+        buffer[i] = item
+    rng.shuffle(buffer)
+    yield from buffer

@@ -15,7 +15,7 @@ from ...mentions.contexts import CONTEXTS
 from ...ontology.store import OntologyStore
 from ...views import View, name_view
 from ..batch_count import BatchCount
-from ..data.linked import mentions_in_context
+from ..data.examples import mentions_in_context
 from ..data.nearest_entities import NearestEntities, check_refresh
 from ..shared import begin_views, predict_views, search_shared
 from .protocol import LINKS, EncoderModel

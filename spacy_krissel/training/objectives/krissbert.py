@@ -14,7 +14,7 @@ from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View, reference_view
 from ..batch_count import BatchCount
-from ..data.linked import linked_mentions
+from ..data.examples import linked_mentions
 from ..gradient_cache import update_in_chunks
 from .protocol import EncoderModel, LossFunction, ReferenceLossFunction
 

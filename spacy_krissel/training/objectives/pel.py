@@ -15,10 +15,10 @@ from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View, reference_view
 from ..adversarial import check_fgsm, with_adversary
 from ..batch_count import BatchCount
-from ..data.linked import linked_mentions
+from ..data.batchers import homonym_groups
+from ..data.examples import linked_mentions
 from ..data.nearest_entities import NearestEntities, check_refresh
 from ..data.negatives import Candidates, Negatives, check_negatives
-from ..data.pair_batches import homonym_groups
 from ..shared import begin_views, predict_views, search_shared
 from .protocol import LINKS, CandidateLossFunction, EncoderModel
 

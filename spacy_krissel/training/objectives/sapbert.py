@@ -11,7 +11,7 @@ from ...errors import Errors, KrisselError
 from ...ontology.store import OntologyStore
 from ...views import View, name_view
 from ..batch_count import BatchCount
-from ..data.linked import linked_mentions
+from ..data.examples import linked_mentions
 from ..gradient_cache import update_in_chunks
 from .krissbert import PAIRS
 from .protocol import EncoderModel, PairLossFunction

@@ -6,9 +6,9 @@ from spacy.tokens import DocBin, Span
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.kb.build.gold_source import make_gold_source
-from spacy_krissel.training.data.gold_corpus import make_gold_corpus
-from spacy_krissel.training.data.linked import linked_mentions, single_mentions
-from spacy_krissel.training.data.pair_batches import PairBatcher
+from spacy_krissel.training.data.batchers import PairBatcher
+from spacy_krissel.training.data.examples import linked_mentions, single_mentions
+from spacy_krissel.training.data.gold_corpus import GoldCorpus
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def write(tmp_path):
 
 
 def read(path, store, **settings):
-    return list(make_gold_corpus(path, store.path, **settings)(spacy.blank("en")))
+    return list(GoldCorpus(path, store.path, **settings)(spacy.blank("en")))
 
 
 def linked(examples):
@@ -79,7 +79,7 @@ def test_wrong_settings_and_nothing_linked(write, toy_store):
     path = write([(0, 1, "NIL")])
     with pytest.raises(KrisselError, match="K608"):
         read(path, toy_store)
-    for make in (make_gold_corpus, make_gold_source):
+    for make in (GoldCorpus, make_gold_source):
         with pytest.raises(KrisselError, match="K006.*split"):
             make(path, toy_store.path, split="test")
         with pytest.raises(KrisselError, match="K006.*dev_share"):

@@ -5,10 +5,12 @@ import pytest
 import spacy
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
-from spacy_krissel.training.data.self_supervised import make_self_supervised_corpus
+from spacy_krissel.training.data.examples import linked_mentions
+from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 
 HELD_OUT = 0.3
 
@@ -23,7 +25,7 @@ def read(nlp, toy_store, toy_shards):
     """(entity, text, mention) of each example of the toy corpus."""
 
     def read(mentions=toy_shards, held_out=HELD_OUT, **settings):
-        corpus = make_self_supervised_corpus(toy_store.path, mentions, held_out=held_out, **settings)
+        corpus = SelfSupervisedCorpus(toy_store.path, mentions, held_out=held_out, **settings)
         found = []
         for example in corpus(nlp):
             (span,) = example.reference.ents
@@ -83,7 +85,7 @@ def test_without_mentions_there_are_names_alone(read, toy_names):
 
 
 def test_what_is_predicted_has_the_mention_but_not_its_link(nlp, toy_store, toy_shards):
-    for example in make_self_supervised_corpus(toy_store.path, toy_shards)(nlp):
+    for example in SelfSupervisedCorpus(toy_store.path, toy_shards)(nlp):
         (predicted,), (reference,) = example.predicted.ents, example.reference.ents
         assert (predicted.start, predicted.end, predicted.label) == (reference.start, reference.end, reference.label)
         assert not predicted.kb_id_ and reference.kb_id_
@@ -91,7 +93,7 @@ def test_what_is_predicted_has_the_mention_but_not_its_link(nlp, toy_store, toy_
 
 def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
     as_ents, as_spans = (
-        list(make_self_supervised_corpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
+        list(SelfSupervisedCorpus(toy_store.path, toy_shards, spans_key=key)(nlp)) for key in ("", "sc")
     )
     assert len(as_ents) == len(as_spans) > 20
     for expected, example in zip(as_ents, as_spans, strict=True):
@@ -105,14 +107,18 @@ def test_mentions_in_a_span_group(nlp, toy_store, toy_shards):
         assert not example.reference.ents and not example.predicted.ents and not expected.reference.spans
 
 
-def test_mention_inside_a_token_is_the_token(nlp, toy_store, write_mentions):
-    mined = [MinedMention("T10", "flu", "d", 0, 3, "The pre", "flu", "x season")] * 2
-    corpus = make_self_supervised_corpus(toy_store.path, write_mentions(mined), names_per_entity=0, held_out=0.0)
-    assert [example.reference.ents[0].text for example in corpus(nlp)] == ["preflux"] * 2
+def test_a_training_mention_is_another_view_than_its_prototype(nlp, toy_store, toy_shards, write_mentions):
+    inside = MinedMention("T10", "flu", "d", 0, 3, "The pre", "flu", "x season")
+    shards = write_mentions(sorted([*MentionShards(toy_shards), inside]))
+    corpus = SelfSupervisedCorpus(toy_store.path, shards, names_per_entity=0, mentions_per_entity=99, held_out=0.0)
+    source = PrototypeSource(toy_store, MentionShards(shards), names=False, mentions_per_entity=99)
+    trained = [each for example in corpus(nlp) for each in linked_mentions(example.reference)]
+    stored = [(prototype.entity, prototype.view) for prototype in source.prototypes()]
+    assert ("T10", inside.view) in trained and sorted(trained) == sorted(stored)
 
 
 def test_a_reader_can_be_read_again_and_pickled(nlp, toy_store, toy_shards):
-    corpus = make_self_supervised_corpus(toy_store.path, toy_shards)
+    corpus = SelfSupervisedCorpus(toy_store.path, toy_shards)
     texts = [example.reference.text for example in corpus(nlp)]
     assert [example.reference.text for example in pickle.loads(pickle.dumps(corpus))(nlp)] == texts
 

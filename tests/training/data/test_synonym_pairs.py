@@ -2,21 +2,18 @@ import random
 from collections import Counter
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.ontology.folding import fold_name
-from spacy_krissel.training.data import synonym_pairs
-from spacy_krissel.training.data.linked import linked_mentions
-from spacy_krissel.training.data.synonym_pairs import SynonymPair, different_names, draw_pairs, pair_examples, shuffled
+from spacy_krissel.training.data.synonyms import different_names, draw_pairs, shuffled
 
 
 def test_names_that_fold_to_the_same_are_one():
     names = ["Type-2 Diabetes", "NIDDM", "type 2 diabetes", "Niddm", "T2D"]
     assert different_names(names) == ["type-2 diabetes", "niddm", "t2d"]
     assert different_names(names, lowercase=False) == ["Type-2 Diabetes", "NIDDM", "T2D"]
-    # A line break is what stands between the names of a pair.
+    # No name has a line break.
     assert different_names(["lung\n cancer "]) == ["lung cancer"]
 
 
@@ -75,26 +72,3 @@ def test_shuffled_holds_as_many_as_its_buffer():
         found.append(item)
     moved = [abs(item - 1 - place) for place, item in enumerate(found)]
     assert max(moved) > 100 and sum(moved) > 1000 * 20
-
-
-@pytest.mark.parametrize("spans_key", ["", "sc"])
-def test_an_example_is_a_pair_of_linked_names(spans_key):
-    pairs = [SynonymPair("T1", "type-2 diabetes, (old)", "t2d"), SynonymPair("T2", "flu", "grippe")]
-    examples = list(pair_examples(pairs, spans_key))
-    for example, pair in zip(examples, pairs, strict=True):
-        found = linked_mentions(example.reference, spans_key)
-        assert [(entity, view.mention) for entity, view in found] == [(pair.entity, name) for name in pair[1:]]
-        assert not example.predicted.ents and not example.predicted.spans
-        assert example.predicted.text == example.reference.text
-    assert linked_mentions(examples[0].reference, "" if spans_key else "sc") == []
-
-
-def test_names_do_not_stay_in_memory(monkeypatch):
-    monkeypatch.setattr(synonym_pairs, "VOCAB_PAIRS", 10)
-    pairs = (SynonymPair("T", f"name {i}", f"other {i}") for i in range(35))
-    vocabs = []
-    for i, example in enumerate(pair_examples(pairs)):
-        assert f"name {i}" in example.reference.vocab.strings
-        vocabs.append(example.reference.vocab)
-    assert len({id(vocab) for vocab in vocabs}) == 4
-    assert "name 0" not in vocabs[-1].strings

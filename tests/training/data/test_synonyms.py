@@ -9,9 +9,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.held_out import HeldOut
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.training.data.linked import linked_mentions
-from spacy_krissel.training.data.synonym_batches import SynonymBatcher
-from spacy_krissel.training.data.synonyms import SynonymCorpus, make_synonym_corpus
+from spacy_krissel.training.data.batchers import SynonymBatcher
+from spacy_krissel.training.data.examples import linked_mentions
+from spacy_krissel.training.data.synonyms import SynonymCorpus
 
 NLP = spacy.blank("en")
 
@@ -28,7 +28,7 @@ def pairs_of(examples):
 @pytest.fixture
 def read(toy_store):
     def read(**settings):
-        return pairs_of(make_synonym_corpus(toy_store.path, **settings)(NLP))
+        return pairs_of(SynonymCorpus(toy_store.path, **settings)(NLP))
 
     return read
 
@@ -76,7 +76,7 @@ def test_limit(read):
 def test_held_out_names_are_in_dev_alone(toy_store, read):
     held_out = HeldOut(0.4, 2)
     train = read(held_out=0.4, seed=2)
-    corpus = make_synonym_corpus(toy_store.path, "dev", held_out=0.4, seed=2)
+    corpus = SynonymCorpus(toy_store.path, "dev", held_out=0.4, seed=2)
     dev = []
     for example in corpus(NLP):
         ((entity, view),) = linked_mentions(example.reference)
@@ -93,7 +93,7 @@ def test_dev_asks_for_entities_that_a_bounded_knowledge_base_has(toy_store):
 
     source = make_prototype_source(toy_store.path, max_entities=5, held_out=0.4, seed=3)()
     known = {entity.id for entity in source.entities()}
-    corpora = [make_synonym_corpus(toy_store.path, "dev", held_out=0.4, max_entities=n, seed=3) for n in (0, 5)]
+    corpora = [SynonymCorpus(toy_store.path, "dev", held_out=0.4, max_entities=n, seed=3) for n in (0, 5)]
     everywhere, within = ([linked_mentions(each.reference)[0] for each in corpus(NLP)] for corpus in corpora)
     assert within == [each for each in everywhere if each[0] in known] and 0 < len(within) < len(everywhere)
 
@@ -129,14 +129,14 @@ def test_stream_of_an_ontology_is_not_held(tmp_path, monkeypatch):
 )
 def test_wrong_settings(toy_store, settings, named):
     with pytest.raises(KrisselError, match=f"K006.*'{named}'"):
-        make_synonym_corpus(toy_store.path, **settings)
+        SynonymCorpus(toy_store.path, **settings)
 
 
 def test_nothing_to_learn_or_to_ask(tmp_path, toy_store):
     store = write_store([Entity("E1", "only"), Entity("E2", "one", ("ONE",))], tmp_path / "store")
     with pytest.raises(KrisselError, match="K608.*two names"):
-        list(make_synonym_corpus(store.path)(NLP))
+        list(SynonymCorpus(store.path)(NLP))
     with pytest.raises(KrisselError, match="K608.*held_out"):
-        list(make_synonym_corpus(toy_store.path, "dev")(NLP))
+        list(SynonymCorpus(toy_store.path, "dev")(NLP))
     with pytest.raises(KrisselError, match="K001"):
-        list(make_synonym_corpus(tmp_path / "nothing")(NLP))
+        list(SynonymCorpus(tmp_path / "nothing")(NLP))

@@ -11,7 +11,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.losses.marginal import MarginalLikelihood
-from spacy_krissel.training.data.linked import mentions_in_context
+from spacy_krissel.training.data.examples import mentions_in_context
 from spacy_krissel.training.objectives.belhd import NameObjective, make_name_objective
 from spacy_krissel.views import View, name_view
 

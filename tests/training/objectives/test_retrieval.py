@@ -19,8 +19,8 @@ from spacy_krissel.losses.candidate_cross_entropy import CandidateCrossEntropy
 from spacy_krissel.losses.proxy import ProxyLoss
 from spacy_krissel.ontology.readers.ctd import read_medic
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.training.data.linked import linked_mentions
-from spacy_krissel.training.data.mention_batches import make_mention_batcher
+from spacy_krissel.training.data.batchers import MentionBatcher
+from spacy_krissel.training.data.examples import linked_mentions
 from spacy_krissel.training.objectives.pel import RetrievalObjective, make_retrieval_objective
 from spacy_krissel.views import PEL_PARTS, reference_view
 
@@ -172,7 +172,7 @@ def test_the_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_path):
     for shared in (True, False):
         objective = RetrievalObjective(LOSS, n_negatives=8, share_negatives=shared, fgsm_weight=1.0)
         objective.initialize(store)
-        for batch in islice(make_mention_batcher(size=8)(examples), 2):
+        for batch in islice(MentionBatcher(size=8)(examples), 2):
             losses = {}
             for epsilon in (0.0, 0.01):
                 same = copy.deepcopy(objective)

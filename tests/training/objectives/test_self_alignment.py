@@ -5,21 +5,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.losses.hard_pairs import HardPairMiner
 from spacy_krissel.losses.multi_similarity import make_multi_similarity
-from spacy_krissel.training.data.synonym_pairs import SynonymPair, pair_examples
+from spacy_krissel.training.data.examples import view_examples
+from spacy_krissel.training.data.synonyms import synonym_pair
 from spacy_krissel.training.objectives.sapbert import SelfAlignmentObjective, make_self_alignment_objective
 from spacy_krissel.views import name_view
 
 PAIRS = [
-    SynonymPair("T1", "ms", "multiple sclerosis"),
-    SynonymPair("T2", "cold", "acute coryza"),
-    SynonymPair("T1", "disseminated sclerosis", "ms"),
-    SynonymPair("T3", "lung injury", "injury of the lung"),
+    synonym_pair("T1", "ms", "multiple sclerosis"),
+    synonym_pair("T2", "cold", "acute coryza"),
+    synonym_pair("T1", "disseminated sclerosis", "ms"),
+    synonym_pair("T3", "lung injury", "injury of the lung"),
 ]
 
 
 @pytest.fixture
 def examples():
-    return list(pair_examples(PAIRS))
+    return list(view_examples(PAIRS))
 
 
 def labels_given(objective, examples, model):
@@ -46,8 +47,8 @@ def test_names_are_labelled_by_entity(examples, small_encoder):
 
 
 def test_a_name_of_two_entities_counts_for_the_first(small_encoder):
-    pairs = [*PAIRS[:2], SynonymPair("T4", "ms", "mitral stenosis"), SynonymPair("T4", "stenosis", "mitral stenosis")]
-    views, entities = SelfAlignmentObjective(None).labelled_names(list(pair_examples(pairs)))
+    pairs = [*PAIRS[:2], synonym_pair("T4", "ms", "mitral stenosis"), synonym_pair("T4", "stenosis", "mitral stenosis")]
+    views, entities = SelfAlignmentObjective(None).labelled_names(list(view_examples(pairs)))
     assert [view.mention for view in views].count("ms") == 1
     assert dict(zip((view.mention for view in views), entities, strict=True))["ms"] == "T1"
 
@@ -59,7 +60,7 @@ def test_mentions_of_documents_are_names_too(make_example):
 
 
 def test_span_groups():
-    examples = list(pair_examples(PAIRS, "sc"))
+    examples = list(view_examples(PAIRS, "sc"))
     assert SelfAlignmentObjective(None).labelled_names(examples) == ([], [])
     assert len(SelfAlignmentObjective(None).labelled_names(examples, "sc")[0]) == 7
 

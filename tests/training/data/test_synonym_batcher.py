@@ -4,10 +4,9 @@ import pytest
 import spacy
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.training.data.linked import linked_mentions
-from spacy_krissel.training.data.synonym_batches import SynonymBatcher, make_synonym_batcher
-from spacy_krissel.training.data.synonym_pairs import SynonymPair, pair_examples
-from spacy_krissel.training.data.synonyms import SynonymCorpus
+from spacy_krissel.training.data.batchers import SynonymBatcher
+from spacy_krissel.training.data.examples import linked_mentions, view_examples
+from spacy_krissel.training.data.synonyms import SynonymCorpus, synonym_pair
 
 NLP = spacy.blank("en")
 
@@ -17,8 +16,8 @@ def entities_of(batch):
 
 
 def batches(entities, **settings):
-    pairs = [SynonymPair(entity, f"{entity} {i}", f"{entity} {i}'") for i, entity in enumerate(entities)]
-    return [entities_of(batch) for batch in SynonymBatcher(**settings)(pair_examples(pairs))]
+    pairs = [synonym_pair(entity, f"{entity} {i}", f"{entity} {i}'") for i, entity in enumerate(entities)]
+    return [entities_of(batch) for batch in SynonymBatcher(**settings)(view_examples(pairs))]
 
 
 def test_pairs_in_their_order():
@@ -44,7 +43,7 @@ def test_every_pair_of_an_ontology_is_used_once(toy_store):
     corpus = SynonymCorpus(toy_store.path)
     every = Counter(example.reference.text for example in SynonymCorpus(toy_store.path)(NLP))
     used = Counter()
-    for batch in make_synonym_batcher(5, toy_store.path)(corpus(NLP)):
+    for batch in SynonymBatcher(5, toy_store.path)(corpus(NLP)):
         found = set(entities_of(batch))
         assert len(batch) <= 5 and len(found) > 1
         assert not {"T01", "T02"} <= found and not {"T04", "T05"} <= found
@@ -60,7 +59,7 @@ def test_a_stream_of_homonyms_is_not_read_to_its_end(toy_store):
     def examples():
         entities = ["T01", "T03", *["T02"] * 5, "T03"]
         for i, example in enumerate(
-            pair_examples(SynonymPair(id_, f"a {i}", f"b {i}") for i, id_ in enumerate(entities))
+            view_examples(synonym_pair(id_, f"a {i}", f"b {i}") for i, id_ in enumerate(entities))
         ):
             read.append(i)
             yield example
@@ -80,4 +79,4 @@ def test_no_batch_at_all():
 @pytest.mark.parametrize("pairs", [0, 1, -3])
 def test_wrong_settings(pairs):
     with pytest.raises(KrisselError, match="K006.*'pairs'"):
-        make_synonym_batcher(pairs)
+        SynonymBatcher(pairs)

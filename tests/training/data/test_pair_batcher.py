@@ -9,7 +9,7 @@ from spacy.training.loop import subdivide_batch
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
-from spacy_krissel.training.data.pair_batches import PairBatcher, homonym_groups, make_pair_batcher
+from spacy_krissel.training.data.batchers import PairBatcher, homonym_groups
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
 
 # E0 and E1 share a name, E1 and E2 another (folded alike); E3, E4 and E5 all share one.
@@ -104,9 +104,9 @@ def test_entities_of_a_span_group(make_example):
     for example in examples:
         example.reference.spans["sc"] = list(example.reference.ents)
         example.reference.ents = []
-    (batch,) = make_pair_batcher(pairs=4, spans_key="sc")(examples)
+    (batch,) = PairBatcher(pairs=4, spans_key="sc")(examples)
     assert sorted(example.reference.spans["sc"][0].kb_id_ for example in batch) == ["E6", "E6", "E7", "E7"]
-    assert list(make_pair_batcher(pairs=4)(examples)) == []
+    assert list(PairBatcher(pairs=4)(examples)) == []
 
 
 def test_one_entity_alone_makes_no_batch(examples_of):
@@ -170,7 +170,7 @@ def test_a_stream_is_grouped_within_its_buffer(examples_of):
 def test_order_within_a_batch_does_not_matter_to_the_objective(examples_of):
     """spaCy sorts a batch by length before the update."""
     examples = examples_of([f"E{i}" for i in range(12)] * 2)
-    (batch,) = make_pair_batcher(pairs=12, seed=1)(examples)
+    (batch,) = PairBatcher(pairs=12, seed=1)(examples)
     random.Random(0).shuffle(batch)
     (sorted_batch,) = subdivide_batch(batch, 1)
     objective = ContrastiveObjective(None, p_mask=0, p_replace=0)
@@ -194,9 +194,9 @@ def test_homonym_groups(store, toy_store):
 
 def test_bad_settings(tmp_path):
     with pytest.raises(KrisselError, match="K006.*pairs"):
-        make_pair_batcher(pairs=1)
+        PairBatcher(pairs=1)
     for setting in ("max_pairs", "buffer_size"):
         with pytest.raises(KrisselError, match=f"K006.*{setting}"):
-            make_pair_batcher(**{setting: -1})
+            PairBatcher(**{setting: -1})
     with pytest.raises(KrisselError, match="K001"):
-        make_pair_batcher(ontology=tmp_path / "missing")
+        PairBatcher(ontology=tmp_path / "missing")

@@ -5,8 +5,8 @@ import spacy
 from spacy.tokens import DocBin, Span
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.training.data.gold_synonyms import make_gold_synonym_corpus
-from spacy_krissel.training.data.linked import linked_mentions
+from spacy_krissel.training.data.examples import linked_mentions
+from spacy_krissel.training.data.synonyms import GoldSynonymCorpus
 
 NLP = spacy.blank("en")
 # (mention, id) of each document.
@@ -39,7 +39,7 @@ def read(gold, toy_store):
     path, key = gold
 
     def read(**settings):
-        corpus = make_gold_synonym_corpus(path, toy_store.path, spans_key=key, **settings)
+        corpus = GoldSynonymCorpus(path, toy_store.path, spans_key=key, **settings)
         found = []
         for example in corpus(NLP):
             (entity, first), (_, second) = linked_mentions(example.reference, key)
@@ -78,12 +78,12 @@ def test_documents_of_the_split_alone(gold, toy_store):
     path, key = gold
     with pytest.raises(KrisselError, match="K608"):
         # A share of nearly one leaves no document to train on.
-        list(make_gold_synonym_corpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
+        list(GoldSynonymCorpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
 
 
 def test_wrong_settings(gold, toy_store):
     path, _ = gold
     with pytest.raises(KrisselError, match="K006.*pairs_per_entity"):
-        make_gold_synonym_corpus(path, toy_store.path, pairs_per_entity=-1)
+        GoldSynonymCorpus(path, toy_store.path, pairs_per_entity=-1)
     with pytest.raises(KrisselError, match="K006.*split"):
-        make_gold_synonym_corpus(path, toy_store.path, "test")
+        GoldSynonymCorpus(path, toy_store.path, "test")

@@ -1,8 +1,8 @@
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.training.data.linked import linked_mentions
-from spacy_krissel.training.data.mention_batches import make_mention_batcher
+from spacy_krissel.training.data.batchers import MentionBatcher
+from spacy_krissel.training.data.examples import linked_mentions
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def mentions(batch):
 
 
 def test_every_linked_mention_once(examples):
-    batches = list(make_mention_batcher(size=4)(examples))
+    batches = list(MentionBatcher(size=4)(examples))
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(sum(map(mentions, batches), [])) == sorted(f"m{i}" for i in range(10))
 
@@ -28,13 +28,13 @@ def test_a_document_is_cut_into_its_mentions():
     nlp = spacy.blank("en")
     docs = [nlp.make_doc("a b c d") for _ in range(2)]
     docs[1].ents = [Span(docs[1], i, i + 1, label="X", kb_id=kb_id) for i, kb_id in enumerate(("T1", "T2", "NIL", ""))]
-    batches = list(make_mention_batcher(size=1)([Example(*docs)]))
+    batches = list(MentionBatcher(size=1)([Example(*docs)]))
     assert sorted(map(mentions, batches)) == [["a"], ["b"]]
 
 
 def test_order_by_seed_and_epoch(examples):
     def orders(seed):
-        batcher = make_mention_batcher(size=10, seed=seed)
+        batcher = MentionBatcher(size=10, seed=seed)
         return [mentions(next(iter(batcher(examples)))) for _ in range(2)]
 
     assert orders(0) == orders(0) != orders(1)
@@ -42,7 +42,7 @@ def test_order_by_seed_and_epoch(examples):
 
 
 def test_a_frequent_entity_is_limited(examples):
-    batcher = make_mention_batcher(size=100, max_per_entity=2)
+    batcher = MentionBatcher(size=100, max_per_entity=2)
     epochs = [
         [entity for each in batch for entity, _ in linked_mentions(each.reference)]
         for _ in range(2)
@@ -54,4 +54,4 @@ def test_a_frequent_entity_is_limited(examples):
 @pytest.mark.parametrize("settings", [{"size": 0}, {"max_per_entity": -1}])
 def test_settings(settings):
     with pytest.raises(KrisselError, match="K006"):
-        make_mention_batcher(**settings)
+        MentionBatcher(**settings)

@@ -5,7 +5,7 @@ import spacy
 from spacy.tokens import DocBin
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.training.data.text_entities import make_text_entity_corpus
+from spacy_krissel.training.data.gold_corpus import TextEntityCorpus
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def corpus(tmp_path, toy_store):
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "texts.spacy")
 
     def read(**settings):
-        return list(make_text_entity_corpus(tmp_path / "texts.spacy", toy_store.path, **settings)(nlp))
+        return list(TextEntityCorpus(tmp_path / "texts.spacy", toy_store.path, **settings)(nlp))
 
     return read
 
@@ -45,4 +45,4 @@ def test_parts_are_all_of_it(corpus):
 def test_nothing_to_learn_from(tmp_path, toy_store):
     DocBin(docs=[spacy.blank("en")("text")]).to_disk(tmp_path / "empty.spacy")
     with pytest.raises(KrisselError, match="K608.*empty.spacy"):
-        list(make_text_entity_corpus(tmp_path / "empty.spacy", toy_store.path)(spacy.blank("en")))
+        list(TextEntityCorpus(tmp_path / "empty.spacy", toy_store.path)(spacy.blank("en")))

@@ -1,0 +1,221 @@
+"""Batches for each objective: pairs of mentions (KRISSBERT), single mentions (PEL), pairs of synonyms (SapBERT)."""
+
+import random
+from collections import deque
+from pathlib import Path
+from typing import Annotated, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+
+from pydantic import Field
+from spacy.training import Example
+
+from ...errors import Errors, KrisselError
+from ...ontology.store import OntologyStore
+from ...util.settings import Count, PositiveInt, checked
+from .examples import linked_mentions, single_mentions
+
+# Entities need others as their negatives.
+AtLeastTwo = Annotated[int, Field(ge=2)]
+
+
+@checked
+class PairBatcher:
+    """Group examples into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N entities).
+
+    An example with several linked mentions, such as a document of a gold corpus, becomes one example per mention.
+
+    Invariants: an entity has exactly two examples in a batch; two entities that share a name (folded) are never in one
+    batch, since each would be a false negative of the other; every example of an entity that has at least two is used,
+    an odd one with a partner drawn again, a pair left alone at the end with a pair of another entity; same seed and
+    same input, same batches.
+
+    pairs: N, the number of entities in a batch.
+    ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
+    buffer_size: group this many examples at a time, for streams that do not fit in memory; 0 for a whole epoch.
+    max_pairs: maximum number of pairs per entity at a time, drawn each time; 0 for all. The few entities that are
+        frequent in a gold corpus would otherwise be left over for many nearly empty batches.
+    spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    seed: of the order and the pairs.
+    """
+
+    def __init__(
+        self,
+        pairs: AtLeastTwo = 64,
+        ontology: Optional[Union[str, Path]] = None,
+        buffer_size: Count = 0,
+        max_pairs: Count = 0,
+        spans_key: str = "",
+        seed: int = 0,
+    ) -> None:
+        self.pairs = pairs
+        self.buffer_size = buffer_size
+        self.max_pairs = max_pairs
+        self.spans_key = spans_key
+        self.epoch = 0
+        self.seed = seed
+        self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
+
+    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+        rng = random.Random(f"{self.seed}-{self.epoch}")
+        self.epoch += 1
+        for buffer in _buffers(examples, self.buffer_size):
+            yield from self._batches(buffer, rng)
+
+    def _batches(self, examples: List[Example], rng: random.Random) -> Iterator[List[Example]]:
+        pairs = self._pairs(examples, rng)
+        queue: Deque[Tuple[str, Example, Example]] = deque(pairs)
+        deferred: Deque[Tuple[str, Example, Example]] = deque()
+        while queue or deferred:
+            batch: List[Example] = []
+            blocked: Set[str] = set()
+            waiting: Deque[Tuple[str, Example, Example]] = deque()
+            # Pairs that did not fit an earlier batch go first, so that none starves.
+            while (deferred or queue) and len(batch) < 2 * self.pairs:
+                pair = deferred.popleft() if deferred else queue.popleft()
+                entity = pair[0]
+                if entity in blocked:
+                    waiting.append(pair)
+                    continue
+                blocked.add(entity)
+                blocked |= self._homonyms.get(entity, set())
+                batch.extend(pair[1:])
+            waiting.extend(deferred)
+            deferred = waiting
+            if len(batch) == 2:
+                # One entity has no negatives: a pair that can join it comes a second time.
+                others = [pair for pair in pairs if pair[0] not in blocked]
+                if not others:
+                    continue
+                batch.extend(rng.choice(others)[1:])
+            yield batch
+
+    def _pairs(self, examples: List[Example], rng: random.Random) -> List[Tuple[str, Example, Example]]:
+        by_entity: Dict[str, List[Example]] = {}
+        for example in examples:
+            for entity, alone in single_mentions(example, self.spans_key):
+                by_entity.setdefault(entity, []).append(alone)
+        pairs: List[Tuple[str, Example, Example]] = []
+        for entity, views in by_entity.items():
+            if len(views) < 2:
+                continue
+            rng.shuffle(views)
+            if self.max_pairs:
+                views = views[: 2 * self.max_pairs]
+            if len(views) % 2:
+                views.append(rng.choice(views[:-1]))
+            pairs.extend((entity, views[i], views[i + 1]) for i in range(0, len(views), 2))
+        rng.shuffle(pairs)
+        return pairs
+
+
+@checked
+class MentionBatcher:
+    """Shuffle the linked mentions of an epoch and divide them into batches of `size`, the last one smaller.
+
+    An example with several linked mentions, such as a document of a gold corpus, becomes one example per mention. Same
+    seed and same input, same batches; each epoch has its own order.
+
+    size: mentions in a batch.
+    max_per_entity: maximum number of mentions per entity in an epoch, drawn in each epoch; 0 for all.
+    spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    seed: of the order.
+    """
+
+    def __init__(self, size: PositiveInt = 32, max_per_entity: Count = 0, spans_key: str = "", seed: int = 0) -> None:
+        self.size = size
+        self.max_per_entity = max_per_entity
+        self.spans_key = spans_key
+        self.seed = seed
+        self.epoch = 0
+
+    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+        rng = random.Random(f"{self.seed}-{self.epoch}")
+        self.epoch += 1
+        mentions = [each for example in examples for each in single_mentions(example, self.spans_key)]
+        rng.shuffle(mentions)
+        if self.max_per_entity:
+            mentions = self._limited(mentions)
+        for start in range(0, len(mentions), self.size):
+            yield [example for _, example in mentions[start : start + self.size]]
+
+    def _limited(self, mentions: List[Tuple[str, Example]]) -> List[Tuple[str, Example]]:
+        counts: Dict[str, int] = {}
+        kept = []
+        for entity, example in mentions:
+            counts[entity] = counts.get(entity, 0) + 1
+            if counts[entity] <= self.max_per_entity:
+                kept.append((entity, example))
+        return kept
+
+
+@checked
+class SynonymBatcher:
+    """Group a stream of synonym pairs, one example each, into batches of `pairs` (SapBERT §3.1: 256, 512 names).
+
+    Invariants: pairs stay whole and in order, except that a pair waits for the next batch when another entity of this
+    batch has a name of its entity and would be a false negative; an entity may have several pairs in a batch; a batch
+    of one entity, which has no negatives, is left out.
+
+    pairs: examples in a batch.
+    ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
+    spans_key: the names of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+    """
+
+    def __init__(
+        self, pairs: AtLeastTwo = 256, ontology: Optional[Union[str, Path]] = None, spans_key: str = ""
+    ) -> None:
+        self.pairs = pairs
+        self.spans_key = spans_key
+        self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
+
+    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+        """Raises KrisselError K634 where there are pairs and no batch: training would wait for one for ever."""
+        stream = iter(examples)
+        n_left_out = n_batches = 0
+        waiting: Deque[Example] = deque()
+        while True:
+            batch: List[Example] = []
+            entities: Set[str] = set()
+            blocked: Set[str] = set()
+            again: Deque[Example] = deque()
+            # A stream of homonyms alone must not be read to its end.
+            while len(batch) < self.pairs and len(again) < self.pairs:
+                example = waiting.popleft() if waiting else next(stream, None)
+                if example is None:
+                    break
+                found = {entity for entity, _ in linked_mentions(example.reference, self.spans_key)}
+                if found & blocked:
+                    again.append(example)
+                    continue
+                batch.append(example)
+                entities |= found
+                blocked.update(*(self._homonyms.get(entity, ()) for entity in found))
+            if not batch:
+                break
+            waiting = again + waiting
+            if len(entities) > 1:
+                n_batches += 1
+                yield batch
+            else:
+                n_left_out += len(batch)
+        if n_left_out and not n_batches:
+            raise KrisselError(Errors.K634.format(found=n_left_out))
+
+
+def homonym_groups(ontology: OntologyStore) -> Dict[str, Set[str]]:
+    """Entity id → ids of the other entities that have one of its names."""
+    groups: Dict[str, Set[str]] = {}
+    for _, ids in ontology.shared_names():
+        for id_ in ids:
+            groups.setdefault(id_, set()).update(other for other in ids if other != id_)
+    return groups
+
+
+def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
+    buffer: List[Example] = []
+    for example in examples:
+        buffer.append(example)
+        if size and len(buffer) >= size:
+            yield buffer
+            buffer = []
+    if buffer:
+        yield buffer

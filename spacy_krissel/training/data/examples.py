@@ -1,0 +1,137 @@
+"""Linked mentions as training examples, and back: `(entity, View)` is the value that a reader hands to an objective."""
+
+from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from ...mentions.contexts import context_views
+from ...mentions.gold_ids import NIL
+from ...views import View, mention_view
+
+# An entity's id and the view of one of its mentions, names or references.
+Linked = Tuple[str, View]
+# In `doc.user_data`: the linked mentions of a doc that was made from views, by spans key.
+VIEWS = "krissel_views"
+LABEL = "ENTITY"
+# Examples per vocabulary: contexts and names are not kept for good.
+VOCAB_EXAMPLES = 10_000
+
+
+def linked_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Linked]:
+    """(entity id, view) of every linked mention, in document order; those that are NIL or unlinked are left out.
+
+    A doc that was made from views has them (`view_examples`). The views of an annotated doc are cut from its text.
+
+    spans_key: mentions are spans of `doc.spans[spans_key]`; None or "" for `doc.ents`.
+    """
+    views = doc.user_data.get(VIEWS, {}).get(spans_key or "")
+    if views is not None:
+        return [(entity, _as_view(view)) for entity, view in views]
+    spans = linked_spans(doc, spans_key)
+    text = doc.text if spans else ""
+    return [(span.kb_id_, mention_view(text, span.start_char, span.end_char)) for span in spans]
+
+
+def mentions_in_context(doc: Doc, context: Optional[str], spans_key: str = "") -> List[Linked]:
+    """(entity id, view) of every linked span in a context as in `context_views`. The spans without a link are
+    co-occurring mentions of their sentences too.
+    """
+    spans = list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
+    found = zip(spans, context_views(doc, spans, context), strict=True)
+    return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
+
+
+def single_mentions(example: Example, spans_key: str = "") -> Iterator[Tuple[str, Example]]:
+    """(entity id, example) per linked mention of an example: one in which this mention alone is linked.
+
+    An example with one linked mention is given as it is.
+    """
+    doc = example.reference
+    linked = linked_mentions(doc, spans_key)
+    if len(linked) == 1:
+        yield linked[0][0], example
+        return
+    # The views are put into each copy, rather than copied.
+    kept = doc.user_data.pop(VIEWS, None)
+    copies = [doc.copy() for _ in linked]
+    if kept is not None:
+        doc.user_data[VIEWS] = kept
+    for copy, span, each in zip(copies, linked_spans(doc, spans_key), linked, strict=True):
+        alone = Span(copy, span.start, span.end, label=span.label, kb_id=span.kb_id)
+        yield each[0], Example(example.predicted, _with_mentions(copy, [alone], spans_key, [each]))
+
+
+def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> Iterator[Example]:
+    """One training example per group of linked views, which `linked_mentions` gives back as they are.
+
+    The docs have one token for each mention and each side of its context, for components that want docs with mentions.
+    The predicted doc has the mentions without their links. The docs have vocabularies of their own, renewed every
+    `VOCAB_EXAMPLES`: in the pipeline's, every name and context would stay in memory and be saved with the pipeline.
+    """
+    for i, linked in enumerate(groups):
+        if i % VOCAB_EXAMPLES == 0:
+            vocab = Vocab()
+        words: List[str] = []
+        spaces: List[bool] = []
+        places: List[int] = []
+        for _, view in linked:
+            if view.left:
+                words.append(view.left)
+            places.append(len(words))
+            words.append(view.mention)
+            if view.right:
+                words.append(view.right)
+            spaces += [False] * (len(words) - len(spaces) - 1) + [len(places) < len(linked)]
+        docs = [Doc(vocab, words=words, spaces=spaces) for _ in range(2)]
+        yield _example(*docs, [(place, place + 1) for place in places], list(linked), spans_key)
+
+
+def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
+    """A development example, which a pipeline links as it links any text: the tokenised text of one view.
+
+    Where the tokenizer joins the mention to its neighbour ("MS-based"), the token is the mention.
+    """
+    view = linked[1]
+    doc = nlp.make_doc(view.left + view.mention + view.right)
+    start = len(view.left)
+    span = doc.char_span(start, start + len(view.mention), label=LABEL, alignment_mode="expand")
+    assert span is not None, "a mention lies within its text"
+    return _example(doc, doc.copy(), [(span.start, span.end)], [linked], spans_key)
+
+
+def linked_spans(doc: Doc, spans_key: Optional[str]) -> List[Span]:
+    """The spans with an entity, in document order."""
+    spans = doc.spans.get(spans_key, ()) if spans_key else doc.ents
+    return [span for span in spans if span.kb_id_ and span.kb_id_ != NIL]
+
+
+def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
+    """Make these the spans of `doc.spans[spans_key]`, or of `doc.ents` where the key is ""."""
+    if spans_key:
+        doc.spans[spans_key] = list(spans)
+    else:
+        doc.ents = list(spans)
+
+
+def _example(
+    predicted: Doc, reference: Doc, places: Sequence[Tuple[int, int]], linked: List[Linked], spans_key: str
+) -> Example:
+    set_spans(predicted, [Span(predicted, *place, label=LABEL) for place in places], spans_key)
+    spans = [
+        Span(reference, *place, label=LABEL, kb_id=entity) for place, (entity, _) in zip(places, linked, strict=True)
+    ]
+    return Example(predicted, _with_mentions(reference, spans, spans_key, linked))
+
+
+def _with_mentions(doc: Doc, spans: Sequence[Span], spans_key: str, linked: List[Linked]) -> Doc:
+    set_spans(doc, spans, spans_key)
+    doc.user_data[VIEWS] = {spans_key: linked}
+    return doc
+
+
+def _as_view(view: Any) -> View:
+    # A doc that was saved and loaded has lists.
+    return view if isinstance(view, View) else View(*view[:-1], tuple(map(tuple, view[-1])))
