@@ -39,6 +39,14 @@ class Errors(product.Errors):
         "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
         "`krissel text-split` made of this workbook's sentences; check the path."
     )
+    K731 = (
+        "[K731] '{path}', line {line}, is not a span record: {problem}. Expected one JSON object a line, as written "
+        "beside the report of spans; evaluate the system again."
+    )
+    K732 = (
+        "[K732] '{name}' cannot be compared with the first system: {n_missing} of {n} pairs of a text and an entity "
+        "are not in it, the first is {first}. Expected the same texts with the same entities for both."
+    )
     K733 = (
         "[K733] System '{name}' can be evaluated neither on spans nor on linking: it is a {found}. Expected an object "
         "with a method `spans(doc, entity_ids)`, a method `scores(docs, entity_ids)`, or both."

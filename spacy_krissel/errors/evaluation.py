@@ -42,14 +42,6 @@ class EvaluationErrors:
         "[K721] No entity can be called seen by {source}: it holds {n_docs} document(s) and no mention with a gold id. "
         "Expected the gold documents that were trained on, with `kb_id_`. Check the file and `spans_key`."
     )
-    K731 = (
-        "[K731] '{path}', line {line}, is not a span record: {problem}. Expected one JSON object a line, as written "
-        "beside the report of spans; evaluate the system again."
-    )
-    K732 = (
-        "[K732] '{name}' cannot be compared with the first system: {n_missing} of {n} pairs of a text and an entity "
-        "are not in it, the first is {first}. Expected the same texts with the same entities for both."
-    )
 
 
 class EvaluationWarnings:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import spacy
 from lab.spans.evaluate import evaluate_spans
+from lab.spans.records import read_span_records
 from spacy.tokens import Span
 
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.evaluation.span_records import read_span_records
 from spacy_krissel.mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store

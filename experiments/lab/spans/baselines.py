@@ -8,12 +8,12 @@ from typing import Any, Collection, Dict, Iterable, List, Optional, Protocol, Se
 import numpy as np
 from spacy.tokens import Doc
 
-from spacy_krissel.evaluation.span_records import Pieces
 from spacy_krissel.mentions.discontinuous import join_fragments
 from spacy_krissel.ontology.store import OntologyStore
 
 from ..errors import Errors, KrisselError
 from ..name_words import NameTable, NameTables, TextWord, doc_words, stop_words
+from .records import Pieces
 
 # Cells of the score block of names that is alive at a time (float32: 64 MiB).
 BLOCK_CELLS = 2**24

@@ -13,13 +13,13 @@ from spacy.tokens import Doc
 from spacy_krissel import __version__
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.evaluation.run import MAX_PLACES
-from spacy_krissel.evaluation.span_metrics import ACCURACY_AT, link_figures, slice_pairs, span_figures, span_leads
-from spacy_krissel.evaluation.span_records import SpanRecord, write_span_records
 from spacy_krissel.evaluation.tables import check_report
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.atomic import write_text
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from .metrics import ACCURACY_AT, link_figures, slice_pairs, span_figures, span_leads
+from .records import SpanRecord, write_span_records
 from .systems import GoldText, SpanSystem, run_span_system
 from .tables import span_markdown
 

@@ -6,12 +6,12 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Protocol, Seq
 import numpy as np
 from spacy.tokens import Doc
 
-from spacy_krissel.evaluation.span_records import Pieces, SpanRecord, tokens_of
 from spacy_krissel.mentions.discontinuous import DocMention, join_fragments
 from spacy_krissel.mentions.gold_ids import Resolver
 from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions, primary_id, split_gold
 
 from ..errors import Errors, KrisselError
+from .records import Pieces, SpanRecord, tokens_of
 
 # Scores alive at a time (float64: 128 MiB), whatever the number of entities.
 BLOCK_CELLS = 2**24

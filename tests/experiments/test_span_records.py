@@ -1,7 +1,7 @@
 import pytest
+from lab.spans.records import SpanRecord, read_span_records, write_span_records
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.evaluation.span_records import SpanRecord, read_span_records, write_span_records
 
 RECORDS = [
     SpanRecord("é1", "C1", ((0, 1), (4, 5)), (), 3, True, True, (1, 3)),

@@ -9,9 +9,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from spacy_krissel.evaluation.bootstrap import Bootstrap, Interval
+
 from ..errors import Errors, KrisselError
-from .bootstrap import Bootstrap, Interval
-from .span_records import SpanRecord, pair_keys, tokens_of
+from .records import SpanRecord, pair_keys, tokens_of
 
 SPAN_FIGURES = ("precision", "recall", "f1", "exact")
 ACCURACY_AT = (1, 5, 10)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lab.spans.metrics import link_figures, slice_pairs, span_figures, span_leads
+from lab.spans.records import SpanRecord
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.bootstrap import Bootstrap
-from spacy_krissel.evaluation.span_metrics import link_figures, slice_pairs, span_figures, span_leads
-from spacy_krissel.evaluation.span_records import SpanRecord
 from spacy_krissel.mentions.discontinuous import join_fragments
 
 KNEE_PAIN = ((0, 1), (4, 5))

@@ -5,9 +5,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Optional, Tuple, Union
 
+from spacy_krissel.util.atomic import atomic_file
+from spacy_krissel.util.disk import coded_io
+
 from ..errors import Errors, KrisselError
-from ..util.atomic import atomic_file
-from ..util.disk import coded_io
 
 # (start, end) in tokens, end exclusive, in order; no two touch.
 Pieces = Tuple[Tuple[int, int], ...]
