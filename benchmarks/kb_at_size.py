@@ -29,6 +29,7 @@ from wasabi import msg
 from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.kb.build.fill import fill_kb
 from spacy_krissel.kb.build.tune import tuning_lines
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.views import View, name_view
@@ -229,10 +230,10 @@ def serve(pipe: Any, folder: Path, entities: int, prototypes: int, width: int, s
     answer["open_rss_mib"] = memory_of_this()["rss_mib"] - before["rss_mib"]
     start = time.perf_counter()
     result = kb.search(queries[:1], 16)
-    kb.describe(result)
+    candidate_dicts(kb, result)
     answer["first_link_seconds"] = time.perf_counter() - start
     start = time.perf_counter()
-    kb.describe(kb.search(queries, 16))
+    candidate_dicts(kb, kb.search(queries, 16))
     answer["seconds_for_256"] = time.perf_counter() - start
     start = time.perf_counter()
     order = kb.prototype_rows(kb.entity_ids[0])

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
+from ..ontology.entity import Entity
 from .columns import BATCH_ROWS, coded, read_table, take_rows, write_table
 
 FILE = "entities.arrow"
@@ -123,6 +124,11 @@ class EntityTable:
         return len(self.ids)
 
     @coded
+    def at(self, row: int) -> Entity:
+        found = {name: self.table.column(name)[row].as_py() for name in SCHEMA.names}
+        return Entity(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+
+    @coded
     def types_at(self, row: int) -> Tuple[str, ...]:
         return tuple(self.table.column("types")[int(row)].as_py())
 
@@ -184,7 +190,7 @@ class EntityTable:
             rows = self.rows(wanted)
             unknown = [entity for entity, row in zip(wanted, rows, strict=True) if row < 0]
             if unknown:
-                raise _unknown("ids", unknown, self.ids)
+                raise self.unknown("ids", unknown)
             named = np.zeros(len(self), dtype=bool)
             named[rows] = True
             mask &= named
@@ -198,7 +204,7 @@ class EntityTable:
         known = set(pc.unique(values).to_pylist())
         unknown = [type_ for type_ in types if type_ not in known]
         if unknown:
-            raise _unknown("types", unknown, sorted(known))
+            raise self.unknown("types", unknown, sorted(known))
         mask = np.zeros(len(self), dtype=bool)
         mask[owner[pc.is_in(values, value_set=pa.array(types, pa.string())).to_numpy(zero_copy_only=False)]] = True
         return mask
@@ -208,12 +214,12 @@ class EntityTable:
         known = self.species()
         unknown = [each for each in species if each not in known]
         if unknown:
-            raise _unknown("species", unknown, known)
+            raise self.unknown("species", unknown, known)
         found = pc.is_in(self.table.column("species"), value_set=pa.array([*species, ""], pa.string()))
         return found.to_numpy().copy()
 
-
-def _unknown(what: str, unknown: Sequence[str], known: Sequence[str]) -> KrisselError:
-    some = ", ".join(known[:5]) or "none"
-    message = Errors.K525.format(count=len(unknown), what=what, first=unknown[0], total=len(known), known=some)
-    return KrisselError(message)
+    def unknown(self, what: str, unknown: Sequence[str], known: Optional[Sequence[str]] = None) -> KrisselError:
+        known = self.ids if known is None else known
+        some = ", ".join(known[:5]) or "none"
+        message = Errors.K525.format(count=len(unknown), what=what, first=unknown[0], total=len(known), known=some)
+        return KrisselError(message)

@@ -67,7 +67,7 @@ class LexicalIndex:
         found[known] = self._by_hash[place[known]]
         return found
 
-    def bearers(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
+    def named(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
         """The entities that each text names, and for each the place in `texts` that it belongs to, ascending.
 
         A text that is spelt another way than any form names nothing."""

@@ -38,6 +38,12 @@ class SearchResult:
     prototypes: Rows
     ties: Dict[int, Rows]
 
+    @classmethod
+    def padded(cls, n: int, k: int) -> "SearchResult":
+        """The result of `n` queries that found nothing, to be written to."""
+        entities, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
+        return cls(entities, scores, entities.copy(), {})
+
     def tied(self, query: int) -> Rows:
         """The entity rows at the top: one, unless several tie; none where nothing was found."""
         best = self.entities[query, :1]
@@ -57,10 +63,7 @@ def search_entities(
     Asks the index for more prototypes until k distinct entities are among them and no tie at the top is cut off.
     break_ties: by what else is known of those that tie (`order_ties`); else they stand in the order of their ids.
     """
-    entities = np.full((len(queries), k), -1, dtype=np.int64)
-    scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-    rows = np.full((len(queries), k), -1, dtype=np.int64)
-    result = SearchResult(entities, scores, rows, {})
+    result = SearchResult.padded(len(queries), k)
     mask = None if allowed is None else allowed[prototypes.entity_rows]
     total = len(prototypes) if mask is None else int(mask.sum())
     if not k or not total:
@@ -141,7 +144,6 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
     rows, scores (len(queries), w): prototype rows and inner products, best first, padded with -1 and -inf.
     RETURNS: how many distinct entities each query has among its prototypes (len(queries),).
     """
-    k = result.entities.shape[1]
     entities = np.where(rows >= 0, prototypes.entity_rows[rows], -1)
     # Equal scores come in the order of entities, then of rows; few queries have any.
     unsettled = np.flatnonzero(((scores[:, 1:] == scores[:, :-1]) & (rows[:, 1:] >= 0)).any(axis=1))
@@ -150,17 +152,33 @@ def _rank(result: SearchResult, prototypes: PrototypeTable, queries: Rows, rows:
         entities[unsettled] = np.take_along_axis(entities[unsettled], order, axis=1)
         rows = rows.copy()
         rows[unsettled] = np.take_along_axis(rows[unsettled], order, axis=1)
-    first = first_of_each(entities) & (entities >= 0)
-    rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
-    query, place = np.nonzero(first & (rank <= k))
-    lines, places = queries[query], rank[query, place] - 1
-    result.entities[lines, places] = entities[query, place]
-    result.scores[lines, places] = scores[query, place]
-    result.prototypes[lines, places] = rows[query, place]
+    first = _write_first(result, queries, entities, scores, rows)
     tied = first & (scores >= tie_bound(scores[:, :1]))
     for i in np.flatnonzero(tied.sum(axis=1) > 1):
         result.ties[int(queries[i])] = np.sort(entities[i, tied[i]])
-    return rank[:, -1]
+    return first.sum(axis=1)
+
+
+def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchResult:
+    """Up to `k` distinct entities per query from prototypes (q, n) in any order, padded with -1 and -inf; equal scores
+    stay in their order."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    entities, scores, rows = (np.take_along_axis(each, order, axis=1) for each in (entities, scores, rows))
+    result = SearchResult.padded(len(entities), k)
+    _write_first(result, np.arange(len(entities)), entities, scores, rows)
+    return result
+
+
+def _write_first(result: SearchResult, lines: Rows, entities: Rows, scores: Scores, rows: Rows) -> Mask:
+    """Write the first k distinct entities into the `lines` of the result. RETURNS: where each entity comes first."""
+    first = first_of_each(entities) & (entities >= 0)
+    rank: Rows = np.cumsum(first, axis=1, dtype=np.int64)
+    query, place = np.nonzero(first & (rank <= result.entities.shape[1]))
+    target = lines[query], rank[query, place] - 1
+    result.entities[target] = entities[query, place]
+    result.scores[target] = scores[query, place]
+    result.prototypes[target] = rows[query, place]
+    return first
 
 
 def first_of_each(values: Rows) -> Mask:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, Callable, Dict, List, Literal, Tuple, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
@@ -53,6 +53,30 @@ def checked(declared: Declared) -> Declared:
         return declared(*given.args, **given.kwargs)
 
     return called  # type: ignore[return-value]
+
+
+def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callable[..., Any]]:
+    """A function with the settings of a `@checked` class, or function, that gives a maker of it: to be registered where
+    each use needs an object of its own.
+
+    left_out: parameters that the maker takes. The maker is a `functools.partial`, which can be pickled.
+    """
+    signature = inspect.signature(declared)
+    kept = [each for name, each in signature.parameters.items() if name not in left_out]
+
+    def make(*args: Any, **settings: Any) -> Callable[..., Any]:
+        return partial(declared, **own.bind(*args, **settings).arguments)
+
+    make.__doc__ = declared.__doc__
+    make.__name__ = make.__qualname__ = f"make_{getattr(declared, '__name__', 'it')}"
+    make.__module__ = declared.__module__
+    hints = type_hints(declared.__init__ if isinstance(declared, type) else declared, include_extras=True)
+    make.__annotations__ = {each.name: hints[each.name] for each in kept}
+    own = signature.replace(
+        parameters=[each.replace(annotation=hints[each.name]) for each in kept], return_annotation=Callable
+    )
+    make.__signature__ = own  # type: ignore[attr-defined]
+    return checked(make)
 
 
 def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:

@@ -25,6 +25,7 @@ from spacy_krissel.corpora.semantic_types import read_semantic_network
 from spacy_krissel.corpora.text_stream import SUFFIXES, read_texts
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.records import read_records, record_keys
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.mentions.gold_mentions import SPANS_KEY
@@ -333,7 +334,7 @@ def use_kb(kb: PrototypeKB) -> None:
     import numpy as np
 
     if kb.entity_vector_length and not kb.is_empty():
-        kb.describe(kb.search(np.ones((1, kb.entity_vector_length), dtype=np.float32), 2))
+        candidate_dicts(kb, kb.search(np.ones((1, kb.entity_vector_length), dtype=np.float32), 2))
 
 
 def read_as_store(path: Path, thorough: bool) -> None:

@@ -13,6 +13,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.build.gold_prototypes import GOLD_WEIGHT, gold_prototypes
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import NO_ORIGIN, Origin, Prototype
 from spacy_krissel.mentions.gold_mentions import text_hash
@@ -212,31 +213,20 @@ def test_a_name_is_shared_in_any_spelling_but_not_with_a_guess(kb, kind, form, s
     assert kb.add_gold([make_doc([(0, 1, "D1")], text="tumor of something")]).shared == shared
 
 
-def test_add_prototypes_takes_docs_and_encodes(kb):
-    kb.add_prototypes([make_doc([(0, 1, "D1")], "d")])
-    assert kb.description()["prototype_kinds"] == {"name": 1, "gold": 2}
+def test_vectors_are_not_made_by_the_attached_encoder(kb):
     kb.add_prototypes([Prototype("D2", "name", name_view("MS"))])
     assert kb.vectors[-1].tolist() == [1, 0, 0, 0]
     bare = PrototypeKB(Vocab(), 4)
     bare.set_entities(ENTITIES)
-    for items in ([make_doc([(0, 1, "D1")])], [Prototype("D2", "name", name_view("MS"))]):
+    for add in (lambda: bare.add_gold([make_doc([(0, 1, "D1")])]), lambda: bare.add_prototypes(kb.prototypes_at([0]))):
         with pytest.raises(KrisselError, match="K521"):
-            bare.add_prototypes(items)
+            add()
 
 
-def test_docs_have_the_weight_they_are_given(kb):
-    docs = [make_doc([(4, 5, "D2")])]
-    kb.add_prototypes(docs)
-    kb.add_prototypes(docs, weight=2.0)
-    assert kb.prototype_vectors[1:].max(axis=1).tolist() == pytest.approx([GOLD_WEIGHT, GOLD_WEIGHT, 2.0, 2.0])
-
-
-def test_docs_beside_prototypes_or_vectors(kb):
-    """Neither is left out without a word."""
-    doc, prototype = make_doc([(4, 5, "D2")]), Prototype("D1", "name", name_view("MS"))
-    for items, vectors in (([doc, prototype], None), ([prototype, doc], np.ones((2, 4))), ([doc], np.ones((1, 4)))):
-        with pytest.raises(KrisselError, match="K006.*1 docs beside"):
-            kb.add_prototypes(items, vectors)
+def test_docs_are_taken_for_prototypes(kb):
+    for items in ([make_doc([(4, 5, "D2")])], [kb.prototypes_at([0])[0], make_doc([(4, 5, "D2")])]):
+        with pytest.raises(KrisselError, match="K006.*prototypes.*add_gold"):
+            kb.add_prototypes(items)
     assert kb.n_prototypes == 1
 
 
@@ -254,7 +244,7 @@ def test_what_is_removed_is_gone_and_the_rest_as_before(index, tmp_path):
     kb.add_gold([make_doc([(2, 3, "D1")], "c")], source="two")
     assert kb.description()["prototype_sources"] == {"one": 4, "two": 2}
     best = kb.search(query, 3)
-    assert kb.entity_ids[best.entities[0, 0]] == "D1" and kb.describe(best)[0][0]["kind"] == "gold"
+    assert kb.entity_ids[best.entities[0, 0]] == "D1" and candidate_dicts(kb, best)[0][0]["kind"] == "gold"
     assert kb.remove_prototypes(source="two") == 2
     assert kb.remove_prototypes(kind="gold", docs=["a", "c"]) == 2
     assert [p.origin.doc for p in kb.prototypes_at(np.arange(1, 3))] == ["b", "b"]

@@ -4,7 +4,7 @@ import pytest
 import spacy
 from spacy.vocab import Vocab
 
-from spacy_krissel.kb import columns, contents
+from spacy_krissel.kb import columns, prototype_kb
 from spacy_krissel.kb import prototype_table as prototypes
 from spacy_krissel.kb.build import fill as build
 from spacy_krissel.kb.build.fill import fill_kb
@@ -122,7 +122,7 @@ def test_a_scratch_folder_takes_what_is_there(make_kb, tmp_path, vectors):
 
 def test_ids_of_many_entities_are_strings_when_they_are_candidates(make_kb, monkeypatch, vectors, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
-    monkeypatch.setattr(contents, "MAX_STRINGS", 3)
+    monkeypatch.setattr(prototype_kb, "MAX_STRINGS", 3)
     kb = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
     assert not any(id_ in kb.vocab.strings for id_ in kb.entity_ids)
     kb.attach_encoder(lambda views: vectors[2:3])

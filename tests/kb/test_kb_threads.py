@@ -13,6 +13,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.index.exact import make_exact_index
 from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.util.lock import Lock
@@ -54,7 +55,7 @@ def queries(n=8):
 def answer(kb):
     kb = kb.snapshot()
     result = kb.search(queries(), 5, texts=["name 7"] * 8, lexical_weight=0.1)
-    return kb.describe(result), kb.has_gold, kb.n_prototypes, kb.get_vector("E00003").tolist()
+    return candidate_dicts(kb, result), kb.has_gold, kb.n_prototypes, kb.get_vector("E00003").tolist()
 
 
 def test_first_searches_see_half_an_index(kb, quick_switches):

@@ -5,8 +5,10 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.views import View, name_view
 
 
@@ -20,6 +22,25 @@ def test_is_a_knowledge_base(make_kb):
     assert kb.entity_rows(["D9", "D002"]).tolist() == [-1, 1]
     assert kb.entity_types(0) == ("T047", "T191")
     assert "D004" in kb.vocab.strings
+
+
+def test_an_entity_is_not_found_by_its_id(make_kb):
+    kb = make_kb()
+    assert len(kb) == 4 and bool(PrototypeKB(Vocab(), 4))
+    assert "D003" in kb and "D9" not in kb and 3 not in kb
+    assert kb["D001"].id == "D001" and kb["D001"].types == ("T047", "T191")
+    assert kb["D001"].name == kb.entity_names[0]
+    with pytest.raises(KrisselError, match="K525.*'D9'"):
+        kb["D9"]
+    kb.set_entities(
+        [Entity("D1", "one", types=("T1",), alt_ids=("OLD",), species="human"), *map(entity_of, kb.entity_ids)]
+    )
+    assert kb["OLD"] == kb["D1"] == Entity("D1", "one", types=("T1",), alt_ids=("OLD",), species="human")
+    assert "OLD" not in kb and kb.resolve("OLD") == "D1"
+
+
+def entity_of(id_):
+    return Entity(id_, f"entity {id_}")
 
 
 def test_prototypes_keep_their_text(make_kb, prototypes):
@@ -93,7 +114,7 @@ def test_masks_filter_before_ranking(make_kb):
 def test_candidates_as_dicts(make_kb):
     kb = make_kb()
     queries = np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]], dtype=np.float32)
-    first, second, third = kb.describe(kb.search(queries, 4), 2)
+    first, second, third = candidate_dicts(kb, kb.search(queries, 4), 2)
     assert first == third
     assert first[0] == {
         "id": "D002",
@@ -106,9 +127,9 @@ def test_candidates_as_dicts(make_kb):
     # Plain values, which msgpack takes.
     assert type(first[0]["score"]) is float
     # An entity without prototypes is found by nobody, and no candidate stands for it.
-    assert [len(candidates) for candidates in kb.describe(kb.search(queries, 4))] == [3, 3, 3]
-    assert kb.describe(kb.search(queries, 4, allowed=np.zeros(4, dtype=bool))) == [[], [], []]
-    assert kb.describe(kb.search(queries[:0], 4)) == []
+    assert [len(candidates) for candidates in candidate_dicts(kb, kb.search(queries, 4))] == [3, 3, 3]
+    assert candidate_dicts(kb, kb.search(queries, 4, allowed=np.zeros(4, dtype=bool))) == [[], [], []]
+    assert candidate_dicts(kb, kb.search(queries[:0], 4)) == []
 
 
 def test_normalizes_vectors_and_queries(make_kb, entities):

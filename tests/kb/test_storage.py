@@ -18,6 +18,7 @@ from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
 from spacy_krissel.index.milvus_index import make_milvus_index
 from spacy_krissel.kb import columns
 from spacy_krissel.kb import directory as folder
+from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.directory import KIND
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
@@ -42,7 +43,7 @@ def files(path):
 
 def same_answers(a, b):
     found, expected = a.search(QUERIES, 4), b.search(QUERIES, 4)
-    return (found.entities == expected.entities).all() and a.describe(found) == b.describe(expected)
+    return (found.entities == expected.entities).all() and candidate_dicts(a, found) == candidate_dicts(b, expected)
 
 
 def add_one(kb):
@@ -461,7 +462,7 @@ def test_damaged_arrow_that_is_signed_is_used(make_kb, tmp_path, change):
         lambda kb: list(kb.entity_ids),
         lambda kb: kb.contains_entity("D001"),
         lambda kb: kb.resolve("D001"),
-        lambda kb: kb.describe(kb.search(QUERIES, 2)),
+        lambda kb: candidate_dicts(kb, kb.search(QUERIES, 2)),
     ],
 )
 def test_an_id_that_is_not_utf8_has_no_code_where_files_are_not_verified(make_kb, tmp_path, read):

@@ -1,3 +1,5 @@
+import inspect
+import pickle
 from pathlib import Path
 from typing import Annotated, Any, Dict, List, Literal, Optional, Union
 
@@ -6,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.util.settings import Count, Fraction, Positive, checked, described
+from spacy_krissel.util.settings import Count, Fraction, Positive, PositiveInt, checked, described, maker
 
 
 @checked
@@ -85,3 +87,25 @@ def test_help_is_not_read_from_the_docstring():
     assert help_["fraction"] == help_["rate"] == "two numbers over two lines."
     assert help_["store"] == "anything. n: how many."
     assert described(Thing) == {"flag": "whether."}
+
+
+@checked
+class Part:
+    """size: how large it is."""
+
+    def __init__(self, owner: object, size: PositiveInt = 3, *, name: str = "part") -> None:
+        self.values = owner, size, name
+
+
+def test_a_maker_has_other_settings_than_what_it_makes():
+    make = maker(Part, "owner")
+    assert list(inspect.signature(make).parameters) == ["size", "name"] and described(make) == {
+        "size": "how large it is."
+    }
+    assert make()("me").values == ("me", 3, "part")
+    assert pickle.loads(pickle.dumps(make(size=5, name="x")))("you").values == ("you", 5, "x")
+    for wrong in ({"size": 0}, {"size": "3"}, {"name": 1}):
+        with pytest.raises(KrisselError, match="K006"):
+            make(**wrong)
+    with pytest.raises(TypeError):
+        make(owner="me")

@@ -3,8 +3,22 @@
 import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
+import numpy as np
 from spacy.tokens import Doc
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
@@ -14,6 +28,9 @@ from ...util.hashing import stable_hash
 from ...views import mention_view, name_view
 from ..lexical_index import folded_form
 from ..prototype_table import Origin, Prototype
+
+if TYPE_CHECKING:
+    from ..prototype_kb import PrototypeKB
 
 # A gold mention is believed a little more than a name or a mined mention as near as it: chosen on four fifths of the
 # training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
@@ -108,6 +125,66 @@ def gold_prototypes(
     counts.entities = len({prototype.entity for prototype in found})
     counts.prototypes = len(found)
     return found, counts
+
+
+def add_gold(
+    kb: "PrototypeKB", encode: Callable, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any
+) -> GoldCounts:
+    """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
+
+    They are of kind "gold", and know their source, document and offsets: see `PrototypeKB.remove_prototypes`.
+    Names that several entities share are weighted less: see `split_shared`. Later changes do not change the weights of
+    earlier ones, and each call reads all names: add documents together.
+
+    weight: see `PrototypeKB.add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms`
+        and `seed`, see `gold_prototypes`.
+    RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
+    mentions of a corpus that were corrected in `doc.ents`. A document that is added twice is there twice: remove it
+    first, with `remove_prototypes(docs=[…])`.
+    Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
+    """
+    prototypes, counts = gold_prototypes(docs, kb, **settings)
+    counts.prototypes, counts.shared = add_gold_prototypes(kb, encode, prototypes, weight=weight)
+    counts.warn()
+    return counts
+
+
+def add_gold_prototypes(
+    kb: "PrototypeKB", encode: Callable, prototypes: Iterable[Prototype], *, weight: float = GOLD_WEIGHT
+) -> Tuple[int, int]:
+    """Add what `gold_prototypes` made, those of shared names without extra weight (`split_shared`).
+
+    RETURNS: the number of added prototypes, and of those of shared names. Raises what `add_prototypes` raises.
+    """
+    prototypes = list(prototypes)
+    forms = {folded_form(prototype.view.mention) for prototype in prototypes}
+    with kb.one_change() as now:
+        weighted, others = split_shared(prototypes, _entities_named(now, sorted(forms)), _gold_documents(now, forms))
+        # Before anything is added: an encoder that fails leaves nothing half done.
+        vectors = encode([prototype.view for prototype in [*weighted, *others]])
+        kb.add_prototypes(weighted, vectors[: len(weighted)], weight=weight)
+        kb.add_prototypes(others, vectors[len(weighted) :])
+    return len(weighted) + len(others), len(others)
+
+
+def _entities_named(kb: "PrototypeKB", forms: Sequence[str]) -> Dict[str, Set[str]]:
+    """The entities with each of these surface forms, as a search sees them."""
+    found: Dict[str, Set[str]] = {form: set() for form in forms}
+    rows, places = kb.entities_named(forms)
+    for entity, place in zip(kb.entity_ids.take(rows), places.tolist(), strict=True):
+        found[forms[place]].add(entity)
+    return found
+
+
+def _gold_documents(kb: "PrototypeKB", forms: Collection[str]) -> Dict[Tuple[str, str], Set[Document]]:
+    """The documents in which gold gives each of these surface forms to an entity, by form and entity."""
+    found: Dict[Tuple[str, str], Set[Document]] = {}
+    rows = kb.rows_of_kind("gold")
+    wanted = [folded_form(mention) in forms for mention in kb.prototype_mentions(rows)]
+    for prototype in kb.prototypes_at(rows[np.array(wanted, dtype=bool)]):
+        key = (folded_form(prototype.view.mention), prototype.entity)
+        found.setdefault(key, set()).add(document_of(prototype.origin))
+    return found
 
 
 def split_shared(

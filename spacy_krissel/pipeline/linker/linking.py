@@ -5,6 +5,7 @@ from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from ...kb.candidates import candidate_dicts
 from ...kb.prototype_kb import PrototypeKB
 from ...kb.ranking import TIE, SearchResult
 from ...mentions.annotations import SpanLink
@@ -86,7 +87,7 @@ def agree(result: SearchResult, forms: Sequence[Hashable], margin: float) -> Sea
 
 
 def _links(kb: PrototypeKB, result: SearchResult, n_candidates: int, threshold: Optional[float]) -> List[SpanLink]:
-    candidates = kb.describe(result, n_candidates)
+    candidates = candidate_dicts(kb, result, n_candidates)
     links = []
     for i, found in enumerate(candidates):
         best, score = int(result.entities[i, 0]), float(result.scores[i, 0])

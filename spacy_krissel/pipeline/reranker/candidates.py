@@ -20,7 +20,7 @@ def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], correctio
     Candidates with equal sums keep their order, so that corrections of zero change nothing.
     """
     k = len(corrections)
-    scores = [candidate["score"] + float(change) for candidate, change in zip(candidates, corrections, strict=True)]
+    scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
     order = sorted(range(k), key=lambda i: -scores[i])
     new: List[Dict[str, Any]] = [{**candidates[i], "score": scores[i]} for i in order]
     lowest = new[-1]["score"]

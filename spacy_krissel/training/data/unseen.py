@@ -22,13 +22,6 @@ class Found(NamedTuple):
     scores: np.ndarray
 
 
-class _Nearest(NamedTuple):
-    """The entity rows (m,) of prototypes, each once, and the score of each (m,)."""
-
-    entities: np.ndarray
-    scores: np.ndarray
-
-
 def unseen_candidates(
     kb: PrototypeKB,
     views: Sequence[View],
@@ -46,16 +39,21 @@ def unseen_candidates(
     lexical_weight: that of `PrototypeKB.search`, over the same candidates: for a `hidden` mention its own form is none
         that counts. For the others it does, even where the mention's own prototype alone has it.
     """
-    scores, rows, entities = kb.nearest_prototypes(vectors, max(FEWEST, PER_CANDIDATE * k))
-    nearest = []
-    for i, view in enumerate(views):
-        seen = rows[i] >= 0
-        seen[seen] = _visible(kb, rows[i][seen], view, hidden[i])
-        nearest.append(_best_of_each(entities[i][seen], scores[i][seen], k))
-    if lexical_weight:
-        nearest = _with_spelling(kb, views, vectors, hidden, nearest, lexical_weight, k)
-    ids = kb.entity_ids
-    return [Found([ids[int(row)] for row in each.entities], each.scores) for each in nearest]
+
+    def can_see(query: int, rows: np.ndarray) -> np.ndarray:
+        return _visible(kb, rows, views[query], hidden[query])
+
+    result = kb.search_unseen(
+        vectors,
+        k,
+        can_see,
+        max(FEWEST, PER_CANDIDATE * k),
+        texts=[view.mention for view in views],
+        hidden=hidden,
+        lexical_weight=lexical_weight,
+    )
+    found = [(entities[entities >= 0], scores) for entities, scores in zip(result.entities, result.scores, strict=True)]
+    return [Found(list(kb.entity_ids.take(entities)), scores[: len(entities)]) for entities, scores in found]
 
 
 def _visible(kb: PrototypeKB, rows: np.ndarray, view: View, hidden: bool) -> np.ndarray:
@@ -70,42 +68,3 @@ def _visible(kb: PrototypeKB, rows: np.ndarray, view: View, hidden: bool) -> np.
         own = folded(view.mention)
         visible &= np.array([folded(name) != own for name in kb.prototype_mentions(rows)], dtype=bool)
     return visible
-
-
-def _best_of_each(entities: np.ndarray, scores: np.ndarray, k: int) -> _Nearest:
-    """The first `k` entities, from prototypes (n,) that stand best first."""
-    distinct, first = np.unique(entities, return_index=True)
-    order = np.argsort(first)[:k]
-    return _Nearest(distinct[order], scores[first[order]])
-
-
-def _with_spelling(
-    kb: PrototypeKB,
-    views: Sequence[View],
-    vectors: np.ndarray,
-    hidden: Sequence[bool],
-    nearest: Sequence[_Nearest],
-    weight: float,
-    k: int,
-) -> List[_Nearest]:
-    """Add the entities that are spelt like the mentions, and to each score so many times the similarity."""
-    spelling = kb.spelling([view.mention for view in views], hidden)
-    joined = []
-    for i, (each, proposed) in enumerate(zip(nearest, spelling.proposed(), strict=True)):
-        entities, dense = each.entities.tolist(), each.scores.tolist()
-        for entity in set(proposed[proposed >= 0].tolist()).difference(entities):
-            rows = kb.prototype_rows(kb.entity_ids[entity])
-            rows = rows[_visible(kb, rows, views[i], hidden[i])]
-            if len(rows):
-                entities.append(entity)
-                dense.append(float(kb.products(vectors[i], rows).max()))
-        joined.append(_Nearest(np.array(entities, dtype=np.int64), np.array(dense, dtype=np.float32)))
-    lengths = [len(each.entities) for each in joined]
-    queries = np.repeat(np.arange(len(joined)), lengths)
-    lexical = spelling.similarity(queries, np.concatenate([each.entities for each in joined]))
-    ranked = []
-    for each, added in zip(joined, np.split(lexical, np.cumsum(lengths)[:-1]), strict=True):
-        scores = each.scores + np.float32(weight) * added
-        order = np.lexsort((each.entities, -scores))[:k]
-        ranked.append(_Nearest(each.entities[order], scores[order]))
-    return ranked
