@@ -1,4 +1,4 @@
-"""Percentile bootstrap intervals of ratios, resampling documents: mentions of one document are not independent."""
+"""Percentile bootstrap intervals of ratios over documents, since mentions of one document are not independent."""
 
 from typing import Optional, Sequence, Tuple, Union
 
@@ -9,10 +9,9 @@ Values = Union[Sequence[float], np.ndarray]
 
 
 class Bootstrap:
-    """Resamples of the documents that `docs` names, drawn once and used for every figure of a report.
+    """Resamples of documents, drawn once for all measures of a report, so that differences are paired.
 
-    docs: the document of each mention, length n; all arrays given to the methods are parallel to it.
-    Two figures computed on the same resamples are paired, so their difference has an interval of its own.
+    docs: (n,) the document of each mention; arrays given to the methods are parallel to it.
     """
 
     def __init__(self, docs: Sequence[str], *, resamples: int = 1000, seed: int = 0, level: float = 0.95) -> None:
@@ -21,8 +20,8 @@ class Bootstrap:
         self._tail = 100 * (1 - level) / 2
         # (resamples, documents): how often each document was drawn.
         rng = np.random.default_rng(seed)
-        share = np.full(self._n_docs, 1 / self._n_docs)
-        self._draws = rng.multinomial(self._n_docs, share, size=resamples).astype(np.float32)
+        uniform = np.full(self._n_docs, 1 / self._n_docs)
+        self._draws = rng.multinomial(self._n_docs, uniform, size=resamples).astype(np.float32)
 
     def interval(self, numerators: Values, denominators: Values) -> Interval:
         """The interval of sum(numerators) / sum(denominators), or None when no resample has a denominator."""
@@ -33,15 +32,15 @@ class Bootstrap:
         return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
 
     def ratio_difference(self, ours: Tuple[Values, Values], theirs: Tuple[Values, Values]) -> Interval:
-        """The paired interval of one ratio minus another, each of its own numerators and denominators: what two
-        systems that said different numbers of things need. Over the resamples where both have a denominator."""
+        """The paired interval of one ratio minus another, each (numerators, denominators), over the resamples where
+        both have a denominator."""
         tops = [self._draws @ self._by_doc(numerators) for numerators, _ in (ours, theirs)]
         bottoms = [self._draws @ self._by_doc(denominators) for _, denominators in (ours, theirs)]
         both = (bottoms[0] > 0) & (bottoms[1] > 0)
         return self.percentiles(tops[0][both] / bottoms[0][both] - tops[1][both] / bottoms[1][both])
 
     def counts(self) -> np.ndarray:
-        """How often each resample has each mention (resamples, n)."""
+        """The count of each mention in each resample (resamples, n)."""
         return self._draws[:, self._doc_of]
 
     def _ratios(self, numerators: Values, denominators: Values) -> np.ndarray:
@@ -54,7 +53,7 @@ class Bootstrap:
         return np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)
 
     def percentiles(self, values: np.ndarray) -> Interval:
-        """The interval of a figure that was computed on each resample (r,); None without any."""
+        """The interval of a measure computed on each resample (r,); None without any."""
         if not len(values):
             return None
         low, high = np.percentile(values, [self._tail, 100 - self._tail])

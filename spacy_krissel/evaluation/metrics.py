@@ -1,18 +1,21 @@
-"""The figures of a report, from link records alone."""
+"""The measures of a report, from link records only."""
 
+import random
+from collections import defaultdict
+from dataclasses import replace
 from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import Errors, KrisselError
 from ..mentions.gold_ids import NIL
+from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
 from .nil import nil_curve, top_scores
 from .records import LinkRecord, counted, record_keys
-from .shuffle import shuffle_contexts
 from .slices import Find, cached_find, slice_mentions
 
 RECALL_AT = (1, 5, 20, 64)
-# Enough shuffles for the mean to be steady, few enough to cost nothing beside the run itself.
+# Enough for a stable mean, at a negligible cost.
 N_SHUFFLES = 20
 
 
@@ -23,10 +26,8 @@ def is_strict(record: LinkRecord) -> bool:
 
 
 def random_accuracy(record: LinkRecord) -> float:
-    """The chance of a gold entity when one of those that are tied at the top is drawn at random (KRISSBERT §4.5).
-
-    It lies between strict, which has a tie wrong, and lenient.
-    """
+    """The probability of a gold entity when one of those tied at the top is drawn at random (KRISSBERT §4.5); between
+    strict, which counts ties as wrong, and lenient."""
     if record.prediction in ("", NIL) or len(record.ties) < 2:
         return float(is_strict(record))
     answers = {record.prediction, *record.ties}
@@ -34,10 +35,8 @@ def random_accuracy(record: LinkRecord) -> float:
 
 
 def is_lenient(record: LinkRecord, find: Find) -> bool:
-    """Any entity that bears the winning prototype's surface form, or is tied at the top, is a gold entity.
-
-    This is what the SapBERT paper counts: one name that several entities share is right for each of them.
-    """
+    """Any entity with the winning prototype's surface form as a name, or tied at the top, is a gold entity: as in the
+    SapBERT paper, a name is right for each entity that shares it."""
     if record.prediction in ("", NIL):
         return is_strict(record)
     answers = {record.prediction, *record.ties, *find(record.prototype_surface)}
@@ -45,8 +44,8 @@ def is_lenient(record: LinkRecord, find: Find) -> bool:
 
 
 def macro_accuracy(records: Sequence[LinkRecord]) -> Optional[float]:
-    """The mean of the labels' strict accuracies, each label counting the same however many mentions it has; None for
-    fewer than two labels. ZESHEL's accuracy is this one, its labels being worlds (PEL, appendix B)."""
+    """The unweighted mean of the labels' strict accuracies; None for fewer than two labels. It is the accuracy of
+    ZESHEL, whose labels are worlds (PEL, appendix B)."""
     by_label: Dict[str, List[float]] = {}
     for record in records:
         by_label.setdefault(record.label, []).append(float(is_strict(record)))
@@ -54,7 +53,7 @@ def macro_accuracy(records: Sequence[LinkRecord]) -> Optional[float]:
 
 
 def gold_rank(record: LinkRecord) -> Optional[int]:
-    """The place of the first gold entity among the distinct candidates, from 0; None when it is not among them."""
+    """The rank of the first gold entity among the distinct candidates, from 0; None when there is none."""
     for rank, entity in enumerate(dict.fromkeys(record.ranked)):
         if entity in record.gold:
             return rank
@@ -70,14 +69,13 @@ def measure(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Dict[str, Any]:
-    """All figures of one system.
+    """All measures of one system.
 
-    seen: ids of the entities that training showed, for the slices seen and unseen.
-    mined: ids of the entities with mined mentions among their prototypes, for the slices mined and unmined, and for
-        what the others win.
+    seen: ids of entities seen in training, for the slices seen and unseen.
+    mined: ids of entities with mined mentions as prototypes, for the slices mined and unmined, and for `winners`.
     RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `macro`, `recall` by k, `slices` (each with its
-        own `recall`), `winners`, `nil`, `intervals` and counts; None stands for a figure without mentions. Intervals
-        are 95 %, from `resamples` resamples of documents.
+        own `recall`), `winners`, `nil`, `intervals` and counts; None for a measure without mentions. Intervals are
+        95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
     find = cached_find(store)
@@ -86,7 +84,7 @@ def measure(
     strict = [float(is_strict(record)) for record in gold]
     at_random = [random_accuracy(record) for record in gold]
     lenient = [float(is_lenient(record, find)) for record in gold]
-    # Recall asks for an entity, so mentions without one have no part in it.
+    # Recall is over mentions with an entity.
     linked = [float(record.gold != (NIL,)) for record in gold]
     ranks = [gold_rank(record) for record in gold]
     hits = {str(k): [float(rank is not None and rank < k) for rank in ranks] for k in RECALL_AT}
@@ -162,11 +160,11 @@ def compare(
 def shuffled_scores(
     records: Sequence[LinkRecord], store: OntologyStore, *, seed: int = 0, n_shuffles: int = N_SHUFFLES
 ) -> Dict[str, Any]:
-    """Strict accuracy after contexts are exchanged among mentions of one surface form (mean of `n_shuffles` shuffles).
+    """Strict accuracy after exchanging contexts among mentions of one surface form (mean of `n_shuffles` shuffles).
 
-    A system that uses context falls, on the slice `homonym`, to chance: to what a system that was always right would
-    have left (`perfect`: some mentions of a form are given the context of another of the same entity), or, guessing
-    among the entities that bear the mention's text, to `chance`. One that does not use context stays where it was.
+    On the slice `homonym`, a system that uses context falls to chance: a perfect system to `perfect` (some mentions get
+    the context of another mention of the same entity), a random choice among the entities with the mention's text as a
+    name to `chance`. A system that ignores context stays where it was.
     """
     gold = counted(records)
     find = cached_find(store)
@@ -192,12 +190,30 @@ def shuffled_scores(
     }
 
 
+def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> List[LinkRecord]:
+    """Give every gold mention the context of a random mention with the same surface form (perhaps its own).
+
+    Since the surface form is the same, this equals taking over the other mention's gold: the records come back with
+    their gold exchanged and what the system said about each place kept.
+    """
+    groups: Dict[str, List[int]] = defaultdict(list)
+    for i, record in enumerate(records):
+        groups[fold_name(record.text)].append(i)
+    rng = random.Random(seed)
+    gold = [record.gold for record in records]
+    for group in groups.values():
+        for i, other in zip(group, rng.sample(group, len(group)), strict=True):
+            gold[i] = records[other].gold
+    return [replace(record, gold=each) for record, each in zip(records, gold, strict=True)]
+
+
 def winners(
     records: Sequence[LinkRecord], store: OntologyStore, *, mined: Optional[Collection[str]] = None
 ) -> Dict[str, Any]:
-    """What won the links to entities: prototypes by `kinds`, and, with `mined`, entities that were never mined.
+    """The links to entities by kind of the winning prototype (`kinds`), and, with `mined`, to entities without mined
+    mentions (`unmined`).
 
-    RETURNS: for each its number of links, their `share` of all links, and how many of them are `strict`ly right.
+    RETURNS: for each the number `n` of links, their `share` of all links, and their `strict` accuracy.
     """
     linked = [record for record in records if record.prediction not in ("", NIL)]
 
@@ -216,12 +232,12 @@ def winners(
 
 
 def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
-    """How well NIL is told among gold mentions; None throughout when no gold mention is NIL (PEL, Table 4).
+    """Detection of NIL among gold mentions; all None when no gold mention is NIL (PEL, Table 4).
 
-    RETURNS: `precision`, `recall` and `f1` of the NIL that was said; `aupr`, the average precision over all thresholds
-        on the top scores (`nil_curve`), None for a system without scores; `strict`, accuracy over all classes with NIL,
-        and `strict_linked`, on the mentions with an entity alone; `n_gold` and `n_predicted`.
-    With a re-ranker the top scores are its own, and the linker's where that said NIL.
+    RETURNS: `precision`, `recall` and `f1` of predicted NIL; `aupr`, the average precision over all thresholds on the
+        top scores (`nil_curve`), None for a system without scores; `strict`, accuracy over all classes with NIL, and
+        `strict_linked`, on mentions with an entity only; `n_gold` and `n_predicted`.
+    With a re-ranker the top scores are its own, and the linker's where the linker predicted NIL.
     """
     n_gold = sum(record.gold == (NIL,) for record in records)
     n_predicted = sum(record.prediction == NIL for record in records)
@@ -238,10 +254,9 @@ def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
 
 
 def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: int = 0) -> Dict[str, Any]:
-    """Precision, recall and F1 of span and id together: exact offsets, strictly right id; labels are not looked at.
+    """Precision, recall and F1 of span and id: exact offsets and the strictly right id, whatever the label.
 
-    What is predicted are the links: NIL and missing predictions assert none. What is there to be found are the gold
-    mentions with a concept.
+    Predictions are links; NIL and missing predictions are none. Gold are the mentions with a concept.
     """
     predicted = [float(record.found and record.prediction not in ("", NIL)) for record in records]
     gold = [float(bool(record.gold) and record.gold != (NIL,)) for record in records]
@@ -254,7 +269,7 @@ def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: i
 
 
 def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> Dict[str, float]:
-    """Precision, recall and F1; 0 where there is nothing to divide by."""
+    """Precision, recall and F1; 0 where the denominator is 0."""
     return {
         "precision": n_right / n_predicted if n_predicted else 0.0,
         "recall": n_right / n_gold if n_gold else 0.0,

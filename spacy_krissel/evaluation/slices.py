@@ -11,7 +11,7 @@ Find = Callable[[str], Tuple[str, ...]]
 
 
 def cached_find(store: OntologyStore) -> Find:
-    """`store.find`, remembering what it found: the same surface forms come again and again."""
+    """`store.find`, cached."""
 
     @cache
     def find(name: str) -> Tuple[str, ...]:
@@ -28,24 +28,24 @@ def slice_mentions(
     seen: Optional[Collection[str]] = None,
     mined: Optional[Collection[str]] = None,
 ) -> Dict[str, List[bool]]:
-    """For each slice, which of `records` belong to it.
+    """For each slice, a boolean per record.
 
-    ambiguous / unambiguous: not exactly one / exactly one entity bears the mention's text as a name.
-    homonym: two or more do. listed / unlisted: any does / none does.
-    seen / unseen: whether any gold entity is in `seen`, the training entities; only when given.
-    mined / unmined: whether any gold entity is in `mined`, those with mined mentions as prototypes; only when given.
+    unambiguous / ambiguous: the mention's text is a name of exactly one entity / of none or several.
+    homonym: of two or more. listed / unlisted: of any / of none.
+    seen / unseen: any / no gold entity is in `seen`, the entities seen in training; only when given.
+    mined / unmined: any / no gold entity is in `mined`, those with mined mentions as prototypes; only when given.
     composite: more than one gold id. nil: gold is NIL; only when there is such a mention.
-    label:X, type:X: mentions of a corpus label, and of a gold entity with a semantic type.
+    label:X, type:X: the mention's label in the corpus, and a semantic type of a gold entity.
 
-    Mentions with gold NIL belong to `nil`, to their label and to the slices of their text.
+    Mentions with gold NIL are in `nil`, and in the slices of their label and text.
     """
-    bearers = [len(find(record.text)) for record in records]
+    n_entities = [len(find(record.text)) for record in records]
     slices: Dict[str, List[bool]] = {
-        "ambiguous": [n != 1 for n in bearers],
-        "unambiguous": [n == 1 for n in bearers],
-        "homonym": [n >= 2 for n in bearers],
-        "listed": [n >= 1 for n in bearers],
-        "unlisted": [n == 0 for n in bearers],
+        "ambiguous": [n != 1 for n in n_entities],
+        "unambiguous": [n == 1 for n in n_entities],
+        "homonym": [n >= 2 for n in n_entities],
+        "listed": [n >= 1 for n in n_entities],
+        "unlisted": [n == 0 for n in n_entities],
         "composite": [len(record.gold) > 1 for record in records],
     }
     for inside, outside, entities in (("seen", "unseen", seen), ("mined", "unmined", mined)):

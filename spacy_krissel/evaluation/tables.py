@@ -1,4 +1,4 @@
-"""A report's figures as rows of text, for Markdown, the terminal and the page."""
+"""A report's results as rows of text, for Markdown, the terminal and the page."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
@@ -8,18 +8,18 @@ from ..util.atomic import check_folder
 from ..util.escape import markdown_text
 from .metrics import RECALL_AT
 
-# All slices are in the JSON; people are shown those with enough mentions to say something.
+# Slices with fewer mentions are in the JSON only.
 MIN_SHOWN = 10
 MAX_SHOWN_TYPES = 20
-KINDS = {"gold": "gold mentions", "predicted": "predicted mentions, so that one that was not found is wrong"}
+KINDS = {"gold": "gold mentions", "predicted": "predicted mentions; one that is not found is wrong"}
 
 Row = Tuple[str, ...]
 
 
 def check_report(folder: Union[str, Path], name: str) -> Path:
-    """The folder for a report's files, which are called `name`, before the work.
+    """The folder for a report's files, checked before the work.
 
-    Raises KrisselError K006 for a name that would be in another folder, K026 where no file can be written to this one.
+    Raises KrisselError K006 for a name with folders, K026 where no file can be written to the folder.
     """
     if name in ("", ".", "..") or Path(name).name != name:
         raise KrisselError(Errors.K006.format(setting="name", found=name, expected="a file's name, without folders"))
@@ -28,9 +28,9 @@ def check_report(folder: Union[str, Path], name: str) -> Path:
 
 
 def system_rows(data: Dict[str, Any]) -> List[Row]:
-    """A header, and a row for the pipeline and each baseline with the pipeline's lead over it."""
+    """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it."""
     recall = [f"R@{k}" for k in RECALL_AT]
-    header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "lead")
+    header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "improvement")
     rows = [header, _system_row("pipeline", data, None)]
     for name, figures in data["baselines"].items():
         rows.append(_system_row(name, figures, figures["difference"]))
@@ -38,33 +38,32 @@ def system_rows(data: Dict[str, Any]) -> List[Row]:
 
 
 def slice_rows(data: Dict[str, Any]) -> List[Row]:
-    """A header, and a row for each slice with enough mentions."""
+    """A header, and a row per slice with enough mentions."""
     shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
     types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
     rows: List[Row] = [("slice", "n", "strict", "95 %", "lenient", f"R@{RECALL_AT[-1]}")]
     for name in [name for name in shown if name not in types] + types[:MAX_SHOWN_TYPES]:
         n, strict, lenient = (shown[name][key] for key in ("n", "strict", "lenient"))
-        # Reports of earlier versions have no recall by slice.
-        recall = shown[name].get("recall", {}).get(str(RECALL_AT[-1]))
+        recall = shown[name]["recall"][str(RECALL_AT[-1])]
         cells = (percent(strict), bounds(shown[name]["interval"]), percent(lenient), percent(recall))
         rows.append((name, f"{n:,}", *cells))
     return rows
 
 
 def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
-    """Everything else that is worth a line: name and value."""
+    """Names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
     facts = [
         ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
         ("kind", KINDS[data["mentions"]]),
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
-        ("speed", f"{data['mentions_per_second']:,.0f} mentions a second"),
+        ("speed", f"{data['mentions_per_second']:,.0f} mentions per second"),
     ]
-    if data.get("macro") is not None:
+    if data["macro"] is not None:
         n_labels = sum(name.startswith("label:") for name in data["slices"])
         facts.append(("macro accuracy", f"{percent(data['macro'])}, the mean of {n_labels} labels"))
     if data.get("n_seen") is not None:
-        facts.append(("seen entities", f"{data['n_seen']:,} that training showed"))
+        facts.append(("seen entities", f"{data['n_seen']:,} seen in training"))
     won = data["winners"]
     if won["kinds"]:
         kinds = ", ".join(f"{kind} {percent(figures['share'])}" for kind, figures in won["kinds"].items())
@@ -74,7 +73,7 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
         shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} right"
         facts.append(("unmined entities", shares))
     if data["n_own_gold"]:
-        facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents left out"))
+        facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents not used"))
     nil = data["nil"]
     if nil["n_gold"] or nil["n_predicted"]:
         facts.append(("NIL", nil_line(nil)))
@@ -87,7 +86,7 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
     if shuffled["slices"]["homonym"]["n"]:
         homonym = percent(shuffled["slices"]["homonym"]["strict"])
         perfect, guess = percent(shuffled["perfect"]["homonym"]), percent(shuffled["chance"]["homonym"])
-        others = f"a linker that is always right gets {perfect}, a guess {guess}"
+        others = f"a perfect linker gets {perfect}, a guess {guess}"
         facts.append(("contexts shuffled", f"homonyms {homonym}, where {others}"))
     return facts
 
@@ -100,8 +99,8 @@ def bounds(interval: Optional[Sequence[float]]) -> str:
     return "–" if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
 
 
-def lead(difference: Optional[Mapping[str, Any]], figure: str = "strict") -> str:
-    """One system's figure minus another's, in points, with its paired interval; nothing where there is none."""
+def improvement(difference: Optional[Mapping[str, Any]], figure: str = "strict") -> str:
+    """The difference of two systems in points, with its paired interval; "" where there is none."""
     if difference is None or difference[figure] is None:
         return ""
     low, high = difference["interval"]
@@ -114,21 +113,21 @@ def precision_recall_line(scores: Dict[str, Any]) -> str:
 
 
 def nil_line(nil: Dict[str, Any]) -> str:
-    """How well NIL is told, as `nil_scores` found it; without gold NIL the counts alone."""
+    """The results of `nil_scores`; without gold NIL the counts only."""
     figures = f"{precision_recall_line(nil)}, auPR {percent(nil['aupr'])}; " if nil["n_gold"] else ""
     return f"{figures}{nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
 
 
 def strict_line(nil: Dict[str, Any]) -> str:
-    """Accuracy over all classes, NIL being one, and on the mentions with an entity alone."""
+    """Accuracy over all classes with NIL, and on mentions with an entity only."""
     return f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions with an entity"
 
 
 def markdown_head(title: str, facts: Sequence[Tuple[str, str]], command: str) -> List[str]:
-    """The paragraphs that a report begins with: its title, its facts, and what was typed, if anything."""
+    """The first paragraphs of a report: title, facts and the command."""
     lines = (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in facts)
     parts = [f"# {markdown_text(title)}", "\n".join(lines)]
-    # Code, so that nothing in it is Markdown, as long as it stays on its line.
+    # As code on one line, nothing in it is Markdown.
     return [*parts, f"    {' '.join(command.split())}"] if command.strip() else parts
 
 
@@ -148,5 +147,5 @@ def _system_row(name: str, figures: Dict[str, Any], difference: Optional[Dict[st
         percent(figures["lenient"]),
         *(percent(figures["recall"][str(k)]) for k in RECALL_AT),
         *(percent(value) for value in slices),
-        lead(difference),
+        improvement(difference),
     )

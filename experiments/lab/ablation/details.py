@@ -11,7 +11,7 @@ import numpy as np
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.nil import nil_curve, resampled_average_precision, top_scores
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
-from spacy_krissel.evaluation.tables import lead, markdown_table, percent
+from spacy_krissel.evaluation.tables import improvement, markdown_table, percent
 from spacy_krissel.mentions.gold_ids import NIL
 
 RECALL_AT = ("1", "64")
@@ -154,7 +154,7 @@ def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     ]
     for name, figures in rows.items():
         cells = [percent(figures[key]) for key in NIL_FIGURES]
-        cells.insert(1, lead(figures.get("lead"), "aupr"))
+        cells.insert(1, improvement(figures.get("lead"), "aupr"))
         cells += [percent(figures["fitted"][key]) for key in ("precision", "recall")]
         table.append((titles[name], *cells))
     return markdown_table(table)

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.metrics import gold_rank, is_strict
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
-from spacy_krissel.evaluation.tables import bounds, lead, markdown_table, percent
+from spacy_krissel.evaluation.tables import bounds, improvement, markdown_table, percent
 from spacy_krissel.mentions.gold_ids import NIL
 
 from ..errors import Errors, KrisselError
@@ -126,7 +126,7 @@ def ablation_table(found: Dict[str, Any]) -> str:
             if figures is None:
                 cells += ["–", ""]
             elif "difference" in figures:
-                cells += [percent(figures["strict"]), lead(figures["difference"])]
+                cells += [percent(figures["strict"]), improvement(figures["difference"])]
             else:
                 cells += [f"{percent(figures['strict'])} ({bounds(figures['interval'])})", ""]
         table.append((*cells, percent(row["mean"])))
