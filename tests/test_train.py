@@ -2,13 +2,14 @@
 
 import inspect
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 import spacy
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
-from spacy.util import load_config
+from spacy.util import import_file, load_config
 
 from spacy_krissel.cli.prototypes import prototypes_cli
 from spacy_krissel.commands.build_prototypes import prototypes
@@ -278,10 +279,12 @@ def test_start_from_an_aligned_small_encoder(configs, toy_overrides, tmp_path):
 
 
 MINER = {"@misc": "spacy-krissel.HardPairMiner.v1", "margin": -0.2}
-# Rows of SapBERT's Table 6.
+# All losses, those of SapBERT's Table 6 by `--code` too.
 LOSSES = (
-    "CosinePairs", "MaxMarginTriplet", "NCA", "LiftedStructure", "PairNCE", "Circle", "MultiSimilarity",
+    "FocalLoss", "ProxyLoss", "SoftmaxLoss", "MultiSimilarity",
+    "CosinePairs", "MaxMarginTriplet", "NCA", "LiftedStructure", "Circle",
 )  # fmt: skip
+LABORATORY = Path(__file__).parents[1] / "experiments" / "lab" / "losses.py"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -289,8 +292,9 @@ LOSSES = (
 def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, miner):
     """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
     config = load_config(configs / "sapbert-small.cfg", overrides=toy_overrides["sapbert-small"], interpolate=False)
-    block = {"@losses": f"spacy-krissel.{loss}.v1", "miner": miner}
-    config["components"]["krissel_linker"]["objective"]["loss"] = block
+    import_file("krissel_lab_losses", LABORATORY)
+    objective = config["components"]["krissel_linker"]["objective"]
+    objective.update(loss={"@losses": f"spacy-krissel.{loss}.v1"}, miner=miner)
     config["training"].update(max_steps=2, eval_frequency=1)
     config.to_disk(tmp_path / "loss.cfg")
     train(tmp_path / "loss.cfg", tmp_path / "out")
@@ -307,7 +311,8 @@ def test_sapberts_numbers(configs):
         "mixed_precision": True,
     }
     loss = linker["objective"]["loss"]
-    assert (loss["alpha"], loss["beta"], loss["epsilon"], loss["miner"]["margin"]) == (2, 50, 0.5, -0.2)
+    assert (loss["alpha"], loss["beta"], loss["epsilon"]) == (2, 50, 0.5)
+    assert linker["objective"]["miner"]["margin"] == -0.2
     assert config["corpora"]["train"]["pairs_per_entity"] == 50 and config["corpora"]["train"]["lowercase"]
     assert 2 * config["training"]["batcher"]["pairs"] == 512
     optimizer = config["training"]["optimizer"]
@@ -315,6 +320,7 @@ def test_sapberts_numbers(configs):
     # Both configs train by one objective, about another cosine.
     small = load_config(configs / "sapbert-small.cfg", interpolate=False)["components"]["krissel_linker"]
     assert small["objective"]["loss"] == {**loss, "epsilon": 0.2}
+    assert small["objective"]["miner"] == linker["objective"]["miner"]
 
 
 def test_the_papers_numbers(configs):

@@ -3,8 +3,8 @@
 
 class PipelineErrors:
     K601 = (
-        "[K601] InfoNCE got {found} vectors. Expected pairs, that is an even number of rows with rows 2k and 2k+1 of "
-        "one entity. Use the batcher 'spacy-krissel.PairBatcher.v1' in [training.batcher]."
+        "[K601] A loss got {found}. Expected scores, positives and negatives of one shape, (queries, keys), with at "
+        "least one query, and no pair both positive and negative."
     )
     K603 = (
         "[K603] '{name}' has no knowledge base to link to. Add prototypes with `python -m spacy krissel prototypes`, "
@@ -28,11 +28,6 @@ class PipelineErrors:
     K611 = (
         "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
         "nlp.to_disk writes it, or the name of an installed pipeline package."
-    )
-    K612 = (
-        "[K612] The loss between mentions and references got {mentions} mentions and {references} references. Expected "
-        "two mentions for each reference, the mentions of an entity in adjacent rows and the references in the same "
-        "order."
     )
     K613 = (
         "[K613] The objective has a 'reference_loss' (with beta = {beta}), but {problem}. {todo}, or leave the "
@@ -62,10 +57,6 @@ class PipelineErrors:
         "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
         "once, under its name without suffix. {todo}."
     )
-    K631 = (
-        "[K631] A loss over labelled names got {vectors} vectors and {labels} labels. Expected one label for each "
-        "vector, the same for all names of an entity, and at least one."
-    )
     K632 = (
         "[K632] The encoder of '{name}' cannot be written as a transformer's directory: {problem}. Expected a trained "
         "pipeline whose linker has a transformer; {todo}."
@@ -79,11 +70,6 @@ class PipelineErrors:
         "[K634] No batch could be made of {found} synonym pairs: none holds two entities that can be told apart. "
         "Expected two entities at least that share no name. Check the ontology, and `pairs` in [training.batcher]."
     )
-    K635 = (
-        "[K635] A loss over candidates got scores of shape {scores}, {gold} gold columns and negatives: {negatives}. "
-        "Expected scores of (mentions, candidates), a gold column for each mention, and a mask of the scores' shape "
-        "that does not hold the gold candidate."
-    )
     K636 = (
         "[K636] Entities cannot be learnt from: {problem}. Expected an encoder of mentions and of entities, and an "
         "ontology to write entities from. {todo}."
@@ -93,17 +79,9 @@ class PipelineErrors:
         "none. Use 'spacy-krissel.TransformerEncoder.v1' (`reference` of a linker's model) or "
         "'spacy-krissel.CrossEncoder.v1' (a re-ranker's), or set `fgsm_weight` to 0."
     )
-    K638 = (
-        "[K638] A loss over candidate names got scores of shape {scores}, candidates of {candidates} and right ones of "
-        "{right}. Expected all three to be (mentions, names)."
-    )
     K639 = (
         "[K639] Mentions have no names to be compared with: {problem}. Expected an ontology that holds the entity of "
         "each linked mention. {todo}."
-    )
-    K640 = (
-        "[K640] A loss over the contexts of a text got {found} synonyms among {rows} rows. Expected that of the entity "
-        "first, at least one synonym's after it, and then those of other entities."
     )
     K641 = (
         "[K641] A process that encodes ended without an answer ({problem}), most often because memory ran out. What "

@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Tuple
 
-from thinc.api import Model
+from thinc.api import Model, get_array_module
 from thinc.types import Floats2d
 
 
@@ -12,9 +12,14 @@ def normalize_rows() -> Model[Floats2d, Floats2d]:
 
 
 def forward(model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable]:
-    xp: Any = model.ops.xp
+    return unit_rows(X)
+
+
+def unit_rows(X: Floats2d) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """The rows of X (n, d) at unit length, and the backprop; a row of zeros stays zero and gets no gradient."""
+    xp: Any = get_array_module(X)
     norms = xp.linalg.norm(X, axis=1, keepdims=True)  # (n, 1)
-    scale = xp.where(norms > 0, 1 / xp.maximum(norms, 1e-30), 0).astype("float32")
+    scale = xp.where(norms > 0, 1 / xp.maximum(norms, 1e-30), 0).astype(X.dtype)
     Y = X * scale
 
     def backprop(dY: Floats2d) -> Floats2d:

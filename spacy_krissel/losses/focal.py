@@ -1,44 +1,40 @@
-"""Focal loss: the many easy negatives of a text weigh little (Lin et al. 2017, as in OSLAT §3.3)."""
+"""Focal loss: the many easy negatives of a text weigh little (Lin et al. 2017; OSLAT §3.3)."""
 
-from typing import Any, Tuple, cast
+from typing import Annotated, Any, Tuple, cast
 
+from pydantic import Field
 from thinc.api import get_array_module
-from thinc.types import Floats1d
+from thinc.types import Floats2d
 
-from ..errors import Errors, KrisselError
+from ..util.settings import NotNegative, checked
+from .masked import check_masks
 
 
+@checked
 class FocalLoss:
-    """`FL = −α_t (1 − p_t)^γ log p_t`, the mean over all logits: p_t is p of a positive and 1 − p of a negative, p the
-    logistic function of the logit; α_t is α of a positive and 1 − α of a negative.
+    """`FL = −α_t (1 − p_t)^γ log p_t`, the mean over all pairs: p_t is p of a positive and 1 − p of a negative, p the
+    logistic function of the score; α_t is α of a positive and 1 − α of a negative. α and γ as in both papers.
 
-    alpha, gamma: 0.25 and 2 in both papers.
+    alpha: α.
+    gamma: γ; 0 is the weighted cross-entropy.
     """
 
-    def __init__(self, *, alpha: float = 0.25, gamma: float = 2.0) -> None:
-        if not 0 < alpha < 1:
-            expected = "a number between 0 and 1"
-            raise KrisselError(Errors.K006.format(setting="alpha", found=alpha, expected=expected))
-        if not gamma >= 0:
-            raise KrisselError(Errors.K006.format(setting="gamma", found=gamma, expected="0 or more"))
+    def __init__(self, alpha: Annotated[float, Field(gt=0, lt=1)] = 0.25, gamma: NotNegative = 2.0) -> None:
         self.alpha = alpha
         self.gamma = gamma
 
-    def __call__(self, logits: Floats1d, truths: Any) -> Tuple[Floats1d, float]:
-        """logits: (n,), n ≥ 1; truths: (n,), 1 of a positive and 0 of a negative. RETURNS: the gradient (n,) of the
-        loss, and the loss."""
-        xp: Any = get_array_module(logits)
-        signs = xp.where(truths > 0, 1.0, -1.0)
-        margins = signs * logits
-        log_p = -xp.logaddexp(0.0, -margins)  # of the true class
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+        """scores: logits (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and
+        the loss; 0 where no pair counts. Raises KrisselError K601 when the shapes do not fit."""
+        check_masks(scores, positives, negatives)
+        xp: Any = get_array_module(scores)
+        counted = positives | negatives
+        count = max(1, int(counted.sum()))
+        signs = xp.where(positives, 1.0, -1.0)
+        log_p = -xp.logaddexp(0.0, -signs * scores)  # of the true class
         p = xp.exp(log_p)
-        alphas = xp.where(truths > 0, self.alpha, 1.0 - self.alpha)
-        loss = float((-alphas * (1 - p) ** self.gamma * log_p).mean())
+        alphas = xp.where(positives, self.alpha, 1.0 - self.alpha) * counted
+        loss = (-alphas * (1 - p) ** self.gamma * log_p).sum() / count
         # d p_t / d margin = p_t (1 − p_t).
         d_margins = alphas * (1 - p) ** self.gamma * (self.gamma * p * log_p - (1 - p))
-        return cast(Floats1d, (signs * d_margins / len(logits)).astype(logits.dtype)), loss
-
-
-def make_focal_loss(alpha: float = 0.25, gamma: float = 2.0) -> FocalLoss:
-    """Registered in losses as `spacy-krissel.FocalLoss.v1`; see `FocalLoss`."""
-    return FocalLoss(alpha=alpha, gamma=gamma)
+        return cast(Floats2d, (signs * d_margins / count).astype(scores.dtype)), float(loss)

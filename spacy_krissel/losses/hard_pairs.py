@@ -1,13 +1,14 @@
 """Online mining of hard pairs (SapBERT §2, eq. 1)."""
 
-from typing import Any
+from typing import Any, Tuple
 
 from thinc.api import get_array_module
 from thinc.types import Floats2d
 
-from .pairs import Miner, Pairs, distances, finite_setting
+from ..util.settings import checked
 
 
+@checked
 class HardPairMiner:
     """Keep the pairs of the triplets (a, p, n) that violate `|a - p| < |a - n| + λ`, L2 between unit vectors.
 
@@ -20,20 +21,19 @@ class HardPairMiner:
     margin: λ; lower mines more.
     """
 
-    def __init__(self, *, margin: float = -0.2) -> None:
-        self.margin = finite_setting("margin", margin)
+    def __init__(self, margin: float = -0.2) -> None:
+        self.margin = margin
 
-    def __call__(self, cosines: Floats2d, pairs: Pairs) -> Pairs:
-        """cosines: (n, n). RETURNS: those of the pairs that are hard."""
-        xp: Any = get_array_module(cosines)
-        apart: Any = distances(cosines)
-        farthest = xp.where(pairs.positives, apart, -xp.inf).max(axis=1, keepdims=True)  # (n, 1)
-        nearest = xp.where(pairs.negatives, apart, xp.inf).min(axis=1, keepdims=True)
-        positives = pairs.positives & (apart >= nearest + self.margin)
-        negatives = pairs.negatives & (farthest >= apart + self.margin)
-        return Pairs(positives, negatives)
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+        """scores: cosines (q, k). RETURNS: the positives and the negatives (q, k) that are hard."""
+        xp: Any = get_array_module(scores)
+        apart: Any = distances(scores)
+        farthest = xp.where(positives, apart, -xp.inf).max(axis=1, keepdims=True)  # (q, 1)
+        nearest = xp.where(negatives, apart, xp.inf).min(axis=1, keepdims=True)
+        return positives & (apart >= nearest + self.margin), negatives & (farthest >= apart + self.margin)
 
 
-def make_hard_pair_miner(margin: float = -0.2) -> Miner:
-    """Registered in misc as `spacy-krissel.HardPairMiner.v1`; see `HardPairMiner`."""
-    return HardPairMiner(margin=margin)
+def distances(cosines: Floats2d) -> Floats2d:
+    """`|u - v|` of unit vectors from their cosines (q, k)."""
+    xp: Any = get_array_module(cosines)
+    return xp.sqrt(xp.maximum(2 - 2 * cosines, 0))

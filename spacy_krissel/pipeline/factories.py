@@ -15,7 +15,7 @@ DEFAULT_CONFIG: Dict[str, Any] = {
     "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
     "objective": {
         "@misc": "spacy-krissel.ContrastiveObjective.v1",
-        "loss": {"@losses": "spacy-krissel.InfoNCE.v1", "temperature": 0.05},
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.05},
         "p_mask": 0.2,
         "p_replace": 0.2,
     },
@@ -127,7 +127,7 @@ RERANKER_CONFIG: Dict[str, Any] = {
     },
     "objective": {
         "@misc": "spacy-krissel.RerankObjective.v1",
-        "loss": {"@losses": "spacy-krissel.ListwiseCrossEntropy.v1"},
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"},
     },
     "linker": "krissel_linker",
     "max_names": 8,
@@ -204,7 +204,7 @@ EXTRACTOR_CONFIG: Dict[str, Any] = {
     },
     "objective": {
         "@misc": "spacy-krissel.LabelAttentionObjective.v1",
-        "loss": {"@losses": "spacy-krissel.LabelSynonymNCE.v1"},
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.07, "positives": "mean"},
         "presence_loss": {"@losses": "spacy-krissel.FocalLoss.v1"},
     },
     "generate_empty_kb": {"@misc": "spacy-krissel.EmptyKB.v1", "index": None},

@@ -7,13 +7,6 @@ from ..errors import Errors, KrisselError
 from ..layers.hf.input_embeddings import RecordedInputs, tapped
 
 
-def check_fgsm(weight: float, epsilon: float) -> None:
-    """Raises KrisselError K006 for a number that is not 0 or more."""
-    for setting, value in {"fgsm_weight": weight, "fgsm_epsilon": epsilon}.items():
-        if not 0 <= value < float("inf"):
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a number, 0 or more"))
-
-
 def with_adversary(step: Callable[[float], float], weight: float, epsilon: float) -> float:
     """`L + λ L_adv` (eq. 8), its gradient accumulated.
 

@@ -1,24 +1,29 @@
 """Learning rates over the steps of a training."""
 
 from itertools import count
-from typing import Iterator
+from typing import Annotated, Iterator
 
-from ..errors import Errors, KrisselError
+from pydantic import Field
+
+from ..util.settings import PositiveInt, checked
 
 
-def delayed_decay(learn_rate: float, total_steps: int, delay: float = 0.1, final: float = 0.01) -> Iterator[float]:
-    """Registered in schedules as `spacy-krissel.DelayedDecay.v1`: constant for a share of the steps, an exponential
-    decay from there on (OSLAT, appendix B).
+@checked
+def delayed_decay(
+    learn_rate: float,
+    total_steps: PositiveInt,
+    delay: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+    final: Annotated[float, Field(gt=0, le=1)] = 0.01,
+) -> Iterator[float]:
+    """Registered in schedules as `spacy-krissel.DelayedDecay.v1`: constant for a fraction of the steps, then an
+    exponential decay (OSLAT, appendix B).
 
-    learn_rate: until then. total_steps: of the training. delay: the share; a tenth in the paper.
-    final: the share of the learning rate that is left after `total_steps`, which the paper does not give.
-    Raises KrisselError K006 for settings that make no sense.
+    learn_rate: until the decay.
+    total_steps: of the training.
+    delay: the fraction of the steps before the decay; a tenth in the paper.
+    final: the fraction of the learning rate that is left after `total_steps`, which the paper does not give.
+
+    Raises KrisselError K006 for a wrong setting.
     """
-    if total_steps < 1:
-        raise KrisselError(Errors.K006.format(setting="total_steps", found=total_steps, expected="at least 1"))
-    if not 0 <= delay < 1:
-        raise KrisselError(Errors.K006.format(setting="delay", found=delay, expected="a number from 0 to below 1"))
-    if not 0 < final <= 1:
-        raise KrisselError(Errors.K006.format(setting="final", found=final, expected="a number above 0, 1 at most"))
     start = delay * total_steps
     return (learn_rate * final ** (max(0.0, step - start) / (total_steps - start)) for step in count())

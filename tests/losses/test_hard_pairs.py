@@ -1,10 +1,11 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from pair_losses import mined
 
-from spacy_krissel.losses.hard_pairs import make_hard_pair_miner
-from spacy_krissel.losses.pairs import all_pairs
+from spacy_krissel.losses.hard_pairs import HardPairMiner, distances
+from spacy_krissel.training.scores import label_pairs
 
 
 def at(*degrees):
@@ -14,7 +15,7 @@ def at(*degrees):
 
 
 def mine(units, labels, margin):
-    positives, negatives = make_hard_pair_miner(margin)(units @ units.T, all_pairs(np.array(labels)))
+    positives, negatives = HardPairMiner(margin)(units @ units.T, *label_pairs(np.array(labels)))
     return [sorted(map(tuple, np.argwhere(mask).tolist())) for mask in (positives, negatives)]
 
 
@@ -40,21 +41,19 @@ def test_batch_worked_by_hand():
 
 
 @given(st.integers(1, 9), st.integers(1, 4), st.sampled_from([-0.5, -0.2, 0.0, 0.4]), st.integers(0, 99))
-def test_mined_pairs_are_those_of_equation_1(mined, n, width, margin, seed):
+def test_mined_pairs_are_those_of_equation_1(n, width, margin, seed):
     random = np.random.default_rng(seed)
     units = random.standard_normal((n, width)) + 1e-3
     units /= np.linalg.norm(units, axis=1, keepdims=True)
     labels = random.integers(0, 3, n)
-    pairs = make_hard_pair_miner(margin + 1e-7)(units @ units.T, all_pairs(labels))
+    pairs = HardPairMiner(margin + 1e-7)(units @ units.T, *label_pairs(labels))
     for mask, lists in zip(pairs, mined(units, labels, margin + 1e-7), strict=True):
         assert [np.flatnonzero(row).tolist() for row in mask] == lists
 
 
 def test_the_papers_margin_is_the_default():
     units, labels = at(0, 60, 72, 180), np.array([0, 0, 1, 1])
-    found, expected = (
-        miner(units @ units.T, all_pairs(labels)) for miner in (make_hard_pair_miner(), make_hard_pair_miner(-0.2))
-    )
+    found, expected = (miner(units @ units.T, *label_pairs(labels)) for miner in (HardPairMiner(), HardPairMiner(-0.2)))
     for ours, theirs in zip(found, expected, strict=True):
         assert_array_equal(ours, theirs)
 
@@ -68,3 +67,9 @@ def test_without_positives_or_negatives_nothing_is_hard():
 def test_easy_batch_gives_nothing():
     """Entities already well apart: a step on them would teach nothing."""
     assert mine(at(0, 2, 90, 92), [0, 0, 1, 1], -0.2) == [[], []]
+
+
+def test_distances():
+    assert_allclose(distances(np.array([[1, 0], [-1, 0.5]])), [[0, np.sqrt(2)], [2, 1]])
+    # Rounding can leave a cosine above 1.
+    assert distances(np.array([[1 + 1e-9]])) == 0

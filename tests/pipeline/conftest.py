@@ -94,12 +94,12 @@ def make_linker(encoders, toy_store, toy_shards):
         nlp = spacy.blank("en")
         objective = {
             "@misc": "spacy-krissel.ContrastiveObjective.v1",
-            "loss": {"@losses": "spacy-krissel.InfoNCE.v1", "temperature": 0.1},
+            "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.1},
             "p_mask": 0.0,
             "p_replace": 0.0,
         }
         if encoder == "referenced":
-            reference_loss = {"@losses": "spacy-krissel.MentionReferenceNCE.v1", "temperature": 0.1}
+            reference_loss = {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.1}
             objective = {**objective, "reference_loss": reference_loss}
         nlp.add_pipe("krissel_linker", config={"model": encoders[encoder], "objective": objective, **settings})
         nlp.config["initialize"]["components"]["krissel_linker"] = {
@@ -175,7 +175,7 @@ def make_reranker(save_linker, rerankers, make_examples, toy_store):
         nlp = spacy.load(save_linker("small"))
         objective = {
             "@misc": "spacy-krissel.RerankObjective.v1",
-            "loss": {"@losses": "spacy-krissel.ListwiseCrossEntropy.v1"},
+            "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"},
             "n_candidates": 4,
             "p_hide": 1.0,
             "insert_gold": True,
@@ -250,7 +250,7 @@ def make_extractor(token_encoders, toy_store, make_text_examples):
         }
         objective = {
             "@misc": "spacy-krissel.LabelAttentionObjective.v1",
-            "loss": {"@losses": "spacy-krissel.LabelSynonymNCE.v1", "temperature": 0.5},
+            "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "temperature": 0.5, "positives": "mean"},
             "presence_loss": {"@losses": "spacy-krissel.FocalLoss.v1", "alpha": 0.5, "gamma": 0.0},
             "n_negatives": 12,
         }

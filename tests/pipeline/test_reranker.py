@@ -541,7 +541,7 @@ def test_nil_score_is_fitted_and_saved(rerankers, save_linker, make_examples, to
     nlp = spacy.load(save_linker("small"))
     objective = {
         "@misc": "spacy-krissel.RerankObjective.v1",
-        "loss": {"@losses": "spacy-krissel.ListwiseCrossEntropy.v1"},
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"},
         "n_candidates": 4,
         "insert_gold": True,
         "p_nil": 0.3,

@@ -11,6 +11,8 @@ from spacy_krissel.kb.build.sources import open_prototype_source
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 
+# Registers the losses of SapBERT's Table 6.
+from .. import losses as losses
 from .settings import Ablation
 
 LINKER, RERANKER = "krissel_linker", "krissel_reranker"

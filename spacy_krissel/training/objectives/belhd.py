@@ -1,7 +1,7 @@
 """BELHD's training step: the mentions of documents, and the names that are candidates of each (§4.2)."""
 
 from pathlib import Path
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import pyarrow as pa
@@ -11,17 +11,16 @@ from thinc.types import Floats2d
 from ...distributed.processes import make_shared
 from ...errors import Errors, KrisselError
 from ...layers.identity import fingerprint
-from ...mentions.contexts import CONTEXTS
+from ...losses.masked import Loss
 from ...ontology.store import OntologyStore
+from ...util.settings import Count, PositiveInt, checked
 from ...views import View, name_view
 from ..batch_count import BatchCount
 from ..data.examples import mentions_in_context
-from ..data.nearest_entities import NearestEntities, check_refresh
+from ..data.nearest_entities import NearestEntities
+from ..scores import inner
 from ..shared import begin_views, predict_views, search_shared
 from .protocol import LINKS, EncoderModel
-
-# Scores of mentions with names, which names are candidates of each, and which of these are right, to gradient and loss.
-NameLossFunction = Callable[[Floats2d, Any, Any], Tuple[Floats2d, float]]
 
 
 class Names(NamedTuple):
@@ -36,6 +35,7 @@ class Names(NamedTuple):
         return [name_view(text) for text in self.texts.take(pa.array(numbers, type=pa.int64())).to_pylist()]
 
 
+@checked
 class NameObjective:
     """A loss over the scores of mentions with names, inner products of their vectors.
 
@@ -43,14 +43,16 @@ class NameObjective:
     other mentions of its document have, it takes the `n_shared` most similar to it (candidate sharing): these may be
     names of its own entity that its form would never find, or names that are hard to tell from it.
 
-    loss: scores (q, n), candidates (q, n) and right ones (q, n) → (gradient of the scores, loss), such as
-        `spacy-krissel.MarginalLikelihood.v1`.
-    n_candidates, n_shared: half and half of 32 in the paper. n_shared = 0 leaves sharing out.
+    loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1` with `positives = "sum"`: any of
+        the candidates that are names of its entity may be right.
+    n_candidates: 16 in the paper.
+    n_shared: 16 in the paper; 0 leaves sharing out.
     gold_name: a mention none of whose candidates is right has nothing to learn from, however often it is read. With
         this the name of its entity that is most similar to it takes the place of its own least similar candidate. Not
         in the paper.
-    refresh_every, cache: of the vectors by which the nearest names are found, see `NearestEntities`: in the paper after
-        each epoch, and every 1,000 steps for a large ontology.
+    refresh_every: steps until the vectors by which the nearest names are found are encoded again, see
+        `NearestEntities`: in the paper after each epoch, and every 1,000 steps for a large ontology.
+    cache: file for these vectors, see `NearestEntities`.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
     context: "sentence", all mentions of a sentence together; "window", each in the text about it; None, the mention
         alone. As the linker has it.
@@ -60,24 +62,15 @@ class NameObjective:
 
     def __init__(
         self,
-        loss: NameLossFunction,
-        *,
+        loss: Loss,
         index: Callable[[], Any],
-        n_candidates: int = 16,
-        n_shared: int = 16,
+        n_candidates: PositiveInt = 16,
+        n_shared: Count = 16,
         gold_name: bool = False,
-        refresh_every: int = 500,
-        cache: Optional[Path] = None,
-        context: Optional[str] = "sentence",
+        refresh_every: Count = 500,
+        cache: Optional[Union[str, Path]] = None,
+        context: Optional[Literal["window", "sentence"]] = "sentence",
     ) -> None:
-        if n_candidates < 1:
-            raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected="at least 1"))
-        if n_shared < 0:
-            raise KrisselError(Errors.K006.format(setting="n_shared", found=n_shared, expected="0 or more"))
-        check_refresh(refresh_every)
-        if context not in (*CONTEXTS, None):
-            expected = f"one of {', '.join(CONTEXTS)}, or null"
-            raise KrisselError(Errors.K006.format(setting="context", found=context, expected=expected))
         self.loss = loss
         self.index = index
         self.n_candidates = n_candidates
@@ -132,13 +125,14 @@ class NameObjective:
         is_own = np.zeros((len(views), len(numbers)), dtype=bool)
         is_own[np.nonzero(found >= 0)[0], own] = True
         names, backprop_names = begin_views(model.begin_update, self._names.views(numbers.tolist()))
-        scores = queries @ names.T
+        scores, backprop_scores = inner(queries, names)
         candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, np.array(documents))
         right = self._names.rows[numbers][None] == np.array(gold)[:, None]
         xp: Any = model.ops.xp
-        d_scores, loss = self.loss(scores, xp.asarray(candidates), xp.asarray(right))
-        backprop_names(d_scores.T @ queries)
-        backprop_queries(d_scores @ names)
+        d_scores, loss = self.loss(scores, xp.asarray(candidates & right), xp.asarray(candidates & ~right))
+        d_queries, d_names = backprop_scores(d_scores)
+        backprop_names(d_names)
+        backprop_queries(d_queries)
         return loss
 
     def _search(self, model: EncoderModel, queries: Floats2d) -> np.ndarray:
@@ -204,26 +198,3 @@ def _append(block: List[Tuple[int, str]], texts: List[pa.Array], rows: List[np.n
 def _no_names() -> KrisselError:
     todo = "Set `ontology` in [initialize.components.krissel_linker]"
     return KrisselError(Errors.K639.format(problem="there is no ontology whose names they could be", todo=todo))
-
-
-def make_name_objective(
-    loss: NameLossFunction,
-    index: Callable[[], Any],
-    n_candidates: int = 16,
-    n_shared: int = 16,
-    gold_name: bool = False,
-    refresh_every: int = 500,
-    cache: Optional[Path] = None,
-    context: Optional[str] = "sentence",
-) -> NameObjective:
-    """Registered in misc as `spacy-krissel.NameObjective.v1`; see `NameObjective`."""
-    return NameObjective(
-        loss,
-        index=index,
-        n_candidates=n_candidates,
-        n_shared=n_shared,
-        gold_name=gold_name,
-        refresh_every=refresh_every,
-        cache=cache,
-        context=context,
-    )

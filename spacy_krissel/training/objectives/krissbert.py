@@ -3,20 +3,24 @@ between these mentions and the references of their entities (§3.5)."""
 
 import random
 import warnings
-from typing import Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from spacy.training import Example
+from thinc.api import get_array_module
 from thinc.types import Floats2d
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...layers.referenced import reference_parts
+from ...losses.masked import Loss
 from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
+from ...util.settings import Count, Fraction, NotNegative, checked
 from ...views import ReferenceParts, View, reference_view
 from ..batch_count import BatchCount
 from ..data.examples import linked_mentions
 from ..gradient_cache import update_in_chunks
-from .protocol import EncoderModel, LossFunction, ReferenceLossFunction
+from ..scores import inner, inner_pairs
+from .protocol import EncoderModel
 
 PAIRS = (
     "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "
@@ -24,44 +28,41 @@ PAIRS = (
 )
 
 
+@checked
 class ContrastiveObjective:
-    """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives. With a
-    `reference_loss` also the N entity-centric references: the objective is αL + βL'.
+    """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives (eq. 2). With a
+    `reference_loss` also the N entity-centric references: the objective is αL + βL' (eq. 5). Scores are inner products.
 
-    loss: L, vectors (2N, d), pairs adjacent → (gradient, loss).
-    reference_loss: L', mentions (2N, d) and references (N, d) → (both gradients, loss). It needs an encoder of
-        references (`ReferencedEncoder`). None trains on mentions alone.
-    alpha, beta: weights of the two losses; 0 switches one off.
+    loss: L, of each mention with the 2N-1 other mentions, such as `spacy-krissel.SoftmaxLoss.v1`.
+    reference_loss: L', of each mention with the N references. It needs an encoder of references
+        (`ReferencedEncoder`). None trains on mentions alone.
+    alpha: weight of L; 0 switches it off.
+    beta: weight of L'; 0 switches it off.
     p_mask: probability that a mention's surface form is hidden behind the mask; names without context are never masked.
     p_replace: probability that a mention is replaced with another name of its entity, its context kept; without an
         ontology, none is (KW626).
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
     chunk_size: views encoded together (`update_in_chunks`); 0 for all at once.
     seed: of masking and replacement.
+
+    Raises KrisselError K006 for a wrong setting.
     """
 
     def __init__(
         self,
-        loss: LossFunction,
-        *,
-        reference_loss: Optional[ReferenceLossFunction] = None,
-        alpha: float = 1.0,
-        beta: float = 1.0,
-        p_mask: float = 0.2,
-        p_replace: float = 0.2,
-        held_out: float = 0.0,
-        chunk_size: int = 0,
+        loss: Loss,
+        reference_loss: Optional[Loss] = None,
+        alpha: NotNegative = 1.0,
+        beta: NotNegative = 1.0,
+        p_mask: Fraction = 0.2,
+        p_replace: Fraction = 0.2,
+        held_out: Fraction = 0.05,
+        chunk_size: Count = 0,
         seed: int = 0,
     ) -> None:
-        probabilities = {"p_mask": p_mask, "p_replace": p_replace, "p_mask + p_replace": p_mask + p_replace}
-        for setting, value in probabilities.items():
-            if not 0 <= value <= 1:
-                raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a probability in [0, 1]"))
-        if chunk_size < 0:
-            raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
-        for setting, weight in {"alpha": alpha, "beta": beta}.items():
-            if not 0 <= weight < float("inf"):
-                raise KrisselError(Errors.K006.format(setting=setting, found=weight, expected="a weight of 0 or more"))
+        if p_mask + p_replace > 1:
+            setting, found = "p_mask + p_replace", p_mask + p_replace
+            raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="1 at most"))
         if not alpha and (reference_loss is None or not beta):
             expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
             raise KrisselError(Errors.K006.format(setting="alpha", found=alpha, expected=expected))
@@ -72,7 +73,7 @@ class ContrastiveObjective:
         self.p_mask = p_mask
         self.p_replace = p_replace
         self.chunk_size = chunk_size
-        self.held_out = HeldOut.checked(held_out, seed)
+        self.held_out = HeldOut(held_out, seed)
         self._rng = random.Random(seed)
         self._ontology: Optional[OntologyStore] = None
         self._names: Dict[str, Tuple[str, ...]] = {}
@@ -114,18 +115,25 @@ class ContrastiveObjective:
         return update_in_chunks(model, views, self.joint_loss, self.chunk_size)
 
     def joint_loss(self, vectors: Floats2d) -> Tuple[Floats2d, float]:
-        """αL + βL' of 2N mentions and, where there is a reference loss, N references below them: (3N, d)."""
-        if self.reference_loss is None and self.alpha == 1:
-            return self.loss(vectors)
+        """αL + βL' of 2N mentions, pairs adjacent, and where there is a reference loss, N references below them, in the
+        order of the pairs: (3N, d). RETURNS: the gradient of the vectors, and the loss."""
+        xp: Any = get_array_module(vectors)
         n = len(vectors) if self.reference_loss is None else len(vectors) // 3 * 2
-        gradient = vectors * 0
+        mentions, references = vectors[:n], vectors[n:]
+        rows = xp.arange(n)
+        gradient = xp.zeros_like(vectors)
         loss = 0.0
         if self.alpha:
-            d_mentions, value = self.loss(vectors[:n])
-            gradient[:n] += self.alpha * d_mentions
+            scores, backprop_pairs = inner_pairs(mentions)
+            positives = (rows ^ 1)[:, None] == rows[None]
+            d_scores, value = self.loss(scores, positives, ~positives & (rows[:, None] != rows[None]))
+            gradient[:n] += self.alpha * backprop_pairs(d_scores)
             loss += self.alpha * value
         if self.reference_loss is not None:
-            (d_mentions, d_references), value = self.reference_loss(vectors[:n], vectors[n:])
+            scores, backprop = inner(mentions, references)
+            positives = rows[:, None] // 2 == rows[None, : len(references)]
+            d_scores, value = self.reference_loss(scores, positives, ~positives)
+            d_mentions, d_references = backprop(d_scores)
             gradient[:n] += self.beta * d_mentions
             gradient[n:] += self.beta * d_references
             loss += self.beta * value
@@ -192,28 +200,3 @@ class ContrastiveObjective:
         problem = "knows no ontology to write references from"
         todo = "Set `ontology` in [initialize.components.krissel_linker]"
         return KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
-
-
-def make_contrastive_objective(
-    loss: Callable[[Floats2d], Tuple[Floats2d, float]],
-    p_mask: float = 0.2,
-    p_replace: float = 0.2,
-    held_out: float = 0.05,
-    chunk_size: int = 0,
-    seed: int = 0,
-    reference_loss: Optional[ReferenceLossFunction] = None,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-) -> ContrastiveObjective:
-    """Registered in misc as `spacy-krissel.ContrastiveObjective.v1`; see `ContrastiveObjective`."""
-    return ContrastiveObjective(
-        loss,
-        reference_loss=reference_loss,
-        alpha=alpha,
-        beta=beta,
-        p_mask=p_mask,
-        p_replace=p_replace,
-        held_out=held_out,
-        chunk_size=chunk_size,
-        seed=seed,
-    )

@@ -1,29 +1,27 @@
-"""OSLAT's training steps: what a text shows to the names of its entities and to those of others (§3.2), and a
-classifier of it (§3.3)."""
+"""OSLAT's training steps: contrast of what names attend to in a text (§3.2), and a classifier of it (§3.3)."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 from spacy.training import Example
 from spacy.vocab import Vocab
-from thinc.types import Floats1d, Floats2d
+from thinc.types import Floats2d
 
 from ...corpora.doc_bins import read_doc_bins
 from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
 from ...layers.label_attention import Seen, attention, mean_states, presence_layer
+from ...layers.normalize import unit_rows
 from ...layers.token_states import StatesModel, TokenStates
+from ...losses.masked import Loss
 from ...mentions.gold_mentions import text_entities
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
+from ...util.settings import PositiveInt, checked
 from ..batch_count import BatchCount
+from ..scores import inner, padded
 from ..shared import begin_texts
-
-# Contexts of one text and the number of synonyms among them, to gradient and loss.
-ContextLossFunction = Callable[[Floats2d, int], Tuple[Floats2d, float]]
-# Logits and truths to gradient and loss.
-PresenceLossFunction = Callable[[Floats1d, Any], Tuple[Floats1d, float]]
 
 
 class NamedText(NamedTuple):
@@ -34,39 +32,51 @@ class NamedText(NamedTuple):
     others: List[str]
 
 
+class Term(NamedTuple):
+    """One term of the first loss: an entity in a text.
+
+    queries: rows of the names whose contexts are compared: one of the entity, its `n_synonyms` synonyms, and others.
+    place: the text's tokens.
+    """
+
+    queries: List[int]
+    place: slice
+    n_synonyms: int
+
+
+@checked
 class LabelAttentionObjective:
-    """Two losses over texts and names. The first trains the encoder: a text's entity by one of its names, drawn anew
-    each time, shall see the same of the text as by its synonyms, and something else than entities that the text does
-    not speak of. The second trains the classifier, and no gradient of it goes to the encoder.
+    """Two losses over texts and names. The first trains the encoder (LSS-NT-Xent, eq. 4): the context that one name of
+    a text's entity attends to, the name drawn at each step, is to be like those of its synonyms and unlike those of
+    entities that the text is not about. The second trains the classifier (§3.3); its gradient stops there.
 
-    Negatives are drawn once for a batch, entities first and a name of each then, so that entities of few names are not
-    rare; those that a text speaks of, or that share a name with one, are none for it. The paper leaves open whether
-    each pair has its own.
+    Negatives are drawn once per batch, first entities and then a name of each, so that entities with few names are not
+    rare; a text's own entities, and those that share a name with one, are no negatives of it. The paper leaves open
+    whether each pair has its own.
 
-    loss: such as `spacy-krissel.LabelSynonymNCE.v1`; None leaves the encoder as it is. What it makes of a text and of
-        names is then kept after the first epoch, as in the paper.
-    presence_loss: such as `spacy-krissel.FocalLoss.v1`; None leaves the classifier as it is.
+    loss: of the cosines of one name's context with those of its synonyms and of other names, in each text and for each
+        of its entities, such as `spacy-krissel.SoftmaxLoss.v1` with `positives = "mean"`; None leaves the encoder as it
+        is, and its vectors of texts and names are kept after the first epoch, as in the paper.
+    presence_loss: of the logits of each text with names, such as `spacy-krissel.FocalLoss.v1`; None leaves the
+        classifier as it is.
     n_negatives: names of other entities; 100 in the paper.
-    max_synonyms: so many synonyms of a name at most, drawn anew each time.
+    max_synonyms: synonyms of a name at most, drawn at each step.
     seen: a .spacy file of the texts that are trained on: negatives are entities of theirs, as in the paper. None: any
         of the ontology.
+    seed: of what is drawn.
 
     Raises KrisselError K006 for a wrong setting.
     """
 
     def __init__(
         self,
-        loss: Optional[ContextLossFunction],
-        presence_loss: Optional[PresenceLossFunction],
-        *,
-        n_negatives: int = 100,
-        max_synonyms: int = 8,
-        seen: Optional[Path] = None,
+        loss: Optional[Loss] = None,
+        presence_loss: Optional[Loss] = None,
+        n_negatives: PositiveInt = 100,
+        max_synonyms: PositiveInt = 8,
+        seen: Optional[Union[str, Path]] = None,
         seed: int = 0,
     ) -> None:
-        for setting, value in (("n_negatives", n_negatives), ("max_synonyms", max_synonyms)):
-            if value < 1:
-                raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="at least 1"))
         if loss is None and presence_loss is None:
             expected = "a loss, or one for `presence_loss`"
             raise KrisselError(Errors.K006.format(setting="loss", found=None, expected=expected))
@@ -112,37 +122,60 @@ class LabelAttentionObjective:
         where = states.texts()
         queries, backprop_means = mean_states(states)
         rows = {name: len(texts) + row for row, name in enumerate(names)}
-        xp: Any = model.ops.xp
-        d_vectors, d_queries = xp.zeros_like(states.vectors), xp.zeros_like(queries)
-        total, n_terms = 0.0, 0
+        terms: List[Term] = []
         seen: List[Seen] = []
-        truths: List[np.ndarray] = []
+        n_own: List[int] = []
         for each, place in zip(texts, where, strict=False):
             if place.stop == place.start:
                 continue
             others = [rows[name] for name in each.others]
             if self.loss is not None:
                 for group in each.names:
-                    if len(group) < 2:
-                        continue
-                    chosen = [*(rows[name] for name in group), *others]
-                    found, backprop_attention = attention(model, queries[chosen], states.vectors[place])
-                    d_contexts, loss = self.loss(found.contexts, len(group) - 1)
-                    d_asked, d_text = backprop_attention(d_contexts)
-                    xp.add.at(d_queries, chosen, d_asked)
-                    d_vectors[place] += d_text
-                    total, n_terms = total + loss, n_terms + 1
+                    if len(group) > 1:
+                        chosen = [*(rows[name] for name in group), *others]
+                        terms.append(Term(chosen, place, len(group) - 1))
             if self.presence_loss is not None:
                 own = [rows[name] for group in each.names for name in group]
-                found, _ = attention(model, queries[[*own, *others]], states.vectors[place])
-                seen.append(Seen(found.contexts, queries[[*own, *others]]))
-                truths.append(np.repeat([1.0, 0.0], [len(own), len(others)]))
-        if n_terms:
-            backprop((d_vectors + backprop_means(d_queries)) / n_terms)
-            total /= n_terms
-        return total + self._classify(model, seen, truths)
+                chosen = [*own, *others]
+                found, _ = attention(model, queries[chosen], states.vectors[place])
+                seen.append(Seen(found.contexts, queries[chosen]))
+                n_own.append(len(own))
+        total = 0.0
+        if terms:
+            d_queries, d_vectors, total = self._contrast(model, queries, states.vectors, terms)
+            backprop(d_vectors + backprop_means(d_queries))
+        return total + self._classify(model, seen, n_own)
 
-    def _classify(self, model: StatesModel, seen: List[Seen], truths: List[np.ndarray]) -> float:
+    def _contrast(
+        self, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: List[Term]
+    ) -> Tuple[Floats2d, Floats2d, float]:
+        """The gradients of names' queries and of texts' tokens, and the loss over the cosines of each term's first
+        context with the others."""
+        assert self.loss is not None
+        xp: Any = model.ops.xp
+        scores, backprops = [], []
+        for term in terms:
+            found, backprop_attention = attention(model, queries[term.queries], vectors[term.place])
+            units, backprop_units = unit_rows(found.contexts)
+            cosines, backprop_cosines = inner(units[:1], units[1:])
+            scores.append(cosines[0])
+            backprops.append((backprop_cosines, backprop_units, backprop_attention))
+        lengths = [len(each) for each in scores]
+        rows, real = padded(xp.concatenate(scores), lengths)
+        positives = xp.arange(rows.shape[1])[None] < xp.asarray([term.n_synonyms for term in terms])[:, None]
+        d_rows, loss = self.loss(rows, positives, real & ~positives)
+        d_queries, d_vectors = xp.zeros_like(queries), xp.zeros_like(vectors)
+        for term, d_row, length, (backprop_cosines, backprop_units, backprop_attention) in zip(
+            terms, d_rows, lengths, backprops, strict=True
+        ):
+            d_units = xp.vstack(backprop_cosines(d_row[None, :length]))
+            d_asked, d_text = backprop_attention(backprop_units(d_units))
+            xp.add.at(d_queries, term.queries, d_asked)
+            d_vectors[term.place] += d_text
+        return d_queries, d_vectors, loss
+
+    def _classify(self, model: StatesModel, seen: List[Seen], n_own: List[int]) -> float:
+        """n_own: how many of the names that are seen in each text are of its entities, the first ones."""
         if self.presence_loss is None or not seen:
             return 0.0
         xp: Any = model.ops.xp
@@ -151,8 +184,10 @@ class LabelAttentionObjective:
         logits, backprop = begin_shared(
             lambda own: layer.begin_update(Seen(whole.contexts[own], whole.queries[own])), [1] * len(whole.contexts)
         )
-        d_logits, loss = self.presence_loss(logits, xp.asarray(np.concatenate(truths)))
-        backprop(d_logits)
+        scores, real = padded(logits, [len(each.contexts) for each in seen])
+        positives = xp.arange(scores.shape[1])[None] < xp.asarray(n_own)[:, None]
+        d_scores, loss = self.presence_loss(scores, positives, real & ~positives)
+        backprop(d_scores[real])
         return loss
 
     def _named(self, examples: Sequence[Example]) -> List[NamedText]:
@@ -199,17 +234,3 @@ class LabelAttentionObjective:
 
 
 ADVICE = "Set `ontology` in [initialize.components], and use the store that the texts were made with"
-
-
-def make_label_attention_objective(
-    loss: Optional[ContextLossFunction] = None,
-    presence_loss: Optional[PresenceLossFunction] = None,
-    n_negatives: int = 100,
-    max_synonyms: int = 8,
-    seen: Optional[Path] = None,
-    seed: int = 0,
-) -> LabelAttentionObjective:
-    """Registered in misc as `spacy-krissel.LabelAttentionObjective.v1`; see `LabelAttentionObjective`."""
-    return LabelAttentionObjective(
-        loss, presence_loss, n_negatives=n_negatives, max_synonyms=max_synonyms, seen=seen, seed=seed
-    )

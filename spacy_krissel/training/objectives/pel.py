@@ -2,7 +2,7 @@
 small step in the worst direction (§4)."""
 
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Union
 
 import numpy as np
 from spacy.training import Example
@@ -11,16 +11,19 @@ from ...distributed.processes import make_shared
 from ...errors import Errors, KrisselError
 from ...layers.identity import fingerprint
 from ...layers.referenced import reference_parts
+from ...losses.masked import Loss
 from ...ontology.store import OntologyStore
+from ...util.settings import Count, Fraction, NotNegative, PositiveInt, checked
 from ...views import ReferenceParts, View, reference_view
-from ..adversarial import check_fgsm, with_adversary
+from ..adversarial import with_adversary
 from ..batch_count import BatchCount
 from ..data.batchers import homonym_groups
 from ..data.examples import linked_mentions
-from ..data.nearest_entities import NearestEntities, check_refresh
-from ..data.negatives import Candidates, Negatives, check_negatives
+from ..data.nearest_entities import NearestEntities
+from ..data.negatives import Candidates, Negatives
+from ..scores import inner
 from ..shared import begin_views, predict_views, search_shared
-from .protocol import LINKS, CandidateLossFunction, EncoderModel
+from .protocol import LINKS, EncoderModel
 
 
 class Entities(NamedTuple):
@@ -31,6 +34,7 @@ class Entities(NamedTuple):
     nearest: Optional[NearestEntities]
 
 
+@checked
 class RetrievalObjective:
     """A loss over the scores of mentions with entities, each written as its reference: `L + λ L_adv` (eq. 8).
 
@@ -42,10 +46,13 @@ class RetrievalObjective:
 
     Scores are inner products: cosines where the encoders give unit vectors, as the proxy loss wants them.
 
-    loss: scores (q, n), gold columns (q,) and negatives (q, n) → (gradient of the scores, loss), such as
-        `spacy-krissel.ProxyLoss.v1`.
-    n_negatives, hard_share, share_negatives: see `Negatives`.
-    refresh_every, cache: of the entities among which hard negatives are found, see `NearestEntities`.
+    loss: of each mention with the entities, such as `spacy-krissel.ProxyLoss.v1`.
+    n_negatives: of each mention, see `Negatives`.
+    hard_share: fraction of these that are hard, see `Negatives`.
+    share_negatives: whether the mentions of a batch have one set of negatives, see `Negatives`.
+    refresh_every: steps until the entities among which hard negatives are found are encoded again, see
+        `NearestEntities`.
+    cache: file for their vectors, see `NearestEntities`.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`; needed with a hard_share above 0.
     fgsm_weight: λ; 0 leaves the second pass out.
     fgsm_epsilon: ε.
@@ -56,24 +63,20 @@ class RetrievalObjective:
 
     def __init__(
         self,
-        loss: CandidateLossFunction,
-        *,
-        n_negatives: int = 32,
-        hard_share: float = 0.0,
+        loss: Loss,
+        n_negatives: PositiveInt = 32,
+        hard_share: Fraction = 0.0,
         share_negatives: bool = True,
-        refresh_every: int = 500,
-        cache: Optional[Path] = None,
+        refresh_every: Count = 500,
+        cache: Optional[Union[str, Path]] = None,
         index: Optional[Callable[[], Any]] = None,
-        fgsm_weight: float = 0.0,
-        fgsm_epsilon: float = 0.01,
+        fgsm_weight: NotNegative = 0.0,
+        fgsm_epsilon: NotNegative = 0.01,
         seed: int = 0,
     ) -> None:
-        check_negatives(n_negatives, hard_share)
-        check_refresh(refresh_every)
         if hard_share and index is None:
             expected = "an index, such as spacy-krissel.ExactIndex.v1, where hard_share is above 0"
             raise KrisselError(Errors.K006.format(setting="index", found=index, expected=expected))
-        check_fgsm(fgsm_weight, fgsm_epsilon)
         self.loss = loss
         self.n_negatives = n_negatives
         self.hard_share = hard_share
@@ -153,17 +156,19 @@ class RetrievalObjective:
 
     def _step(self, model: EncoderModel, mentions: List[View], entities: List[View], candidates: Candidates) -> float:
         xp: Any = model.ops.xp
-        gold, negatives = xp.asarray(candidates.gold), xp.asarray(candidates.negatives)
+        negatives = xp.asarray(candidates.negatives)
+        positives = xp.asarray(candidates.gold)[:, None] == xp.arange(negatives.shape[1])[None]
         queries, backprop_mentions = begin_views(model.begin_update, mentions)
         d_queries = xp.zeros_like(queries)
 
         def compare(scale: float) -> float:
             nonlocal d_queries
             vectors, backprop_entities = begin_views(model.begin_update, entities)
-            d_scores, loss = self.loss(queries @ vectors.T, gold, negatives)
-            d_scores = scale * d_scores
-            d_queries += d_scores @ vectors
-            backprop_entities(d_scores.T @ queries)
+            scores, backprop_scores = inner(queries, vectors)
+            d_scores, loss = self.loss(scores, positives, negatives)
+            d_mentions, d_entities = backprop_scores(scale * d_scores)
+            d_queries += d_mentions
+            backprop_entities(d_entities)
             return loss
 
         loss = with_adversary(compare, self.fgsm_weight, self.fgsm_epsilon)
@@ -183,30 +188,3 @@ class RetrievalObjective:
 def _no_ontology() -> KrisselError:
     todo = "Set `ontology` in [initialize.components.krissel_linker]"
     return KrisselError(Errors.K636.format(problem="there is no ontology to write entities from", todo=todo))
-
-
-def make_retrieval_objective(
-    loss: CandidateLossFunction,
-    n_negatives: int = 32,
-    hard_share: float = 0.0,
-    share_negatives: bool = True,
-    refresh_every: int = 500,
-    cache: Optional[Path] = None,
-    index: Optional[Callable[[], Any]] = None,
-    fgsm_weight: float = 0.0,
-    fgsm_epsilon: float = 0.01,
-    seed: int = 0,
-) -> RetrievalObjective:
-    """Registered in misc as `spacy-krissel.RetrievalObjective.v1`; see `RetrievalObjective`."""
-    return RetrievalObjective(
-        loss,
-        n_negatives=n_negatives,
-        hard_share=hard_share,
-        share_negatives=share_negatives,
-        refresh_every=refresh_every,
-        cache=cache,
-        index=index,
-        fgsm_weight=fgsm_weight,
-        fgsm_epsilon=fgsm_epsilon,
-        seed=seed,
-    )

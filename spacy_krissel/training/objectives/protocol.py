@@ -1,10 +1,10 @@
-"""What a training step is, seen from the pipe: the only thing `krissel_linker` knows about training."""
+"""What a training step is, seen from the pipe: all that a pipe knows about training."""
 
-from typing import Any, Callable, List, Optional, Protocol, Sequence, Tuple
+from typing import List, Optional, Protocol, Sequence
 
 from spacy.training import Example
 from thinc.api import Model
-from thinc.types import Floats2d, Ints1d
+from thinc.types import Floats2d
 
 from ...ontology.store import OntologyStore
 from ...views import View
@@ -12,22 +12,14 @@ from ...views import View
 # What to look for where batches hold no linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 EncoderModel = Model[List[View], Floats2d]
-# Vectors to gradient and loss.
-LossFunction = Callable[[Floats2d], Tuple[Floats2d, float]]
-# Vectors of mentions and of references to both gradients and the loss.
-ReferenceLossFunction = Callable[[Floats2d, Floats2d], Tuple[Tuple[Floats2d, Floats2d], float]]
-# Vectors of names and the entity of each, as numbers, to gradient and loss.
-PairLossFunction = Callable[[Floats2d, Ints1d], Tuple[Floats2d, float]]
-# Scores of mentions with candidates, the gold column of each mention and a mask of its negatives, to gradient and loss.
-CandidateLossFunction = Callable[[Floats2d, Ints1d, Any], Tuple[Floats2d, float]]
 
 
 class Objective(Protocol):
     """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
 
     def initialize(self, ontology: Optional[OntologyStore]) -> None:
-        """Take what training needs beside the examples, None where the config names no ontology. Called by the pipe's
-        `initialize`, so that what cannot be learned without one is refused there."""
+        """Take what training needs besides the examples, None where the config names no ontology. Called by the pipe's
+        `initialize`, which thus refuses what cannot be learned without one."""
         ...
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
@@ -35,5 +27,6 @@ class Objective(Protocol):
         to learn from, which is skipped and counted (`BatchCount`).
 
         spans_key: the pipe's own: mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
+        A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns to correct.
         """
         ...

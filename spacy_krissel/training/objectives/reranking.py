@@ -1,30 +1,31 @@
 """KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised mentions."""
 
 import random
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, cast
+from typing import Annotated, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
+from pydantic import Field
 from spacy.training import Example
-from thinc.types import Floats1d
 
 from ...distributed.processes import begin_shared
-from ...errors import Errors, KrisselError
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
+from ...losses.masked import Loss
 from ...mentions.annotations import spans_of
 from ...mentions.gold_ids import NIL
 from ...ontology.store import OntologyStore
+from ...util.settings import Fraction, NotNegative, checked
 from ...views import View
-from ..adversarial import check_fgsm, with_adversary
+from ..adversarial import with_adversary
 from ..batch_count import BatchCount
 from ..data.unseen import unseen_candidates
+from ..scores import padded
 from ..shared import consecutive, view_length
 from .protocol import LINKS
 
 SMOOTHING = 0.02
 # So far beyond the linker's log-odds those of NIL may lie.
 NIL_MARGIN = 5.0
-ListwiseLoss = Callable[[Floats1d, Floats1d, Sequence[int], Sequence[int]], Tuple[Floats1d, float]]
 
 
 class LinkerCandidates(NamedTuple):
@@ -48,46 +49,40 @@ class LinkerCandidates(NamedTuple):
     nil_score: Optional[float]
 
 
+@checked
 class RerankObjective:
     """Cross-entropy over K candidates, on top of the linker's own log-odds: what is learned is their correction.
 
-    loss: (corrections, logits, lengths, gold) → (gradient of the corrections, loss).
+    loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1`; scores are the linker's log-odds
+        plus the corrections.
     n_candidates: K in training.
     p_hide: probability that a training mention is a name the linker has never seen. A self-supervised mention is one
         of the linker's prototypes, and its name another: the linker is right about it for reasons that no new mention
-        will offer. So the mention's own prototype never counts, and for this share of mentions all prototypes that
-        bear the same name go with it, whosesoever they are, and no candidate's reference shows the name. The rest
+        will offer. So the mention's own prototype never counts, and for this fraction of mentions neither do any
+        prototypes with the same name, of whatever entity, and no candidate's reference shows the name. The rest
         keep theirs, since half of all mentions in text are names that the ontology lists.
-    insert_gold: put the right entity in the last place when the linker did not find it; else the mention is left out.
+    insert_gold: make the right entity the last candidate when the linker did not find it; else the mention is left out.
     p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
         hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
     seed: of hiding and taking out.
-    fgsm_weight, fgsm_epsilon: λ and ε of adversarial examples, for models that read a transformer (`with_adversary`;
-        PEL's Table 6 has them for its ranker too).
+    fgsm_weight: λ of adversarial examples, for models that read a transformer (`with_adversary`; PEL's Table 6 has them
+        for its ranker too).
+    fgsm_epsilon: ε of these.
 
     Raises KrisselError K006 for a wrong setting.
     """
 
     def __init__(
         self,
-        loss: ListwiseLoss,
-        *,
-        n_candidates: int = 32,
-        p_hide: float = 0.8,
+        loss: Loss,
+        n_candidates: Annotated[int, Field(ge=2)] = 32,
+        p_hide: Fraction = 0.8,
         insert_gold: bool = False,
-        p_nil: float = 0.0,
+        p_nil: Annotated[float, Field(ge=0, lt=1)] = 0.0,
         seed: int = 0,
-        fgsm_weight: float = 0.0,
-        fgsm_epsilon: float = 0.01,
+        fgsm_weight: NotNegative = 0.0,
+        fgsm_epsilon: NotNegative = 0.01,
     ) -> None:
-        if n_candidates < 2:
-            expected = "at least 2 candidates"
-            raise KrisselError(Errors.K006.format(setting="n_candidates", found=n_candidates, expected=expected))
-        if not 0 <= p_hide <= 1:
-            raise KrisselError(Errors.K006.format(setting="p_hide", found=p_hide, expected="a probability in [0, 1]"))
-        if not 0 <= p_nil < 1:
-            raise KrisselError(Errors.K006.format(setting="p_nil", found=p_nil, expected="a probability in [0, 1)"))
-        check_fgsm(fgsm_weight, fgsm_epsilon)
         self.loss = loss
         self.n_candidates = n_candidates
         self.p_hide = p_hide
@@ -176,40 +171,19 @@ class RerankObjective:
         lengths = list_lengths(mentions)
         # Every candidate is read with the mention's context.
         sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions, strict=True)]
-        logits: Any = model.ops.asarray(cast(Any, np.concatenate([mention.logits for mention in mentions])))
+        logits: Any = model.ops.asarray(np.concatenate([mention.logits for mention in mentions]))
 
         def rank(scale: float) -> float:
             corrections, backprop = begin_shared(
                 lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
             )
-            gradient, value = self.loss(corrections, cast(Floats1d, logits), lengths, gold)
-            backprop(scale * gradient)
+            scores, real = padded(logits + corrections, lengths)
+            positives = real & (model.ops.xp.asarray(gold)[:, None] == model.ops.xp.arange(scores.shape[1])[None])
+            d_scores, value = self.loss(scores, positives, real & ~positives)
+            backprop(scale * d_scores[real])
             return value
 
         return with_adversary(rank, self.fgsm_weight, self.fgsm_epsilon)
-
-
-def make_rerank_objective(
-    loss: ListwiseLoss,
-    n_candidates: int = 32,
-    p_hide: float = 0.8,
-    insert_gold: bool = False,
-    seed: int = 0,
-    p_nil: float = 0.0,
-    fgsm_weight: float = 0.0,
-    fgsm_epsilon: float = 0.01,
-) -> RerankObjective:
-    """Registered in misc as `spacy-krissel.RerankObjective.v1`; see `RerankObjective`."""
-    return RerankObjective(
-        loss,
-        n_candidates=n_candidates,
-        p_hide=p_hide,
-        insert_gold=insert_gold,
-        p_nil=p_nil,
-        seed=seed,
-        fgsm_weight=fgsm_weight,
-        fgsm_epsilon=fgsm_epsilon,
-    )
 
 
 def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:

@@ -1,49 +1,53 @@
 """SapBERT's training step: the names of a batch, each to its entity's others and away from all the rest (§2)."""
 
 from collections import Counter
-from typing import Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
 
 import numpy as np
 from spacy.training import Example
+from thinc.api import get_array_module
 from thinc.types import Floats2d, Ints1d
 
 from ...errors import Errors, KrisselError
+from ...losses.masked import Loss, Miner
 from ...ontology.store import OntologyStore
+from ...util.settings import Count, checked
 from ...views import View, name_view
 from ..batch_count import BatchCount
 from ..data.examples import linked_mentions
 from ..gradient_cache import update_in_chunks
+from ..scores import cosines, label_pairs
 from .krissbert import PAIRS
-from .protocol import EncoderModel, PairLossFunction
+from .protocol import EncoderModel
 
 
+@checked
 class SelfAlignmentObjective:
-    """A loss over the names of a batch without their contexts, labelled by entity.
+    """A loss over the cosines of a batch's names, without their contexts, labelled by entity.
 
     Any two names of one entity are a positive pair, whichever examples they came with. A name that comes twice is
     encoded once; one that comes with two entities counts for the first of them, since it cannot be told from itself.
 
-    loss: vectors (n, d) and labels (n,) → (gradient, loss), such as `spacy-krissel.MultiSimilarity.v1`.
+    loss: of each name with all others, such as `spacy-krissel.MultiSimilarity.v1`.
+    miner: picks the pairs that count, such as `spacy-krissel.HardPairMiner.v1`; None: all of them.
     chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
-    n_negatives: names of so many other entities of the ontology beside, an entity drawn first and a name of it then,
-        so that entities of few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
+    n_negatives: up to this many other entities of the ontology with one name each, the entity drawn first, so that
+        entities with few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
     seed: of these.
+
     Raises KrisselError K006 for a wrong setting.
     """
 
     def __init__(
         self,
-        loss: PairLossFunction,
-        *,
-        chunk_size: int = 0,
-        n_negatives: int = 0,
+        loss: Loss,
+        miner: Optional[Miner] = None,
+        chunk_size: Count = 0,
+        n_negatives: Count = 0,
         seed: int = 0,
     ) -> None:
-        if chunk_size < 0:
-            raise KrisselError(Errors.K006.format(setting="chunk_size", found=chunk_size, expected="0 or more views"))
-        if n_negatives < 0:
-            raise KrisselError(Errors.K006.format(setting="n_negatives", found=n_negatives, expected="0 or more names"))
         self.loss = loss
+        self.miner = miner
         self.chunk_size = chunk_size
         self.n_negatives = n_negatives
         self._store: Optional[OntologyStore] = None
@@ -72,11 +76,18 @@ class SelfAlignmentObjective:
             views.append(name_view(name))
             labels.append(entity)
         numbers = cast(Ints1d, np.unique(labels, return_inverse=True)[1])
+        return update_in_chunks(model, views, lambda vectors: self.label_loss(vectors, numbers), self.chunk_size)
 
-        def loss(vectors: Floats2d) -> Tuple[Floats2d, float]:
-            return self.loss(vectors, numbers)
-
-        return update_in_chunks(model, views, loss, self.chunk_size)
+    def label_loss(self, vectors: Floats2d, labels: Ints1d) -> Tuple[Floats2d, float]:
+        """vectors: (n, d), of any length. labels: (n,), the entity of each. RETURNS: the gradient (n, d), and the
+        loss."""
+        scores, backprop = cosines(vectors)
+        xp: Any = get_array_module(scores)
+        pairs: Tuple[Any, Any] = label_pairs(xp.asarray(labels))
+        if self.miner is not None:
+            pairs = self.miner(scores, *pairs)
+        d_scores, value = self.loss(scores, *pairs)
+        return backprop(d_scores), value
 
     def _negatives(self, names: Set[str], entities: Set[str]) -> Iterator[Tuple[str, str]]:
         """A name each of other entities than these, none of these names among them."""
@@ -104,10 +115,3 @@ class SelfAlignmentObjective:
 def _no_ontology() -> KrisselError:
     todo = "Set `ontology` in [initialize.components], or `n_negatives` to 0"
     return KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=todo))
-
-
-def make_self_alignment_objective(
-    loss: PairLossFunction, chunk_size: int = 0, n_negatives: int = 0, seed: int = 0
-) -> SelfAlignmentObjective:
-    """Registered in misc as `spacy-krissel.SelfAlignmentObjective.v1`; see `SelfAlignmentObjective`."""
-    return SelfAlignmentObjective(loss, chunk_size=chunk_size, n_negatives=n_negatives, seed=seed)

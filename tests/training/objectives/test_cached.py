@@ -5,10 +5,12 @@ import pytest
 from numpy.testing import assert_allclose
 from thinc.api import Model, set_dropout_rate
 
-from spacy_krissel.losses.info_nce import InfoNCE
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.gradient_cache import update_in_chunks
+from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
 
-LOSS = InfoNCE(temperature=0.3)
+# Over vectors, pairs adjacent.
+LOSS = ContrastiveObjective(SoftmaxLoss(temperature=0.3)).joint_loss
 
 
 @pytest.fixture(scope="module", params=["small", "transformer"])

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 
 from spacy_krissel.distributed.processes import gradient_norm
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.losses.info_nce import InfoNCE
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.ontology.held_out import HeldOut
-from spacy_krissel.training.objectives.krissbert import ContrastiveObjective, make_contrastive_objective
+from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
 from spacy_krissel.views import View, name_view
 
 IN_CONTEXT = View("relapses of ", "MS", " were seen")
@@ -18,7 +18,7 @@ IN_CONTEXT = View("relapses of ", "MS", " were seen")
 @pytest.fixture
 def make(toy_store):
     def make(ontology=toy_store, **settings):
-        objective = ContrastiveObjective(InfoNCE(temperature=0.5), **settings)
+        objective = ContrastiveObjective(SoftmaxLoss(temperature=0.5), **{"held_out": 0.0, **settings})
         objective.initialize(ontology)
         return objective
 
@@ -136,7 +136,7 @@ def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_e
     views = objective.pair_views(examples)
     losses = []
     before, after = take_step(small_encoder, lambda model: losses.append(objective.update(model, examples)))
-    gradient, loss = objective.loss(small_encoder.predict(views))
+    gradient, loss = objective.joint_loss(small_encoder.predict(views))
     assert losses == [pytest.approx(loss, rel=1e-5)]
     _, expected = take_step(small_encoder, lambda model: model.begin_update(views)[1](gradient))
     for name in before:
@@ -183,7 +183,7 @@ def test_replacement_without_an_ontology_fails(make, make_example, small_encoder
         assert make(ontology=None, p_replace=0).augment("T01", IN_CONTEXT).mention == "MS"
         assert set(kinds(objective, n=50)) == {"masked", "MS"}
     # Never initialized at all, as after `spacy.load`.
-    objective = make_contrastive_objective(InfoNCE(), p_mask=0, p_replace=1.0)
+    objective = ContrastiveObjective(SoftmaxLoss(), p_mask=0, p_replace=1.0)
     examples = [make_example(entity, left) for entity in ("T01", "T02") for left in ("a ", "b ")]
     with pytest.warns(KrisselWarning, match="KW626") as warned:
         losses = [objective.update(small_encoder.copy(), examples) for _ in range(3)]
@@ -207,4 +207,4 @@ def test_unknown_entity(make):
 )
 def test_bad_settings(settings, named):
     with pytest.raises(KrisselError, match=f"K006.*{named}"):
-        make_contrastive_objective(InfoNCE(), **settings)
+        ContrastiveObjective(SoftmaxLoss(), **settings)

@@ -8,10 +8,9 @@ from thinc.api import Adam
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.losses.info_nce import InfoNCE
-from spacy_krissel.losses.mention_reference import MentionReferenceNCE
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.ontology.held_out import HeldOut
-from spacy_krissel.training.objectives.krissbert import ContrastiveObjective, make_contrastive_objective
+from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
 from spacy_krissel.views import ReferenceParts, reference_view
 
 IDS = ("T01", "T02", "T03")
@@ -20,8 +19,8 @@ IDS = ("T01", "T02", "T03")
 @pytest.fixture
 def make(toy_store):
     def make(ontology=toy_store, **settings):
-        settings = {"reference_loss": MentionReferenceNCE(temperature=0.3), "p_mask": 0, "p_replace": 0, **settings}
-        objective = ContrastiveObjective(InfoNCE(temperature=0.5), **settings)
+        defaults = {"reference_loss": SoftmaxLoss(temperature=0.3), "p_mask": 0, "p_replace": 0, "held_out": 0.0}
+        objective = ContrastiveObjective(SoftmaxLoss(temperature=0.5), **{**defaults, **settings})
         objective.initialize(ontology)
         return objective
 
@@ -77,9 +76,9 @@ def test_update_is_the_weighted_sum(make, examples, references, encoder, take_st
         """The two losses one after the other, each of vectors of its own."""
         vectors, backprop = model.begin_update([*views, *references])
         gradient = np.zeros_like(vectors)
-        gradient[: len(views)] += alpha * objective.loss(vectors[: len(views)])[0]
-        parts, _ = MentionReferenceNCE(temperature=0.3)(vectors[: len(views)], vectors[len(views) :])
-        backprop(gradient + beta * np.concatenate(parts))
+        among, across = ContrastiveObjective(SoftmaxLoss(0.5)), make(alpha=0.0, beta=1.0)
+        gradient[: len(views)] += alpha * among.joint_loss(vectors[: len(views)])[0]
+        backprop(gradient + beta * across.joint_loss(vectors)[0])
 
     _, wanted = take_step(encoder, accumulate)
     for name in before:
@@ -148,7 +147,7 @@ def test_an_encoder_of_mentions_alone_is_refused(make, examples, encoder):
 def test_references_need_an_ontology(make, examples, encoder):
     with pytest.raises(KrisselError, match="K613.*`ontology`"):
         make(ontology=None)
-    objective = make_contrastive_objective(InfoNCE(), p_replace=0, reference_loss=MentionReferenceNCE())
+    objective = ContrastiveObjective(SoftmaxLoss(), p_replace=0, reference_loss=SoftmaxLoss())
     with pytest.raises(KrisselError, match="K613.*`ontology`"):
         objective.update(encoder, examples)
     assert make(ontology=None, beta=0.0).update(encoder, examples) > 0
@@ -164,6 +163,6 @@ def test_references_need_an_ontology(make, examples, encoder):
     ],
 )
 def test_bad_weights(settings, named):
-    settings = {"reference_loss": MentionReferenceNCE(), **settings}
+    settings = {"reference_loss": SoftmaxLoss(), **settings}
     with pytest.raises(KrisselError, match=f"K006.*{named}"):
-        make_contrastive_objective(InfoNCE(), **settings)
+        ContrastiveObjective(SoftmaxLoss(), **settings)

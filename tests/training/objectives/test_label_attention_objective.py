@@ -12,10 +12,11 @@ from spacy_krissel.layers.label_attention import LabelAttention, Seen, attend, m
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
 from spacy_krissel.losses.focal import FocalLoss
-from spacy_krissel.losses.label_synonym import LabelSynonymNCE
-from spacy_krissel.training.objectives.oslat import LabelAttentionObjective, make_label_attention_objective
+from spacy_krissel.losses.softmax import SoftmaxLoss
+from spacy_krissel.training.objectives.oslat import LabelAttentionObjective
 
 NLP = spacy.blank("en")
+LOSS = SoftmaxLoss(temperature=0.5, positives="mean")
 TEXTS = [
     ("relapses and a cold in this man", ["T01", "T05"]),
     ("nothing was found", []),
@@ -47,8 +48,8 @@ def model():
 @pytest.fixture
 def make_objective(toy_store):
     def make(loss=True, presence=True, **settings):
-        losses = LabelSynonymNCE(temperature=0.5) if loss else None, FocalLoss() if presence else None
-        objective = make_label_attention_objective(*losses, **{"n_negatives": 4, "max_synonyms": 2, **settings})
+        losses = LOSS if loss else None, FocalLoss() if presence else None
+        objective = LabelAttentionObjective(*losses, **{"n_negatives": 4, "max_synonyms": 2, **settings})
         objective.initialize(toy_store)
         return objective
 
@@ -86,7 +87,9 @@ def test_the_loss_is_that_of_each_entity_of_each_text(make_objective, examples, 
         for group in each.names:
             if len(group) > 1:
                 found, _ = attend(queries(model, [*group, *each.others]), states.vectors, 0.7)
-                expected.append(LabelSynonymNCE(temperature=0.5)(found.contexts, len(group) - 1)[1])
+                units = found.contexts / np.linalg.norm(found.contexts, axis=1, keepdims=True)
+                positives = np.arange(1, len(units))[None] < len(group)
+                expected.append(LOSS(units[:1] @ units[1:].T, positives, ~positives)[1])
     assert len(expected) > 1
     assert objective.update(model, examples) == pytest.approx(np.mean(expected), rel=1e-5)
 
@@ -101,7 +104,7 @@ def test_the_classifier_learns_which_names_are_those_of_the_text(make_objective,
         found, _ = attend(asked, model.predict([each.text]).vectors, 0.7)
         logits.append(presence_layer(model).predict(Seen(found.contexts, asked)))
         truths += [1] * len(names) + [0] * len(each.others)
-    expected = FocalLoss()(np.concatenate(logits), np.array(truths))[1]
+    expected = FocalLoss()(np.concatenate(logits)[None], np.array(truths)[None] > 0, np.array(truths)[None] == 0)[1]
     assert objective.update(model, examples) == pytest.approx(expected, rel=1e-5)
 
 
@@ -163,7 +166,7 @@ def test_texts_without_entities_teach_nothing(make_objective, model):
 
 
 def test_says_what_is_missing(make_objective, examples, model, tmp_path, toy_store):
-    objective = LabelAttentionObjective(LabelSynonymNCE(), None)
+    objective = LabelAttentionObjective(LOSS, None)
     with pytest.raises(KrisselError, match="K639.*ontology"):
         objective.update(model, examples)
     with pytest.raises(KrisselError, match="K639"):

@@ -10,9 +10,9 @@ from spacy.training import Example
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.losses.marginal import MarginalLikelihood
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.data.examples import mentions_in_context
-from spacy_krissel.training.objectives.belhd import NameObjective, make_name_objective
+from spacy_krissel.training.objectives.belhd import NameObjective
 from spacy_krissel.views import View, name_view
 
 NLP = spacy.blank("en")
@@ -48,7 +48,7 @@ def model(toy_store, views):
 def make(toy_store):
     def make(loss=None, ontology=toy_store, **settings):
         settings = {"n_candidates": 3, "n_shared": 2, "index": ExactIndex, **settings}
-        objective = NameObjective(loss or MarginalLikelihood(temperature=0.1), **settings)
+        objective = NameObjective(loss or SoftmaxLoss(temperature=0.1, positives="sum"), **settings)
         objective.initialize(ontology)
         return objective
 
@@ -76,8 +76,8 @@ def test_candidates_are_own_and_shared(make, model, toy_store, examples, n_share
     """The loss sees each mention's nearest names, and the most similar of those that others of its document have."""
     seen = {}
 
-    def loss(scores, candidates, right):
-        seen.update(scores=scores, candidates=candidates, right=right)
+    def loss(scores, positives, negatives):
+        seen.update(scores=scores, candidates=positives | negatives, right=positives)
         return np.zeros_like(scores), 1.25
 
     objective = make(loss, n_shared=n_shared)
@@ -87,7 +87,8 @@ def test_candidates_are_own_and_shared(make, model, toy_store, examples, n_share
     assert seen["scores"].shape == (4, len(columns)), "a name is encoded once, and an unlinked mention is none"
     for i, (entity, view, own, shared) in enumerate(expected):
         assert {columns[j] for j in np.flatnonzero(seen["candidates"][i])} == own | shared
-        assert [names[column][0] == entity for column in columns] == seen["right"][i].tolist()
+        is_right = np.array([names[column][0] == entity for column in columns])
+        assert (is_right & seen["candidates"][i]).tolist() == seen["right"][i].tolist()
         vectors = model.predict([name_view(names[column][1]) for column in columns])
         assert_allclose(seen["scores"][i], vectors @ model.predict([view])[0], atol=1e-5)
     if not n_shared:
@@ -99,8 +100,8 @@ def test_a_mention_that_finds_no_right_name_is_given_one(make, model, toy_store,
     """Its entity's nearest name takes the place of its last candidate; mentions that have a right one keep theirs."""
     seen = []
 
-    def loss(scores, candidates, right):
-        seen.append((candidates, right))
+    def loss(scores, positives, negatives):
+        seen.append((positives | negatives, positives))
         return np.zeros_like(scores), 1.0
 
     for gold_name in (False, True):
@@ -165,7 +166,7 @@ def test_learns(make, model, examples):
 
 def test_a_mention_alone_shares_nothing(make, model):
     seen = []
-    objective = make(lambda scores, candidates, right: (seen.append(candidates), (0 * scores, 0.0))[1])
+    objective = make(lambda scores, right, wrong: (seen.append(right | wrong), (0 * scores, 0.0))[1])
     objective.update(model, [example("flu here", (0, 1, "T10")), example("MS here", (0, 1, "T01"))])
     assert (seen[0].sum(axis=1) == 3).all()
 
@@ -184,7 +185,7 @@ def test_what_it_needs(make, model):
     with pytest.raises(KrisselError, match="K639.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K639.*no ontology"):
-        make_name_objective(MarginalLikelihood(), ExactIndex).update(model, [])
+        NameObjective(SoftmaxLoss(), ExactIndex).update(model, [])
     with pytest.raises(KrisselError, match="K639.*'T99'"):
         make().update(model, [example("flu here", (0, 1, "T99"))])
 

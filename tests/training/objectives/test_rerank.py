@@ -7,12 +7,11 @@ from thinc.api import Model
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.ranked import RankedMention
-from spacy_krissel.losses.listwise import listwise_cross_entropy
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.objectives.reranking import (
     RerankObjective,
     fit_nil_logit,
     fit_temperature,
-    make_rerank_objective,
 )
 from spacy_krissel.views import CandidateView, name_view
 
@@ -31,7 +30,7 @@ def test_a_step():
     def forward(model, mentions, is_train):
         return np.array([0, 0.5, 1], dtype="float32"), lambda gradient: seen.append(gradient) or []
 
-    loss = RerankObjective(listwise_cross_entropy).step(Model("m", forward), [ranked(1, 0.5), ranked(3)], [1, 0])
+    loss = RerankObjective(SoftmaxLoss()).step(Model("m", forward), [ranked(1, 0.5), ranked(3)], [1, 0])
     # Both logits of the first are 1: half and half; the second has no other.
     assert loss == pytest.approx(np.log(2) / 2)
     np.testing.assert_allclose(seen[0], [0.25, -0.25, 0], atol=1e-6)
@@ -61,7 +60,7 @@ def test_adversarial_examples(pairs):
 
     def update(weight, epsilon=0.0):
         transformer.zero_grad()
-        objective = RerankObjective(listwise_cross_entropy, fgsm_weight=weight, fgsm_epsilon=epsilon)
+        objective = RerankObjective(SoftmaxLoss(), fgsm_weight=weight, fgsm_epsilon=epsilon)
         loss = objective.step(pairs, mentions, [1, 0])
         return loss, transformer.embeddings.LayerNorm.weight.grad.numpy().copy()
 
@@ -75,17 +74,17 @@ def test_adversarial_examples(pairs):
 def test_adversarial_examples_need_a_transformer():
     with pytest.raises(KrisselError, match="K637"):
         model = Model("m", lambda model, mentions, is_train: (np.zeros(2, dtype="float32"), lambda gradient: []))
-        RerankObjective(listwise_cross_entropy, fgsm_weight=1.0).step(model, [ranked(1, 0.5)], [1])
+        RerankObjective(SoftmaxLoss(), fgsm_weight=1.0).step(model, [ranked(1, 0.5)], [1])
 
 
 def test_nothing_to_learn_from():
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*candidates"):
-        assert RerankObjective(listwise_cross_entropy).step(Model("m", None), [], []) == 0
+        assert RerankObjective(SoftmaxLoss()).step(Model("m", None), [], []) == 0
 
 
 def test_hiding_is_a_matter_of_seed_and_probability():
     def draws(**settings):
-        objective = make_rerank_objective(listwise_cross_entropy, **settings)
+        objective = RerankObjective(SoftmaxLoss(), **settings)
         return [objective.hide() for _ in range(1000)]
 
     assert draws(seed=1) == draws(seed=1) != draws(seed=2)
@@ -125,12 +124,12 @@ def test_temperature_of_nothing(scores, gold):
 @pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0), ("fgsm_weight", -1)])
 def test_wrong_settings(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
-        make_rerank_objective(listwise_cross_entropy, **{setting: value})
+        RerankObjective(SoftmaxLoss(), **{setting: value})
 
 
 def test_withholding_is_a_matter_of_seed_and_probability():
     def draws(**settings):
-        objective = make_rerank_objective(listwise_cross_entropy, **settings)
+        objective = RerankObjective(SoftmaxLoss(), **settings)
         return [objective.withhold() for _ in range(1000)]
 
     assert draws(seed=1, p_nil=0.3) == draws(seed=1, p_nil=0.3) != draws(seed=2, p_nil=0.3)

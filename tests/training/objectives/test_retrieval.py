@@ -15,13 +15,13 @@ from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
-from spacy_krissel.losses.candidate_cross_entropy import CandidateCrossEntropy
 from spacy_krissel.losses.proxy import ProxyLoss
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.ontology.readers.ctd import read_medic
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.training.data.batchers import MentionBatcher
 from spacy_krissel.training.data.examples import linked_mentions
-from spacy_krissel.training.objectives.pel import RetrievalObjective, make_retrieval_objective
+from spacy_krissel.training.objectives.pel import RetrievalObjective
 from spacy_krissel.views import PEL_PARTS, reference_view
 
 # `title [SEP] types [SEP] definition`, as in the paper.
@@ -148,7 +148,7 @@ def test_update_is_equation_8(make, examples, bert, shared, weight):
             assert_allclose(gradient, theirs[name], rtol=2e-3, atol=2e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("loss", [LOSS, CandidateCrossEntropy(temperature=0.2)])
+@pytest.mark.parametrize("loss", [LOSS, SoftmaxLoss(temperature=0.2)])
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_step_raises_the_loss(make, examples, bert, loss, shared):
     def update(weight, epsilon=0.01):
@@ -243,7 +243,7 @@ def test_what_it_needs(make, examples, small, toy_store, views):
     with pytest.raises(KrisselError, match="K636.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K636.*no ontology"):
-        make_retrieval_objective(LOSS).update(small, examples)
+        RetrievalObjective(LOSS).update(small, examples)
     mentions_alone = SmallEncoder(width=8, rows=512, context_rows=256, hidden=4)
     mentions_alone.initialize(X=views)
     with pytest.raises(KrisselError, match="K636.*mentions alone"):
@@ -270,4 +270,4 @@ def test_unknown_entity(make, small, make_example):
 )
 def test_settings_are_checked(settings):
     with pytest.raises(KrisselError, match="K006"):
-        make_retrieval_objective(LOSS, **settings)
+        RetrievalObjective(LOSS, **settings)

@@ -4,10 +4,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.losses.hard_pairs import HardPairMiner
-from spacy_krissel.losses.multi_similarity import make_multi_similarity
+from spacy_krissel.losses.multi_similarity import MultiSimilarity
 from spacy_krissel.training.data.examples import view_examples
 from spacy_krissel.training.data.synonyms import synonym_pair
-from spacy_krissel.training.objectives.sapbert import SelfAlignmentObjective, make_self_alignment_objective
+from spacy_krissel.training.objectives.sapbert import SelfAlignmentObjective
 from spacy_krissel.views import name_view
 
 PAIRS = [
@@ -26,11 +26,11 @@ def examples():
 def labels_given(objective, examples, model):
     seen = []
 
-    def loss(vectors, labels):
+    def label_loss(vectors, labels):
         seen.append((vectors, labels))
         return vectors * 0, 0.0
 
-    objective.loss = loss
+    objective.label_loss = label_loss
     objective.update(model, examples)
     return seen[0]
 
@@ -68,13 +68,12 @@ def test_span_groups():
 @pytest.mark.parametrize("chunk_size", [0, 2])
 @pytest.mark.parametrize("miner", [None, HardPairMiner()])
 def test_update_accumulates_the_gradient_of_the_loss(examples, small_encoder, take_step, chunk_size, miner):
-    loss = make_multi_similarity(miner=miner)
-    objective = make_self_alignment_objective(loss, chunk_size)
+    objective = SelfAlignmentObjective(MultiSimilarity(), miner, chunk_size)
     objective.initialize(None)
     views, _ = objective.labelled_names(examples)
     losses = []
     before, after = take_step(small_encoder, lambda model: losses.append(objective.update(model, examples)))
-    gradient, expected_loss = loss(small_encoder.predict(views), np.array([0, 0, 1, 1, 0, 2, 2]))
+    gradient, expected_loss = objective.label_loss(small_encoder.predict(views), np.array([0, 0, 1, 1, 0, 2, 2]))
     assert losses == [pytest.approx(expected_loss, rel=1e-4)] and expected_loss > 0
     _, expected = take_step(small_encoder, lambda model: model.begin_update(views)[1](gradient))
     for name in before:
@@ -85,7 +84,7 @@ def test_update_accumulates_the_gradient_of_the_loss(examples, small_encoder, ta
 def test_synonyms_come_together_and_others_part(examples, small_encoder):
     from thinc.api import Adam
 
-    objective = make_self_alignment_objective(make_multi_similarity(miner=HardPairMiner()))
+    objective = SelfAlignmentObjective(MultiSimilarity(), HardPairMiner())
     model, optimizer = small_encoder.copy(), Adam(0.01, use_averages=False)
     views, entities = objective.labelled_names(examples)
 
@@ -105,7 +104,7 @@ def test_synonyms_come_together_and_others_part(examples, small_encoder):
 
 
 def test_batch_without_synonyms(make_example, small_encoder):
-    objective = make_self_alignment_objective(make_multi_similarity())
+    objective = SelfAlignmentObjective(MultiSimilarity())
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*two names"):
         assert objective.update(small_encoder, [make_example("T1"), make_example("T2", mention="other")]) == 0
     assert objective.update(small_encoder, []) == 0
@@ -113,12 +112,12 @@ def test_batch_without_synonyms(make_example, small_encoder):
 
 def test_wrong_settings():
     with pytest.raises(KrisselError, match="K006.*chunk_size"):
-        make_self_alignment_objective(make_multi_similarity(), chunk_size=-1)
+        SelfAlignmentObjective(MultiSimilarity(), chunk_size=-1)
 
 
 def test_negatives_are_names_of_other_entities(examples, small_encoder, toy_store, toy_names):
     """An entity is drawn first, and a name of it then; none is an entity or a name of the batch."""
-    objective = make_self_alignment_objective(None, n_negatives=50, seed=1)
+    objective = SelfAlignmentObjective(None, n_negatives=50, seed=1)
     objective.initialize(toy_store)
     drawn = set()
     for _ in range(20):
@@ -132,8 +131,8 @@ def test_negatives_are_names_of_other_entities(examples, small_encoder, toy_stor
 
 
 def test_negatives_need_an_ontology(examples, small_encoder):
-    objective = make_self_alignment_objective(make_multi_similarity(), n_negatives=3)
+    objective = SelfAlignmentObjective(MultiSimilarity(), n_negatives=3)
     with pytest.raises(KrisselError, match="K639.*n_negatives"):
         objective.update(small_encoder.copy(), examples)
     with pytest.raises(KrisselError, match="n_negatives"):
-        make_self_alignment_objective(None, n_negatives=-1)
+        SelfAlignmentObjective(None, n_negatives=-1)

@@ -21,13 +21,8 @@ from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.layers.token_states import WordStates
 from spacy_krissel.losses.focal import FocalLoss
-from spacy_krissel.losses.info_nce import InfoNCE
-from spacy_krissel.losses.label_synonym import LabelSynonymNCE
-from spacy_krissel.losses.listwise import listwise_cross_entropy
-from spacy_krissel.losses.marginal import MarginalLikelihood
-from spacy_krissel.losses.mention_reference import MentionReferenceNCE
-from spacy_krissel.losses.pair_nce import make_pair_nce
 from spacy_krissel.losses.proxy import ProxyLoss
+from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.training.data import nearest_entities as nearest
 from spacy_krissel.training.objectives.belhd import NameObjective
@@ -83,7 +78,7 @@ CANDIDATES = [
 ]
 RANKED = [
     RankedMention(view, tuple(CandidateView((name,), (name,)) for name in names), np.zeros(len(names), dtype="f"))
-    for view, names in zip(VIEWS, CANDIDATES, strict=True)
+    for view, names in zip(VIEWS, CANDIDATES, strict=False)
 ]
 
 
@@ -136,23 +131,23 @@ def encoder(kind, path):
 
 
 CASES = {
-    "mentions": (ContrastiveObjective, "small", {"loss": InfoNCE(temperature=0.3)}),
-    "mentions of a transformer": (ContrastiveObjective, "bert", {"loss": InfoNCE(temperature=0.3)}),
-    "cached": (ContrastiveObjective, "small", {"loss": InfoNCE(temperature=0.3), "chunk_size": 3}),
-    "cached, of a transformer": (ContrastiveObjective, "bert", {"loss": InfoNCE(temperature=0.3), "chunk_size": 3}),
-    "adapters": (ContrastiveObjective, "bert with adapters", {"loss": InfoNCE(temperature=0.3)}),
-    "projection": (ContrastiveObjective, "projected", {"loss": InfoNCE(temperature=0.3), "chunk_size": 2}),
+    "mentions": (ContrastiveObjective, "small", {"loss": SoftmaxLoss(temperature=0.3)}),
+    "mentions of a transformer": (ContrastiveObjective, "bert", {"loss": SoftmaxLoss(temperature=0.3)}),
+    "cached": (ContrastiveObjective, "small", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3}),
+    "cached, of a transformer": (ContrastiveObjective, "bert", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3}),
+    "adapters": (ContrastiveObjective, "bert with adapters", {"loss": SoftmaxLoss(temperature=0.3)}),
+    "projection": (ContrastiveObjective, "projected", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 2}),
     "references": (
         ContrastiveObjective,
         "small pair",
-        {"loss": InfoNCE(temperature=0.3), "reference_loss": MentionReferenceNCE(temperature=0.3), "chunk_size": 5},
+        {"loss": SoftmaxLoss(temperature=0.3), "reference_loss": SoftmaxLoss(temperature=0.3), "chunk_size": 5},
     ),
     "references of a transformer": (
         ContrastiveObjective,
         "bert pair",
-        {"loss": InfoNCE(temperature=0.3), "reference_loss": MentionReferenceNCE(temperature=0.3), "chunk_size": 2},
+        {"loss": SoftmaxLoss(temperature=0.3), "reference_loss": SoftmaxLoss(temperature=0.3), "chunk_size": 2},
     ),
-    "names": (SelfAlignmentObjective, "small", {"loss": make_pair_nce(), "n_negatives": 3, "chunk_size": 2}),
+    "names": (SelfAlignmentObjective, "small", {"loss": SoftmaxLoss(0.07), "n_negatives": 3, "chunk_size": 2}),
     "entities": (RetrievalObjective, "small pair", {"loss": ProxyLoss(alpha=4.0, delta=0.1), "n_negatives": 3}),
     "entities, hard ones": (
         RetrievalObjective,
@@ -173,26 +168,26 @@ CASES = {
     "candidate names": (
         NameObjective,
         "small",
-        {"loss": MarginalLikelihood(temperature=0.1), "n_candidates": 3, "n_shared": 2, "index": ExactIndex},
+        {"loss": SoftmaxLoss(temperature=0.1, positives="sum"), "n_candidates": 3, "n_shared": 2, "index": ExactIndex},
     ),
     "candidate names, text units": (
         NameObjective,
         "units",
-        {"loss": MarginalLikelihood(temperature=0.1), "n_candidates": 3, "index": ExactIndex, "gold_name": True},
+        {"loss": SoftmaxLoss(0.1, "sum"), "n_candidates": 3, "index": ExactIndex, "gold_name": True},
     ),
     "words": (
         LabelAttentionObjective,
         "words",
-        {"loss": LabelSynonymNCE(temperature=0.5), "presence_loss": FocalLoss()},
+        {"loss": SoftmaxLoss(temperature=0.5, positives="mean"), "presence_loss": FocalLoss()},
     ),
     "pieces": (
         LabelAttentionObjective,
         "pieces",
-        {"loss": LabelSynonymNCE(temperature=0.5), "presence_loss": FocalLoss()},
+        {"loss": SoftmaxLoss(temperature=0.5, positives="mean"), "presence_loss": FocalLoss()},
     ),
     "classifier": (LabelAttentionObjective, "pieces", {"loss": None, "presence_loss": FocalLoss()}),
-    "re-ranking of lists": (RerankObjective, "lists", {"loss": listwise_cross_entropy}),
-    "re-ranking of pairs": (RerankObjective, "pairs", {"loss": listwise_cross_entropy}),
+    "re-ranking of lists": (RerankObjective, "lists", {"loss": SoftmaxLoss()}),
+    "re-ranking of pairs": (RerankObjective, "pairs", {"loss": SoftmaxLoss()}),
 }
 
 
@@ -208,7 +203,7 @@ def make_step(case, store, path):
     nearest.BLOCK = 5
     model, objective = encoder(kind, path), make(**settings)
     if make is RerankObjective:
-        return model, lambda n: objective.update(model, RANKED[:n], [2, 0, 1, 3][:n])
+        return model, lambda n: objective.step(model, RANKED[:n], [2, 0, 1, 3][:n])
     objective.initialize(OntologyStore(store))
     documents = make in (NameObjective, LabelAttentionObjective)
     examples = DOCUMENTS if documents else [one_mention(*mention) for mention in MENTIONS]

@@ -1,0 +1,53 @@
+"""What losses over scores and masks share: their type, a check of the shapes, sums over what a mask leaves."""
+
+from typing import Any, Callable, Tuple
+
+from thinc.api import get_array_module
+from thinc.types import Floats2d
+
+from ..errors import Errors, KrisselError
+
+# Scores (q, k), positives and negatives (q, k) bool, to the gradient of the scores (q, k) and the loss.
+Loss = Callable[[Floats2d, Any, Any], Tuple[Floats2d, float]]
+# Scores, positives and negatives to those positives and negatives that count.
+Miner = Callable[[Floats2d, Any, Any], Tuple[Any, Any]]
+
+
+def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
+    """Raises KrisselError K601 unless all three are (q, k) with q ≥ 1, and no pair is both positive and negative."""
+    shapes = [tuple(each.shape) for each in (scores, positives, negatives)]
+    if len(shapes[0]) != 2 or not shapes[0][0] or len(set(shapes)) > 1:
+        found = f"scores of shape {shapes[0]}, positives of {shapes[1]} and negatives of {shapes[2]}"
+        raise KrisselError(Errors.K601.format(found=found))
+    if bool((positives & negatives).any()):
+        raise KrisselError(Errors.K601.format(found="pairs that are both positive and negative"))
+
+
+def log_sum_exp(values: Floats2d, mask: Any) -> Tuple[Any, Any]:
+    """`log Σ exp(values)` of each row over the mask: (q,), -inf where the mask leaves nothing of a row.
+
+    RETURNS: the logarithms, and their derivatives (q, k), the fraction of each value in its row's sum.
+    """
+    xp: Any = get_array_module(values)
+    left = xp.where(mask, values, -xp.inf)
+    highest = left.max(axis=1, keepdims=True)
+    highest = xp.where(xp.isfinite(highest), highest, 0)
+    exponents = xp.exp(left - highest)
+    sums = exponents.sum(axis=1, keepdims=True)
+    empty = sums == 0
+    logs = xp.where(empty, -xp.inf, xp.log(xp.where(empty, 1, sums)) + highest)
+    return logs[:, 0], exponents / xp.where(empty, 1, sums)
+
+
+def softplus(values: Any) -> Tuple[Any, Any]:
+    """`log(1 + exp(values))`, and its derivative, the sigmoid; both are 0 for -inf."""
+    xp: Any = get_array_module(values)
+    soft = xp.logaddexp(xp.zeros_like(values), values)
+    return soft, xp.exp(values - soft)
+
+
+def soft_sum(values: Floats2d, mask: Any) -> Tuple[Any, Any]:
+    """`log(1 + Σ exp(values))` of each row over the mask (q,), and its derivative (q, k)."""
+    logs, fractions = log_sum_exp(values, mask)
+    soft, d_soft = softplus(logs)
+    return soft, d_soft[:, None] * fractions

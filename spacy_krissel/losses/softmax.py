@@ -1,0 +1,71 @@
+"""Softmax over the scores of a query: InfoNCE, cross-entropy, NT-Xent and marginal likelihood are this one loss."""
+
+from typing import Any, Literal, Tuple, cast
+
+from thinc.api import get_array_module
+from thinc.types import Floats2d
+
+from ..util.settings import Positive, checked
+from .masked import check_masks, log_sum_exp, softplus
+
+
+@checked
+class SoftmaxLoss:
+    """`-log softmax(s / τ)` of the positives P of each query, its negatives N in the denominator.
+
+    With one positive p per query, `L = 1/q Σ_i -log( exp(s_ip/τ) / (exp(s_ip/τ) + Σ_n∈N_i exp(s_in/τ)) )`: InfoNCE
+    (KRISSBERT eq. 2 and 5), and cross-entropy over candidates (PEL eq. 1, KRISSBERT §3.6). With several, `positives`
+    says how they are joined. A query without a positive is no term; the loss is 0 where none has one.
+
+    temperature: τ; 1 suits inner products, 0.05 to 0.07 cosines.
+    positives: "pairs", `1/|P| Σ_(i,p)` of the above, where other positives are not in the denominator (van den Oord et
+        al. 2018, SapBERT Table 6); "mean", the mean over the queries of `1/|P_i| Σ_p -log( exp(s_ip/τ) / Σ_P∪N )`
+        (Khosla et al. 2020, OSLAT §3.1 and eq. 4); "sum", the mean over the queries of `-log( Σ_P / Σ_P∪N )`, marginal
+        likelihood (BioSyn; BELHD eq. 1 and 2).
+    """
+
+    def __init__(self, temperature: Positive = 1.0, positives: Literal["pairs", "mean", "sum"] = "pairs") -> None:
+        self.temperature = temperature
+        self.positives = positives
+
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+        """scores: (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and the loss.
+
+        Raises KrisselError K601 when the shapes do not fit.
+        """
+        check_masks(scores, positives, negatives)
+        join = {"pairs": _pairs, "mean": _mean, "sum": _sum}[self.positives]
+        gradient, loss = join(scores / self.temperature, positives, negatives)
+        return cast(Floats2d, (gradient / self.temperature).astype(scores.dtype)), float(loss)
+
+
+def _pairs(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+    xp: Any = get_array_module(logits)
+    logs, fractions = log_sum_exp(logits, negatives)
+    queries = xp.nonzero(positives)[0]  # of each positive pair
+    count = max(1, len(queries))
+    soft, d_soft = softplus(logs[queries] - logits[positives])
+    pulls = xp.zeros_like(logits)
+    pulls[positives] = d_soft / count
+    return pulls.sum(axis=1, keepdims=True) * fractions - pulls, soft.sum() / count
+
+
+def _mean(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+    xp: Any = get_array_module(logits)
+    counts = positives.sum(axis=1)
+    learned = counts > 0
+    n = max(1, int(learned.sum()))
+    logs, fractions = log_sum_exp(logits, positives | negatives)
+    means = xp.where(positives, logits, 0).sum(axis=1) / xp.maximum(counts, 1)
+    gradient = (fractions - positives / xp.maximum(counts, 1)[:, None]) * learned[:, None] / n
+    return gradient, (logs - means)[learned].sum() / n
+
+
+def _sum(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+    xp: Any = get_array_module(logits)
+    learned = positives.any(axis=1)
+    n = max(1, int(learned.sum()))
+    logs, fractions = log_sum_exp(logits, positives | negatives)
+    right, right_fractions = log_sum_exp(logits, positives)
+    gradient = xp.where(learned[:, None], fractions - right_fractions, 0) / n
+    return gradient, (logs[learned] - right[learned]).sum() / n
