@@ -1,8 +1,9 @@
-"""The peers' side of `mining_rate.py`: spaCy's PhraseMatcher or FlashText, given names and texts, one of them a run.
+"""The peers' side of `mining_rate.py`: spaCy's PhraseMatcher, FlashText, or Aho-Corasick in Rust or C, given names and
+texts, one peer per run.
 
-Runs inside an environment that has spacy and flashtext and needs nothing else; spacy_krissel is not imported.
+Runs in an environment that has the peer's package and typer; spacy_krissel is not imported.
 
-    python matcher_peers.py phrasematcher names.txt texts/
+    python matcher_peers.py ahocorasick_rs names.txt texts/
 """
 
 import json
@@ -11,7 +12,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, Iterable, List, Tuple
 
 import typer
 
@@ -29,7 +30,8 @@ def main(peer: str, names: str, texts: Path) -> None:
             read += [json.loads(line)["text"] for line in file_]
     n_names = len(patterns)
     start = time.perf_counter()
-    match = {"phrasematcher": phrase_matcher, "flashtext": flashtext}[peer](patterns)
+    make, package = PEERS[peer]
+    match = make(patterns)
     del patterns
     built = time.perf_counter() - start
     start = time.perf_counter()
@@ -37,7 +39,6 @@ def main(peer: str, names: str, texts: Path) -> None:
     seconds = time.perf_counter() - start
     n_bytes = sum(len(text.encode("utf8")) for text in read)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT
-    package = {"phrasematcher": "spacy", "flashtext": "flashtext"}[peer]
     result = {"names": n_names, "build_seconds": built, "mb_per_second": n_bytes / 1e6 / seconds, "mib": peak}
     print(json.dumps({**result, "matches": found, "version": version(package)}))
 
@@ -62,6 +63,59 @@ def flashtext(patterns: List[str]) -> Callable[[List[str]], int]:
         processor.add_keyword(name)
     return lambda texts: sum(len(processor.extract_keywords(text)) for text in texts)
 
+
+def ahocorasick_rust(patterns: List[str]) -> Callable[[List[str]], int]:
+    """All overlapping matches in lower case; those on word boundaries are kept, the longest from left to right."""
+    import ahocorasick_rs
+
+    implementation = ahocorasick_rs.Implementation.ContiguousNFA
+    automaton: Any = ahocorasick_rs.AhoCorasick([name.lower() for name in patterns], implementation=implementation)
+
+    def match(text: str) -> int:
+        lower = text.lower()
+        found = automaton.find_matches_as_indexes(lower, overlapping=True)
+        return longest(lower, ((start, end) for _, start, end in found))
+
+    return lambda texts: sum(map(match, texts))
+
+
+def ahocorasick_c(patterns: List[str]) -> Callable[[List[str]], int]:
+    """The same by pyahocorasick."""
+    import ahocorasick
+
+    automaton: Any = ahocorasick.Automaton()
+    for name in patterns:
+        automaton.add_word(name.lower(), len(name.lower()))
+    automaton.make_automaton()
+
+    def match(text: str) -> int:
+        lower = text.lower()
+        return longest(lower, ((last + 1 - length, last + 1) for last, length in automaton.iter(lower)))
+
+    return lambda texts: sum(map(match, texts))
+
+
+def longest(text: str, found: Iterable[Tuple[int, int]]) -> int:
+    """The number of matches on word boundaries, the longest at each place, from left to right without overlap."""
+    whole = [
+        (start, -end)
+        for start, end in found
+        if not (start and text[start - 1].isalnum() and text[start].isalnum())
+        and not (end < len(text) and text[end].isalnum() and text[end - 1].isalnum())
+    ]
+    count = last = 0
+    for start, negative_end in sorted(whole):
+        if start >= last:
+            count, last = count + 1, -negative_end
+    return count
+
+
+PEERS: Dict[str, Tuple[Callable[[List[str]], Callable[[List[str]], int]], str]] = {
+    "phrasematcher": (phrase_matcher, "spacy"),
+    "flashtext": (flashtext, "flashtext"),
+    "ahocorasick_rs": (ahocorasick_rust, "ahocorasick_rs"),
+    "pyahocorasick": (ahocorasick_c, "pyahocorasick"),
+}
 
 if __name__ == "__main__":
     typer.run(main)

@@ -1,4 +1,4 @@
-"""Mining with all names of a UMLS-sized store: memory, MB of text a second, two processes, and two peers.
+"""Mining with all names of a UMLS-sized store: memory, MB of text a second, two processes, and four peers.
 
 The texts are made up: words of the store's own names, as frequent as there, and here and there a whole name. Ours is
 `mine` from files to shards, in a process of its own; its rate is that of reading, matching and keeping what was found,
@@ -29,7 +29,7 @@ from spacy_krissel.ontology.store import OntologyStore, write_store
 
 RESULT = Path(__file__).parent / "results" / "mining_rate.json"
 PEER_SCRIPT = Path(__file__).with_name("matcher_peers.py")
-PEERS = ("phrasematcher", "flashtext")
+PEERS = ("phrasematcher", "flashtext", "ahocorasick_rs", "pyahocorasick")
 # On Linux in KiB, on macOS in bytes.
 UNIT = 2**20 if sys.platform == "darwin" else 2**10
 # Of a text's words how many begin a name, and how many a text has.

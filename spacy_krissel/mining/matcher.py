@@ -2,17 +2,16 @@
 
 from bisect import bisect_left
 from itertools import pairwise
-from typing import Any, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Tuple, get_args
+from typing import Any, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional
 
 import numpy as np
 
-from ..errors import Errors, KrisselError
+from ..util.settings import checked
 from .name_table import FormedName, Found, NameTable
 from .search_names import SearchName
-from .text_folding import Forms, forms, plain_form
+from .text_forms import Forms, forms, plain_form
 
 Case = Literal["preserve", "fold", "smart"]
-CASES: Tuple[str, ...] = get_args(Case)
 # Up to this many characters a name in another case is likely another word: aids and AIDS, Gas and GAS.
 SHORT_NAME = 5
 # Up to this many characters an acronym stands for too many things to be believed alone (NS: Netherton syndrome, saline,
@@ -55,6 +54,7 @@ class Matches(NamedTuple):
         return Matches(*(column[which] for column in self))
 
 
+@checked
 class NameMatcher:
     """Finds names on word boundaries: from left to right, the longest at each place, never overlapping.
 
@@ -73,8 +73,6 @@ class NameMatcher:
     """
 
     def __init__(self, names: Iterable[SearchName], case: Case = "smart") -> None:
-        if case not in CASES:
-            raise KrisselError(Errors.K006.format(setting="case", found=case, expected=f"one of {', '.join(CASES)}"))
         self.case = case
         self._names: Iterable[SearchName] = names
         self._table: Optional[NameTable] = None
@@ -94,7 +92,7 @@ class NameMatcher:
         """The names in `text`, in order, with those that are of no one entity (their row is negative)."""
         (found,) = self.find_in([text])
         columns = (column.tolist() for column in (found.start, found.end, found.row))
-        return list(map(NameMatch, *columns, self.build().texts(found.entry)))
+        return list(map(NameMatch, *columns, self.build().names(found.entry).to_pylist()))
 
     def find_in(self, texts: Iterable[str]) -> Iterator[Matches]:
         """What `find_all` finds, in some of the texts at a time: by far the faster way for many texts."""

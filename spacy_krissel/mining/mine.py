@@ -5,34 +5,34 @@ import json
 import os
 import time
 import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
 
+from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..ontology.store import OntologyStore
 from ..util.disk import coded_io
 from ..util.manifest import check_replaceable, new_directory, sha256_file
 from ..util.progress import progress_bar
+from ..util.settings import PositiveInt, checked
 from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
-from .miner import Miner
+from .miner import COUNTS, TEXT_COUNTS, MinedChunk, Miner
 from .ray_workers import ray_workers
-from .reading import ordered_files, units_of
+from .reading import Chunk, SeenIds, ordered_files, units_of
 from .search_names import SearchNames
-from .seen_ids import SeenIds
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
-from .tally import Tally, chunk_record
-from .text_column import TextColumn
 from .work import WORK_VERSION, WorkDirectory
 from .workers import local_workers, mine_units
-
-if TYPE_CHECKING:
-    from ..ontology.store import OntologyStore
 
 PathLike = Union[str, Path]
 # A fraction of a second of matching: this much, times the processes, is done again after an interruption.
 CHUNK_CHARS = 4_000_000
 DEFAULT_CAP = 64
+# What is counted in reading.
+READ_COUNTS = ("bad_records", "blank_texts")
 
 
 class MiningReport(NamedTuple):
@@ -53,18 +53,19 @@ class MiningReport(NamedTuple):
         return self.matched_bytes / 1e6 / self.match_seconds if self.match_seconds else 0.0
 
 
+@checked
 def mine(
-    ontology: "OntologyStore",
+    ontology: OntologyStore,
     texts: Union[PathLike, Sequence[PathLike]],
     output: PathLike,
     *,
     case: Case = "smart",
-    cap: Optional[int] = DEFAULT_CAP,
+    cap: Optional[PositiveInt] = DEFAULT_CAP,
     seed: int = 0,
-    n_process: int = 1,
+    n_process: PositiveInt = 1,
     restart: bool = False,
     progress: bool = False,
-    chunk_chars: int = CHUNK_CHARS,
+    chunk_chars: PositiveInt = CHUNK_CHARS,
     aliases: bool = True,
     ray: Optional[str] = None,
 ) -> MiningReport:
@@ -87,10 +88,11 @@ def mine(
     (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045 (another run writes there), and those of
     `read_texts`. Warns KW301 (nothing found), KW302 (repeated ids).
     """
+    import pyarrow as pa
+
     began = time.perf_counter()
     output = Path(output)
     paths = [Path(texts)] if isinstance(texts, (str, Path)) else [Path(path) for path in texts]
-    _check_settings(cap=cap, n_process=n_process, chunk_chars=chunk_chars)
     if ray is not None and n_process != 1:
         raise KrisselError(
             Errors.K006.format(setting="n_process", found=n_process, expected="1, since Ray has its own")
@@ -113,7 +115,7 @@ def mine(
         order = [file_.name for file_ in files]
         state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
         work.begin(state, cap, len(ontology), restart=restart)
-        miner = Miner(matcher, TextColumn(ontology.ids), cap, seed, work.limits)
+        miner = Miner(matcher, pa.array(ontology.ids, type=pa.large_string()), cap, seed, work.limits)
 
         seen = SeenIds()
         for ids in work.ids():
@@ -168,15 +170,49 @@ def mine(
     )
 
 
-def _check_settings(**settings: Any) -> None:
-    for setting, value in settings.items():
-        if value is None and setting == "cap":
-            continue
-        if not isinstance(value, int) or value < 1:
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="a number from 1 up"))
+def chunk_record(chunk: Chunk, mined: MinedChunk) -> Dict[str, Any]:
+    """What is kept of a chunk beside its mentions, as JSON."""
+    return {
+        "unit": chunk.unit,
+        "is_last": chunk.is_last,
+        "report": chunk.report,
+        "counts": {**mined.counts, "deleted_ids": len(chunk.deleted)},
+        "first_repeated": mined.first_repeated,
+    }
 
 
-def _ontology_hash(ontology: "OntologyStore") -> str:
+class Tally:
+    """The sums of the records of all chunks, whichever run they are of."""
+
+    def __init__(self, records: Iterable[Dict[str, Any]] = ()) -> None:
+        self._report = CorpusReport()
+        self._counts: Counter = Counter()
+        self._first_repeated = ""
+        for record in records:
+            self.add(record)
+
+    def add(self, record: Dict[str, Any]) -> None:
+        self._counts.update(record["counts"])
+        self._first_repeated = self._first_repeated or record["first_repeated"]
+        if record["report"]:
+            self._report.add(record["report"])
+
+    @property
+    def counts(self) -> Dict[str, int]:
+        mined = {name: self._counts[name] for name in (*TEXT_COUNTS, "deleted_ids", *COUNTS)}
+        return {**mined, **{name: self._report[name] for name in READ_COUNTS}}
+
+    def warn(self) -> None:
+        """Warns KW302 (texts of an id that was there before), and of bad records."""
+        self._report.warn()
+        if repeated := self._counts["repeated_ids"]:
+            message = Warnings.KW302.format(
+                count=repeated, texts=repeated + self._counts["texts"], first=self._first_repeated
+            )
+            warnings.warn(message, KrisselWarning, stacklevel=3)
+
+
+def _ontology_hash(ontology: OntologyStore) -> str:
     files = {name: file_["sha256"] for name, file_ in ontology.manifest["files"].items()}
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 

@@ -11,8 +11,7 @@ from ..views import view_edges
 from .matcher import UNSUPPORTED, Matches, NameMatcher
 from .reservoir import doc_prefix, lowest, priorities
 from .search_names import AMBIGUOUS
-from .stretches import codes
-from .text_column import TextColumn
+from .text_forms import codes
 from .work import work_schema
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class Miner(NamedTuple):
     """
 
     matcher: NameMatcher
-    ids: TextColumn
+    ids: "pa.LargeStringArray"
     cap: Optional[int]
     seed: int
     limits: np.ndarray
@@ -72,7 +71,7 @@ class Miner(NamedTuple):
         numbers, which = _numbers(matches.text)
         prefixes = [doc_prefix(self.seed, texts[number].id) for number in numbers.tolist()]
         rows, row_of = np.unique(matches.row, return_inverse=True)
-        ids = self.ids.encoded(rows)
+        ids = [id_.encode() for id_ in self.ids.take(rows).to_pylist()]
         prefix_of, id_of = (map(of.__getitem__, i.tolist()) for of, i in ((prefixes, which), (ids, row_of)))
         return priorities(prefix_of, matches.start.tolist(), id_of)
 
@@ -90,8 +89,8 @@ class Miner(NamedTuple):
         views = _between(whole, edges[0], starts, ends, edges[1])
         docs = pa.array([texts[number].id for number in numbers.tolist()], type=pa.string())
         columns = {
-            "entity": self.ids.arrow(matches.row),
-            "name": self.matcher.build().arrow(matches.entry),
+            "entity": self.ids.take(matches.row),
+            "name": self.matcher.build().names(matches.entry),
             "doc": docs.take(pa.array(which)),
             "start": matches.start,
             "end": matches.end,

@@ -1,14 +1,13 @@
 """Names by the hashes of their words."""
 
 from collections import defaultdict
+from itertools import islice
 from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Tuple
 
 import numpy as np
 
 from .search_names import AMBIGUOUS
-from .stretches import Stretches, Words
-from .text_column import TextColumn
-from .text_folding import Forms, fold_case, word_form
+from .text_forms import Forms, SpanHashes, Words, fold_case, word_form
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +72,7 @@ class NameTable:
     def __init__(self, names: Iterable[FormedName], fold: bool, short: int = 0) -> None:
         self._fold = fold
         self._short = short
-        self._names = TextColumn()
+        self._n_read = 0
         columns = self._hashed(names)
         self._make_filter(columns["hash"], columns.pop("beginning"))
         # Of one hash, those to be found as they stand come first; of the same names, the first in `names`.
@@ -105,18 +104,13 @@ class NameTable:
         self._entries[places, 0], self._entries[places, 1] = hashes, about
         self._number = np.zeros(n_places, dtype=np.uint32)
         self._number[places] = columns["number"]
-        self._names.settle()
 
     def __len__(self) -> int:
         return self._n_names
 
-    def texts(self, entries: np.ndarray) -> List[str]:
+    def names(self, entries: np.ndarray) -> "pa.LargeStringArray":
         """The names as the ontology has them."""
         return self._names.take(self._number[entries])
-
-    def arrow(self, entries: np.ndarray) -> "pa.Array":
-        """The same as an array of strings."""
-        return self._names.arrow(self._number[entries])
 
     def rows(self, entries: np.ndarray) -> np.ndarray:
         """The entities' rows, or `AMBIGUOUS`: (n,) → (n,) int32."""
@@ -128,7 +122,7 @@ class NameTable:
         forms: `words` without the spaces at both ends.
         """
         words = Words(forms.words)
-        stretches = Stretches(forms.plain if self._fold else forms.key, forms.key)
+        stretches = SpanHashes(forms.plain if self._fold else forms.key, forms.key)
         # What begins with a word: the longest so far, which is the last that was found.
         longest = _Longest(words.starts)
         # What begins with punctuation.
@@ -177,7 +171,7 @@ class NameTable:
             parts.append((place, entry, about))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))  # type: ignore[return-value]
 
-    def _whole(self, candidates: "_Candidates", words: Words, stretches: Stretches) -> "_Candidates":
+    def _whole(self, candidates: "_Candidates", words: Words, stretches: SpanHashes) -> "_Candidates":
         """Of names that are more than their hash, those that are there with all they are: by end, the exact ones last.
 
         Start and end are those of all of the name.
@@ -197,7 +191,7 @@ class NameTable:
         both = _Candidates(*map(np.concatenate, zip(folded, candidates.take(exact), strict=True)))
         return both.take(np.argsort(both.end, kind="stable"))
 
-    def _in_case(self, candidates: "_Candidates", stretches: Stretches) -> "_Candidates":
+    def _in_case(self, candidates: "_Candidates", stretches: SpanHashes) -> "_Candidates":
         """Without the short names in capitals: the first letter may stand in one, the others not."""
         short = np.flatnonzero(candidates.end - candidates.start <= self._short)
         raised = short[stretches.has_capital(candidates.start[short] + 1, candidates.end[short])]
@@ -205,17 +199,19 @@ class NameTable:
 
     def _hashed(self, names: Iterable[FormedName]) -> Dict[str, np.ndarray]:
         """The names' columns in the order of `names`, and the hashes of their beginnings (`beginning`)."""
+        import pyarrow as pa
+
         blocks: Dict[str, List[np.ndarray]] = defaultdict(list)
-        block: List[FormedName] = []
-        for name in names:
-            block.append(name)
-            if len(block) == BLOCK:
-                self._hash_block(block, blocks)
-                block = []
-        self._hash_block(block, blocks)
+        texts: List[pa.LargeStringArray] = []
+        rest = iter(names)
+        while (block := list(islice(rest, BLOCK))) or not texts:
+            texts.append(self._hash_block(block, blocks))
+        self._names = pa.concat_arrays(texts)
         return {column: np.concatenate(blocks.pop(column)) for column in list(blocks)}
 
-    def _hash_block(self, names: List[FormedName], blocks: Dict[str, List[np.ndarray]]) -> None:
+    def _hash_block(self, names: List[FormedName], blocks: Dict[str, List[np.ndarray]]) -> "pa.LargeStringArray":
+        import pyarrow as pa
+
         # Two spaces stand in no name: none goes on into the next.
         plain = "".join(f" {name.plain} " for name in names)
         key = fold_case(plain) if self._fold else plain
@@ -227,7 +223,7 @@ class NameTable:
         is_first = _first_of_same(name_of)
         is_last = _first_of_same(name_of[::-1])[::-1]
         first, name = words.starts[is_first], name_of[is_first]
-        stretches = Stretches(plain, key)
+        stretches = SpanHashes(plain, key)
         hashes = stretches.hashes(first[np.cumsum(is_first) - 1], words.ends)
         exact = np.fromiter((self._fold and name.exact for name in names), dtype=bool, count=len(names))[name]
         before, after = first - starts[name], ends[name] - words.ends[is_last]
@@ -239,7 +235,7 @@ class NameTable:
             "hash": hashes[is_last],
             "beginning": np.unique(hashes[~is_last]),
             "check": checks,
-            "number": (name + len(self._names)).astype(np.uint32),
+            "number": (name + self._n_read).astype(np.uint32),
             "row": np.fromiter((name.row for name in names), dtype=np.int32, count=len(names))[name],
             "exact": exact,
             "before": before.astype(np.int32),
@@ -247,7 +243,8 @@ class NameTable:
         }
         for column, values in columns.items():
             blocks[column].append(values)
-        self._names.extend([name.text for name in names])
+        self._n_read += len(names)
+        return pa.array([name.text for name in names], type=pa.large_string())
 
     def _make_filter(self, names: np.ndarray, beginnings: np.ndarray) -> None:
         bits = max(10, (SPARSITY * (len(names) + len(beginnings))).bit_length())

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple
 
-from .text_folding import fold_case
+from .text_forms import fold_case
 
 if TYPE_CHECKING:
     from ..ontology.store import OntologyStore

@@ -6,7 +6,7 @@ from spacy_krissel.mining import name_table as name_table_module
 from spacy_krissel.mining.matcher import NameMatcher
 from spacy_krissel.mining.name_table import FormedName, NameTable
 from spacy_krissel.mining.search_names import AMBIGUOUS, SearchName
-from spacy_krissel.mining.text_folding import forms
+from spacy_krissel.mining.text_forms import forms
 
 
 def found(table, text):
@@ -14,7 +14,8 @@ def found(table, text):
     matches = table.find(whole._replace(words=whole.words[1:-1]))
     assert matches.row.tolist() == table.rows(matches.entry).tolist()
     return [
-        (text[start:end], table.texts(np.array([entry]))[0]) for start, end, entry in zip(*matches[:3], strict=True)
+        (text[start:end], table.names(np.array([entry]))[0].as_py())
+        for start, end, entry in zip(*matches[:3], strict=True)
     ]
 
 
@@ -46,7 +47,7 @@ def test_the_same_names_are_one():
     table = NameTable([FormedName(name, name, row, False) for name, row in names], fold=True)
     assert len(table) == 3
     entries = table.find(forms("a b c d", fold=True)._replace(words="a b c d")).entry
-    assert dict(zip(table.texts(entries), table.rows(entries).tolist(), strict=True)) == {
+    assert dict(zip(table.names(entries).to_pylist(), table.rows(entries).tolist(), strict=True)) == {
         "A b": 3,
         "c": AMBIGUOUS,
         "d": AMBIGUOUS,
@@ -75,12 +76,12 @@ def test_a_filter_that_lets_everything_pass_changes_nothing():
 
 def test_equal_hashes_of_other_names_are_told_apart(monkeypatch):
     """Names that share the hash that is looked up are all found, and what has this hash alone is none of them."""
-    hashes = name_table_module.Stretches.hashes
+    hashes = name_table_module.SpanHashes.hashes
 
     def poor(self, starts, ends):
         return hashes(self, starts, ends) >> np.uint64(61) << np.uint64(61)
 
-    monkeypatch.setattr(name_table_module.Stretches, "hashes", poor)
+    monkeypatch.setattr(name_table_module.SpanHashes, "hashes", poor)
     names = [FormedName(f"W{i} W{i + 1}", f"W{i} W{i + 1}", i, True) for i in range(0, 60, 2)]
     table = NameTable(names, fold=True)
     text = "no " + ", ".join(name.text for name in names) + " W1 W2"

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.mining.seen_ids import SeenIds
+from spacy_krissel.mining.reading import SeenIds
 
 
 @given(st.lists(st.lists(st.integers(0, 30) | st.integers(2**64 - 3, 2**64 - 1), max_size=12), max_size=12))
