@@ -7,6 +7,10 @@ __all__ = ["Errors", "Warnings", "KrisselError", "KrisselWarning"]
 
 
 class Errors(product.Errors):
+    K304 = (
+        "[K304] A sample of {found} mentions was asked for. Expected a number from 1 to {available}, the number of "
+        "mentions in '{path}'."
+    )
     K221 = (
         "[K221] No entity of the ontology store '{path}' would be removed (asked for: {asked}). Expected semantic "
         "types or tree numbers that its entities have; enrich it with them, or give others."

@@ -15,10 +15,6 @@ class MiningErrors:
         "[K303] A mining process ended without an answer ({problem}), most often because memory ran out. What was "
         "mined so far is kept: run it again to go on, with fewer processes (n_process is {n_process})."
     )
-    K304 = (
-        "[K304] A sample of {found} mentions was asked for. Expected a number from 1 to {available}, the number of "
-        "mentions in '{path}'."
-    )
 
 
 class MiningWarnings:

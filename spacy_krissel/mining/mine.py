@@ -30,7 +30,6 @@ from .workers import local_workers, mine_units
 PathLike = Union[str, Path]
 # A fraction of a second of matching: this much, times the processes, is done again after an interruption.
 CHUNK_CHARS = 4_000_000
-DEFAULT_CAP = 64
 # What is counted in reading.
 READ_COUNTS = ("bad_records", "blank_texts")
 
@@ -60,7 +59,7 @@ def mine(
     output: PathLike,
     *,
     case: Case = "smart",
-    cap: Optional[PositiveInt] = DEFAULT_CAP,
+    cap: Optional[PositiveInt] = 32,
     seed: int = 0,
     n_process: PositiveInt = 1,
     restart: bool = False,
@@ -160,7 +159,7 @@ def mine(
         message = Warnings.KW301.format(
             names=names.counts["searched"], ontology=ontology.path, texts=counts["texts"], path=output
         )
-        warnings.warn(message, KrisselWarning, stacklevel=2)
+        warnings.warn(message, KrisselWarning, stacklevel=3)
     return MiningReport(
         path=output,
         manifest=manifest,
@@ -209,7 +208,7 @@ class Tally:
             message = Warnings.KW302.format(
                 count=repeated, texts=repeated + self._counts["texts"], first=self._first_repeated
             )
-            warnings.warn(message, KrisselWarning, stacklevel=3)
+            warnings.warn(message, KrisselWarning, stacklevel=4)
 
 
 def _ontology_hash(ontology: OntologyStore) -> str:

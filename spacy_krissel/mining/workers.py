@@ -14,8 +14,7 @@ from ..corpora.text_stream import Text
 from ..distributed.workers import follow_parent
 from ..errors import Errors, KrisselError
 from .miner import MinedChunk, Miner, mine_chunk
-from .reading import Chunk, Unit, read_unit, unit_bytes
-from .seen_ids import SeenIds
+from .reading import Chunk, SeenIds, Unit, read_unit, unit_bytes
 from .shards import write_shard
 
 # Bytes of files whose texts may be in memory, read and not yet mined.

@@ -5,16 +5,19 @@ import json
 import os
 import warnings
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mining import miner as miner_module
 from spacy_krissel.mining import reading as reading_module
 from spacy_krissel.mining import workers as workers_module
 from spacy_krissel.mining.mine import mine
-from spacy_krissel.mining.reading import ordered_files, read_unit, units_of
+from spacy_krissel.mining.reading import SeenIds, ordered_files, read_unit, units_of
 from spacy_krissel.mining.shards import MentionShards
 
 
@@ -193,3 +196,17 @@ def test_work_of_another_version_is_refused(ontology, write_texts, tmp_path):
     with pytest.raises(KrisselError, match="K302.*format_version was 3 and is 4"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s")
     assert sorted(os.listdir(partial)) == ["000000.arrow", "state.json"]
+
+
+@given(st.lists(st.lists(st.integers(0, 30) | st.integers(2**64 - 3, 2**64 - 1), max_size=12), max_size=12))
+def test_each_id_is_new_once(parts):
+    seen, known = SeenIds(), set()
+    for part in parts:
+        new = seen.add(np.array(part, dtype=np.uint64))
+        expected = []
+        for id_ in part:
+            expected.append(id_ not in known)
+            known.add(id_)
+        assert new.tolist() == expected
+    # Few arrays to search, and none of them twice over.
+    assert sum(map(len, seen._runs)) == len(known) and len(seen._runs) <= 8

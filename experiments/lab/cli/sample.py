@@ -17,9 +17,10 @@ def sample_cli(
     ontology: Optional[Path] = typer.Option(None, help="Ontology store, to print preferred names"),
 ) -> None:
     """Draw mined mentions to judge by eye how many are right, as the paper estimated its 85 % (§3.1)."""
-    from spacy_krissel.mining.sample import format_mentions, sample_mentions
     from spacy_krissel.mining.shards import MentionShards
     from spacy_krissel.ontology.store import OntologyStore
+
+    from ..data.mention_sample import format_mentions, sample_mentions
 
     drawn = sample_mentions(MentionShards(mentions), n, seed)
     store = None if ontology is None else OntologyStore(ontology)

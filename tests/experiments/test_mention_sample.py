@@ -1,19 +1,17 @@
 import csv
 
 import pytest
+from lab.data.mention_sample import format_mentions, sample_mentions
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.mining.mine import mine
-from spacy_krissel.mining.sample import format_mentions, sample_mentions
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 
 MENTION = MinedMention("D1", "Lung\tCancer", "t|1", 4, 15, "x" * 200 + " a|\n", "lung cancer", "\tb")
 
 
 @pytest.fixture
-def shards(ontology, many_texts, tmp_path):
-    mine(ontology, many_texts, tmp_path / "shards")
-    return MentionShards(tmp_path / "shards")
+def shards(toy_shards):
+    return MentionShards(toy_shards)
 
 
 def test_sample_is_seeded_and_without_repetition(shards):

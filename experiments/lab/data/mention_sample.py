@@ -3,18 +3,20 @@
 import csv
 import io
 import random
-from typing import Iterable, List, Literal, Mapping, Optional, get_args
+from typing import Iterable, List, Literal, Mapping, Optional
+
+from spacy_krissel.mining.shards import MentionShards, MinedMention
+from spacy_krissel.util.escape import markdown_text, tsv_cell
+from spacy_krissel.util.settings import checked
+from spacy_krissel.views import View, evidence
 
 from ..errors import Errors, KrisselError
-from ..util.escape import markdown_text, tsv_cell
-from ..views import View, evidence
-from .shards import MentionShards, MinedMention
 
 Format = Literal["text", "tsv", "markdown"]
 
 
-def sample_mentions(shards: MentionShards, n: int = 100, seed: int = 0) -> List[MinedMention]:
-    """`n` mentions drawn without repetition, each of all mentions with the same chance, in drawn order.
+def sample_mentions(shards: MentionShards, n: int, seed: int = 0) -> List[MinedMention]:
+    """A uniform random sample of `n` mentions without repetition, in drawn order.
 
     Raises KrisselError K304 when there are fewer than `n`.
     """
@@ -23,6 +25,7 @@ def sample_mentions(shards: MentionShards, n: int = 100, seed: int = 0) -> List[
     return [shards[i] for i in random.Random(seed).sample(range(len(shards)), n)]
 
 
+@checked
 def format_mentions(
     mentions: Iterable[MinedMention],
     format: Format = "text",
@@ -33,7 +36,7 @@ def format_mentions(
     """The mentions as text for a reader, each marked in its context: `…left ⟦mention⟧ right…`.
 
     format: "text" (two lines a mention), "tsv" or "markdown" (a table with an empty column for the verdict).
-    names: preferred names by entity id, to stand beside the id; otherwise the name that was matched does.
+    names: preferred names by entity id, shown in place of the name that was matched.
 
     Raises KrisselError K006 for another format.
     """
@@ -47,9 +50,6 @@ def format_mentions(
         return "".join(
             f"{i}. {entity} {name} ({doc}:{start})\n   {line}\n" for i, entity, name, doc, start, line in rows
         )
-    if format not in get_args(Format):
-        expected = f"one of {', '.join(get_args(Format))}"
-        raise KrisselError(Errors.K006.format(setting="format", found=format, expected=expected))
     header = ["", "entity", "name", "text", "start", "mention", "right?"]
     if format == "tsv":
         out = io.StringIO()
