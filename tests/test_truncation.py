@@ -8,8 +8,8 @@ from typing import Any, Callable, List, NamedTuple
 import pytest
 from lab.data.lay_names import read_lay_names
 
+from spacy_krissel.corpora.readers import READERS as CORPORA
 from spacy_krissel.corpora.readers.brat import read_brat
-from spacy_krissel.corpora.readers.formats import READERS as CORPORA
 from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning

@@ -58,7 +58,7 @@ def convert_cli(
         prefix=prefix,
         unknown_as_nil=unknown_as_nil,
         sentences=sentences,
-        with_text_labels=text_labels,
+        text_labels=text_labels,
         split=split,
         dev_share=dev_share,
         seed=seed,

@@ -17,8 +17,8 @@ def text_labels_cli(
 
     A line of JSON is {"id", "text", "entities": [{"id", "spans": [[start, end], …]}, …]}.
     """
-    from ..corpora.convert_text_labels import convert_text_labels
+    from ..corpora.convert import convert
 
-    report = convert_text_labels(source, output, lang=lang, progress=True)
+    report = convert(source, output, format="text-labels", lang=lang, progress=True)
     for name, count in report.to_dict()["counts"].items():
         typer.echo(f"{name}: {count}")

@@ -6,8 +6,8 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 from ..errors import Errors, KrisselError
 from ..util.inputs import coded_reading
 from ..util.limits import FILE
+from .annotation import AnnotatedText
 from .files import decode_text, open_archive, open_binary
-from .readers.annotation import AnnotatedText
 from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
@@ -101,20 +101,16 @@ def read_each(
     suffix: str,
     expected: str,
     read_file: Callable[[Bundle, PurePath, CorpusReport], AnnotatedText],
-    report: Optional[CorpusReport],
+    report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
-    """What `read_file` makes of each file of annotations. Without a report, one of its own warns at the end.
-
+    """What `read_file` makes of each file of annotations.
     Raises what `open_bundle` and `read_file` raise.
     """
     bundle = open_bundle(path, suffix, expected)
-    own = CorpusReport()
     for file_ in bundle.files:
         with coded_reading(bundle.name(file_)):
-            annotated = read_file(bundle, file_, own if report is None else report)
+            annotated = read_file(bundle, file_, report)
         yield annotated
-    if report is None:
-        own.warn()
 
 
 def holds_suffixes(path: Path, suffixes: Sequence[str]) -> List[str]:

@@ -1,10 +1,12 @@
 """`.spacy` files: reading, splitting and writing them."""
 
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Iterator, List, NamedTuple, Union
+from typing import TYPE_CHECKING, Annotated, Iterable, Iterator, List, Literal, Union
 
 import numpy as np
+from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..mentions.gold_mentions import document_id
@@ -12,6 +14,7 @@ from ..util.atomic import atomic_file, check_file
 from ..util.disk import disk_error
 from ..util.hashing import stable_hash
 from ..util.limits import FILE, MIB
+from ..util.settings import checked
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -87,29 +90,21 @@ def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
         doc_bin.to_disk(temporary)
 
 
-class GoldSplit(NamedTuple):
-    """A fixed pseudo-random part of a corpus, chosen by document and hash, the same wherever it is asked.
+@checked
+@dataclass(frozen=True)
+class GoldSplit:
+    """A fixed pseudo-random part of a corpus, chosen by document and hash: the same wherever it is computed.
 
-    split: "train", "dev" (a `dev_share` of the documents), or "all".
-    purpose: splits of other purposes are independent of each other, so that one may be split again by the same seed.
+    split: "train", "dev" (a `dev_share` of the documents), or "all"
+    dev_share: fraction of the documents in dev
+    seed: random seed
+    purpose: splits for different purposes are independent, so that one may be split again with the same seed
     """
 
-    split: str = "all"
-    dev_share: float = 0.1
+    split: Literal["train", "dev", "all"] = "all"
+    dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     seed: int = 0
     purpose: str = ""
-
-    @classmethod
-    def checked(
-        cls, split: str, dev_share: float, seed: int, *, setting: str = "dev_share", purpose: str = ""
-    ) -> "GoldSplit":
-        """Raises KrisselError K006 for another split, or a share outside [0, 1). setting: what the share is called."""
-        if split not in ("train", "dev", "all"):
-            raise KrisselError(Errors.K006.format(setting="split", found=split, expected="'train', 'dev' or 'all'"))
-        if not 0 <= dev_share < 1:
-            expected = "a share of the documents in [0, 1)"
-            raise KrisselError(Errors.K006.format(setting=setting, found=dev_share, expected=expected))
-        return cls(split, dev_share, seed, purpose)
 
     def __call__(self, doc: "Doc") -> bool:
         """Is `doc` in this split?"""

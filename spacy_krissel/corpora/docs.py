@@ -1,75 +1,55 @@
-"""Annotated texts as spaCy documents: ents, spans and ids, with every doubt counted."""
+"""Annotated texts as spaCy documents: entities, spans and ids, with every data-quality problem counted."""
 
 import re
 from bisect import bisect_right
-from dataclasses import replace
 from itertools import pairwise
-from typing import Container, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
-from ..mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
-from ..mentions.gold_ids import NIL, is_composite, to_kb_id
+from ..mentions.discontinuous import DISJOINT_KEY, DocMention, join_fragments, write_fragments
+from ..mentions.gold_ids import NIL, is_composite, split_ids, to_kb_id
 from ..mentions.gold_mentions import ID_KEY, SPANS_KEY
-from .readers.annotation import AnnotatedText, Mention
+from .annotation import AnnotatedText, Fragments, Mention
 from .report import CorpusReport
 
 DEFAULT_LABEL = "ENTITY"
 # What sources put between the fragments of a mention.
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
-Places = Tuple[Tuple[int, int], ...]
 
 
-class _Found(NamedTuple):
-    """A mention that is kept. fragments: in characters, in order; something stands between them."""
+class _Located(NamedTuple):
+    """A mention that is kept. fragments: in characters, in order, with other text between them."""
 
-    fragments: Places
+    fragments: Fragments
     label: str
     kb_id: str
-
-
-def drop_duplicates(texts: Iterable[AnnotatedText], report: CorpusReport) -> Iterator[AnnotatedText]:
-    """`texts` without those whose id was met before, counted as `duplicate_documents`."""
-    seen: Set[str] = set()
-    for annotated in texts:
-        if annotated.id in seen:
-            report.blemish("duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}")
-        else:
-            seen.add(annotated.id)
-            yield annotated
-
-
-def keep_labels(
-    texts: Iterable[AnnotatedText], labels: Container[str], report: CorpusReport
-) -> Iterator[AnnotatedText]:
-    """`texts` without mentions of other labels, counted as `other_labels`; a text that loses all of them stays."""
-    for annotated in texts:
-        wanted = [mention for mention in annotated.mentions if mention.label in labels]
-        n_others = len(annotated.mentions) - len(wanted)
-        report.count("mentions_read", n_others)
-        report.count("other_labels", n_others)
-        yield replace(annotated, mentions=wanted)
 
 
 def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusReport] = None) -> Doc:
     """A document with the mentions of `annotated`, tokenised by `nlp` unless the corpus sets its words.
 
     `doc.spans["krissel"]` holds every mention in order of its offsets, nested and overlapping ones included;
-    `doc.ents` holds the longest that do not overlap (the first of two as long). Both carry label and id: composites
-    as in the source, "NIL" for `-1` and `-`, "" where the source has no id. `doc.user_data["krissel_id"]` is the id of
-    the document. Mentions in several fragments are in neither, but in `doc.spans["krissel_disjoint"]`, see `fragments`,
-    where there are any; fragments with nothing or only white space between them are one.
+    `doc.ents` holds the longest that do not overlap (the first of two of one length). Both carry label and id:
+    composites as in the source, "NIL" for `-1` and `-`, "" where the source has no id. `doc.user_data["krissel_id"]` is
+    the id of the document. Discontinuous mentions are in neither, but in `doc.spans["krissel_disjoint"]`
+    (`mentions.discontinuous`), where there are any; fragments with only white space between them are joined.
 
-    A mention whose edge falls inside a token cuts that token in two. White space at the edges of a mention is given
-    up. A mention is kept when the text at its offsets and the text it states have the same letters and digits, in any
-    case (a file that lost its quote marks), and left out otherwise: which of the two is wrong cannot be told. The
-    fragments of a mention may be stated in the source's order or the text's.
+    A token in which a mention begins or ends is split there. White space at the edges of a mention is dropped. A
+    mention is kept when the text at its offsets and the text it states have the same letters and digits, in any case
+    (a file that lost its quote marks), and left out otherwise: either of the two may be wrong. The fragments of a
+    mention may be stated in the order of the source or of the text.
+
+    Of a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each concept of a composite
+    is a mention of its own. Its tokens are the tokenizer's, as a pipeline will see them: fragments are widened to whole
+    tokens, and joined where they then touch. Entities without a concept (`-1`, `NIL`) are left out.
 
     report: counts `documents`, `mentions_read`, `mentions`, `ents`, `disjoint`, `disjoint_fragments`,
         `joined_fragments`, `nil`, `composite`, `split_tokens`, `misfit_mentions`, `trimmed_mentions`,
-        `text_mismatches`, `text_differences`, `outside_text` and `duplicate_mentions`. Without one, warns of blemishes.
+        `text_mismatches`, `text_differences`, `outside_text`, `duplicate_mentions`; of weak annotations
+        `without_place` and `widened_mentions`. Without one, warns of data-quality problems at the end.
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
@@ -80,51 +60,105 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusRe
         n_words = len(annotated.words)
         doc = Doc(nlp.vocab, words=annotated.words, spaces=[i < n_words - 1 for i in range(n_words)])
     doc.user_data[ID_KEY] = annotated.id
-    # In order, and looked up: a long article has thousands.
-    found: Dict[_Found, None] = {}
-    for mention in annotated.mentions:
-        fragments = _locate(mention, annotated, report)
-        if fragments is None:
-            continue
-        key = _Found(fragments, mention.label or DEFAULT_LABEL, to_kb_id(mention.kb_id))
-        if key in found:
-            report.blemish("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
-        else:
-            found[key] = None
-    kept = sorted(found, key=lambda key: (key.fragments[0][0], -key.fragments[-1][1]))
-    _cut_tokens(doc, kept, report)
-    spans = [_span(doc, *key.fragments[0], key.label, key.kb_id) for key in kept if len(key.fragments) == 1]
-    doc.ents = filter_spans(spans)
-    doc.spans[SPANS_KEY] = spans
-    disjoint = [_fragmented(doc, key) for key in kept if len(key.fragments) > 1]
-    if disjoint:
-        write_fragments(doc, disjoint, DISJOINT_KEY)
+    mentions = (_weak_mentions if annotated.weak else _exact_mentions)(doc, annotated, report)
+    write_gold_mentions(doc, mentions)
+    disjoint = [mention for mention in mentions if mention.is_discontinuous]
     report.count("documents")
     report.count("mentions_read", len(annotated.mentions))
-    report.count("mentions", len(kept))
+    report.count("mentions", len(mentions))
     report.count("ents", len(doc.ents))
     report.count("disjoint", len(disjoint))
     report.count("disjoint_fragments", sum(len(mention.fragments) for mention in disjoint))
-    report.count("nil", sum(key.kb_id == NIL for key in kept))
-    report.count("composite", sum(is_composite(key.kb_id) for key in kept))
-    report.labels.update(key.label for key in kept)
+    report.count("nil", sum(mention.kb_id == NIL for mention in mentions))
+    report.count("composite", sum(is_composite(mention.kb_id) for mention in mentions))
+    report.labels.update(mention.label for mention in mentions)
     if own_report:
         report.warn()
     return doc
 
 
-def _fragmented(doc: Doc, found: _Found) -> DocMention:
-    spans = [_span(doc, start, end) for start, end in found.fragments]
-    return DocMention(found.kb_id, found.label, tuple((span.start, span.end) for span in spans))
+def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
+    """Make `mentions` the gold of `doc`: `doc.spans["krissel"]`, `doc.ents` and `doc.spans["krissel_disjoint"]`."""
+    ordered = sorted(mentions, key=lambda mention: (mention.fragments[0][0], -mention.fragments[-1][1]))
+    continuous = [
+        Span(doc, *mention.fragments[0], label=mention.label, kb_id=mention.kb_id)
+        for mention in ordered
+        if not mention.is_discontinuous
+    ]
+    doc.ents = filter_spans(continuous)
+    doc.spans[SPANS_KEY] = continuous
+    if disjoint := [mention for mention in ordered if mention.is_discontinuous]:
+        write_fragments(doc, disjoint, DISJOINT_KEY)
 
 
-def _span(doc: Doc, start: int, end: int, label: str = "", kb_id: str = "") -> Span:
-    span = doc.char_span(start, end, label=label, kb_id=kb_id)
+def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> List[DocMention]:
+    # In order, and looked up: a long article has thousands.
+    located: Dict[_Located, None] = {}
+    for mention in annotated.mentions:
+        fragments = _locate(mention, annotated, report)
+        if fragments is None:
+            continue
+        key = _Located(fragments, mention.label or DEFAULT_LABEL, to_kb_id(mention.kb_id))
+        if key in located:
+            report.blemish("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
+        else:
+            located[key] = None
+    kept = sorted(located, key=lambda key: (key.fragments[0][0], -key.fragments[-1][1]))
+    _cut_tokens(doc, kept, report)
+    return [DocMention(key.kb_id, key.label, tuple(_tokens(doc, *each) for each in key.fragments)) for key in kept]
+
+
+def _tokens(doc: Doc, start: int, end: int) -> Tuple[int, int]:
+    span = doc.char_span(start, end)
     assert span is not None, "the tokens were cut at the edges of every mention"
-    return span
+    return span.start, span.end
 
 
-def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Optional[Places]:
+def _weak_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> List[DocMention]:
+    doc.cats = {}
+    mentions: Dict[DocMention, None] = {}
+    for mention in annotated.mentions:
+        concepts = split_ids(mention.kb_id)
+        report.count("nil", not concepts)
+        doc.cats.update(dict.fromkeys(concepts, 1.0))
+        fragments = _whole_tokens(doc, mention, annotated, report) if concepts else ()
+        for concept in concepts if fragments else ():
+            found = DocMention(concept, mention.label or DEFAULT_LABEL, fragments)
+            if found in mentions:
+                report.blemish("duplicate_mentions", annotated.source, mention.line, f"{concept} in {annotated.id}")
+            mentions[found] = None
+    return list(mentions)
+
+
+def _whole_tokens(doc: Doc, mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Fragments:
+    """The fragments of a mention in tokens; none where it has no place in the text."""
+    if not mention.fragments:
+        report.count("without_place")
+        return ()
+    found, widened = [], False
+    for start, end in mention.fragments:
+        trimmed = _trimmed(annotated.text, start, end) if 0 <= start < end <= len(annotated.text) else None
+        if trimmed is None:
+            detail = f"{mention.kb_id} at {start}-{end} in {annotated.id}"
+            report.blemish("outside_text", annotated.source, mention.line, detail)
+            return ()
+        span = doc.char_span(*trimmed, alignment_mode="expand")
+        assert span is not None, "every character but white space is part of a token"
+        widened |= (span.start_char, span.end_char) != trimmed
+        found.append((span.start, span.end))
+    report.count("widened_mentions", widened)
+    return join_fragments(found)
+
+
+def _trimmed(text: str, start: int, end: int) -> Optional[Tuple[int, int]]:
+    """A fragment without white space at its edges; None where there is nothing else."""
+    covered = text[start:end]
+    if not covered.strip():
+        return None
+    return start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
+
+
+def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Optional[Fragments]:
     """The fragments of a mention without white space at their edges, or None when it cannot be kept."""
     text = annotated.text
     covered = [text[max(0, start) : max(0, end)] for start, end in mention.fragments]
@@ -144,19 +178,18 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
         report.blemish("text_differences", annotated.file_of(mention), mention.line, detail)
     if any(fragment != fragment.strip() for fragment in covered):
         report.count("trimmed_mentions")
-    if mention.more and len(fragments) == 1:
+    if len(fragments) < 2 <= len(mention.fragments):
         report.count("joined_fragments")
     return fragments
 
 
-def _join(text: str, fragments: Places) -> Places:
+def _join(text: str, fragments: Fragments) -> Fragments:
     """`fragments` in order, those that hold only white space given up, and those that nothing else parts joined."""
     joined: List[Tuple[int, int]] = []
     for start, end in sorted(fragments):
-        covered = text[start:end]
-        if not covered.strip():
+        if (trimmed := _trimmed(text, start, end)) is None:
             continue
-        start, end = start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
+        start, end = trimmed
         if joined and not text[joined[-1][1] : start].strip():
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
         else:
@@ -166,7 +199,7 @@ def _join(text: str, fragments: Places) -> Places:
 
 def _is_stated(mention: Mention, covered: List[str]) -> bool:
     """Does a mention state the text that it covers, letter for letter?"""
-    if not mention.more:
+    if len(covered) == 1:
         return covered[0] == mention.text
     in_order = [fragment for _, fragment in sorted(zip(mention.fragments, covered, strict=True))]
     return _BETWEEN.sub("", mention.text) in (_BETWEEN.sub("", "".join(each)) for each in (covered, in_order))
@@ -176,7 +209,7 @@ def _letters(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def _cut_tokens(doc: Doc, found: List[_Found], report: CorpusReport) -> None:
+def _cut_tokens(doc: Doc, found: List[_Located], report: CorpusReport) -> None:
     """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
     starts = [token.idx for token in doc] if found else []
     cuts: Dict[int, List[int]] = {}

@@ -1,40 +1,73 @@
-"""Mentions of some semantic types alone, such as MedMentions' subset ST21pv."""
+"""What is kept of annotated texts, and with which ids."""
 
 import warnings
 from dataclasses import replace
-from typing import Collection, Iterable, Iterator, Optional
+from typing import Callable, Collection, Iterable, Iterator, Optional, Set
 
 from ..errors import KrisselWarning, Warnings
+from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
 from ..mentions.gold_mentions import split_gold
 from ..ontology.store import OntologyStore
-from .readers.annotation import AnnotatedText, Mention
+from .annotation import AnnotatedText, Mention
 from .report import CorpusReport
 from .semantic_types import type_key
 
 TYPES_SHOWN = 5
+Texts = Iterable[AnnotatedText]
+
+
+def distinct_texts(texts: Texts, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """`texts` without those whose id was read before, counted as `duplicate_documents`."""
+    seen: Set[str] = set()
+    for annotated in texts:
+        if annotated.id in seen:
+            report.blemish("duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}")
+        else:
+            seen.add(annotated.id)
+            yield annotated
+
+
+def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> Iterator[AnnotatedText]:
+    """`texts` without mentions of other labels, counted as `other_labels`. A text that loses all of them stays.
+
+    Warns KW209 of labels that no mention has.
+    """
+    found: Set[str] = set()
+    for annotated in texts:
+        found.update(mention.label for mention in annotated.mentions)
+        yield _with(annotated, lambda mention: mention.label in labels, "other_labels", report)
+    if missing := set(labels) - found:
+        others = ", ".join(map(repr, sorted(found))) or "none"
+        message = Warnings.KW209.format(missing=", ".join(map(repr, sorted(missing))), found=others)
+        warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
 def keep_types(
-    texts: Iterable[AnnotatedText], wanted: Collection[str], store: Optional[OntologyStore], report: CorpusReport
+    texts: Texts, wanted: Collection[str], store: Optional[OntologyStore], report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """`texts` without mentions of other types, counted as `other_types`; a text that loses all of them stays.
+    """`texts` without mentions of other semantic types, counted as `other_types`. A text that loses all of them stays.
 
     A mention has the types that its label lists, joined by commas, as MedMentions' type column does (`T038,T047`), and
     those of its gold entities (any of a composite) in `store`.
 
     wanted: types as `type_key` gives them. Warns KW223 when no mention is kept.
     """
-    n_kept = 0
+    kept = False
     for annotated in texts:
-        kept = [mention for mention in annotated.mentions if _has_type(mention, wanted, store)]
-        n_others = len(annotated.mentions) - len(kept)
-        report.count("mentions_read", n_others)
-        report.count("other_types", n_others)
-        n_kept += len(kept)
-        yield replace(annotated, mentions=kept)
-    if not n_kept and report["other_types"]:
+        left = _with(annotated, lambda mention: _has_type(mention, wanted, store), "other_types", report)
+        kept = kept or bool(left.mentions)
+        yield left
+    if not kept and report["other_types"]:
         found = ", ".join(map(repr, sorted(wanted)[:TYPES_SHOWN])) + ", …" * (len(wanted) > TYPES_SHOWN)
         warnings.warn(Warnings.KW223.format(count=report["other_types"], types=found), KrisselWarning, stacklevel=2)
+
+
+def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, report: CorpusReport) -> AnnotatedText:
+    kept = list(filter(keep, annotated.mentions))
+    n_others = len(annotated.mentions) - len(kept)
+    report.count("mentions_read", n_others)
+    report.count(name, n_others)
+    return replace(annotated, mentions=kept)
 
 
 def _has_type(mention: Mention, wanted: Collection[str], store: Optional[OntologyStore]) -> bool:
@@ -45,3 +78,37 @@ def _has_type(mention: Mention, wanted: Collection[str], store: Optional[Ontolog
         return False
     rows = (store.row(id_) for id_ in split_gold(mention.kb_id, store))
     return any(type_key(type_) in wanted for row in rows if row is not None for type_ in store.types_at(row))
+
+
+def rewrite_ids(
+    texts: Texts,
+    report: CorpusReport,
+    ontology: Optional[Resolver],
+    strip: Collection[str] = (),
+    prefix: str = "",
+    unknown_as_nil: bool = False,
+) -> Iterator[AnnotatedText]:
+    """Give ids the form that `ontology` uses, and count those that it does not have; see `convert`."""
+
+    def known(concept: str) -> bool:
+        return ontology is None or ontology.resolve(concept) is not None
+
+    def rewritten(concept: str) -> str:
+        concept = add_prefix(strip_prefix(concept, strip), prefix)
+        bare = concept.partition(":")[2]
+        return bare if bare and not known(concept) and known(bare) else concept
+
+    def with_ids(mention: Mention, annotated: AnnotatedText) -> Mention:
+        kb_id = map_ids(mention.kb_id, rewritten)
+        report.count("rewritten_ids", kb_id != to_kb_id(mention.kb_id))
+        concepts = split_ids(kb_id)
+        unknown = [concept for concept in concepts if not known(concept)]
+        if unknown and unknown_as_nil and len(unknown) == len(concepts):
+            report.count("unknown_as_nil")
+            kb_id = NIL
+        elif unknown:
+            report.blemish("unknown_ids", annotated.file_of(mention), mention.line, ", ".join(unknown))
+        return replace(mention, kb_id=kb_id)
+
+    for annotated in texts:
+        yield replace(annotated, mentions=[with_ids(mention, annotated) for mention in annotated.mentions])

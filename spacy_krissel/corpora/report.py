@@ -2,7 +2,8 @@
 
 import warnings
 from collections import Counter
-from typing import Any, Dict, List, Tuple, Union
+from functools import wraps
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
 
 from ..errors import KrisselWarning, Warnings
 
@@ -21,6 +22,7 @@ BLEMISHES = {
     "cut_documents": Warnings.KW211,
 }
 FIRST_PLACES = 3
+Item = TypeVar("Item")
 
 
 class CorpusReport:
@@ -81,3 +83,16 @@ class CorpusReport:
             "labels": dict(self.labels.most_common()),
             "places": self.places,
         }
+
+
+def reporting(read: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Item]]:
+    """Decorate a reader whose parameter `report` counts what it finds: called without one, it warns at the end."""
+
+    @wraps(read)
+    def reader(*args: Any, report: Optional[CorpusReport] = None, **options: Any) -> Iterator[Item]:
+        own = CorpusReport() if report is None else report
+        yield from read(*args, report=own, **options)
+        if report is None:
+            own.warn()
+
+    return reader

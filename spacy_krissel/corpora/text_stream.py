@@ -11,7 +11,7 @@ from ..util.inputs import JSON_CLOSING
 from ..util.limits import FILE, RECORD
 from .files import decode_line, open_archive, open_lines
 from .pubmed import read_pubmed
-from .report import CorpusReport
+from .report import CorpusReport, reporting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,9 +63,8 @@ def is_pubmed(path: Path) -> bool:
     return _has_suffix(path, PUBMED_SUFFIXES)
 
 
-def read_texts(
-    path: Union[str, Path], *, report: Optional[CorpusReport] = None, deleted: Optional[List[str]] = None
-) -> Iterator[Text]:
+@reporting
+def read_texts(path: Union[str, Path], *, report: CorpusReport, deleted: Optional[List[str]] = None) -> Iterator[Text]:
     """The texts of a file, or of all such files below a folder in the order of their paths, one at a time.
 
     - `.jsonl`: an object a line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or the
@@ -86,8 +85,6 @@ def read_texts(
     a JSONL file is no object), K210 (another kind of file), K211 (damaged archive), K213 (damaged Parquet file, or one
     without texts), K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     deleted = [] if deleted is None else deleted
     for file_ in text_files(Path(path)):
         n_before = report["texts"]
@@ -98,8 +95,6 @@ def read_texts(
         # An update may have nothing but deletions.
         if report["texts"] == n_before and len(deleted) == n_deleted:
             raise KrisselError(Errors.K204.format(path=file_, what="text", line="0 or more blank", expected=EXPECTED))
-    if own_report:
-        report.warn()
 
 
 def _has_suffix(path: Path, suffixes: tuple) -> bool:

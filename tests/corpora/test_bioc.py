@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.annotation import Mention, covered_text
 from spacy_krissel.corpora.readers.bioc import read_bioc
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -43,8 +43,8 @@ def test_passages_stand_at_their_offsets(tmp_path):
     first, second = read(tmp_path, collection(passages, passage(0, "Empty")))
     assert first.id == "1" and first.text == "A < cold.  Renal colic"
     assert first.mentions == [
-        Mention(4, 8, "cold", "Disease", "D1|D2", 4),
-        Mention(11, 22, "Renal colic", "Disease", "-1", 6),
+        Mention(((4, 8),), "cold", "Disease", "D1|D2", 4),
+        Mention(((11, 22),), "Renal colic", "Disease", "-1", 6),
     ]
     assert second.text == "Empty" and second.mentions == []
 
@@ -65,7 +65,7 @@ def test_a_far_or_overlapping_passage_follows_after_one_space(tmp_path, offset):
     (text,) = read(tmp_path, collection(passages))
     assert text.text == "Title of gout"
     mention = text.mentions[0]
-    assert offset == 3 or text.text[mention.start : mention.end] == "gout"
+    assert offset == 3 or covered_text(text.text, mention.fragments) == "gout"
 
 
 def test_other_records_are_counted(tmp_path):

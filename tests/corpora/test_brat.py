@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.convert import read_docs
-from spacy_krissel.corpora.readers.annotation import Mention
 from spacy_krissel.corpora.readers.brat import read_brat
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
@@ -40,10 +40,10 @@ def test_mentions_and_their_references(tmp_path):
     (text,), report = read(tmp_path)
     assert (text.id, text.text) == ("7", TEXT)
     assert text.mentions == [
-        Mention(0, 4, "Pain knee", "Finding", "MESH:D10|OMIM:3", 1, ((21, 25),)),
-        Mention(9, 17, "swelling in knee", "Finding", "UMLS:C7", 4, ((18, 25),)),
-        Mention(21, 25, "knee", "CL", "CL:0000540", 6),
-        Mention(21, 25, "knee", "Place", "", 8),
+        Mention(((0, 4), (21, 25)), "Pain knee", "Finding", "MESH:D10|OMIM:3", 1),
+        Mention(((9, 17), (18, 25)), "swelling in knee", "Finding", "UMLS:C7", 4),
+        Mention(((21, 25),), "knee", "CL", "CL:0000540", 6),
+        Mention(((21, 25),), "knee", "Place", "", 8),
     ]
     assert report.to_dict()["counts"] == {}
 

@@ -8,7 +8,7 @@ from spacy.tokens import DocBin
 
 from spacy_krissel.corpora.convert import convert, read_docs
 from spacy_krissel.corpora.doc_bins import GoldSplit
-from spacy_krissel.corpora.readers.formats import detect_format
+from spacy_krissel.corpora.readers import detect_format
 from spacy_krissel.corpora.readers.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -321,7 +321,7 @@ def knee(tmp_path):
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_ids_of_mentions_in_pieces_are_rewritten_like_others(knee, tmp_path):
     output = tmp_path / "gold.spacy"
-    settings = {"ontology": KnownIds(), "unknown_as_nil": True, "with_text_labels": True}
+    settings = {"ontology": KnownIds(), "unknown_as_nil": True, "text_labels": True}
     report = convert(knee, output, **settings)
     (doc,) = load(output)
     assert [mention.kb_id for mention in gold_mentions(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
@@ -335,7 +335,7 @@ def test_ids_of_mentions_in_pieces_are_rewritten_like_others(knee, tmp_path):
 
 def test_sentences_and_their_labels(knee, tmp_path):
     output = tmp_path / "gold.spacy"
-    report = convert(knee, output, sentences=True, with_text_labels=True)
+    report = convert(knee, output, sentences=True, text_labels=True)
     docs = load(output)
     assert [(doc.user_data["krissel_id"], doc.text, doc.cats) for doc in docs] == [
         ("7:1", "Gout.", {"OMIM:7": 1.0}),

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import DocBin
 
-from spacy_krissel.corpora.docs import drop_duplicates, keep_labels, to_doc
-from spacy_krissel.corpora.readers.annotation import AnnotatedText, Mention
+from spacy_krissel.corpora.annotation import AnnotatedText, Mention
+from spacy_krissel.corpora.docs import to_doc
+from spacy_krissel.corpora.filters import distinct_texts, keep_labels
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.mentions.discontinuous import DocMention
@@ -15,7 +16,8 @@ NLP = spacy.blank("en")
 
 
 def annotated(text, *mentions):
-    return AnnotatedText("1", text, [Mention(*mention, line=i) for i, mention in enumerate(mentions, 3)], "a.txt", 1)
+    found = [Mention(((start, end),), *rest, line=i) for i, (start, end, *rest) in enumerate(mentions, 3)]
+    return AnnotatedText("1", text, found, "a.txt", 1)
 
 
 def at(text, part, label="Disease", kb_id="D1"):
@@ -144,7 +146,7 @@ def test_everything_survives_a_docbin():
 def test_duplicates_of_a_document():
     report = CorpusReport()
     texts = [annotated("one"), annotated("two"), AnnotatedText("2", "three")]
-    assert [text.text for text in drop_duplicates(texts, report)] == ["one", "three"]
+    assert [text.text for text in distinct_texts(texts, report)] == ["one", "three"]
     assert report["duplicate_documents"] == 1 and "a.txt, line 1" in report.places["duplicate_documents"][0]
 
 
@@ -181,8 +183,7 @@ KNEE = "Pain and swelling in knee."
 
 def fragmented(text, stated, *fragments, kb_id="D1"):
     """A mention of the given parts of `text`."""
-    (start, end), *more = [at(text, fragment)[:2] for fragment in fragments]
-    return Mention(start, end, stated, "Finding", kb_id, 3, tuple(more))
+    return Mention(tuple(at(text, fragment)[:2] for fragment in fragments), stated, "Finding", kb_id, 3)
 
 
 def convert_fragments(text, *mentions):
@@ -191,7 +192,10 @@ def convert_fragments(text, *mentions):
 
 
 def test_a_mention_in_pieces_stands_apart():
-    mentions = fragmented(KNEE, "Pain knee", "Pain", "knee", kb_id="-1"), Mention(9, 25, KNEE[9:25], "Finding", "D2", 4)
+    mentions = (
+        fragmented(KNEE, "Pain knee", "Pain", "knee", kb_id="-1"),
+        Mention(((9, 25),), KNEE[9:25], "Finding", "D2", 4),
+    )
     doc, report = convert_fragments(KNEE, *mentions)
     assert keys(doc.ents) == keys(doc.spans["krissel"]) == [("swelling in knee", "Finding", "D2")]
     assert keys(doc.spans["krissel_disjoint"]) == [("Pain", "Finding", "NIL"), ("knee", "Finding", "NIL")]
@@ -206,7 +210,7 @@ def test_a_mention_in_pieces_stands_apart():
 
 
 def test_documents_without_such_mentions_have_no_group_for_them():
-    doc, _ = convert_fragments(KNEE, Mention(0, 4, "Pain", "Finding", "D1"))
+    doc, _ = convert_fragments(KNEE, Mention(((0, 4),), "Pain", "Finding", "D1"))
     assert "krissel_disjoint" not in doc.spans
 
 
@@ -242,14 +246,13 @@ def test_sources_join_pieces_in_any_way(stated, differs):
 def test_pieces_with_nothing_between_them_are_one(fragments, whole):
     text = "acid\nreflux"
     stated = " ".join(text[start:end] for start, end in fragments)
-    (start, end), *more = fragments
-    doc, report = convert_fragments(text, Mention(start, end, stated, "", "D1", more=tuple(more)))
+    doc, report = convert_fragments(text, Mention(fragments, stated, "", "D1"))
     assert [span.text for span in doc.spans["krissel"]] == [whole]
     assert (report["joined_fragments"], report["disjoint"]) == (1, 0) and "krissel_disjoint" not in doc.spans
 
 
 def test_pieces_that_cannot_be_kept_are_counted():
-    outside = Mention(0, 4, "Pain knee", "", "D1", 7, more=((90, 94),))
+    outside = Mention(((0, 4), (90, 94)), "Pain knee", "", "D1", 7)
     other = fragmented(KNEE, "Pain hip", "Pain", "knee")
     twice = [fragmented(KNEE, "Pain knee", "Pain", "knee"), fragmented(KNEE, "Pain ... knee", "knee", "Pain")]
     doc, report = convert_fragments(KNEE, outside, other, *twice)
@@ -260,7 +263,7 @@ def test_pieces_that_cannot_be_kept_are_counted():
 
 
 def test_places_name_the_file_of_the_mention():
-    _, report = convert_fragments(KNEE, Mention(90, 94, "hip", "", "D1", 7, source="CL.xml"))
+    _, report = convert_fragments(KNEE, Mention(((90, 94),), "hip", "", "D1", 7, source="CL.xml"))
     assert report.places["outside_text"] == ["CL.xml, line 7 ('hip' at 90-94)"]
 
 
@@ -269,9 +272,8 @@ def test_any_pieces_are_kept_or_counted(text, data):
     place = st.tuples(st.integers(0, 21), st.integers(0, 21))
     mentions = []
     for line, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))):
-        (start, end), *more = fragments
         stated = " ".join(text[first:last] for first, last in fragments)
-        mentions.append(Mention(start, end, stated, "", f"D{line}", more=tuple(more)))
+        mentions.append(Mention(tuple(fragments), stated, "", f"D{line}"))
     doc, report = convert_fragments(text, *mentions)
     assert doc.text == text
     lost = report["outside_text"] + report["text_mismatches"] + report["duplicate_mentions"]

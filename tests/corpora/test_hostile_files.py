@@ -10,7 +10,7 @@ from lab.data.lay_names import read_lay_names
 from lab.data.psytar import read_psytar
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.readers.formats import READERS
+from spacy_krissel.corpora.readers import READERS
 from spacy_krissel.corpora.readers.phrases import read_phrases
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.text_stream import read_texts

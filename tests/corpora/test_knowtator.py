@@ -10,9 +10,9 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.convert import convert
-from spacy_krissel.corpora.readers.annotation import Mention
-from spacy_krissel.corpora.readers.formats import detect_format
+from spacy_krissel.corpora.readers import detect_format
 from spacy_krissel.corpora.readers.knowtator import read_knowtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
@@ -107,7 +107,7 @@ def test_a_file_finds_its_text(tmp_path, annotations, text, monkeypatch):
         (found,), _ = read(given)
         assert (found.id, found.text) == ("7", TEXT)
         assert found.mentions == [
-            Mention(9, 25, "swelling in knee", "UBERON", "UBERON:2", 3, source=str(given)),
+            Mention(((9, 25),), "swelling in knee", "UBERON", "UBERON:2", 3, source=str(given)),
         ]
 
 
@@ -207,7 +207,7 @@ def test_craft_against_its_source(data_dir, tmp_path, ontology, counted):
     said, texts = read_craft(source, ontology, tmp_path)
     store = build_ontology(tmp_path / f"{ontology}.obo", tmp_path / "store")
     whole, sentences = tmp_path / "whole.spacy", tmp_path / "sentences.spacy"
-    settings = {"labels": [ontology], "ontology": store, "with_text_labels": True}
+    settings = {"labels": [ontology], "ontology": store, "text_labels": True}
     report = convert(source, whole, **settings)
     assert report["documents"] == 67 == len(texts)
     assert sum(map(len, said.values())) == report["mentions"] == report["mentions_read"] - report["other_labels"]

@@ -6,9 +6,11 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.convert_text_labels import convert_text_labels
+from spacy_krissel.corpora.annotation import AnnotatedText, Mention
+from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.readers.text_labels import LabelledText, TextEntity, read_text_labels, to_labelled_doc
+from spacy_krissel.corpora.docs import to_doc
+from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.mentions.gold_mentions import gold_mentions, text_entities
@@ -22,8 +24,12 @@ def lines(path, records):
     return path
 
 
+def entity(id_, label="", fragments=(), line=0):
+    return Mention(fragments, "", label, id_, line)
+
+
 def doc_of(*entities, text=TEXT, report=None):
-    return to_labelled_doc(LabelledText("t", text, list(entities)), NLP, report=report or CorpusReport())
+    return to_doc(AnnotatedText("t", text, list(entities), weak=True), NLP, report=report or CorpusReport())
 
 
 def test_json_lines(tmp_path):
@@ -39,8 +45,8 @@ def test_json_lines(tmp_path):
         ("labels.jsonl:2", "nothing"),
         ("bare", "no entities"),
     ]
-    assert texts[0].entities == [TextEntity("C1", "", ((0, 4), (18, 25))), TextEntity("C2", "X")]
-    assert texts[1].entities == texts[2].entities == []
+    assert texts[0].mentions == [entity("C1", "", ((0, 4), (18, 25)), 1), entity("C2", "X", line=1)]
+    assert texts[1].mentions == texts[2].mentions == []
 
 
 @pytest.mark.parametrize(
@@ -66,11 +72,11 @@ def test_one_bad_line_is_a_warning_and_all_are_an_error(bad, tmp_path):
 def test_docs_hold_labels_and_places():
     report = CorpusReport()
     doc = doc_of(
-        TextEntity("C3", "", ((9, 25),)),
-        TextEntity("C1", "Sign", ((0, 4), (18, 25))),
-        TextEntity("C2"),
-        TextEntity("-1", "", ((0, 4),)),
-        TextEntity("C4|C5", "", ((0, 4),)),
+        entity("C3", "", ((9, 25),)),
+        entity("C1", "Sign", ((0, 4), (18, 25))),
+        entity("C2"),
+        entity("-1", "", ((0, 4),)),
+        entity("C4|C5", "", ((0, 4),)),
         report=report,
     )
     assert doc.cats == dict.fromkeys(["C1", "C2", "C3", "C4", "C5"], 1.0)
@@ -90,9 +96,9 @@ def test_pieces_are_widened_to_tokens():
     report = CorpusReport()
     doc = doc_of(
         # Within "swelling", with blanks; two fragments of one token; a repeat once widened.
-        TextEntity("C1", "", ((8, 14),)),
-        TextEntity("C2", "", ((9, 11), (13, 17))),
-        TextEntity("C1", "", ((9, 17),)),
+        entity("C1", "", ((8, 14),)),
+        entity("C2", "", ((9, 11), (13, 17))),
+        entity("C1", "", ((9, 17),)),
         report=report,
     )
     assert [(m.kb_id, m.fragments) for m in gold_mentions(doc)] == [("C1", ((2, 3),)), ("C2", ((2, 3),))]
@@ -102,12 +108,12 @@ def test_pieces_are_widened_to_tokens():
 @pytest.mark.parametrize("fragments", [((20, 26),), ((-1, 4),), ((4, 4),), ((5, 3),), ((4, 5),), ((0, 4), (30, 40))])
 def test_a_place_outside_the_text(fragments):
     report = CorpusReport()
-    doc = doc_of(TextEntity("C1", "", fragments), report=report)
+    doc = doc_of(entity("C1", "", fragments), report=report)
     assert doc.cats == {"C1": 1.0} and gold_mentions(doc) == [] and report["outside_text"] == 1
 
 
 def test_labels_of_docs_without_cats():
-    doc = doc_of(TextEntity("C2", "", ((0, 4), (18, 25))), TextEntity("C1", "", ((0, 4),)))
+    doc = doc_of(entity("C2", "", ((0, 4), (18, 25))), entity("C1", "", ((0, 4),)))
     doc.cats = {}
     assert text_entities(doc) == ("C1", "C2")
     doc.cats = {"C3": 1.0, "C4": 0.0}
@@ -120,15 +126,15 @@ def test_files(tmp_path):
     path = tmp_path / "labels.jsonl.gz"
     path.write_bytes(gzip.compress(f"{json.dumps(record)}\n{json.dumps(record)}\n".encode()))
     with pytest.warns(KrisselWarning, match="KW202"):
-        report = convert_text_labels(path, tmp_path / "labels.spacy")
+        report = convert(path, tmp_path / "labels.spacy")
     (doc,) = read_doc_bins(tmp_path / "labels.spacy", NLP.vocab)
     assert doc.cats == {"C1": 1.0} and [m.fragments for m in gold_mentions(doc)] == [((0, 1), (3, 5))]
     assert report["documents"] == 1 and report["disjoint"] == 1
-    for settings in ({"format": "xml"}, {"lang": "zz9"}):
+    for settings in ({"format": "xml"}, {"lang": "zz9"}, {"sentences": True}):
         with pytest.raises(KrisselError, match="K006"):
-            convert_text_labels(path, tmp_path / "labels.spacy", **settings)
+            convert(path, tmp_path / "labels.spacy", **settings)
     with pytest.raises(KrisselError, match="K006"):
-        convert_text_labels(path, tmp_path / "labels.bin")
+        convert(path, tmp_path / "labels.bin")
 
 
 places = st.lists(st.tuples(st.integers(-2, 12), st.integers(-2, 12)), max_size=3)
@@ -138,14 +144,14 @@ places = st.lists(st.tuples(st.integers(-2, 12), st.integers(-2, 12)), max_size=
 def test_any_text(text, all_fragments):
     """What is kept covers what the source says."""
     report = CorpusReport()
-    entities = [TextEntity(f"C{i}", "", tuple(fragments)) for i, fragments in enumerate(all_fragments)]
+    entities = [entity(f"C{i}", "", tuple(fragments)) for i, fragments in enumerate(all_fragments)]
     doc = doc_of(*entities, text=text, report=report)
-    assert set(doc.cats) == {entity.id for entity in entities}
+    assert set(doc.cats) == {each.kb_id for each in entities}
     found = {mention.kb_id: mention for mention in gold_mentions(doc)}
     assert len(found) + report["without_place"] + report["outside_text"] == len(entities)
-    for entity in entities:
-        if entity.id in found:
-            spans = [doc[start:end] for start, end in found[entity.id].fragments]
+    for each in entities:
+        if each.kb_id in found:
+            spans = [doc[start:end] for start, end in found[each.kb_id].fragments]
             covered = {i for span in spans for i in range(span.start_char, span.end_char)}
-            asked = {i for start, end in entity.fragments for i in range(start, end)}
+            asked = {i for start, end in each.fragments for i in range(start, end)}
             assert all(i in covered or text[i].isspace() for i in asked)

@@ -28,7 +28,7 @@ def test_each_phrase_is_a_document_and_its_mention(table):
         "fold-0.test.txt:4",
     )
     (mention,) = second.mentions
-    assert (mention.start, mention.end, mention.text, mention.kb_id, mention.line) == (0, 12, "HEART ATTACK", "2", 2)
+    assert (mention.fragments, mention.text, mention.kb_id, mention.line) == (((0, 12),), "HEART ATTACK", "2", 2)
 
 
 def test_docs_have_one_entity(table, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.corpora.readers.annotation import Mention
+from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.readers.pubtator import read_pubtator
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -27,12 +27,12 @@ def test_documents_mentions_and_relations(tmp_path):
     first, second = read_pubtator(write(tmp_path / "a.txt", TWO), report=report)
     assert (first.id, first.text, first.line) == ("1", "Cold water. Renal colic hurts.", 2)
     assert first.mentions == [
-        Mention(0, 4, "Cold", "Disease", " D000", 4),
-        Mention(12, 23, "Renal colic", "Disease", "D1|D2", 5),
+        Mention(((0, 4),), "Cold", "Disease", " D000", 4),
+        Mention(((12, 23),), "Renal colic", "Disease", "D1|D2", 5),
     ]
     # No abstract: no space behind the title; no id column: nothing is said about the concept.
     assert (second.id, second.text) == ("2", "Second")
-    assert second.mentions == [Mention(0, 6, "Second", "Chemical", "", 10)]
+    assert second.mentions == [Mention(((0, 6),), "Second", "Chemical", "", 10)]
     assert report["relations"] == 1 and report["bad_records"] == 0
 
 

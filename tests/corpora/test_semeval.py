@@ -5,8 +5,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_krissel.corpora.annotation import Mention
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.readers.annotation import Mention
 from spacy_krissel.corpora.readers.semeval import read_semeval
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
@@ -35,10 +35,10 @@ def test_mentions(tmp_path):
     (note,), report = read(tmp_path)
     assert (note.id, note.text, report.to_dict()["counts"]) == ("7", TEXT, {})
     assert note.mentions == [
-        Mention(0, 4, "Pain knee", "Disorder", "C0231749", 1, ((21, 25),)),
-        Mention(9, 25, "swelling in knee", "Disorder", "C0152031", 2),
-        Mention(30, 35, "fever", "Disorder", "C0015967", 4),
-        Mention(42, 49, "malaise", "Disorder", "NIL", 5),
+        Mention(((0, 4), (21, 25)), "Pain knee", "Disorder", "C0231749", 1),
+        Mention(((9, 25),), "swelling in knee", "Disorder", "C0152031", 2),
+        Mention(((30, 35),), "fever", "Disorder", "C0015967", 4),
+        Mention(((42, 49),), "malaise", "Disorder", "NIL", 5),
     ]
 
 

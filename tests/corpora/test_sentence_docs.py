@@ -4,8 +4,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spacy_krissel.corpora.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.docs import to_doc
-from spacy_krissel.corpora.readers.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.sentence_docs import sentence_docs
 from spacy_krissel.mentions.discontinuous import DocMention
@@ -16,8 +16,8 @@ NLP = spacy.blank("en")
 
 def mention(text, kb_id, *fragments):
     """A mention of the given parts of `text`."""
-    (start, end), *more = [(text.index(fragment), text.index(fragment) + len(fragment)) for fragment in fragments]
-    return Mention(start, end, " ".join(fragments), "Finding", kb_id, more=tuple(more))
+    places = tuple((text.index(fragment), text.index(fragment) + len(fragment)) for fragment in fragments)
+    return Mention(places, " ".join(fragments), "Finding", kb_id)
 
 
 def split(text, *mentions):
@@ -69,9 +69,8 @@ def test_no_mention_is_lost(text, data):
     place = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(sorted).map(tuple)
     mentions = []
     for number, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=3), max_size=4))):
-        (start, end), *more = fragments
         stated = " ".join(text[first:last] for first, last in fragments)
-        mentions.append(Mention(start, end, stated, "", f"D{number}", more=tuple(more)))
+        mentions.append(Mention(tuple(fragments), stated, "", f"D{number}"))
     doc = to_doc(AnnotatedText("7", text, mentions), NLP, report=CorpusReport())
 
     def said(doc):

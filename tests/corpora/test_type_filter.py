@@ -67,7 +67,7 @@ def test_types_below_count_with_the_network(texts, srdef):
 
 
 def test_st21pv_without_the_network_is_its_own_types(texts):
-    assert texts(types=ST21PV) == ["Gout"]
+    assert texts(types=list(ST21PV)) == ["Gout"]
 
 
 def test_descendants_by_whole_parts(srdef):

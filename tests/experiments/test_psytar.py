@@ -3,9 +3,8 @@ import warnings
 
 import pytest
 import spacy
-from lab.data.psytar import psytar_concepts, read_psytar
+from lab.data.psytar import convert_psytar, psytar_concepts, read_psytar
 
-from spacy_krissel.corpora.convert_text_labels import convert_text_labels
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -28,8 +27,8 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
     }
     found = {
         id_: [
-            (entity.id, entity.label, [text.text[start:end] for start, end in entity.fragments])
-            for entity in text.entities
+            (entity.kb_id, entity.label, [text.text[start:end] for start, end in entity.fragments])
+            for entity in text.mentions
         ]
         for id_, text in texts.items()
     }
@@ -47,7 +46,7 @@ def test_phrases_are_aligned_to_their_sentences(workbook):
         "d.2:1:2": [("C0000004", "ADR", ["headache"])],
         "d.2:2": [("C0000001", "ADR", ["Pain", "knee"]), ("C0000005", "ADR", [])],
     }
-    starts = [entity.fragments[0][0] for entity in texts["d.1:2"].entities]
+    starts = [entity.fragments[0][0] for entity in texts["d.1:2"].mentions]
     assert starts == [0, 25, 14, 0]
     assert dict(report.counts) == {
         "sentences": 5,
@@ -78,7 +77,7 @@ def test_concepts(workbook):
 
 def test_docs(workbook, tmp_path):
     with pytest.warns(KrisselWarning) as said:
-        report = convert_text_labels(workbook, tmp_path / "psytar.spacy", read=read_psytar)
+        report = convert_psytar(workbook, tmp_path / "psytar.spacy")
     assert sorted(str(each.message)[:7] for each in said) == ["[KW201]", "[KW231]"]
     docs = list(read_doc_bins(tmp_path / "psytar.spacy", spacy.blank("en").vocab))
     assert [sorted(doc.cats) for doc in docs] == [
@@ -116,7 +115,7 @@ def test_all_of_the_errors(write_psytar, tmp_path, monkeypatch):
 def test_the_real_workbook(data_dir, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
-        report = convert_text_labels(data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx", tmp_path / "p.spacy")
+        report = convert_psytar(data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx", tmp_path / "p.spacy")
     expected = {
         "sentences": 6003,
         "phrases": 7413,

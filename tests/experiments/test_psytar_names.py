@@ -4,11 +4,10 @@ import warnings
 import pytest
 import spacy
 from lab.data.lay_names import read_lay_names
-from lab.data.psytar import read_psytar
+from lab.data.psytar import convert_psytar
 from lab.data.psytar_names import psytar_names
 from lab.data.text_split import text_split
 
-from spacy_krissel.corpora.convert_text_labels import convert_text_labels
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.corpora.docs import ID_KEY
 from spacy_krissel.errors import KrisselError, KrisselWarning
@@ -137,7 +136,7 @@ def test_the_real_corpus(data_dir, tmp_path):
     workbook = data_dir / "corpora" / "psytar" / "PsyTAR_dataset.xlsx"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
-        convert_text_labels(workbook, tmp_path / "psytar.spacy", read=read_psytar)
+        convert_psytar(workbook, tmp_path / "psytar.spacy")
     report = text_split(tmp_path / "psytar.spacy", tmp_path / "split")
     assert (report["texts"], report["entities"], report["pairs"]) == (2788, 789, 6266)
     parts = ("train", "test_seen", "test_unseen")

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from lab.data.text_split import frequency_bins, split_pairs, text_split
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
+from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_mentions import gold_mentions

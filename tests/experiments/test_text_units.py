@@ -2,8 +2,7 @@ import pytest
 import spacy
 from lab.data.text_units import text_units
 
-from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
+from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_mentions import gold_mentions

@@ -20,7 +20,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.readers.text_labels import read_text_labels, to_labelled_doc
+from spacy_krissel.corpora.docs import to_doc
 from spacy_krissel.corpora.semantic_types import read_semantic_network
 from spacy_krissel.corpora.text_stream import SUFFIXES, read_texts
 from spacy_krissel.errors import Errors, KrisselError
@@ -310,8 +310,7 @@ def read_as_texts(path: Path, thorough: bool) -> None:
 
 
 def read_as_labels(path: Path, thorough: bool) -> None:
-    read = read_psytar if path.suffix == ".xlsx" else read_text_labels
-    use_docs(to_labelled_doc(text, NLP) for text in read(path))
+    use_docs(to_doc(text, NLP) for text in read_psytar(path))
 
 
 def read_as_records(path: Path, thorough: bool) -> None:
@@ -416,7 +415,6 @@ def all_targets() -> List[Target]:
     _add_wrong_corpora(found, corpora)
     book = workbook(seeds.SHEETS)
     add("corp:psytar-xlsx", [{"psytar.xlsx": zipped(book)}], read_as_labels, _of_parts(damage_workbook, [book]))
-    add("corp:text-labels", [{"labels.jsonl": text} for text in seeds.TEXT_LABELS], read_as_labels)
     bins = [{"docs.spacy": _doc_bin()}]
     add("corp:docbin", bins, lambda path, _: use_docs(read_doc_bins(path, NLP.vocab)), damage_packed)
 
@@ -476,7 +474,7 @@ def ontology_seeds() -> Dict[str, List[Mapping[str, Any]]]:
 
 def corpus_seeds() -> Dict[str, List[Mapping[str, Any]]]:
     """By format, as `convert` names them."""
-    from spacy_krissel.corpora.readers.formats import READERS
+    from spacy_krissel.corpora.readers import READERS
 
     found: Dict[str, List[Mapping[str, Any]]] = {
         "pubtator": [{"a.pubtator": text} for text in seeds.PUBTATOR],
@@ -486,6 +484,7 @@ def corpus_seeds() -> Dict[str, List[Mapping[str, Any]]]:
         "semeval": list(seeds.SEMEVAL),
         "phrases": [{"phrases.tsv": text} for text in seeds.PHRASES],
         "zeshel": list(seeds.ZESHEL),
+        "text-labels": [{"labels.jsonl": text} for text in seeds.TEXT_LABELS],
     }
     missing = set(READERS) - set(found)
     assert not missing, f"no seeds for the formats {missing}"

@@ -12,7 +12,7 @@ from lab.data.lay_names import read_lay_names
 from lab.data.psytar import read_psytar
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
-from spacy_krissel.corpora.readers.formats import READERS as CORPUS_READERS
+from spacy_krissel.corpora.readers import READERS as CORPUS_READERS
 from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.semantic_types import read_semantic_network
 from spacy_krissel.corpora.text_stream import read_texts

@@ -224,7 +224,7 @@ def commands(given: Inputs) -> Dict[str, Command]:
     for number, source in enumerate(both["gold.pubtator"]):
         docs.append(work / f"gold-{number}.spacy")
         convert(source, docs[-1])
-        convert(source, work / f"labels-{number}.spacy", with_text_labels=True)
+        convert(source, work / f"labels-{number}.spacy", text_labels=True)
     labels = [work / f"labels-{number}.spacy" for number in range(2)]
     nil = work / "nil.pubtator"
     mentions = [("lung cancer", "T03"), ("bronchial asthma", "T07"), ("zyxt", "-1")]

@@ -13,10 +13,8 @@ def psytar_cli(
     output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
 ) -> None:
     """Convert PsyTAR's sentences to docs with document-level entity labels, its phrases aligned to them."""
-    from spacy_krissel.corpora.convert_text_labels import convert_text_labels
+    from ..data.psytar import convert_psytar
 
-    from ..data.psytar import read_psytar
-
-    report = convert_text_labels(source, output, read=read_psytar, progress=True)
+    report = convert_psytar(source, output, progress=True)
     for name, count in report.to_dict()["counts"].items():
         typer.echo(f"{name}: {count}")

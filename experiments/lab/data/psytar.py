@@ -8,11 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from spacy_krissel.corpora.readers.text_labels import LabelledText, TextEntity
+from spacy_krissel.corpora.annotation import AnnotatedText, Mention
+from spacy_krissel.corpora.convert import blank_pipeline
+from spacy_krissel.corpora.doc_bins import write_doc_bin
+from spacy_krissel.corpora.docs import to_doc
+from spacy_krissel.corpora.filters import distinct_texts
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.util.disk import disk_error
 from spacy_krissel.util.inputs import coded_reading
 from spacy_krissel.util.limits import FILE
+from spacy_krissel.util.progress import progress_bar
 
 from ..errors import Errors, KrisselError
 from .alignment import align, missing_words
@@ -52,7 +57,7 @@ class Phrase(NamedTuple):
     line: int
 
 
-def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[LabelledText]:
+def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
     """PsyTAR's sentences with the concepts of their phrases, each aligned to its sentence by `align`.
 
     A sentence's id is `drug_id:sentence_index`; a number that a post has twice gets `:2`. Phrases are joined with the
@@ -69,7 +74,7 @@ def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None
     own_report = report is None
     report = CorpusReport() if report is None else report
     phrases: Dict[Tuple[str, str], List[Phrase]] = {}
-    sentences: Dict[Tuple[str, str], List[LabelledText]] = {}
+    sentences: Dict[Tuple[str, str], List[AnnotatedText]] = {}
     with _open(path) as workbook:
         for phrase in _phrases(workbook, path, report):
             phrases.setdefault((phrase.post, phrase.sentence), []).append(phrase)
@@ -77,7 +82,7 @@ def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None
             if text:
                 same = sentences.setdefault((post, number), [])
                 id_ = f"{post}:{number}:{len(same) + 1}" if same else f"{post}:{number}"
-                same.append(LabelledText(id_, text, source=f"{path}, {SENTENCES}", line=line))
+                same.append(AnnotatedText(id_, text, source=f"{path}, {SENTENCES}", line=line, weak=True))
             elif post or number:
                 report.blemish("bad_records", f"{path}, {SENTENCES}", line, "no text")
     ordered = sorted((each for same in sentences.values() for each in same), key=lambda each: each.line)
@@ -96,6 +101,17 @@ def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None
         report.warn()
 
 
+def convert_psytar(source: Union[str, Path], output: Union[str, Path], *, progress: bool = False) -> CorpusReport:
+    """Write PsyTAR's sentences as one `.spacy` file; return a report. Raises what `read_psytar` raises."""
+    report = CorpusReport()
+    nlp = blank_pipeline("en")
+    texts = distinct_texts(read_psytar(source, report=report), report)
+    shown = progress_bar(texts, show=progress, desc="Texts", unit="text")
+    write_doc_bin((to_doc(text, nlp, report=report) for text in shown), output)
+    report.warn()
+    return report
+
+
 def psytar_concepts(path: Union[str, Path]) -> List[Concept]:
     """The concepts that PsyTAR maps its phrases to, in order of id, each as the first phrase with most names has it.
 
@@ -110,7 +126,7 @@ def psytar_concepts(path: Union[str, Path]) -> List[Concept]:
     return [found[id_] for id_ in sorted(found)]
 
 
-def _place(phrases: Sequence[Phrase], sentences: Sequence[LabelledText], path: Any, report: CorpusReport) -> None:
+def _place(phrases: Sequence[Phrase], sentences: Sequence[AnnotatedText], path: Any, report: CorpusReport) -> None:
     listed: Counter = Counter()
     for phrase in phrases:
         if phrase.concept is None:
@@ -120,7 +136,7 @@ def _place(phrases: Sequence[Phrase], sentences: Sequence[LabelledText], path: A
         found = ((sentence, align(phrase.text, sentence.text, nth)) for sentence in sentences)
         sentence, alignment = next((pair for pair in found if pair[1]), (sentences[0], None))
         fragments = alignment.fragments if alignment else ()
-        sentence.entities.append(TextEntity(phrase.concept.id, phrase.label, fragments, phrase.text))
+        sentence.mentions.append(Mention(fragments, phrase.text, phrase.label, phrase.concept.id, sentence.line))
         if alignment:
             report.count(f"aligned: {alignment.rule}")
             report.count("aligned_fragments", len(fragments) > 1)

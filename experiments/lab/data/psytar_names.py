@@ -127,9 +127,9 @@ def _training_phrases(workbook: PathLike, train: Optional[PathLike], pairs: Set[
     found: Names = {}
     # Its blemishes were told of when the docs were made.
     for text in read_psytar(workbook, report=CorpusReport()):
-        for entity in text.entities:
-            if (text.id, entity.id) in pairs:
-                found.setdefault(entity.id, []).append(entity.phrase)
+        for entity in text.mentions:
+            if (text.id, entity.kb_id) in pairs:
+                found.setdefault(entity.kb_id, []).append(entity.text)
     if not found:
         raise KrisselError(Errors.K235.format(pairs=len(pairs), train=train, path=workbook))
     return found

@@ -8,10 +8,9 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, S
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_krissel.corpora.blank import blank_pipeline
+from spacy_krissel.corpora.convert import blank_pipeline
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
+from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
 from spacy_krissel.mentions.discontinuous import DocMention
 from spacy_krissel.mentions.gold_ids import split_ids
 from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions, text_entities

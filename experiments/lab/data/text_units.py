@@ -5,8 +5,7 @@ from typing import Iterator, List
 
 from spacy.tokens import Doc
 
-from spacy_krissel.corpora.docs import ID_KEY
-from spacy_krissel.corpora.readers.text_labels import write_gold_mentions
+from spacy_krissel.corpora.docs import ID_KEY, write_gold_mentions
 from spacy_krissel.mentions.contexts import sentence_starts
 from spacy_krissel.mentions.gold_mentions import document_id, gold_mentions
 

@@ -1,0 +1,76 @@
+"""Formats of gold corpora, one reader each.
+
+To add a format: one module here with a reader, a function from a path to annotated texts; one line in `READERS`; one
+seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from `READERS`.
+"""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, Literal, Union
+
+from ...errors import Errors, KrisselError
+from ..annotation import AnnotatedText
+from ..bundles import holds_suffixes, is_bundle
+from ..files import open_binary
+from . import brat, knowtator, semeval
+from .bioc import read_bioc
+from .phrases import read_phrases
+from .pubtator import read_pubtator
+from .text_labels import read_text_labels
+from .zeshel import read_zeshel
+
+READERS: Dict[str, Callable[..., Iterator[AnnotatedText]]] = {
+    "pubtator": read_pubtator,
+    "bioc": read_bioc,
+    "knowtator": knowtator.read_knowtator,
+    "brat": brat.read_brat,
+    "semeval": semeval.read_semeval,
+    "phrases": read_phrases,
+    "zeshel": read_zeshel,
+    "text-labels": read_text_labels,
+}
+FORMATS = ("auto", *READERS)
+if TYPE_CHECKING:
+    Format = str
+else:
+    Format = Literal[FORMATS]
+# Annotations apart from their texts: how the names of their files end.
+SUFFIXES = {knowtator.SUFFIX: "knowtator", brat.SUFFIX: "brat", semeval.SUFFIX: "semeval"}
+_ENTITIES = re.compile(rb'"entities"\s*:')
+_KNOWTATOR = re.compile(rb"<annotations[\s/>]")
+
+
+def check_documents(format: str, documents: Union[str, Path, None]) -> None:
+    """Is a folder of documents given just where mentions and texts are apart? ZESHEL needs one, others may have one.
+
+    Raises KrisselError K006.
+    """
+    if documents is None if format == "zeshel" else documents is not None and format not in SUFFIXES.values():
+        expected = "a folder of documents for ZESHEL's mentions, knowtator's, BRAT's or SemEval's, and none for others"
+        raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
+
+
+def detect_format(path: Path) -> str:
+    """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
+
+    Folders, archives, `.ann` and `.pipe` files are told by names. Raises KrisselError K201 (no file), K202, K211
+    (damaged), K228 (a folder or an archive of none or several of knowtator's files, BRAT's and SemEval's).
+    """
+    if is_bundle(path):
+        found = holds_suffixes(path, tuple(SUFFIXES))
+        if len(found) != 1:
+            names = " and ".join(found) or "none"
+            raise KrisselError(Errors.K228.format(path=path, found=names, expected=" or ".join(SUFFIXES)))
+        return SUFFIXES[found[0]]
+    for suffix in (brat.SUFFIX, semeval.SUFFIX):
+        if path.name.endswith(suffix):
+            return SUFFIXES[suffix]
+    with open_binary(path, "a gold corpus in one of the formats of `convert`") as file_:
+        head = file_.read(4096)
+    # A byte order mark may stand before the first sign.
+    head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
+    if head.startswith(b"<"):
+        return "knowtator" if _KNOWTATOR.search(head) else "bioc"
+    if not head.startswith(b"{"):
+        return "pubtator"
+    return "text-labels" if _ENTITIES.search(head) and b'"context_document_id"' not in head else "zeshel"

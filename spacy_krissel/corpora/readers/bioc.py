@@ -7,9 +7,9 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_ids
 from ...util.xml_files import XmlHandler, feed
+from ..annotation import AnnotatedText, Mention, covered_text, parse_offset
 from ..files import open_binary
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention, parse_offset
+from ..report import CorpusReport, reporting
 
 EXPECTED = "a BioC XML file"
 # The infons that hold the concept, by descending trust; names are compared without regard to case.
@@ -37,7 +37,8 @@ class _Unit(NamedTuple):
     text: str
 
 
-def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
+@reporting
+def read_bioc(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
 
     The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
@@ -52,8 +53,6 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated or malformed XML),
     K008 (other XML), K009 (entity declarations).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     handler = _Handler(str(path), report)
     n_documents = 0
     with open_binary(path, EXPECTED) as file_:
@@ -63,8 +62,6 @@ def read_bioc(path: Union[str, Path], *, report: Optional[CorpusReport] = None) 
             yield from documents
     if not n_documents:
         raise KrisselError(Errors.K204.format(path=path, what="document", line=handler.line, expected=EXPECTED))
-    if own_report:
-        report.warn()
 
 
 class _Handler(XmlHandler):
@@ -134,10 +131,10 @@ class _Handler(XmlHandler):
         elif not locations or any(parse_offset(number) is None for location in locations for number in location):
             self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
         else:
-            (start, end), *more = ((int(offset), int(offset) + int(length)) for offset, length in locations)
+            fragments = tuple((int(offset), int(offset) + int(length)) for offset, length in locations)
             label = infons.get("type", "")
             kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
-            mention = Mention(start, end, annotation["text"], label, read_ids(kb_id), line, tuple(more))
+            mention = Mention(fragments, annotation["text"], label, read_ids(kb_id), line)
             document.mentions.append(mention)
 
     def _end_document(self, document: AnnotatedText) -> None:
@@ -161,8 +158,7 @@ class _Handler(XmlHandler):
             for start, end in mention.fragments:
                 shift = next((shift for first, last, shift in stretches if first <= start < last), 0)
                 places.append((start + shift, end + shift))
-            text = mention.text or " ".join(document.text[start:end] for start, end in places)
-            (start, end), *more = places
-            document.mentions[i] = replace(mention, start=start, end=end, text=text, more=tuple(more))
+            text = mention.text or covered_text(document.text, places)
+            document.mentions[i] = replace(mention, fragments=tuple(places), text=text)
         self.documents.append(document)
         self.done += 1

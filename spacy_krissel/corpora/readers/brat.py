@@ -1,16 +1,17 @@
 """BRAT's standoff format: `.ann` beside `.txt`."""
 
 import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Dict, Iterator, List, Optional, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_class
+from ..annotation import AnnotatedText, Mention, parse_fragments
 from ..bundles import Bundle, read_each
 from ..files import text_lines
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention, parse_offset
+from ..report import CorpusReport, reporting
 
 EXPECTED = "a BRAT .ann file, or a folder or .tar.gz of them"
 SUFFIX = ".ann"
@@ -19,11 +20,12 @@ _PLACES = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 
 
+@reporting
 def read_brat(
     path: Union[str, Path],
     *,
     documents: Union[str, Path, None] = None,
-    report: Optional[CorpusReport] = None,
+    report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     """The texts that BRAT's annotations are of, one at a time; of an archive, too.
 
@@ -84,14 +86,10 @@ def _read_mention(rest: str, line: int) -> Optional[Mention]:
     places = _PLACES.fullmatch(head)
     if not tab or not places:
         return None
-    offsets = [tuple(parse_offset(number) for number in fragment.split()) for fragment in places[2].split(";")]
-    fragments = [(start, end) for start, end in offsets if start is not None and end is not None]
-    if len(fragments) < len(offsets):
-        return None
-    (start, end), *more = fragments
-    return Mention(start, end, text, places[1], "", line, tuple(more))
+    fragments = parse_fragments(fragment.split() for fragment in places[2].split(";"))
+    return Mention(fragments, text, places[1], "", line) if fragments else None
 
 
 def _with_ids(mention: Mention, ids: List[str]) -> Mention:
     label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
-    return Mention(mention.start, mention.end, mention.text, label, kb_id, mention.line, mention.more)
+    return replace(mention, label=label, kb_id=kb_id)

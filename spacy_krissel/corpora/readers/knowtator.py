@@ -3,14 +3,14 @@
 import io
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from ...mentions.gold_ids import read_class
 from ...util.inputs import InputFile, coded_reading
 from ...util.xml_files import XmlHandler, feed
+from ..annotation import AnnotatedText, Mention, covered_text, parse_fragments
 from ..bundles import open_bundle
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention, parse_offset
+from ..report import CorpusReport, reporting
 
 EXPECTED = "a knowtator XML file, or a folder or .tar.gz of them"
 SUFFIX = ".knowtator.xml"
@@ -18,11 +18,12 @@ SUFFIX = ".knowtator.xml"
 LAYOUTS = ("articles/txt", "corpus")
 
 
+@reporting
 def read_knowtator(
     path: Union[str, Path],
     *,
     documents: Union[str, Path, None] = None,
-    report: Optional[CorpusReport] = None,
+    report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     """The texts that knowtator's annotations are of, each with those of all files; of an archive, too.
 
@@ -41,8 +42,6 @@ def read_knowtator(
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K007 (truncated or
     malformed XML), K008 (other XML), K009 (entity declarations), K211 (damaged archive), K226 (no text).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     bundle = open_bundle(path, SUFFIX, EXPECTED)
     texts: Dict[Any, List[Tuple[str, List[Mention]]]] = {}
     for file_ in bundle.files:
@@ -58,14 +57,12 @@ def read_knowtator(
         text = bundle.read_text(text_file)
         mentions = [_with_text(mention, text) for _, found in parts for mention in found]
         yield AnnotatedText(text_file.name.removesuffix(".txt"), text, mentions, parts[0][0], 1)
-    if own_report:
-        report.warn()
 
 
 def _with_text(mention: Mention, text: str) -> Mention:
     if mention.text:
         return mention
-    return replace(mention, text=" ".join(text[start:end] for start, end in mention.fragments))
+    return replace(mention, text=covered_text(text, mention.fragments))
 
 
 class _Annotation(NamedTuple):
@@ -112,17 +109,15 @@ class _Handler(XmlHandler):
         """All mentions of the file; classes stand below the annotations."""
         found: List[Mention] = []
         for annotation in self._annotations:
-            spans = [(parse_offset(start), parse_offset(end)) for start, end in annotation.spans]
-            places = [(start, end) for start, end in spans if start is not None and end is not None]
+            fragments = parse_fragments(annotation.spans)
             name = next((self._classes[id_] for id_ in annotation.mentions if self._classes.get(id_)), "")
-            if not places or len(places) < len(spans):
+            if not fragments:
                 report.blemish("bad_records", self.path, annotation.line, "an annotation without a numeric span")
             elif not name:
                 named = ", ".join(annotation.mentions) or "none"
                 report.blemish("bad_records", self.path, annotation.line, f"an annotation without a class ({named})")
             else:
                 label, kb_id = read_class(name)
-                (start, end), *more = places
                 text = " ".join(annotation.texts)
-                found.append(Mention(start, end, text, label, kb_id, annotation.line, tuple(more), self.path))
+                found.append(Mention(fragments, text, label, kb_id, annotation.line, self.path))
         return found

@@ -1,19 +1,20 @@
 """Phrases without context, as AskAPatient has them: `id TAB name of the concept TAB phrase` a line."""
 
 from pathlib import Path
-from typing import Iterator, Optional, Union
+from typing import Iterator, Union
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import control_character
+from ..annotation import AnnotatedText, Mention
 from ..files import open_lines
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention
+from ..report import CorpusReport, reporting
 
 EXPECTED = "a table of phrases: id, name of the concept and phrase, tab-separated"
 COLUMNS = 3
 
 
-def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
+@reporting
+def read_phrases(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """Each phrase as a document of its own, all of it one mention; `.gz` is decompressed.
 
     Documents are named by the file and the line, so that a phrase that stands there twice counts twice.
@@ -23,8 +24,6 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no phrase).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     name = Path(path).name
     found = False
     number = 0
@@ -48,9 +47,7 @@ def read_phrases(path: Union[str, Path], *, report: Optional[CorpusReport] = Non
                 continue
             found = True
             id_, _, phrase = columns
-            mention = Mention(0, len(phrase), phrase, "", id_, number)
+            mention = Mention(((0, len(phrase)),), phrase, "", id_, number)
             yield AnnotatedText(f"{name}:{number}", phrase, [mention], source=str(path), line=number)
     if not found:
         raise KrisselError(Errors.K204.format(path=path, what="phrase" + first_bad, line=number, expected=EXPECTED))
-    if own_report:
-        report.warn()

@@ -7,15 +7,16 @@ from typing import Iterator, List, Optional, Union
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_ids
 from ...util.limits import RECORD
+from ..annotation import AnnotatedText, Mention, parse_offset
 from ..files import open_lines
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention, parse_offset
+from ..report import CorpusReport, reporting
 
 _PASSAGE = re.compile(r"([^|\t]+)\|([ta])\|(.*)", re.DOTALL)
 EXPECTED = "a PubTator file"
 
 
-def read_pubtator(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
+@reporting
+def read_pubtator(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a PubTator file, one at a time; `.gz` is decompressed.
 
     A mention is `ID start end text label kb_id`, tab-separated; the id may be missing, and a seventh column (the
@@ -28,8 +29,6 @@ def read_pubtator(path: Union[str, Path], *, report: Optional[CorpusReport] = No
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no document), K205 (the first
     line that is not blank is no title).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     current: Optional[AnnotatedText] = None
     has_abstract = any_abstract = False
     number = size = 0
@@ -64,8 +63,6 @@ def read_pubtator(path: Union[str, Path], *, report: Optional[CorpusReport] = No
     if any_abstract and not has_abstract:
         report.blemish("cut_documents", str(path), number, f"document {current.id}")
     yield current
-    if own_report:
-        report.warn()
 
 
 def _read_row(columns: List[str], number: int, current: AnnotatedText, report: CorpusReport) -> None:
@@ -82,4 +79,4 @@ def _read_row(columns: List[str], number: int, current: AnnotatedText, report: C
         report.blemish("bad_records", current.source, number, "no mention and no relation")
     else:
         kb_id = read_ids(columns[5]) if len(columns) > 5 else ""
-        current.mentions.append(Mention(start, end, columns[3], columns[4].strip(), kb_id, number))
+        current.mentions.append(Mention(((start, end),), columns[3], columns[4].strip(), kb_id, number))

@@ -7,10 +7,10 @@ from typing import Iterator, List, Optional, Union
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import NIL
+from ..annotation import AnnotatedText, Mention, covered_text, parse_fragments
 from ..bundles import Bundle, read_each
 from ..files import text_lines
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention, parse_offset
+from ..report import CorpusReport, reporting
 
 EXPECTED = "a .pipe file, or a folder or .tar.gz of them"
 SUFFIX = ".pipe"
@@ -19,11 +19,12 @@ WITHOUT = "cui-less"
 _PLACES = re.compile(r"\d+-\d+(?:,\d+-\d+)*")
 
 
+@reporting
 def read_semeval(
     path: Union[str, Path],
     *,
     documents: Union[str, Path, None] = None,
-    report: Optional[CorpusReport] = None,
+    report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     """The notes that `.pipe` files annotate, one at a time; of an archive, too.
 
@@ -69,11 +70,8 @@ def _read_mention(line: str, text: str, number: int) -> Optional[Mention]:
     _, *rest = line.split("|")
     if len(rest) < 2 or not _PLACES.fullmatch(rest[0]) or not rest[1].strip():
         return None
-    offsets = [tuple(parse_offset(offset) for offset in fragment.split("-")) for fragment in rest[0].split(",")]
-    fragments = [(start, end) for start, end in offsets if start is not None and end is not None]
-    if len(fragments) < len(offsets) or not all(start < end <= len(text) for start, end in fragments):
+    fragments = parse_fragments(fragment.split("-") for fragment in rest[0].split(","))
+    if not fragments or not all(start < end <= len(text) for start, end in fragments):
         return None
-    (start, end), *more = fragments
-    surface = " ".join(text[first:last] for first, last in fragments)
     kb_id = NIL if rest[1].strip().lower() == WITHOUT else rest[1].strip()
-    return Mention(start, end, surface, LABEL, kb_id, number, tuple(more))
+    return Mention(fragments, covered_text(text, fragments), LABEL, kb_id, number)

@@ -4,13 +4,13 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import JSON_CLOSING
+from ..annotation import AnnotatedText, Mention
 from ..files import open_lines
-from ..report import CorpusReport
-from .annotation import AnnotatedText, Mention
+from ..report import CorpusReport, reporting
 
 EXPECTED = "ZESHEL's mentions, one JSON object a line"
 TEXTS = ("context_document_id", "label_document_id", "corpus", "text")
@@ -33,8 +33,9 @@ class _Row(NamedTuple):
 Wanted = Dict[str, List[_Row]]
 
 
+@reporting
 def read_zeshel(
-    path: Union[str, Path], *, documents: Union[str, Path], report: Optional[CorpusReport] = None
+    path: Union[str, Path], *, documents: Union[str, Path], report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """The documents that a file of ZESHEL's mentions points into (Logeswaran et al., 2019), one at a time.
 
@@ -55,15 +56,11 @@ def read_zeshel(
     Raises KrisselError K201 (no file of mentions, or of a world), K202 (truncated gzip), K203 (not UTF-8), K204 (no
     mention), K224 (the first line is no mention).
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     for world, wanted in _read_mentions(path, report).items():
         yield from _read_world(_world_file(Path(documents), world), world, wanted, str(path), report)
         for id_, rows in wanted.items():
             for row in rows:
                 report.blemish("bad_records", str(path), row.line, f"document {id_} is not in world {world!r}")
-    if own_report:
-        report.warn()
 
 
 def _read_mentions(path: Union[str, Path], report: CorpusReport) -> Dict[str, Wanted]:
@@ -132,7 +129,7 @@ def _annotate(
             report.blemish("outside_text", source, row.line, detail)
             continue
         end = starts[row.end] + len(words[row.end])
-        mentions.append(Mention(starts[row.start], end, row.text, world, row.entity, row.line))
+        mentions.append(Mention(((starts[row.start], end),), row.text, world, row.entity, row.line))
     return AnnotatedText(id_, " ".join(words), mentions, source=source, line=rows[0].line, words=words)
 
 

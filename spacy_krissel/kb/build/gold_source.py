@@ -66,7 +66,7 @@ def make_gold_source(
     split, dev_share, seed: as in `spacy-krissel.GoldCorpus.v1`, so that what is scored is not among the prototypes.
     Raises KrisselError K006 for settings that make no sense.
     """
-    part = GoldSplit.checked(split, dev_share, seed)
+    part = GoldSplit(split, dev_share, seed)
     if per_entity < 0:
         raise KrisselError(Errors.K006.format(setting="per_entity", found=per_entity, expected="0 or more"))
     settings = {"spans_key": spans_key, "per_entity": per_entity, "surface_forms": surface_forms}

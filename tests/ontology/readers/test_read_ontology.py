@@ -52,7 +52,7 @@ def test_format_is_told_by_content(tmp_path, format, pack, start):
 def test_unknown_content(tmp_path, content):
     path = tmp_path / "what.txt"
     path.write_bytes(content)
-    with pytest.raises(KrisselError, match=r"K104.*what\.txt.*medic, obo, jsonl.*concept_id"):
+    with pytest.raises(KrisselError, match=r"K104.*what\.txt.*zeshel, jsonl.*concept_id"):
         read_ontology(path)
 
 
