@@ -4,48 +4,48 @@
 class KBErrors:
     # Index.
     K501 = (
-        "[K501] The '{kind}' index needs FAISS, which is not installed. Install one of the extras, never both: "
-        "pip install 'spacy-krissel[cpu]' or pip install 'spacy-krissel[gpu]'. Without FAISS, use "
+        "[K501] The '{kind}' index needs FAISS, which is not installed. Install one of the extras, never both: pip "
+        "install 'spacy-krissel[cpu]' or pip install 'spacy-krissel[gpu]'. Without FAISS, use "
         "spacy-krissel.ExactIndex.v1."
     )
     K502 = (
-        "[K502] Index setting 'device' is '{device}', but {problem}. Set it to 'cpu', or run where the device is "
-        "and its library is installed ({library})."
+        "[K502] Index setting 'device' is '{device}', but {problem}. Set it to 'cpu', or run where the device is and "
+        "its library is installed ({library})."
     )
     K503 = (
         "[K503] Expected {what} as a float array of shape ({rows}, {width}), found {found}. Use the encoder that the "
         "vectors in the index were made with."
     )
     K504 = (
-        "[K504] {count} of {total} {what} hold values that are not finite (first: row {first}). The encoder gives NaN "
-        "or infinity, as after a diverged training: check its weights."
+        "[K504] {count} of {total} {what} have values that are not finite (first: row {first}). Expected finite "
+        "vectors; check the encoder's weights, which are NaN or infinite after a diverged training."
     )
     K505 = (
-        "[K505] Expected the 'allowed' mask as a boolean array of shape ({n},), one value for each {what}, found "
-        "{found}. Make it with kb.entity_mask(...)."
+        "[K505] Expected the 'allowed' mask as a boolean array of shape ({n},), one value per {what}, found {found}. "
+        "Make it with kb.entity_mask(...)."
     )
     K506 = (
-        "[K506] The index in '{path}' cannot be used: {problem}. Expected an index of {rows} vectors of width {width}. "
-        "Write the knowledge base again with: python -m spacy krissel prototypes"
+        "[K506] The index in '{path}' cannot be used: {problem}. Expected an index of {rows} vectors of width "
+        "{width}. Create the knowledge base again with: python -m spacy krissel prototypes"
     )
     K507 = (
-        "[K507] The knowledge base was saved with an index of kind '{kind}', which spacy-krissel does not have "
-        "(it has: {known}). Pass the maker of that index as PrototypeKB(..., index=...), or from_disk(path, "
+        "[K507] The knowledge base was saved with an index of kind '{kind}', which spacy-krissel does not have (it "
+        "has: {known}). Pass a factory of that index as PrototypeKB(..., index=...), or from_disk(path, "
         "exclude=['index']) to search exactly."
     )
-    K508 = "[K508] The index is empty: give it vectors with build() before searching or saving it."
+    K508 = "[K508] The index is empty. Expected vectors; call build() before searching or saving it."
     # Knowledge base: what is put in.
     K510 = (
-        "[K510] {count} of {total} prototypes name an entity that the knowledge base does not have (first: '{entity}', "
-        "number {first}). Add all entities with set_entities(...) first, or drop these prototypes."
+        "[K510] {count} of {total} prototypes name an entity that the knowledge base does not have (first: "
+        "'{entity}', number {first}). Add all entities with set_entities(...) first, or drop these prototypes."
     )
-    K511 = "[K511] Expected one vector for each prototype, found {prototypes} prototypes and {vectors} vectors."
+    K511 = "[K511] Expected one vector per prototype, found {prototypes} prototypes and {vectors} vectors."
     K512 = "[K512] Prototype {first} (entity '{entity}') is of kind '{kind}'. Expected one of: {known}."
     K513 = (
-        "[K513] {count} entity ids occur more than once (first: '{entity}'). An id stands for one entity: merge the "
-        "records, or read them through an ontology store, which does."
+        "[K513] {count} entity ids occur more than once (first: '{entity}'). Expected unique ids; merge the records, "
+        "or read them through an ontology store, which merges them."
     )
-    K514 = "[K514] Entity number {first} ('{name}') has an empty id. Every entity needs an id."
+    K514 = "[K514] Entity number {first} ('{name}') has an empty id. Expected an id for every entity."
     K515 = (
         "[K515] {count} entities that have prototypes are missing from the new entities (first: '{entity}'). Keep "
         "them, or start from an empty knowledge base."
@@ -57,26 +57,26 @@ class KBErrors:
         "path in the linker's config."
     )
     K521 = (
-        "[K521] The knowledge base finds candidates by vectors, and no encoder has been lent to it. Lend it one with "
-        "kb.attach_encoder(encode), where encode takes a list of views and returns their vectors (krissel_linker does "
-        "this), or use kb.search(vectors, k)."
+        "[K521] The knowledge base has no encoder to search with. Attach one with kb.attach_encoder(encode), where "
+        "encode takes a list of views and returns their vectors (krissel_linker does this), or use kb.search(vectors, "
+        "k)."
     )
     K522 = (
-        "[K522] The knowledge base was made by encoder {expected}, but this encoder is {found}: their vectors cannot "
-        "be compared. Use the encoder that made it, or make the knowledge base again with: "
-        "python -m spacy krissel prototypes"
+        "[K522] The knowledge base was created with encoder {expected}, but this encoder is {found}: their vectors "
+        "cannot be compared. Use the encoder it was created with, or create it again with: python -m spacy krissel "
+        "prototypes"
     )
     K523 = (
-        "[K523] The knowledge base in '{path}' has vectors of width {found}, expected {expected} as the encoder gives. "
-        "Use the encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
+        "[K523] The knowledge base in '{path}' has vectors of width {found}, expected {expected} as the encoder "
+        "gives. Use the encoder it was created with, or create it again with: python -m spacy krissel prototypes"
     )
     K524 = (
-        "[K524] The knowledge base in '{path}' is damaged: {problem}. Write it again with: "
-        "python -m spacy krissel prototypes"
+        "[K524] The knowledge base in '{path}' is damaged: {problem}. Create it again with: python -m spacy krissel "
+        "prototypes"
     )
     K525 = (
-        "[K525] {count} of the {what} asked for are not in the knowledge base (first: '{first}'). It has "
-        "{total}, such as: {known}."
+        "[K525] {count} of the given {what} are not in the knowledge base (first: '{first}'). It has {total}, such "
+        "as: {known}."
     )
     K526 = (
         "[K526] The knowledge base was sent to this process as the folder '{path}', but that folder {problem} since. "
@@ -88,25 +88,24 @@ class KBErrors:
         "encoder that made it, or make the knowledge base again with: python -m spacy krissel prototypes"
     )
     K529 = (
-        "[K529] An interrupted run left vectors in '{path}' that were made of other input: {difference}. Expected the "
-        "same pipeline, ontology, mentions and settings. Run it again as it was started to go on, or start over with "
+        "[K529] An interrupted run left vectors in '{path}' from other input: {difference}. Expected the same "
+        "pipeline, ontology, mentions and settings. Run it as it was started to resume, or start over with "
         "restart=True (--restart)."
     )
     # Knowledge base: references.
     K530 = (
-        "[K530] The knowledge base has no references to use. Make it again by a pipeline whose encoder has references "
+        "[K530] The knowledge base has no references. Create it again with a pipeline whose encoder has references "
         "(spacy-krissel.ReferencedEncoder.v1): python -m spacy krissel prototypes --references"
     )
-    K531 = "[K531] Expected one vector for each reference, found {entities} entities and {vectors} vectors."
+    K531 = "[K531] Expected one vector per reference, found {entities} entities and {vectors} vectors."
     K532 = (
-        "[K532] {count} of {total} references are of an entity that the knowledge base does not have (first: "
-        "'{entity}'). Add all entities with set_entities(...) first, or drop these references."
+        "[K532] {count} of {total} references are of entities missing from the knowledge base (first: '{entity}'). "
+        "Add all entities with set_entities(...) first, or drop these references."
     )
     # Milvus.
     K540 = (
-        "[K540] The 'milvus' index needs the package {package}, which is not installed. Install the extra: "
-        "pip install 'spacy-krissel[milvus]'. Without it, use spacy-krissel.FaissIndex.v1 or "
-        "spacy-krissel.ExactIndex.v1."
+        "[K540] The 'milvus' index needs the package {package}, which is not installed. Install the extra: pip "
+        "install 'spacy-krissel[milvus]'. Without it, use spacy-krissel.FaissIndex.v1 or spacy-krissel.ExactIndex.v1."
     )
     K541 = (
         "[K541] Milvus at '{address}' did not answer, or refused: {problem}. Check that it runs there, that the "
@@ -126,6 +125,6 @@ class KBErrors:
 
 class KBWarnings:
     KW501 = (
-        "[KW501] {count} of {total} gold mentions were not made prototypes, because the knowledge base does not hold "
-        "their id (first: {places}). Check that the corpus and the ontology belong together."
+        "[KW501] {count} of {total} gold mentions did not become prototypes, because the knowledge base lacks their "
+        "id (first: {places}). Check that the corpus and the ontology use the same ids."
     )

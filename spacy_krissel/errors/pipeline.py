@@ -16,14 +16,14 @@ class PipelineErrors:
     )
     K605 = (
         "[K605] '{name}' cannot be loaded from {source}: {problem}. Expected what nlp.to_disk or nlp.to_bytes wrote, "
-        "whole, and a config with the encoder it was saved with. Save the pipeline again, or take back what the config "
+        "whole, and a config with the encoder it was saved with. Save the pipeline again, or undo the config's "
         "overrides in [components.{name}.model]."
     )
     K607 = "[K607] '{name}' has no setting '{setting}'. Settings that can be changed on a loaded pipeline are: {known}."
     K608 = "[K608] The training corpus found no linked mention in split '{split}' of '{path}'. {todo}"
     K610 = (
-        "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or add "
-        "one with nlp.add_pipe('krissel_linker')."
+        "[K610] The pipeline has no krissel_linker called '{name}'; it has: {found}. Give the component's name, or "
+        "add one with nlp.add_pipe('krissel_linker')."
     )
     K611 = (
         "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
@@ -34,120 +34,118 @@ class PipelineErrors:
         "reference_loss out to train on mentions alone."
     )
     K614 = (
-        "[K614] {problem}. Expected an ontology (--ontology), to make the knowledge base anew; or gold mentions "
-        "(--gold) alone, to add them to the knowledge base that the pipeline has."
+        "[K614] {problem}. Expected an ontology (--ontology), to create a knowledge base; or gold mentions (--gold) "
+        "only, to add them to the pipeline's knowledge base."
     )
     K615 = (
-        "[K615] '{name}' is not initialized: it has no table of its candidates' texts and no temperature. Train it "
-        "with `spacy train`, load a trained pipeline with `spacy.load`, or call `nlp.initialize()`."
+        "[K615] '{name}' is not initialized: it has no candidate texts and no temperature. Train it with `spacy "
+        "train`, load a trained pipeline with `spacy.load`, or call `nlp.initialize()`."
     )
     K616 = (
-        "[K616] '{name}' was given no ontology to describe candidates by. Set `ontology` in "
-        "[initialize.components.{name}], with `@misc = spacy-krissel.OntologyFromDisk.v1`."
+        "[K616] '{name}' has no ontology to describe candidates. Set `ontology` in [initialize.components.{name}], "
+        "with `@misc = spacy-krissel.OntologyFromDisk.v1`."
     )
     K617 = (
-        "[K617] '{name}' learns from the candidates of '{linker}', which has no knowledge base here. Source a linker "
+        "[K617] '{name}' is trained on the candidates of '{linker}', which has no knowledge base. Source a linker "
         "that has one (`python -m spacy krissel prototypes`), freeze it, and name it in `linker`."
     )
     K618 = (
-        "[K618] '{name}' does not know the pipeline whose '{linker}' it is to learn from: it was copied, or the "
-        "pipeline it was made in is gone. Call nlp.get_pipe('{name}').learn_from(nlp) before training."
+        "[K618] '{name}' has lost the pipeline with its linker '{linker}': it was copied, or its pipeline was "
+        "deleted. Call nlp.get_pipe('{name}').learn_from(nlp) before training."
     )
     K619 = (
-        "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Each file is added "
+        "[K619] Gold mentions of '{path}' cannot be added under the source '{source}': {problem}. Expected each file "
         "once, under its name without suffix. {todo}."
     )
     K632 = (
-        "[K632] The encoder of '{name}' cannot be written as a transformer's directory: {problem}. Expected a trained "
-        "pipeline whose linker has a transformer; {todo}."
+        "[K632] The encoder of '{name}' cannot be exported as a transformer: {problem}. Expected a trained pipeline "
+        "whose linker has a transformer; {todo}."
     )
     K633 = (
-        "[K633] The linker of '{name}' has another kind of encoder than the one that is to start from it. Expected a "
+        "[K633] The linker of '{name}' has another kind of encoder than the one initialized from it. Expected a "
         "transformer for a transformer, a small encoder for a small one. Choose another pipeline, or change "
         "[components.krissel_linker.model]."
     )
     K634 = (
-        "[K634] No batch could be made of {found} synonym pairs: none holds two entities that can be told apart. "
-        "Expected two entities at least that share no name. Check the ontology, and `pairs` in [training.batcher]."
+        "[K634] No batch could be made of {found} synonym pairs: none has two distinct entities. Expected at least "
+        "two entities that share no name. Check the ontology, and `pairs` in [training.batcher]."
     )
     K636 = (
-        "[K636] Entities cannot be learnt from: {problem}. Expected an encoder of mentions and of entities, and an "
+        "[K636] Entities cannot be trained on: {problem}. Expected an encoder of mentions and of entities, and an "
         "ontology to write entities from. {todo}."
     )
     K637 = (
-        "[K637] Adversarial examples need the input embeddings of a transformer, and the model that reads entities has "
-        "none. Use 'spacy-krissel.TransformerEncoder.v1' (`reference` of a linker's model) or "
+        "[K637] Adversarial examples need the input embeddings of a transformer, and the model that reads entities "
+        "has none. Use 'spacy-krissel.TransformerEncoder.v1' (`reference` of a linker's model) or "
         "'spacy-krissel.CrossEncoder.v1' (a re-ranker's), or set `fgsm_weight` to 0."
     )
     K639 = (
-        "[K639] Mentions have no names to be compared with: {problem}. Expected an ontology that holds the entity of "
-        "each linked mention. {todo}."
+        "[K639] Mentions have no names to be compared with: {problem}. Expected an ontology with the entity of each "
+        "linked mention. {todo}."
     )
     K641 = (
-        "[K641] A process that encodes ended without an answer ({problem}), most often because memory ran out. What "
-        "was encoded so far is kept: run it again to go on, with fewer processes (n_process is {n_process})."
+        "[K641] An encoding process died ({problem}), most often because memory ran out. Finished work is kept: run "
+        "the command again to resume, with fewer processes (n_process is {n_process})."
     )
     K642 = (
-        "[K642] The knowledge base in '{path}' was about to be replaced when the process was killed. Run the command "
-        "again, or rename the folder '{aside}' there to 'kb'."
+        "[K642] The knowledge base in '{path}' was being replaced when the process was killed. Run the command again, "
+        "or rename the backup folder '{aside}' there to 'kb'."
     )
     K651 = (
-        "[K651] {count} processes cannot train '{name}' together: it is no component of spacy-krissel, and each of "
-        "them would train one of its own. Train it in one process, and name it in training.frozen_components here."
+        "[K651] {count} processes cannot train '{name}': it is not a component of spacy-krissel, so each process "
+        "would train its own copy. Train it in one process, and name it in training.frozen_components here."
     )
     K652 = (
-        "[K652] {count} processes cannot train together without a seed. Expected a number for training.seed (or "
-        "system.seed), so that each of them draws the same batches."
+        "[K652] {count} processes cannot train one model without a seed. Expected a number for training.seed (or "
+        "system.seed), so that all draw the same batches."
     )
     K653 = (
-        "[K653] The {count} processes of this training begin with different weights of '{name}'. Expected the same in "
-        "each: the same encoder, ontology and corpus on each machine, and weights that are drawn by a seed."
+        "[K653] The {count} processes of this training start with different weights of '{name}'. Expected the same: "
+        "use the same encoder, ontology and corpus on each machine, and seeded initial weights."
     )
     K660 = (
-        "[K660] '{name}' has a knowledge base that is not the one in its kb_path, '{path}': it was changed since it "
-        "was read, comes from elsewhere, or the folder is gone. The pipeline saves the path alone, so that it would be "
-        "lost. Save it first: nlp.get_pipe('{name}').kb.to_disk('{path}')"
+        "[K660] '{name}' has a knowledge base that is not the one in its kb_path, '{path}': it was changed after "
+        "loading, comes from elsewhere, or the folder is gone. The pipeline saves the path only, so it would be lost. "
+        "Save it first: nlp.get_pipe('{name}').kb.to_disk('{path}')"
     )
     K661 = (
-        "[K661] A setting of '{name}' cannot be taken out ({setting}). Expected a value for each: set "
-        "cfg['{setting}'] to another one."
+        "[K661] A setting of '{name}' cannot be removed ({setting}). Expected a value for each: set cfg['{setting}'] "
+        "to another one."
     )
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
         "for the CPU."
     )
     K676 = (
-        "[K676] No component of this pipeline finds mentions in text, so that nothing would be linked: it holds "
-        "{found}. Expected one that sets {where} (such as ner or entity_ruler) and is enabled, or docs with mentions "
-        "(.spacy)."
+        "[K676] No component of this pipeline finds mentions in text, so nothing would be linked: it has {found}. "
+        "Expected one that sets {where} (such as ner or entity_ruler) and is enabled, or docs with mentions (.spacy)."
     )
     K677 = (
-        "[K677] '{path}' is no config to train with: {problem}. Expected one that is filled, as `spacy init "
-        "fill-config` writes it, and data where it says."
+        "[K677] '{path}' is not a config for training: {problem}. Expected a complete one, as `spacy init "
+        "fill-config` writes it, and data at its paths."
     )
     K691 = (
-        "[K691] There is nothing to draw: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one of "
-        "them, or run the component that writes it."
+        "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
+        "of them, or run the component that writes it."
     )
 
 
 class PipelineWarnings:
     KW601 = (
-        "[KW601] The encoder of '{name}' has new weights, so that its knowledge base of {entities} entities does not "
-        "fit it any more and was dropped. Make it again with `python -m spacy krissel prototypes` when training is "
-        "done."
+        "[KW601] The encoder of '{name}' has new weights, so its knowledge base of {entities} entities no longer fits "
+        "and was dropped. Create it again with `python -m spacy krissel prototypes` after training."
     )
     KW602 = (
-        "[KW602] {alone} of the {found} examples of a training batch hold no entity that stands twice in the batch, "
-        "and teach nothing. Expected two mentions of each: leave training.accumulate_gradient at 1, since a batch that "
-        "is divided loses pairs, and use 'spacy-krissel.PairBatcher.v1' in [training.batcher]. Told once."
+        "[KW602] {alone} of the {found} examples of a training batch have no entity that occurs twice in the batch, "
+        "and are not trained on. Expected two mentions of each: leave training.accumulate_gradient at 1, since a "
+        "divided batch loses pairs, and use 'spacy-krissel.PairBatcher.v1' in [training.batcher]. Shown once."
     )
     KW603 = (
-        "[KW603] {count} of {total} linked mentions of '{path}' have an id that the ontology does not hold, and are "
-        "read as not linked. Check that the corpus and the ontology belong together."
+        "[KW603] {count} of {total} linked mentions of '{path}' have an id that is not in the ontology, and are read "
+        "as not linked. Check that the corpus and the ontology use the same ids."
     )
     KW613 = (
-        "[KW613] {count} of {total} entries of `doc._.abbreviations` cannot be read and are left out (first: {first}). "
+        "[KW613] {count} of {total} entries of `doc._.abbreviations` cannot be read and are skipped (first: {first}). "
         "Expected what scispaCy's abbreviation_detector writes: spans with `span._.long_form`, or dictionaries with "
         "'short_text' and 'long_text'. If another component uses the name, set `use_abbreviations = false` to read no "
         "abbreviations at all."
@@ -157,16 +155,16 @@ class PipelineWarnings:
         "doc.{other}. Set the same `spans_key` for both."
     )
     KW620 = (
-        "[KW620] {count} of {total} texts are longer than the pipeline's limit of {limit} characters and were left out "
-        "(first: {first}). Divide them into shorter ones, or raise `nlp.max_length` where memory allows."
+        "[KW620] {count} of {total} texts are longer than the pipeline's limit of {limit} characters and were skipped "
+        "(first: {first}). Split them, or raise `nlp.max_length` where memory allows."
     )
     KW621 = (
-        "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions in {where}: check the "
-        "component that sets them (the pipeline holds {found})."
+        "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions in {where}: check "
+        "the component that sets them (the pipeline holds {found})."
     )
     KW625 = (
-        "[KW625] {skipped} of {batches} training batches so far held no {missing}: nothing is learned from such a "
-        "batch, and it is skipped with a loss of 0. {todo}. Told at 1, 10, 100 and so on."
+        "[KW625] {skipped} of {batches} training batches so far had no {missing}, and were skipped with a loss of 0. "
+        "{todo}. Shown at 1, 10, 100 and so on."
     )
     KW626 = (
         "[KW626] p_replace is {found}, but there is no ontology whose names could replace mentions: none is replaced. "

@@ -161,7 +161,7 @@ def test_killed_between_two_renames_nothing_is_linked_and_the_rerun_completes(
     expected = linked(path, make_docs)
     kb = tmp_path / "kb" if apart else path / KB
     kb.rename(kb.parent / f".{kb.name}.12345678.old")
-    with pytest.raises(KrisselError, match="K001" if apart else "K642.*about to be replaced.*12345678.old"):
+    with pytest.raises(KrisselError, match="K001" if apart else "K642.*being replaced.*12345678.old"):
         spacy.load(path)
     tune_index(path, types=["ivf"], n_queries=20)
     assert linked(path, make_docs) == expected

@@ -110,7 +110,7 @@ def test_parents_are_made_and_an_empty_directory_is_taken(tmp_path):
 def test_k001_missing(tmp_path):
     with pytest.raises(KrisselError, match=f"K001.*mention shards.*{tmp_path}.*python -m spacy krissel mine"):
         read_manifest(tmp_path / "missing", KIND, 1)
-    with pytest.raises(KrisselError, match="K001.*make it with: the oven"):
+    with pytest.raises(KrisselError, match="K001.*create it with: the oven"):
         read_manifest(tmp_path / "missing", KIND, 1, make="the oven")
 
 
