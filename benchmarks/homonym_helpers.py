@@ -25,7 +25,7 @@ from wasabi import msg
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.evaluation.bootstrap import Bootstrap
-from spacy_krissel.kb.build.sources import open_prototype_source
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.mentions.gold_mentions import gold_spans, split_gold
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
@@ -68,7 +68,7 @@ def linked(
     """(the document of each mention, is it linked right with each helper)"""
     nlp = load_pipeline(path)
     linker = find_linker(nlp)
-    source = open_prototype_source(ontology, None, mentions_per_entity=0, class_names=False, held_out=0.0, seed=0)
+    source = PrototypeSource(ontology, None, mentions_per_entity=0, class_names=False, held_out=0.0, seed=0)
     build_prototypes(nlp, source, progress=True)
     linker.cfg["spans_key"] = MENTIONS
     store = OntologyStore(ontology)

@@ -130,7 +130,7 @@ def prototypes(
     refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K614 when there is neither
     an ontology nor gold, or a setting that would need the one that is missing, and what `add_gold_files` raises.
     """
-    from ..kb.build.sources import open_prototype_source
+    from ..kb.build.sources import PrototypeSource
 
     if ontology is None:
         workers = {"n_process": n_process if n_process != 1 else None, "ray": ray, "restart": restart or None}
@@ -157,7 +157,7 @@ def prototypes(
         work: Optional[VectorWork] = None
         if ontology is not None:
             settings = {"held_out": 0.0, "seed": 0, **settings}
-            source = open_prototype_source(ontology, mentions, **settings)
+            source = PrototypeSource(ontology, mentions, **settings)
             # On the disk that is to hold the result.
             scratch = (kb_path or output).absolute().parent
             with coded_io(scratch):

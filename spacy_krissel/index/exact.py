@@ -1,6 +1,5 @@
 """Exhaustive search, the measure of every other index: NumPy, or torch on one or all CUDA devices."""
 
-import functools
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -9,6 +8,7 @@ import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..util.lock import Lock
+from ..util.settings import checked, maker
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
 from .protocol import Mask, Rows, Scores, Vectors
@@ -22,17 +22,13 @@ Block = Tuple[Rows, Any]
 FindHits = Callable[[Vectors, Any, int, Scores], Tuple[Rows, Rows, Scores]]
 
 
-def make_exact_index(device: str = "cpu") -> Callable[[], "ExactIndex"]:
-    """Registered as `spacy-krissel.ExactIndex.v1`.
-
-    device: "cpu", "cuda", "cuda:N", or "cuda:all" (the vectors are divided among all cards). On cards the vectors are
-        of the width in memory that the knowledge base's are, two bytes a number with float16.
-    """
-    return functools.partial(ExactIndex, device=device)
-
-
+@checked
 class ExactIndex:
-    """Compares every query with every vector. Equal scores come in the order of their rows."""
+    """Compares every query with every vector. Equal scores come in the order of their rows.
+
+    device: "cpu", "cuda", "cuda:N", or "cuda:all" (the vectors are divided among all cards). On cards vectors take the
+        space that they do in the knowledge base, two bytes per value with float16.
+    """
 
     kind = "exact"
     owns_vectors = False
@@ -280,3 +276,6 @@ def refined(stored: StoredVectors, queries: Vectors, rows: Rows, k: int) -> Tupl
         scores[start : start + step, :width] = np.take_along_axis(products, order, axis=1)
         best[start : start + step, :width] = np.take_along_axis(part, order, axis=1)
     return scores, best
+
+
+make_exact_index = maker(ExactIndex)

@@ -4,16 +4,16 @@ IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vector
 """
 
 import errno
-import functools
 import math
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Literal, Optional, Tuple
 
 import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..util.disk import disk_error
 from ..util.lock import Lock
+from ..util.settings import Count, PositiveInt, checked, maker
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
 from .exact import BLOCK_ROWS, StoredVectors, refined, search_blocks
@@ -26,52 +26,61 @@ ADD_ROWS = 65_536
 GPU_MAX_K = 2048
 # With no more allowed vectors than this (or than a twentieth), comparing them all is quicker and surer than a graph.
 FEW_ALLOWED = 20_000
+# Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
+# `pq_bytes` 0 for half the width, `refine` 0 for no second look.
+DEFAULTS: Dict[str, Dict[str, int]] = {
+    "flat": {},
+    "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
+    "ivf": {"nlist": 0, "nprobe": 16},
+    "ivf_sq8": {"nlist": 0, "nprobe": 16, "refine": 2},
+    "ivf_pq": {"nlist": 0, "nprobe": 16, "pq_bytes": 0, "refine": 4},
+}
+# What may change after an index was built.
+SEARCH_SETTINGS = ("ef_search", "nprobe", "refine")
+# k-means asks for at least 39 vectors a list (or code) and uses at most 256.
+MIN_TRAIN, MAX_TRAIN = 39, 256
+# Of many lists it makes do with fewer vectors each: the time of k-means grows with their product.
+MANY_TRAIN, MAX_TRAIN_OF_MANY = 2**18, 64
+# The number of codes of a byte.
+CODES = 256
 
 
-def make_faiss_index(
-    type: str = "hnsw",
-    device: str = "cpu",
-    float16: bool = False,
-    m: Optional[int] = None,
-    ef_construction: Optional[int] = None,
-    ef_search: Optional[int] = None,
-    nlist: Optional[int] = None,
-    nprobe: Optional[int] = None,
-    pq_bytes: Optional[int] = None,
-    refine: Optional[int] = None,
-) -> Callable[[], "FaissIndex"]:
-    """Registered as `spacy-krissel.FaissIndex.v1`; needs the extra `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
-
-    type: "flat" (exact), "hnsw" (a graph; quickest on a CPU), "ivf" (lists around centroids), and with vectors in codes
-        of a byte a value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
-    device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU alone.
-    float16: hold the vectors in half the space.
-    m, ef_construction, ef_search: HNSW's links a vector, and the width of its search when building and searching.
-    nlist, nprobe: IVF's number of lists (0: chosen by the number of vectors) and how many of them a search reads.
-    pq_bytes: bytes of a code of "ivf_pq", a divisor of the width (0: half the width).
-    refine: of so many times what is asked for, found by their codes, the best by their own vectors; 0: by codes alone.
-    """
-    settings = {
-        "m": m,
-        "ef_construction": ef_construction,
-        "ef_search": ef_search,
-        "nlist": nlist,
-        "nprobe": nprobe,
-        "pq_bytes": pq_bytes,
-        "refine": refine,
-    }
-    given = {name: value for name, value in settings.items() if value is not None}
-    return functools.partial(FaissIndex, type=type, device=device, float16=float16, **given)
-
-
+@checked
 class FaissIndex:
-    """An index of the FAISS library, memory-mapped when loaded where the library can."""
+    """An index of the FAISS library, memory-mapped when loaded where the library can. Needs the extra
+    `spacy-krissel[cpu]` or `spacy-krissel[gpu]`.
+
+    type: "flat" (exact), "hnsw" (a graph; fastest on a CPU), "ivf" (lists around centroids), and with vectors as codes
+        of a byte per value "ivf_sq8", or of fewer "ivf_pq" (product quantisation).
+    device: "cpu", "cuda", "cuda:N", or "cuda:all" (sharded over all cards); HNSW runs on the CPU only.
+    float16: store the vectors in half the space.
+    m: HNSW's links per vector.
+    ef_construction, ef_search: width of HNSW's search when building and when searching.
+    nlist: IVF's number of lists; 0: four times the root of the number of vectors.
+    nprobe: number of lists that an IVF search reads.
+    pq_bytes: bytes per code of "ivf_pq", a divisor of the width; 0: half the width.
+    refine: this many times the results asked for are found by codes and re-scored by their vectors; 0: codes alone.
+    """
 
     kind = "faiss"
     owns_vectors = True
 
-    def __init__(self, type: str = "hnsw", device: str = "cpu", float16: bool = False, **settings: int) -> None:
-        self._own = checked_settings(type, device, float16, settings)
+    def __init__(
+        self,
+        type: Literal["flat", "hnsw", "ivf", "ivf_sq8", "ivf_pq"] = "hnsw",
+        device: str = "cpu",
+        float16: bool = False,
+        m: Optional[PositiveInt] = None,
+        ef_construction: Optional[PositiveInt] = None,
+        ef_search: Optional[PositiveInt] = None,
+        nlist: Optional[Count] = None,
+        nprobe: Optional[PositiveInt] = None,
+        pq_bytes: Optional[Count] = None,
+        refine: Optional[Count] = None,
+    ) -> None:
+        settings = {"m": m, "ef_construction": ef_construction, "ef_search": ef_search, "nlist": nlist}
+        settings.update(nprobe=nprobe, pq_bytes=pq_bytes, refine=refine)
+        self._own = _own_settings(type, device, float16, settings)
         self.type = type
         self.device = check_device(device)
         self.float16 = float16
@@ -192,7 +201,7 @@ class FaissIndex:
             if name not in SEARCH_SETTINGS:
                 expected = f"one of {', '.join(SEARCH_SETTINGS)}, which can change after an index was built"
                 raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
-        self._own = checked_settings(self.type, self.device, self.float16, {**self._own, **settings})
+        self._own = FaissIndex(self.type, self.device, self.float16, **{**self._own, **settings})._own
         if self._index is not None:
             self._take(self._index, mapped=self._mapped)
 
@@ -357,47 +366,21 @@ def _training_sample(vectors: Vectors, most: int) -> Vectors:
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-# Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
-# `pq_bytes` 0 for half the width, `refine` 0 for no second look.
-DEFAULTS: Dict[str, Dict[str, int]] = {
-    "flat": {},
-    "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
-    "ivf": {"nlist": 0, "nprobe": 16},
-    "ivf_sq8": {"nlist": 0, "nprobe": 16, "refine": 2},
-    "ivf_pq": {"nlist": 0, "nprobe": 16, "pq_bytes": 0, "refine": 4},
-}
-# What may change after an index was built, with what stands for nothing there.
-SEARCH_SETTINGS = ("ef_search", "nprobe", "refine")
-FROM_ZERO = ("nlist", "pq_bytes", "refine")
-# k-means asks for at least 39 vectors a list (or code) and uses at most 256.
-MIN_TRAIN, MAX_TRAIN = 39, 256
-# Of many lists it makes do with fewer vectors each: the time of k-means grows with their product.
-MANY_TRAIN, MAX_TRAIN_OF_MANY = 2**18, 64
-# The number of codes of a byte.
-CODES = 256
-
-
-def checked_settings(type: str, device: str, float16: bool, settings: Dict[str, int]) -> Dict[str, int]:
-    """All settings of an index of the `type`, those given and the defaults. Raises KrisselError K006."""
-    if type not in DEFAULTS:
-        known = [repr(name) for name in DEFAULTS]
-        expected = f"{', '.join(known[:-1])} or {known[-1]}"
-        raise KrisselError(Errors.K006.format(setting="type", found=type, expected=expected))
-    for name, value in settings.items():
+def _own_settings(type: str, device: str, float16: bool, settings: Dict[str, Optional[int]]) -> Dict[str, int]:
+    """The settings of this type of index: those given and the defaults. Raises KrisselError K006."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    for name, value in given.items():
         if name not in DEFAULTS[type]:
             known_names = ", ".join(DEFAULTS[type]) or "none"
             expected = f"nothing: it is no setting of a {type!r} index (those are: {known_names})"
             raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
-        least = 0 if name in FROM_ZERO else 1
-        if not isinstance(value, int) or value < least:
-            raise KrisselError(Errors.K006.format(setting=name, found=value, expected=f"an integer from {least}"))
     if type == "hnsw" and device != "cpu":
         expected = "'cpu' with type 'hnsw'; for a CUDA device choose type 'flat' or one of the 'ivf' types"
         raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
     if float16 and type in ("ivf_sq8", "ivf_pq"):
         expected = f"False with type {type!r}, which holds the vectors in less than half the space"
         raise KrisselError(Errors.K006.format(setting="float16", found=float16, expected=expected))
-    return {**DEFAULTS[type], **settings}
+    return {**DEFAULTS[type], **given}
 
 
 def factory_string(type: str, float16: bool, settings: Dict[str, Any], n: int, width: int) -> str:
@@ -438,3 +421,6 @@ def _pq_bytes(given: int, width: int) -> int:
         expected = f"a divisor of the width of the vectors ({', '.join(map(str, divisors))})"
         raise KrisselError(Errors.K006.format(setting="pq_bytes", found=given, expected=expected))
     return given or max(number for number in divisors if number <= max(1, width // 2))
+
+
+make_faiss_index = maker(FaissIndex)

@@ -1,17 +1,17 @@
 """Milvus: Milvus Lite in this process, or a Milvus at an address that the config names."""
 
-import functools
 import hashlib
 import json
 import re
 import uuid
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..util.progress import progress_bar
+from ..util.settings import PositiveInt, checked, maker
 from .checks import check_mask, check_queries, check_vectors
 from .exact import Block, rank_hits, search_blocks
 from .milvus_store import (
@@ -32,45 +32,25 @@ FILE = "milvus.json"
 SEARCH_SETTINGS = ("search_params", "token_env", "batch_size")
 
 
-def make_milvus_index(
-    uri: Optional[str] = None,
-    collection: str = "krissel",
-    token_env: str = "MILVUS_TOKEN",
-    type: str = "FLAT",
-    index_params: Optional[Dict[str, Any]] = None,
-    search_params: Optional[Dict[str, Any]] = None,
-    batch_size: int = 4096,
-) -> Callable[[], "MilvusIndex"]:
-    """Registered as `spacy-krissel.MilvusIndex.v1`; needs the extra `spacy-krissel[milvus]`.
-
-    uri: address of a Milvus, http(s)://host:port, with /database where it is not the default one; it is asked when the
-        knowledge base is loaded, built and searched, over the network. None: Milvus Lite in this process, with its
-        database in the knowledge base's own folder and no network.
-    collection: what the names of the collections at `uri` begin with; a hash of the vectors follows.
-    token_env: the environment variable that holds the token, or user:password. The token itself is never saved.
-    type, index_params: Milvus's type of index and the settings it is built with: "FLAT" (exact), "HNSW", "IVF_FLAT"…;
-        Milvus Lite has fewer of them.
-    search_params: the settings it is searched with, as `{"ef": 64}` or `{"nprobe": 16}`.
-    batch_size: vectors sent at a time, at most.
-    """
-    return functools.partial(
-        MilvusIndex,
-        uri=uri,
-        collection=collection,
-        token_env=token_env,
-        type=type,
-        index_params=index_params,
-        search_params=search_params,
-        batch_size=batch_size,
-    )
-
-
+@checked
 class MilvusIndex:
     """A collection of Milvus, with row numbers as keys.
 
     With type "FLAT", results are exact, equal scores in the order of their rows. A collection at an address is made
     whole or not at all, is named by what it holds, and is never dropped: another knowledge base may have been saved
-    with it. Rows may be added to it; who knows nothing of them does not see them.
+    with it. Rows may be added to it; an index that was saved before does not see them.
+
+    Needs the extra `spacy-krissel[milvus]`.
+
+    uri: address of a Milvus, http(s)://host:port, with /database where it is not the default one; it is asked over the
+        network when the knowledge base is loaded, built and searched. null: Milvus Lite in this process, with its
+        database in the knowledge base's own folder and no network.
+    collection: prefix of the names of the collections at `uri`; a hash of the vectors follows.
+    token_env: the environment variable that holds the token, or user:password. The token itself is never saved.
+    type: Milvus's type of index: "FLAT" (exact), "HNSW", "IVF_FLAT"…; Milvus Lite has fewer of them.
+    index_params: the settings that the index is built with.
+    search_params: the settings it is searched with, as `{"ef": 64}` or `{"nprobe": 16}`.
+    batch_size: vectors sent at a time, at most.
     """
 
     kind = "milvus"
@@ -84,14 +64,12 @@ class MilvusIndex:
         type: str = "FLAT",
         index_params: Optional[Dict[str, Any]] = None,
         search_params: Optional[Dict[str, Any]] = None,
-        batch_size: int = 4096,
+        batch_size: PositiveInt = 4096,
     ) -> None:
         self.uri = _checked_uri(uri)
         if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,99}", collection):
             expected = "up to 100 letters, digits and underscores, no digit first"
             raise KrisselError(Errors.K006.format(setting="collection", found=collection, expected=expected))
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise KrisselError(Errors.K006.format(setting="batch_size", found=batch_size, expected="an integer from 1"))
         self.collection = collection
         self.token_env = token_env
         self.type = type.upper()
@@ -335,3 +313,6 @@ def _padding(n_queries: int, k: int) -> Tuple[Scores, Rows]:
     scores: Scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
     rows: Rows = np.full((n_queries, k), -1, dtype=np.int64)
     return scores, rows
+
+
+make_milvus_index = maker(MilvusIndex)

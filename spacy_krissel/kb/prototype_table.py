@@ -33,7 +33,6 @@ KINDS = ("name", "mention", "gold", "reference", "replaced", "class")
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
 MENTIONS = ("name", "class", "gold", *MINED)
-DTYPES = ("float32", "float16")
 # Bytes of text that are held in memory before they are written to the `scratch` folder.
 SCRATCH_BYTES = 64 * 2**20
 SCHEMA = pa.schema(
@@ -98,9 +97,6 @@ class PrototypeTable:
     """
 
     def __init__(self, width: int, dtype: str = "float32", scratch: Optional[Path] = None) -> None:
-        if dtype not in DTYPES:
-            expected = " or ".join(repr(known) for known in DTYPES)
-            raise KrisselError(Errors.K006.format(setting="dtype", found=dtype, expected=expected))
         self.dtype = dtype
         self.scratch = scratch
         # The file of which some rows are mapped.

@@ -5,21 +5,12 @@ from typing import Any, Dict, Optional
 
 import numpy as np
 
-from ..errors import Errors, KrisselError
 from ..index.protocol import Rows, Vectors
 from .columns import read_array, write_array
 
 FILE = "references.npy"
 # Vectors added at a time.
 BLOCK_ROWS = 65_536
-
-
-def checked_weight(weight: float) -> float:
-    """Raises KrisselError K006."""
-    if not 0 <= weight < float("inf"):
-        expected = "a weight of 0 or more"
-        raise KrisselError(Errors.K006.format(setting="reference_weight", found=weight, expected=expected))
-    return float(weight)
 
 
 class References:

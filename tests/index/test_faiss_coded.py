@@ -124,8 +124,8 @@ def test_settings_of_searches_alone_change(vectors):
         ({"type": "ivf_sq8", "float16": True}, "'float16' is True"),
         ({"type": "ivf_sq8", "pq_bytes": 8}, "no setting of a 'ivf_sq8' index"),
         ({"type": "ivf", "refine": 2}, "no setting of a 'ivf' index"),
-        ({"type": "ivf_pq", "pq_bytes": -1}, "an integer from 0"),
-        ({"type": "pq"}, "'ivf_sq8' or 'ivf_pq'"),
+        ({"type": "ivf_pq", "pq_bytes": -1}, "a whole number, 0 or more"),
+        ({"type": "pq"}, "hnsw, ivf, ivf_sq8, ivf_pq"),
     ],
 )
 def test_wrong_settings(settings, message):

@@ -5,8 +5,12 @@ from functools import partial
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.gold_source import make_gold_source
-from spacy_krissel.kb.build.sources import PrototypeSource, make_ontology_loader, make_prototype_source
+from spacy_krissel.kb.build.sources import (
+    PrototypeSource,
+    make_gold_source,
+    make_ontology_loader,
+    make_prototype_source,
+)
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
@@ -95,7 +99,7 @@ def test_spellings_that_fold_alike_are_one_prototype(tmp_path):
 
 
 def test_held_out_names_and_their_mentions_are_left_out(make, toy_store, toy_shards):
-    source = make(held_out=HELD_OUT, mentions_per_entity=999, contexts_per_shared_name=999)
+    source = make(held_out=HELD_OUT.fraction, mentions_per_entity=999, contexts_per_shared_name=999)
     entities = {entity.id: entity for entity in toy_store}
     assert not any(HELD_OUT(entities[p.entity], p.view.mention) for p in source.prototypes())
     hidden = {(m.entity, m.left, m.right) for m in MentionShards(toy_shards) if HELD_OUT(entities[m.entity], m.name)}
@@ -109,14 +113,14 @@ def test_held_out_names_and_their_mentions_are_left_out(make, toy_store, toy_sha
 def test_mentions_go_by_the_name_that_was_matched(make, toy_store, write_mentions):
     name = next(name for name in toy_store.get("T03").aliases if HELD_OUT(toy_store.get("T03"), name))
     mined = MinedMention("T03", name, "d", 0, 4, "", "as it stood in the text", " x")
-    assert not of_kind(make(write_mentions([mined]), held_out=HELD_OUT), "mention")
+    assert not of_kind(make(write_mentions([mined]), held_out=HELD_OUT.fraction), "mention")
 
 
 def test_bounded_kb_keeps_the_entities_that_are_asked_for(make, toy_store, toy_shards):
     needed = {m.entity for m in MentionShards(toy_shards) if HELD_OUT(toy_store.get(m.entity), m.name)}
     assert 2 < len(needed) < len(toy_store) - 1
     for bound in (1, len(needed), len(needed) + 1, len(toy_store)):
-        source = make(held_out=HELD_OUT, max_entities=bound)
+        source = make(held_out=HELD_OUT.fraction, max_entities=bound)
         ids = [entity.id for entity in source.entities()]
         assert needed <= set(ids)
         assert len(ids) == max(bound, len(needed))
@@ -169,7 +173,7 @@ def test_every_entity_has_a_reference(make, toy_store, toy_names):
     """Without held-out names, in the parts that are asked for."""
     parts = ReferenceParts(types=False)
     assert dict(make().references(parts)) == {entity.id: reference_view(entity, parts) for entity in toy_store}
-    source = make(held_out=HELD_OUT, max_entities=9)
+    source = make(held_out=HELD_OUT.fraction, max_entities=9)
     found = dict(source.references(ReferenceParts()))
     assert list(found) == [entity.id for entity in source.entities()]
     hidden = 0

@@ -15,7 +15,7 @@ from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.gold import linked_mentions
 from spacy_krissel.evaluation.records import read_records
-from spacy_krissel.kb.build.sources import open_prototype_source
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 from spacy_krissel.util.atomic import check_folder, write_text
@@ -160,7 +160,7 @@ class AblationRun:
             return load_pipeline(path, {**row.pipeline, f"components.{LINKER}.kb_path": str(kept)})
         nlp = load_pipeline(path, row.pipeline)
         settings = {**row.prototypes.model_dump(), "held_out": 0.0, "seed": seed}
-        source = open_prototype_source(row.ontology or data.ontology, data.mined(row.mined_aliases), **settings)
+        source = PrototypeSource(row.ontology or data.ontology, data.mined(row.mined_aliases), **settings)
         build_prototypes(nlp, source, name=LINKER, progress=True)
         return nlp
 

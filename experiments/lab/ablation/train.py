@@ -7,7 +7,7 @@ from spacy.cli.train import train
 from spacy.util import load_config
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.kb.build.sources import open_prototype_source
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 
@@ -49,7 +49,7 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         nlp = load_pipeline(linker)
         settings = {**row.prototypes.model_dump(), "held_out": training.held_out, "seed": seed}
         mined = knowledge.mined(row.mined_aliases)
-        build_prototypes(nlp, open_prototype_source(ontology, mined, **settings), name=LINKER, progress=True)
+        build_prototypes(nlp, PrototypeSource(ontology, mined, **settings), name=LINKER, progress=True)
         save_pipeline(nlp, folder / "linker", name=LINKER)
         overrides = {
             "paths.linker": str(folder / "linker"),

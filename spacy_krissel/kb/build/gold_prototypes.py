@@ -25,6 +25,7 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...mentions.gold_ids import Resolver
 from ...mentions.gold_mentions import Corrections, document_id, gold_spans, split_gold, text_hash
 from ...util.hashing import stable_hash
+from ...util.settings import Count, checked
 from ...views import mention_view, name_view
 from ..lexical_index import folded_form
 from ..prototype_table import Origin, Prototype
@@ -70,6 +71,7 @@ class GoldCounts:
             warnings.warn(message, KrisselWarning, stacklevel=3)
 
 
+@checked
 def gold_prototypes(
     docs: Iterable[Doc],
     resolver: Resolver,
@@ -77,7 +79,7 @@ def gold_prototypes(
     source: str = "",
     spans_key: str = "",
     labels: Optional[Iterable[str]] = None,
-    per_entity: int = 0,
+    per_entity: Count = 0,
     surface_forms: bool = True,
     seed: int = 0,
 ) -> Tuple[List[Prototype], GoldCounts]:
@@ -94,8 +96,6 @@ def gold_prototypes(
 
     Raises KrisselError K006 for a negative `per_entity`, or labels that are no list.
     """
-    if per_entity < 0:
-        raise KrisselError(Errors.K006.format(setting="per_entity", found=per_entity, expected="0 or more"))
     if isinstance(labels, str):
         raise KrisselError(Errors.K006.format(setting="labels", found=labels, expected=f"a list, such as [{labels!r}]"))
     wanted = None if labels is None else set(labels)

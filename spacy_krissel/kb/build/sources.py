@@ -2,9 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Annotated, Callable, Dict, Iterator, List, Literal, Optional, Set, Tuple, Union
 
-from ...errors import Errors, KrisselError
+from pydantic import Field
+from spacy.vocab import Vocab
+
+from ...corpora.doc_bins import GoldSplit, read_doc_bins
 from ...mining.shards import MentionShards, MinedMention
 from ...ontology.entity import Entity
 from ...ontology.folding import fold_name
@@ -12,60 +15,64 @@ from ...ontology.held_out import HeldOut
 from ...ontology.hypernyms import class_names
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
+from ...util.settings import Count, Fraction, checked, maker
 from ...views import ReferenceParts, View, name_view, reference_view
 from ..prototype_table import Prototype
+from .gold_prototypes import gold_prototypes
 
 
+@checked
 class PrototypeSource:
-    """The entities of an ontology, and up to so many prototypes of each.
+    """The entities of an ontology, and a limited number of prototypes of each.
 
-    - Every name that one entity alone bears is a prototype without context (kind "name").
+    - A name of one entity alone is a prototype without context (kind "name").
     - Up to `mentions_per_entity` mined mentions are prototypes in context (kind "mention", KRISSBERT §3.4).
     - A name that several entities share says nothing by itself: a prototype of it would tie them all. Where the entity
-      was mined, up to `contexts_per_shared_name` of its contexts are taken with the shared name put in the mention's
-      place (kind "replaced", the augmentation of §3.3 used for linking), so that the context decides between its
-      bearers. An entity that was never mined keeps the bare name. Where the name is the preferred one of a single
-      bearer, as "Aniridia" is of Aniridia and an alias of Aniridia, type 2, that bearer alone has it bare.
-    - Every entity has a reference (§3.5), for encoders that were made for them.
+      was mined, up to `contexts_per_shared_name` of its contexts are used with the shared name in the mention's place
+      (kind "replaced", the augmentation of §3.3 used for linking), so that context decides between homonyms. An entity
+      that was never mined keeps the bare name. Where the name is the preferred one of a single entity, as "Aniridia" is
+      of Aniridia and an alias of Aniridia, type 2, that entity alone has it bare.
+    - A word for a class of entities, though no entity has it as a name, is a prototype of that class (kind "class",
+      `class_names`): beyond the paper, and only where the ontology has tree numbers.
+    - Every entity has a reference (§3.5), for encoders that were trained with them.
 
-    - A word that names a class of entities, though none is called so, is a prototype of that class (kind "class",
-      `class_names`): beyond the paper, and nothing where the ontology has no tree numbers.
-
-    names: use names at all.
-    aliases: all names, not the preferred ones alone.
-    class_names: words for classes too, where names are used.
+    ontology: path of an ontology store, or the open store.
+    mentions: path of mined mentions, or the open shards; null: none.
+    names: use names.
+    mentions_per_entity: mined mentions per entity, at most.
+    contexts_per_shared_name: contexts per shared name, at most.
+    max_entities: number of entities, those of held-out mentions first; 0: all.
+    held_out: fraction of aliases left out, with their mentions; for a development knowledge base (`HeldOut`).
+    seed: draws mentions, entities and held-out names.
+    aliases: use all names, not the preferred ones alone.
+    class_names: use words for classes, where names are used.
     use_references: add references to the prototypes of their entities, where the encoder knows them.
-    reference_prototypes: a reference is a prototype of its entity too (kind "reference"); with neither names nor
-        mentions and without `use_references` it is the only one, as in PEL.
-    max_entities: a bounded knowledge base of so many entities, those of held-out mentions first (0: all).
-    held_out: names left out, with the mentions that bear them; for a development KB.
-    Raises KrisselError K006 for a limit below 0.
+    reference_prototypes: make each reference a prototype too (kind "reference"); with neither names nor mentions and
+        without `use_references` it is the only one, as in PEL.
     """
 
     def __init__(
         self,
-        ontology: OntologyStore,
-        mentions: Optional[MentionShards] = None,
-        *,
+        ontology: Union[Path, OntologyStore],
+        mentions: Union[Path, MentionShards, None] = None,
         names: bool = True,
-        mentions_per_entity: int = 16,
-        contexts_per_shared_name: int = 8,
-        max_entities: int = 0,
-        held_out: Optional[HeldOut] = None,
+        mentions_per_entity: Count = 16,
+        contexts_per_shared_name: Count = 8,
+        max_entities: Count = 0,
+        held_out: Fraction = 0.0,
         seed: int = 0,
         aliases: bool = True,
         class_names: bool = True,
         use_references: bool = True,
         reference_prototypes: bool = False,
     ) -> None:
-        check_limits(mentions_per_entity, contexts_per_shared_name, max_entities)
-        self.ontology = ontology
-        self.mentions = mentions
+        self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
+        self.ontology = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
         self.names = names
         self.mentions_per_entity = mentions_per_entity
         self.contexts_per_shared_name = contexts_per_shared_name
         self.max_entities = max_entities
-        self.held_out = held_out or HeldOut()
+        self.held_out = HeldOut(held_out, seed)
         self.seed = seed
         self.aliases = aliases
         self.class_names = class_names
@@ -156,60 +163,46 @@ class PrototypeSource:
         return self._chosen
 
 
-def make_prototype_source(
-    ontology: Path,
-    mentions: Optional[Path] = None,
-    names: bool = True,
-    mentions_per_entity: int = 16,
-    contexts_per_shared_name: int = 8,
-    max_entities: int = 0,
-    held_out: float = 0.0,
-    seed: int = 0,
-    aliases: bool = True,
-    class_names: bool = True,
-    use_references: bool = True,
-    reference_prototypes: bool = False,
-) -> Callable[[], PrototypeSource]:
-    """Registered in misc as `spacy-krissel.PrototypeSource.v1`; see `PrototypeSource`."""
-    check_limits(mentions_per_entity, contexts_per_shared_name, max_entities)
-    HeldOut.checked(held_out, seed)
-    return partial(
-        open_prototype_source,
-        ontology,
-        mentions,
-        names=names,
-        mentions_per_entity=mentions_per_entity,
-        contexts_per_shared_name=contexts_per_shared_name,
-        max_entities=max_entities,
-        held_out=held_out,
-        seed=seed,
-        aliases=aliases,
-        class_names=class_names,
-        use_references=use_references,
-        reference_prototypes=reference_prototypes,
-    )
+@checked
+class GoldSource(PrototypeSource):
+    """All entities of an ontology, and the linked mentions of a .spacy file as their only prototypes.
 
+    path: the .spacy file.
+    ontology: path of an ontology store.
+    split, dev_share, seed: as in `spacy-krissel.GoldCorpus.v1`, so that what is scored is not among the prototypes.
+    spans_key, per_entity, surface_forms: as in `gold_prototypes`.
+    """
 
-def open_prototype_source(
-    ontology: Path, mentions: Optional[Path], *, held_out: float, seed: int, **settings: Any
-) -> PrototypeSource:
-    shards = None if mentions is None else MentionShards(mentions)
-    checked = HeldOut.checked(held_out, seed)
-    return PrototypeSource(OntologyStore(ontology), shards, held_out=checked, seed=seed, **settings)
+    def __init__(
+        self,
+        path: Path,
+        ontology: Path,
+        split: Literal["train", "dev", "all"] = "train",
+        dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        spans_key: str = "",
+        per_entity: Count = 0,
+        surface_forms: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(ontology, names=False, mentions_per_entity=0, seed=seed)
+        self.path = Path(path)
+        self.part = GoldSplit(split, dev_share, seed)
+        self.settings = {"spans_key": spans_key, "per_entity": per_entity, "surface_forms": surface_forms}
 
-
-def check_limits(mentions_per_entity: int, contexts_per_shared_name: int, max_entities: int) -> None:
-    """Raises KrisselError K006 for a limit below 0, which a slice would take for a place from the end."""
-    limits = {
-        "mentions_per_entity": mentions_per_entity,
-        "contexts_per_shared_name": contexts_per_shared_name,
-        "max_entities": max_entities,
-    }
-    for setting, value in limits.items():
-        if value < 0:
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected="0 or more"))
+    def prototypes(self) -> Iterator[Prototype]:
+        docs = (doc for doc in read_doc_bins(self.path, Vocab()) if self.part(doc))
+        found, counts = gold_prototypes(docs, self.ontology, source=self.path.stem, seed=self.seed, **self.settings)
+        counts.warn()
+        return iter(found)
 
 
 def make_ontology_loader(path: Path) -> Callable[[], OntologyStore]:
-    """Registered in misc as `spacy-krissel.OntologyFromDisk.v1`: open the ontology store at `path`."""
+    """Registered in misc as `spacy-krissel.OntologyFromDisk.v1`: opens the ontology store at `path`.
+
+    path: of the ontology store.
+    """
     return partial(OntologyStore, path)
+
+
+make_prototype_source = maker(PrototypeSource)
+make_gold_source = maker(GoldSource)

@@ -4,15 +4,17 @@ import shutil
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Annotated, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
+from pydantic import Field
 
 from ...errors import Errors, KrisselError
 from ...index.exact import ExactIndex, StoredVectors, refined
 from ...index.faiss_index import DEFAULTS, FaissIndex, estimated_bytes
 from ...index.protocol import Mask, Rows, Scores, VectorIndex, Vectors
 from ...util.progress import progress_bar
+from ...util.settings import NotNegative, PositiveInt, checked
 from ..prototype_kb import PrototypeKB
 from ..ranking import SearchResult, tie_bound
 
@@ -107,16 +109,17 @@ class Tuning:
         return {**figures, "k": self.k, "queries": self.queries, "wanted": self.wanted, "prototypes": prototypes}
 
 
+@checked
 def tune(
     kb: PrototypeKB,
     queries: Vectors,
     folder: Path,
     *,
-    recall: float = 0.99,
-    k: int = 16,
+    recall: Annotated[float, Field(gt=0, le=1)] = 0.99,
+    k: PositiveInt = 16,
     types: Sequence[str] = tuple(BUILT),
-    seconds: float = 0.0,
-    memory: float = 0.0,
+    seconds: NotNegative = 0.0,
+    memory: NotNegative = 0.0,
     progress: bool = False,
 ) -> Tuple[Tuning, VectorIndex]:
     """Measure indexes of the knowledge base's vectors; it stays as it is.
@@ -133,11 +136,6 @@ def tune(
     `kb.search` raises.
     """
     kb.check_filled()
-    if not 0 < recall <= 1:
-        raise KrisselError(Errors.K006.format(setting="recall", found=recall, expected="a number above 0, at most 1"))
-    for setting, value, least in (("k", k, 1), ("seconds", seconds, 0), ("memory", memory, 0)):
-        if not value >= least:
-            raise KrisselError(Errors.K006.format(setting=setting, found=value, expected=f"{least} or more"))
     for type_ in types:
         if type_ not in BUILT:
             expected = f"one of {', '.join(BUILT)}"
