@@ -2,7 +2,8 @@
 
 The linker's candidates are found once. Then the re-rankers alone are timed, `pipe` over docs that hold candidates, in
 alternating passes of which the best counts. Each is read from a pipeline that `spacy train` made with a config such as
-`configs/reranker-transformer.cfg` (all candidates in one pass) or `configs/reranker-pairs.cfg` (one pair a row).
+`configs/reranker.cfg` (all candidates in one pass, its `encoder` a transformer) or
+`configs/reranker-pairs.cfg` (one pair a row).
 
     python benchmarks/reranking.py --linker PIPELINE --list PIPELINE --pairs PIPELINE --gold dev.spacy --ontology STORE
 """

@@ -260,7 +260,6 @@ def toy_overrides(toy_store, toy_shards):
         "small": {**data, **FEW_STEPS, **TINY_MODEL},
         "sapbert": {**ontology, **no_schedule},
         "sapbert-small": {**ontology, **small_names},
-        "sapbert-transformer": {**ontology, **FEW_STEPS},
         **{name: {**data, **FEW_STEPS} for name in names},
     }
 

@@ -2,6 +2,7 @@
 
 import pytest
 import spacy
+from project_files import settings_of
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 
@@ -26,19 +27,22 @@ def texts(toy_names, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", ["", "-transformer"])
-def test_from_names_to_texts_to_probabilities(size, configs, texts, toy_store, tiny_bert, tmp_path):
+@pytest.mark.parametrize("cpu", [False, True])
+def test_from_names_to_texts_to_probabilities(cpu, configs, texts, toy_store, tiny_bert, tmp_path):
+    small = [settings_of("experiments/oslat", "train", line) if cpu else {} for line in range(3)]
+    if cpu:
+        # The tiny encoder's.
+        small[0]["components.krissel_linker.model.hidden"] = 16
     paths = {"paths.encoder": str(tiny_bert), "paths.ontology": str(toy_store.path)}
     steps = {"training.max_epochs": 0, "training.max_steps": 4, "training.eval_frequency": 4}
     window = {"components.krissel_span_extractor.model.tokens.window": 32}
     names = {"corpora.train.held_out": 0.3, "training.batcher.pairs": 4}
-    train(configs / f"oslat-alignment{size}.cfg", tmp_path / "aligned", overrides={**paths, **steps, **names})
+    train(configs / "oslat-alignment.cfg", tmp_path / "aligned", overrides={**small[0], **paths, **steps, **names})
     aligned = {"paths.aligned": str(tmp_path / "aligned" / "model-last"), "paths.texts": str(texts)}
-    train(configs / f"oslat{size}.cfg", tmp_path / "attention", overrides={**paths, **steps, **window, **aligned})
+    train(configs / "oslat.cfg", tmp_path / "attention", overrides={**small[1], **paths, **steps, **window, **aligned})
     attention = {"paths.attention": str(tmp_path / "attention" / "model-last"), "paths.texts": str(texts)}
-    train(
-        configs / f"oslat-classifier{size}.cfg", tmp_path / "out", overrides={**paths, **steps, **window, **attention}
-    )
+    stage = {**small[2], **paths, **steps, **window, **attention}
+    train(configs / "oslat-classifier.cfg", tmp_path / "out", overrides=stage)
     stages = [spacy.load(tmp_path / stage / "model-last") for stage in ("attention", "out")]
     tokens = [nlp.get_pipe(NAME).model.layers[0].to_bytes() for nlp in stages]
     assert tokens[0] == tokens[1], "the classifier leaves the encoder alone"

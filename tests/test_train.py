@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
+from project_files import ROOT, rows_in, settings_of
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 from spacy.util import import_file, load_config
@@ -19,6 +20,8 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import ReferenceParts, View, reference_view
 
+SMALL_NAMES = ROOT / "experiments" / "sapbert" / "configs" / "small.cfg"
+ENTITIES = ROOT / "experiments" / "belhd" / "configs" / "entities.cfg"
 VIEWS = [View("relapses point to ", "MS", " in this woman"), View("", "lung cancer", "")]
 
 
@@ -44,7 +47,8 @@ def run(configs, toy_overrides, tmp_path, capsys):
         changes = {key.replace("__", "."): value for key, value in overrides.items()}
         common = toy_overrides[config if config in toy_overrides else "small"]
         capsys.readouterr()
-        train(configs / f"{config}.cfg", tmp_path / "out", overrides={**common, **changes})
+        path = SMALL_NAMES if config == "sapbert-small" else configs / f"{config}.cfg"
+        train(path, tmp_path / "out", overrides={**common, **changes})
         return rows_of(capsys.readouterr().out), tmp_path / "out"
 
     return run
@@ -108,8 +112,11 @@ def test_mentions_in_a_span_group(run, trained):
     assert files(path / "model-last")["krissel_linker/model"] == files(trained)["krissel_linker/model"]
 
 
-def test_config_of_the_demo(run):
-    rows, path = run("demo", training__dropout=0.3)
+def test_config_of_the_demo(run, toy_overrides):
+    settings = settings_of(".", "demo-train")
+    toy = {key: settings[key] for key in settings if key not in toy_overrides["small"]}
+    assert len(toy) > 3
+    rows, path = run("small", training__dropout=0.3, **{key.replace(".", "__"): value for key, value in toy.items()})
     assert rows[-1][:2] >= (0, 20) and rows[-1][2] > 0
     assert find_linker(spacy.load(path / "model-last")).encode(VIEWS).shape == (2, 16)
 
@@ -188,11 +195,16 @@ def test_the_papers_setting(run, tiny_bert):
         assert not np.allclose(fresh.predict([view]), linker.encode([view]), atol=1e-3)
 
 
-@pytest.mark.parametrize("config, rate", [("sapbert", ""), ("sapbert-transformer", "__initial_rate")])
-def test_self_alignment(run, tiny_bert, config, rate):
+@pytest.mark.parametrize("cpu, rate", [({}, ""), (settings_of("experiments/sapbert", "align"), "__initial_rate")])
+def test_self_alignment(run, tiny_bert, cpu, rate):
     """With a tiny encoder: two steps on pairs of synonyms."""
     settings = {"training__max_steps": 2, "training__eval_frequency": 1, f"training__optimizer__learn_rate{rate}": 0.01}
-    rows, path = run(config, paths__encoder=str(tiny_bert), **settings)
+    kept = {key.replace(".", "__"): value for key, value in cpu.items() if not key.startswith("training.")}
+    if rate:
+        schedule = {**cpu["training.optimizer.learn_rate"], "initial_rate": 0.01, "warmup_steps": 0}
+        settings = {**settings, **kept, "training__optimizer__learn_rate": schedule}
+        del settings[f"training__optimizer__learn_rate{rate}"]
+    rows, path = run("sapbert", paths__encoder=str(tiny_bert), **settings)
     assert [step for _, step, *_ in rows] == [0, 1, 2] and all(loss > 0 for _, _, loss, _ in rows)
     linker = find_linker(spacy.load(path / "model-last"))
     from spacy_krissel.layers.hf.transformer import TransformerEncoder
@@ -261,7 +273,7 @@ def test_fine_tuning(configs, toy_files, toy_store, tiny_bert, tmp_path, capsys)
 
 
 def test_start_from_an_aligned_small_encoder(configs, toy_overrides, tmp_path):
-    train(configs / "sapbert-small.cfg", tmp_path / "names", overrides=toy_overrides["sapbert-small"])
+    train(SMALL_NAMES, tmp_path / "names", overrides=toy_overrides["sapbert-small"])
     config = load_config(configs / "small.cfg", overrides=toy_overrides["small"], interpolate=False)
     config["initialize"]["components"]["krissel_linker"]["encoder"] = {
         "@misc": "spacy-krissel.EncoderFromPipeline.v1",
@@ -291,7 +303,7 @@ LABORATORY = Path(__file__).parents[1] / "experiments" / "lab" / "losses.py"
 @pytest.mark.parametrize("miner", [MINER, None])
 def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, miner):
     """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
-    config = load_config(configs / "sapbert-small.cfg", overrides=toy_overrides["sapbert-small"], interpolate=False)
+    config = load_config(SMALL_NAMES, overrides=toy_overrides["sapbert-small"], interpolate=False)
     import_file("krissel_lab_losses", LABORATORY)
     objective = config["components"]["krissel_linker"]["objective"]
     objective.update(loss={"@losses": f"spacy-krissel.{loss}.v1"}, miner=miner)
@@ -318,7 +330,7 @@ def test_sapberts_numbers(configs):
     optimizer = config["training"]["optimizer"]
     assert (optimizer["learn_rate"], optimizer["L2"], optimizer["L2_is_weight_decay"]) == (2e-5, 1e-2, True)
     # Both configs train by one objective, about another cosine.
-    small = load_config(configs / "sapbert-small.cfg", interpolate=False)["components"]["krissel_linker"]
+    small = load_config(SMALL_NAMES, interpolate=False)["components"]["krissel_linker"]
     assert small["objective"]["loss"] == {**loss, "epsilon": 0.2}
     assert small["objective"]["miner"] == linker["objective"]["miner"]
 
@@ -408,7 +420,7 @@ def test_wrong_settings(configs, toy_overrides, tmp_path, setting, value, messag
 
 @pytest.fixture
 def pel_overrides(tiny_bert, toy_store, toy_files, tmp_path):
-    """Of `pel.cfg` and `pel-transformer.cfg` on the toy gold corpus."""
+    """Of `pel.cfg` on the toy gold corpus."""
     gold = DocBin(store_user_data=True)
     for doc in read_docs(toy_files / "gold.pubtator", spacy.blank("en")):
         gold.add(doc)
@@ -432,10 +444,15 @@ def pel_overrides(tiny_bert, toy_store, toy_files, tmp_path):
     }
 
 
-@pytest.mark.parametrize("config", ["pel", "pel-transformer", "belhd-entities"])
-def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
+SMALL_PEL = rows_in("pel/configs/losses.yml")
+
+
+@pytest.mark.parametrize("config, cpu", [("pel.cfg", {}), ("pel.cfg", SMALL_PEL), (ENTITIES, {})])
+def test_retrieval(config, cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained with hard negatives and adversarial examples; the knowledge base has references alone."""
-    train(configs / f"{config}.cfg", tmp_path / "out", overrides=pel_overrides)
+    if "training.optimizer.learn_rate" in cpu:
+        cpu = {key: value for key, value in cpu.items() if key != "training.optimizer.learn_rate"}
+    train(configs / config, tmp_path / "out", overrides={**cpu, **pel_overrides})
     rows = rows_of(capsys.readouterr().out)
     assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
     steps = [json.loads(line) for line in (tmp_path / "log" / "steps.jsonl").read_text().splitlines()]
@@ -458,10 +475,10 @@ def test_retrieval(config, configs, pel_overrides, toy_store, tmp_path, capsys):
     assert view.left == "" and view.mention.split(";")[0] == "multiple sclerosis"
 
 
-@pytest.mark.parametrize("config", ["pel-ranker", "pel-ranker-transformer"])
-def test_ranker_of_retrieved(config, configs, pel_overrides, toy_store, tmp_path):
+@pytest.mark.parametrize("cpu", [{}, settings_of("experiments/pel", "nil-candidate", 3)])
+def test_ranker_of_retrieved(cpu, configs, pel_overrides, toy_store, tmp_path):
     """Over a trained bi-encoder, which stays as it is, with NIL as a candidate."""
-    train(configs / "pel-transformer.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
+    train(configs / "pel.cfg", tmp_path / "out", overrides={**pel_overrides, "training.max_steps": 2})
     prototypes(
         tmp_path / "out" / "model-last", tmp_path / "linker", toy_store.path, names=False, mentions_per_entity=0,
         use_references=False, reference_prototypes=True, progress=False,
@@ -476,7 +493,8 @@ def test_ranker_of_retrieved(config, configs, pel_overrides, toy_store, tmp_path
             "components.krissel_reranker.objective.p_nil": 0.4,
         }
     )
-    train(configs / f"{config}.cfg", tmp_path / "ranked", overrides=overrides)
+    components = {key: value for key, value in cpu.items() if key.startswith("components.")}
+    train(configs / "pel-ranker.cfg", tmp_path / "ranked", overrides={**components, **overrides})
     linker, nlp = spacy.load(tmp_path / "linker"), spacy.load(tmp_path / "ranked" / "model-last")
     assert nlp.get_pipe("krissel_linker").to_bytes() == linker.get_pipe("krissel_linker").to_bytes()
     assert nlp.get_pipe("krissel_reranker").cfg["nil_score"] is not None
@@ -492,8 +510,8 @@ def test_ranker_of_retrieved(config, configs, pel_overrides, toy_store, tmp_path
     assert len(before) > 1 and before.keys() == after.keys() and before != after
 
 
-@pytest.mark.parametrize("config", ["belhd", "belhd-transformer"])
-def test_names_of_sentences(config, configs, pel_overrides, toy_store, tmp_path, capsys):
+@pytest.mark.parametrize("cpu", [{}, rows_in("belhd/configs/ablation.yml")])
+def test_names_of_sentences(cpu, configs, pel_overrides, toy_store, tmp_path, capsys):
     """Trained on documents; the knowledge base has names alone, at the projection's width."""
     kept = {key: value for key, value in pel_overrides.items() if not key.startswith("components.")}
     del kept["training.optimizer.learn_rate"]
@@ -505,7 +523,7 @@ def test_names_of_sentences(config, configs, pel_overrides, toy_store, tmp_path,
         "components.krissel_linker.objective.refresh_every": 2,
         "training.accumulate_gradient": 2,
     }
-    train(configs / f"{config}.cfg", tmp_path / "out", overrides=overrides)
+    train(configs / "belhd.cfg", tmp_path / "out", overrides={**cpu, **overrides})
     rows = rows_of(capsys.readouterr().out)
     assert [step for _, step, *_ in rows] == [0, 3, 6] and all(loss > 0 for _, _, loss, _ in rows)
     described = prototypes(

@@ -24,6 +24,8 @@ from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -293,12 +295,12 @@ def test_table_6_of_sapbert(configs, toy_overrides, toy_store, toy_gold, tmp_pat
     few_steps.update({"training.max_steps": 3, "training.eval_frequency": 3})
     few_steps["training.optimizer.learn_rate.warmup_steps"] = 0
     overrides = {
-        "train.config": str(configs / "sapbert-small.cfg"),
+        "train.config": str(EXPERIMENTS / "sapbert" / "configs" / "small.cfg"),
         "train.ontology": str(toy_store.path),
         "train.overrides": few_steps,
         "sets": {"toy": {"gold": str(toy_gold[0]), "ontology": str(toy_store.path)}},
     }
-    ablation = read_ablation(configs / "ablation-sapbert.yml", overrides)
+    ablation = read_ablation(EXPERIMENTS / "sapbert" / "configs" / "losses.yml", overrides)
     assert len(ablation.rows) == 10
     found = AblationRun(ablation, tmp_path / "out", say=lambda text: None)()
     assert [row["name"] for row in found["rows"]] == list(ablation.rows)
@@ -344,13 +346,13 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
     assert "## NIL: nil" in (tmp_path / "out" / "ablation.md").read_text()
 
 
-@pytest.mark.parametrize("file", ["ablation-pel", "ablation-pel-nil"])
+@pytest.mark.parametrize("file", ["losses", "nil"])
 def test_the_shipped_rows_of_pel(configs, file):
     """Every row's overrides fit the config, and no two rows train alike."""
-    ablation = read_ablation(configs / f"{file}.yml")
+    ablation = read_ablation(EXPERIMENTS / "pel" / "configs" / f"{file}.yml")
     trained = []
     for row in ablation.rows.values():
-        config = load_config(configs / "pel-transformer.cfg", overrides={**ablation.train.overrides, **row.train})
+        config = load_config(configs / "pel.cfg", overrides={**ablation.train.overrides, **row.train})
         config = config["components"]["krissel_linker"]
         registry.resolve({"loss": config["objective"]["loss"]})
         trained.append(json.dumps([config["objective"], config["model"]], sort_keys=True))
@@ -361,11 +363,11 @@ def test_the_shipped_rows_of_pel(configs, file):
 
 def test_the_shipped_rows_of_belhd(configs):
     """Every row's overrides fit the config, and no two rows are alike."""
-    ablation = read_ablation(configs / "ablation-belhd.yml")
+    ablation = read_ablation(EXPERIMENTS / "belhd" / "configs" / "ablation.yml")
     made = []
     for row in ablation.rows.values():
         overrides = {**ablation.train.overrides, **row.train, "paths.encoder": "none"}
-        config = load_config(configs / "belhd-transformer.cfg", overrides=overrides).interpolate()
+        config = load_config(configs / "belhd.cfg", overrides=overrides).interpolate()
         nlp = spacy.blank("en")
         linker = nlp.add_pipe("krissel_linker", config=without_factory(config["components"]["krissel_linker"]))
         switches = (str(row.ontology), linker.cfg["use_context"], str(row.pipeline))

@@ -54,7 +54,7 @@ def steps(config):
 @pytest.mark.parametrize(
     "name, changes",
     [
-        ("demo", {"components.krissel_linker.objective.chunk_size": 3, "training.max_steps": 12}),
+        ("small", {"components.krissel_linker.objective.chunk_size": 3, "training.max_steps": 12}),
         ("transformer", {"training.max_steps": 3, "training.eval_frequency": 2}),
     ],
 )
@@ -63,7 +63,11 @@ def test_as_one_process(two_processes, logged_config, tiny_bert, capsys, name, c
         no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
         model = {"mixed_precision": False, "transformer_config": no_dropout}
         changes = {**changes, "paths.encoder": str(tiny_bert)}
-        changes |= {f"components.krissel_linker.model.{key}": value for key, value in model.items()}
+        changes |= {
+            f"components.krissel_linker.model.{part}.{key}": value
+            for part in ("mention", "reference")
+            for key, value in model.items()
+        }
     alone, together = (logged_config(name, folder, **changes) for folder in ("alone", "together"))
     spacy_train(alone, alone.parent / "out")
     printed = capsys.readouterr().out
@@ -93,7 +97,7 @@ def test_with_dropout(two_processes, logged_config):
     """Twice the same, and not what there is without."""
     found = []
     for folder, dropout in {"plain": 0.0, "once": 0.5, "again": 0.5}.items():
-        config = logged_config("demo", folder, **{"training.max_steps": 4, "training.dropout": dropout})
+        config = logged_config("small", folder, **{"training.max_steps": 4, "training.dropout": dropout})
         two_processes(run, str(config), joined=False)
         found.append([step["loss"] for step in steps(config)])
     plain, once, again = found
@@ -101,7 +105,7 @@ def test_with_dropout(two_processes, logged_config):
 
 
 def test_a_mistake_is_told_and_nothing_hangs(two_processes, logged_config):
-    config = logged_config("demo", "mistaken", **{"training.seed": None, "system.seed": 0})
+    config = logged_config("small", "mistaken", **{"training.seed": None, "system.seed": 0})
     assert all("[K652]" in said for said in two_processes(run, str(config), joined=False))
     assert not list((config.parent / "out").glob("*"))
 

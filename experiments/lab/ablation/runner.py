@@ -82,7 +82,7 @@ class AblationRun:
                     measured[name][gold][seed] = self.measure(name, seed, gold)
             # After each row, for those who look in meanwhile.
             self._write(measured, few_shots)
-        if self.ablation.curves.shots and not rows:
+        if self.ablation.curves.shots and (not rows or any(self.ablation.rows[name].examples for name in rows)):
             for gold, data in self.ablation.sets.items():
                 if data.examples is not None:
                     few_shots[gold] = self.few_shot(gold)

@@ -186,7 +186,11 @@ def read_ablation(path: Union[str, Path], overrides: Optional[Dict[str, Any]] = 
     """
     path = Path(path)
     if not path.is_file():
-        wanted = {"what": "ablation file", "expected": "a YAML file", "make": "a copy of configs/ablation-small.yml"}
+        wanted = {
+            "what": "ablation file",
+            "expected": "a YAML file",
+            "make": "a copy of experiments/krissbert/configs/ablation.yml",
+        }
         raise KrisselError(Errors.K001.format(path=path, **wanted))
     try:
         data = srsly.read_yaml(path)
