@@ -15,12 +15,11 @@ from ...losses.masked import Loss
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, PositiveInt, checked
 from ...views import View, name_view
-from ..batch_count import BatchCount
 from ..data.examples import mentions_in_context
 from ..data.nearest_entities import NearestEntities
+from ..passes import begin_views, predict_views, search_shared
 from ..scores import inner
-from ..shared import begin_views, predict_views, search_shared
-from .protocol import LINKS, EncoderModel
+from .protocol import LINKS, BatchCount, EncoderModel
 
 
 class Names(NamedTuple):

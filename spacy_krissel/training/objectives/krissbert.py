@@ -16,11 +16,10 @@ from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, NotNegative, checked
 from ...views import ReferenceParts, View, reference_view
-from ..batch_count import BatchCount
 from ..data.examples import linked_mentions
-from ..gradient_cache import update_in_chunks
+from ..passes import update_in_chunks
 from ..scores import inner, inner_pairs
-from .protocol import EncoderModel
+from .protocol import BatchCount, EncoderModel
 
 PAIRS = (
     "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "

@@ -19,9 +19,9 @@ from ...mentions.gold_mentions import text_entities
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ...util.settings import PositiveInt, checked
-from ..batch_count import BatchCount
+from ..passes import begin_texts
 from ..scores import inner, padded
-from ..shared import begin_texts
+from .protocol import BatchCount
 
 
 class NamedText(NamedTuple):

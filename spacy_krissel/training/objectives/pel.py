@@ -15,15 +15,13 @@ from ...losses.masked import Loss
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, NotNegative, PositiveInt, checked
 from ...views import ReferenceParts, View, reference_view
-from ..adversarial import with_adversary
-from ..batch_count import BatchCount
 from ..data.batchers import homonym_groups
 from ..data.examples import linked_mentions
 from ..data.nearest_entities import NearestEntities
 from ..data.negatives import Candidates, Negatives
+from ..passes import begin_views, predict_views, search_shared, with_adversary
 from ..scores import inner
-from ..shared import begin_views, predict_views, search_shared
-from .protocol import LINKS, EncoderModel
+from .protocol import LINKS, BatchCount, EncoderModel
 
 
 class Entities(NamedTuple):

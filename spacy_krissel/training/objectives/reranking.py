@@ -16,12 +16,10 @@ from ...mentions.gold_ids import NIL
 from ...ontology.store import OntologyStore
 from ...util.settings import Fraction, NotNegative, checked
 from ...views import View
-from ..adversarial import with_adversary
-from ..batch_count import BatchCount
 from ..data.unseen import unseen_candidates
+from ..passes import consecutive, view_length, with_adversary
 from ..scores import padded
-from ..shared import consecutive, view_length
-from .protocol import LINKS
+from .protocol import LINKS, BatchCount
 
 SMOOTHING = 0.02
 # So far beyond the linker's log-odds those of NIL may lie.

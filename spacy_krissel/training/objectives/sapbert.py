@@ -13,12 +13,11 @@ from ...losses.masked import Loss, Miner
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, checked
 from ...views import View, name_view
-from ..batch_count import BatchCount
 from ..data.examples import linked_mentions
-from ..gradient_cache import update_in_chunks
+from ..passes import update_in_chunks
 from ..scores import cosines, label_pairs
 from .krissbert import PAIRS
-from .protocol import EncoderModel
+from .protocol import BatchCount, EncoderModel
 
 
 @checked

@@ -3,7 +3,7 @@ import warnings
 import pytest
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.training.batch_count import BatchCount
+from spacy_krissel.training.objectives.protocol import BatchCount
 
 
 def test_each_skipped_batch_is_told():

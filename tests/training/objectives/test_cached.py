@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from thinc.api import Model, set_dropout_rate
 
 from spacy_krissel.losses.softmax import SoftmaxLoss
-from spacy_krissel.training.gradient_cache import update_in_chunks
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
+from spacy_krissel.training.passes import update_in_chunks
 
 # Over vectors, pairs adjacent.
 LOSS = ContrastiveObjective(SoftmaxLoss(temperature=0.3)).joint_loss

@@ -1,0 +1,166 @@
+"""How a batch passes through a model: divided among processes, in chunks of it, and with adversarial inputs."""
+
+from itertools import pairwise
+from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple, TypeVar
+
+import numpy as np
+from thinc.types import Floats2d
+
+from ..distributed.processes import begin_shared, make_shared, n_processes
+from ..distributed.random_state import capture_rng, replay_rng
+from ..errors import Errors, KrisselError
+from ..layers.hf.input_embeddings import RecordedInputs, tapped
+from ..layers.token_states import TokenStates
+from ..views import View
+from .objectives.protocol import EncoderModel
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+Begin = Callable[[List[X]], Tuple[Y, Callable]]
+
+
+# Data-parallel training -----------------------------------------------------------------------------------------------
+
+
+def begin_views(begin: Begin[View, Floats2d], views: List[View]) -> Tuple[Floats2d, Callable]:
+    """`begin(views)`, such as an encoder's `begin_update`: the vectors of all views, and a backprop that takes the
+    gradient of all vectors and runs that of this process's views. In one process, `begin(views)` itself."""
+    if n_processes() == 1:
+        return begin(views)
+    groups = _read_together(views)
+    sizes = [view_length(views[group[0]]) for group in groups]
+    return begin_shared(lambda own: begin([views[i] for each in own for i in groups[each]]), sizes, groups)
+
+
+def predict_views(model: EncoderModel, views: List[View]) -> Floats2d:
+    """`model.predict(views)`."""
+    return begin_views(lambda own: (model.predict(own), _no_backprop), views)[0]
+
+
+def search_shared(search: Callable[[np.ndarray], np.ndarray], vectors: np.ndarray) -> np.ndarray:
+    """`search(vectors)`, a row of numbers per vector: the same in all processes, whichever way ties are broken."""
+    return make_shared(lambda own: search(vectors[own]), consecutive([1] * len(vectors)))
+
+
+def begin_texts(begin: Begin[str, TokenStates], texts: List[str]) -> Tuple[TokenStates, Callable]:
+    """`begin(texts)`: the states of all texts, and a backprop that takes the gradient of all vectors."""
+    if n_processes() == 1:
+        return begin(texts)
+    sizes = [len(text) for text in texts]
+    found: Any = None
+
+    def read(own: List[int]) -> Tuple[Any, Callable]:
+        nonlocal found
+        found = begin([texts[i] for i in own])
+        return found[0].lengths, _no_backprop
+
+    lengths, _ = begin_shared(read, sizes)
+    # The other processes' numbers of tokens are known from here on.
+    rows = consecutive(lengths)
+    places, _ = begin_shared(lambda own: (found[0].places, _no_backprop), sizes, rows)
+    vectors, backprop = begin_shared(lambda own: (found[0].vectors, found[1]), sizes, rows)
+    return TokenStates(vectors, lengths, places), backprop
+
+
+def consecutive(lengths: Iterable[int]) -> List[range]:
+    """The rows of items of these lengths, one after another."""
+    ends = np.cumsum([0, *lengths]).tolist()
+    return [range(start, end) for start, end in pairwise(ends)]
+
+
+def view_length(view: View) -> int:
+    """In characters, about proportional to word pieces."""
+    return len(view.left) + len(view.mention) + len(view.right)
+
+
+def _read_together(views: Sequence[View]) -> List[List[int]]:
+    """Groups of views, by index, that one process encodes: those of one passage are read in one pass."""
+    groups: Dict[Any, List[int]] = {}
+    for i, view in enumerate(views):
+        groups.setdefault(view.left + view.mention + view.right if view.mates else i, []).append(i)
+    return list(groups.values())
+
+
+def _no_backprop(gradient: Any) -> None:
+    return None
+
+
+# Gradient cache -------------------------------------------------------------------------------------------------------
+
+
+def update_in_chunks(
+    model: EncoderModel,
+    views: List[View],
+    loss: Callable[[Floats2d], Tuple[Floats2d, float]],
+    chunk_size: int = 0,
+) -> float:
+    """Accumulate in `model` the gradient of `loss(model(views))`. RETURNS: the loss.
+
+    With `chunk_size` views at a time: encode every chunk and keep only its vectors, take the loss and its gradient with
+    respect to all vectors, then encode every chunk again with the random state of its first pass, so the same dropout,
+    and run its backward pass. The gradient equals that of one pass; it costs one more forward pass, and holds the
+    activations of one chunk alone (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+    Setup"). Views of similar length share a chunk, to save padding. In data-parallel training each process chunks its
+    own fraction of the views; the loss is over all of them.
+
+    chunk_size: views encoded together; 0, or at least the number of views, is one plain pass.
+    """
+
+    def begin(own: List[View]) -> Tuple[Floats2d, Callable]:
+        if not chunk_size or chunk_size >= len(own):
+            return model.begin_update(own)
+        return _begin_in_chunks(model, own, chunk_size)
+
+    vectors, backprop = begin_views(begin, views)
+    gradient, value = loss(vectors)
+    backprop(gradient)
+    return value
+
+
+def _begin_in_chunks(
+    model: EncoderModel, views: List[View], chunk_size: int
+) -> Tuple[Floats2d, Callable[[Floats2d], None]]:
+    order = sorted(range(len(views)), key=lambda i: -view_length(views[i]))
+    chunks = [order[i : i + chunk_size] for i in range(0, len(order), chunk_size)]
+    states = []
+    all_vectors: Any = None
+    for chunk in chunks:
+        states.append(capture_rng())
+        # The callback, and with it the chunk's activations, is dropped at once.
+        encoded = model.begin_update([views[i] for i in chunk])[0]
+        if all_vectors is None:
+            all_vectors = model.ops.alloc2f(len(views), encoded.shape[1])
+        all_vectors[chunk] = encoded
+
+    def backprop(gradient: Floats2d) -> None:
+        for chunk, state in zip(chunks, states, strict=True):
+            with replay_rng(state):
+                _, backprop_chunk = model.begin_update([views[i] for i in chunk])
+            backprop_chunk(gradient[chunk])
+
+    return all_vectors, backprop
+
+
+# Adversarial inputs ---------------------------------------------------------------------------------------------------
+
+
+def with_adversary(step: Callable[[float], float], weight: float, epsilon: float) -> float:
+    """FGSM, `L + λ L_adv` (PEL §4.2, eq. 8), its gradient accumulated.
+
+    step: a forward and a backward pass through a transformer, its gradients scaled by the argument → the loss, not
+        scaled. It runs twice, with the same dropout: the second time all input embeddings that it reads are moved by
+        ε along the sign of the gradient that the first pass left there.
+    weight: λ; 0 leaves the second pass out.
+    epsilon: ε.
+
+    Raises KrisselError K637 when the step reads no transformer's input embeddings.
+    """
+    if not weight:
+        return step(1.0)
+    state, inputs = capture_rng(), RecordedInputs()
+    with tapped(inputs):
+        loss = step(1.0)
+    if not len(inputs):
+        raise KrisselError(Errors.K637)
+    with replay_rng(state), tapped(inputs.signed(epsilon)):
+        return loss + weight * step(weight)
