@@ -1,8 +1,8 @@
-"""Several processes that train one model: each reads a share of every batch, all of them make the same step.
+"""Data-parallel training: each process encodes a part of every batch, all make the same step.
 
-A launcher starts them (`torchrun`, `accelerate launch`), `joined` brings them together. Whatever is drawn, chosen or
-computed outside an encoder is the same in all of them; what encoders make of a batch is divided (`begin_shared`), and
-the gradients are added up before the step (`gradients.sum_gradients`). In one process all of this does nothing.
+A launcher starts them (`torchrun`, `accelerate launch`), `joined` connects them. Everything drawn, chosen or computed
+outside an encoder is the same in all; the encoders' work on a batch is divided (`begin_shared`), and gradients are
+summed before the step (`sum_gradients`). In a single process all of this does nothing.
 """
 
 import math
@@ -21,24 +21,24 @@ from .random_state import capture_rng, replay_rng
 
 T = TypeVar("T")
 Backprop = Callable[[Any], Any]
-# Numbers of items to what is made of them, rows of an array, and the backprop of their gradient.
+# Item numbers to their rows of an array, and the backprop of these rows.
 Begin = Callable[[List[int]], Tuple[Any, Backprop]]
 
 
 def n_launched() -> int:
-    """Processes that a launcher started this one among; 1 without a launcher."""
+    """The number of processes of the launcher; 1 without one."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 def launched_number() -> int:
-    """The number of this process among them, from 0."""
+    """The rank of this process among them."""
     return int(os.environ.get("RANK") or 0) if n_launched() > 1 else 0
 
 
 def own_gpu(first: int) -> int:
-    """The GPU of this process, where the first process of a machine has GPU `first`; -1, the CPU, for -1.
+    """The GPU of this process, where the first process of a machine has GPU `first`; -1 (CPU) for -1.
 
-    Raises KrisselError K022 where the machine has not as many.
+    Raises KrisselError K022 where the machine has too few.
     """
     if first < 0 or n_launched() == 1:
         return first
@@ -50,7 +50,7 @@ def own_gpu(first: int) -> int:
 
 
 def n_gpus() -> int:
-    """GPUs of this machine, by torch."""
+    """The GPUs of this machine, according to torch."""
     import torch
 
     return torch.cuda.device_count()
@@ -58,11 +58,10 @@ def n_gpus() -> int:
 
 @contextmanager
 def joined(use_gpu: int = -1, timeout: float = 60.0) -> Iterator[None]:
-    """Join the processes that the launcher started, until the end of the block: over NCCL for what is on GPUs, over
-    Gloo otherwise. Without a launcher this is nothing.
+    """Connect the launcher's processes within the block: by NCCL for GPUs, else by Gloo.
 
-    timeout: minutes after which a process that waits for the others gives up.
-    Raises KrisselError K022 when they do not come together.
+    timeout: minutes that a process waits for the others.
+    Raises KrisselError K022 when they cannot connect.
     """
     if n_launched() == 1:
         yield
@@ -75,46 +74,46 @@ def joined(use_gpu: int = -1, timeout: float = 60.0) -> Iterator[None]:
     except (RuntimeError, ValueError) as error:
         raise KrisselError(Errors.K022.format(count=n_launched(), problem=error)) from error
     yield
-    # Not after an error: the process is to end then, and taking leave in order might wait for the others.
+    # Not after an error: the process must end then, and this call might wait for the others.
     distributed.destroy_process_group()
 
 
 def n_processes() -> int:
-    """Processes that are joined; 1 for one alone."""
+    """The number of connected processes; 1 for a single one."""
     distributed = _distributed()
     return 1 if distributed is None else distributed.get_world_size()
 
 
 def process_number() -> int:
-    """The number of this process among those that are joined, from 0."""
+    """The rank of this process among the connected ones."""
     distributed = _distributed()
     return 0 if distributed is None else distributed.get_rank()
 
 
 def begin_shared(begin: Begin, sizes: Sequence[int], rows: Optional[Sequence[Sequence[int]]] = None) -> Tuple[Any, Any]:
-    """`begin(range(n))` of n items, the work divided among the processes.
+    """`begin(range(n))` of n items, divided among the processes.
 
-    begin: what to make of some of the items, by number: their rows of an array, item by item, and the backprop of
-        these rows' gradient, which leaves gradients in a model and is not used for what it returns. It may draw random
-        numbers: no other process has the same, and all processes draw alike again afterwards.
-    sizes: (n,) how much work each item is.
-    rows: (n,) the rows of the whole array that each item makes, all together 0 to the last; None: one each, in order.
+    begin: takes item numbers; returns their rows of an array, item by item, and the backprop of these rows, which
+        accumulates gradients in a model (its return value is ignored). It may draw random numbers, which differ
+        between processes (`own_draws`).
+    sizes: (n,) the amount of work per item.
+    rows: (n,) the rows of the whole array that each item makes; None: one each, in order.
 
     RETURNS: the whole array, the same in every process, and a backprop that takes the gradient of the whole array and
-    runs that of this process's share.
-    Raises KrisselError K021 when the processes do not have the same items, K020 when one of them is gone.
+    runs this process's part.
+    Raises KrisselError K021 when the processes have different items, K020 when one of them is gone.
     """
     n = len(sizes)
     if n_processes() == 1 or not n:
         return begin(list(range(n)))
     if not alike(zlib.crc32(np.asarray(sizes, dtype=np.int64).tobytes())):
         raise KrisselError(Errors.K021)
-    # Dealt out from the largest down, so that all shares are about as much work.
+    # Dealt out by size, so that all parts are about the same work.
     order = sorted(range(n), key=lambda i: -sizes[i])
     own = order[process_number() :: n_processes()]
     idle = not own
     if idle:
-        # It reads an item all the same, to know the width of what it gathers; nothing of it counts.
+        # It encodes an item to know the width of the array; the result is not used.
         own = order[:1]
     if rows is None:
         rows = [[i] for i in range(n)]
@@ -135,15 +134,13 @@ def begin_shared(begin: Begin, sizes: Sequence[int], rows: Optional[Sequence[Seq
 
 
 def make_shared(make: Callable[[List[int]], Any], rows: Sequence[Sequence[int]]) -> Any:
-    """`begin_shared` where nothing is to be learnt, of items that are as much work as they make rows: the whole array
-    alone."""
+    """`begin_shared` without backprop, for items whose work is proportional to their rows: the whole array."""
     return begin_shared(lambda own: (make(own), _nothing), [len(each) for each in rows], rows)[0]
 
 
 @contextmanager
 def own_draws() -> Iterator[None]:
-    """Draw random numbers that no other process draws, and go on afterwards as if none had been drawn but one, which
-    all processes draw alike."""
+    """Within, random numbers differ between processes; afterwards all processes draw the same again."""
     seed = int(np.random.randint(2**31))
     with replay_rng(capture_rng()):
         fix_random_seed(seed + process_number())
@@ -151,18 +148,18 @@ def own_draws() -> Iterator[None]:
 
 
 def add_up(arrays: Sequence[Any]) -> None:
-    """Put the sum over all processes in the place of each array or tensor. All processes get the same bits."""
+    """Replace each array or tensor by its sum over all processes, the same bits in each."""
     import torch
 
     with _together():
         tensors = [each if torch.is_tensor(each) else torch.from_dlpack(each) for each in arrays]
-        under_way = [torch.distributed.all_reduce(tensor, async_op=True) for tensor in tensors]
-        for each in under_way:
-            each.wait()
+        works = [torch.distributed.all_reduce(tensor, async_op=True) for tensor in tensors]
+        for work in works:
+            work.wait()
 
 
 def alike(number: int) -> bool:
-    """Has every process the same number? Of 64 bits."""
+    """Whether all processes have the same 64-bit number."""
     numbers = np.zeros(n_processes(), dtype=np.int64)
     numbers[process_number()] = number
     if len(numbers) > 1:
@@ -171,7 +168,7 @@ def alike(number: int) -> bool:
 
 
 def from_first(make: Callable[[], T]) -> T:
-    """What the first process makes, in all of them; the others make nothing."""
+    """`make()` of the first process, in all of them."""
     distributed = _distributed()
     if distributed is None:
         return make()
@@ -182,7 +179,7 @@ def from_first(make: Callable[[], T]) -> T:
 
 
 def _distributed() -> Any:
-    # Imported by whoever joins the processes: until then there is one.
+    # Imported by `joined`; until then there is one process.
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -191,7 +188,7 @@ def _distributed() -> Any:
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Around what all processes take part in."""
+    """Around collective operations: their errors as K020."""
     try:
         yield
     except RuntimeError as error:
@@ -205,8 +202,7 @@ def _nothing(gradient: Any) -> None:
 
 
 def gradient_norm(model: Model) -> float:
-    """The l2 norm of all gradients that a model holds, before any clipping (PEL, appendix E). Asked for before the
-    update that uses them up."""
+    """The l2 norm of all gradients accumulated in a model, before clipping (PEL, appendix E) and before the update."""
     total = 0.0
     for node in model.walk():
         for name in node.param_names:
@@ -219,11 +215,9 @@ def gradient_norm(model: Model) -> float:
 
 
 def sum_gradients(model: Model) -> None:
-    """Put the sum over all processes in the place of each gradient that they hold in their copies of `model`, so that
-    all of them make the same step. In one process, nothing.
+    """Replace each gradient in `model` by its sum over all processes, so that all make the same step.
 
-    A weight that has a gradient in one process and none in another, such as those of an encoder of references in a
-    process that read none, has one in both afterwards; one without a gradient in any has none.
+    A weight with a gradient in any process (references may be encoded in one only) has one in all afterwards.
     """
     if n_processes() == 1:
         return
@@ -248,6 +242,6 @@ def sum_gradients(model: Model) -> None:
             gradients.append(p.grad)
     add_up(gradients)
     for shim in shims:
-        # Those that are none of torch's and know what gradients they hold.
+        # Shims other than torch's, such as hashed tables.
         if hasattr(shim, "sum_gradients"):
             shim.sum_gradients()

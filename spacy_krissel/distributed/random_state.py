@@ -1,4 +1,4 @@
-"""Random states caught and replayed, so that a forward pass can be run again with the same dropout."""
+"""Capture and replay of random states, so that a forward pass can be repeated with the same dropout."""
 
 import random
 import sys
@@ -9,7 +9,7 @@ import numpy
 
 
 class RandomState(NamedTuple):
-    """The states of all generators that a layer may draw from; those of libraries that are not loaded are None."""
+    """The states of all generators that a layer may use; None for libraries that are not loaded."""
 
     python: Any
     numpy: Any
@@ -19,10 +19,7 @@ class RandomState(NamedTuple):
 
 
 def capture_rng() -> RandomState:
-    """The generators' states at this point.
-
-    CuPy's generator cannot be read, so it is given a seed that numpy draws here, and the seed is kept.
-    """
+    """The current states. CuPy's cannot be read, so CuPy is seeded with a number that numpy draws here."""
     cupy_seed = None
     if _cupy_in_use():
         cupy_seed = int(numpy.random.randint(2**31))
@@ -40,7 +37,7 @@ def capture_rng() -> RandomState:
 
 @contextmanager
 def replay_rng(state: RandomState) -> Iterator[None]:
-    """Draw again what was drawn after `state` was captured; afterwards go on as if nothing had been drawn."""
+    """Within, the random numbers drawn after `state` are drawn again; afterwards generators continue as before."""
     before = capture_rng()
     _set_rng(state)
     try:

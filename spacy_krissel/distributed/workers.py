@@ -1,4 +1,4 @@
-"""A Ray cluster to work on."""
+"""Worker processes: their end with the parent, and Ray clusters."""
 
 import multiprocessing
 import os
@@ -12,13 +12,13 @@ from ..errors import Errors, KrisselError
 
 
 def follow_parent() -> None:
-    """End with the parent, and leave Ctrl-C to it."""
+    """In a worker: end with the parent, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    # A killed parent cannot end its workers, and they would wait for work for ever.
+    # A killed parent cannot end its workers, which would wait for work forever.
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
@@ -29,12 +29,12 @@ def _end_with_parent() -> None:
 def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     """The module `ray`, connected.
 
-    address: of a cluster (`host:port`, "auto"), or "local" for one on this machine, for as long as it is used. Where
-        the program is connected to a cluster already, that one is used.
-    retries: how often lost work is begun anew, for the message.
+    address: of a cluster (`host:port`, "auto"), or "local" for a temporary one on this machine. A cluster that the
+        program is connected to already is used instead.
+    retries: how often lost work is repeated, for the message.
 
-    Raises KrisselError K023 (Ray is not installed), K024 (no cluster), K025 (work lost again and again), and what the
-    work itself raised.
+    Raises KrisselError K023 (Ray is not installed), K024 (no cluster), K025 (work lost repeatedly), and what the work
+    itself raised.
     """
     try:
         import ray
@@ -57,7 +57,7 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
 
 
 def _connect(ray: Any, address: str) -> None:
-    # It would tell its makers that it is used.
+    # No usage reports.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     local = {"include_dashboard": False} if address == "local" else {}
     try:
