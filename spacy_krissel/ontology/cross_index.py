@@ -6,8 +6,9 @@ from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
+from ..util.hashing import stable_hash
 from .entity import Entity
-from .folding import fold_name, hash_text
+from .folding import fold_name
 from .hash_index import find_hash
 from .ids import canonical_id
 from .store import OntologyStore
@@ -27,7 +28,7 @@ class CrossIndex:
         for owner, store in enumerate(stores):
             for row, entity in enumerate(store):
                 for key, _ in _keys(entity):
-                    hashes.append(hash_text(key))
+                    hashes.append(stable_hash(key))
                     owners.append(owner)
                     rows.append(row)
         order = np.lexsort((np.array(rows), np.array(owners), np.array(hashes, dtype=np.uint64)))

@@ -1,6 +1,5 @@
 """Names in the form in which two of them count as the same."""
 
-import hashlib
 import re
 import unicodedata
 
@@ -19,13 +18,6 @@ def fold_name(text: str) -> str:
         # Lower-casing can leave pairs that compose (J + caron has no capital of its own), hence the second round.
         lower = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     return _BREAKS.sub(" ", lower).strip() or lower.strip()
-
-
-def hash_text(text: str) -> int:
-    """64 bits that are the same on every machine and in every process; collisions are for the caller to settle."""
-    # Half a surrogate pair can be asked for, though it cannot be stored.
-    data = text.encode("utf8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as

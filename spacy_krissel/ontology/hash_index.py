@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import KrisselWarning, Warnings
+from ..util.hashing import stable_hash
 from ..util.progress import progress_bar
 from .entity import Entity
-from .folding import fold_name, hash_text
+from .folding import fold_name
 from .table import EntityTable, EntityTableWriter, copy_rows, id_at, name_at, numbered_names
 
 # Of an index.
@@ -30,7 +31,7 @@ class HashIndexBuilder:
         self._positions = array("I")
 
     def add(self, text: str, row: int, position: int) -> None:
-        self._hashes.append(hash_text(text))
+        self._hashes.append(stable_hash(text))
         self._rows.append(row)
         self._positions.append(position)
 
@@ -62,7 +63,7 @@ def read_columns(path: Union[str, Path]) -> Dict[str, np.ndarray]:
 def find_hash(hashes: np.ndarray, text: str) -> range:
     """The places in the sorted `hashes` (n,) that hold the hash of `text`."""
     # A plain int above 2**63 would make numpy compare floats.
-    value = np.uint64(hash_text(text))
+    value = np.uint64(stable_hash(text))
     start = int(hashes.searchsorted(value))
     end = start
     while end < len(hashes) and hashes[end] == value:
@@ -73,7 +74,7 @@ def find_hash(hashes: np.ndarray, text: str) -> range:
 def find_hashes(hashes: np.ndarray, texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray]:
     """For each of `texts`, the first place in the sorted `hashes` (n,) that holds its hash, n where none does; and
     whether there are more."""
-    wanted = np.fromiter((hash_text(text) for text in texts), dtype=np.uint64, count=len(texts))
+    wanted = np.fromiter((stable_hash(text) for text in texts), dtype=np.uint64, count=len(texts))
     order = np.argsort(wanted)  # in their order, the search goes through the index once
     starts = np.empty(len(wanted), dtype=np.int64)
     starts[order] = hashes.searchsorted(wanted[order])

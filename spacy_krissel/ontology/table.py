@@ -162,7 +162,7 @@ class EntityTable:
         batches = rows[order] // BATCH_ROWS
         starts = np.flatnonzero(np.diff(batches, prepend=-1))
         parts = []
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=False):
             within = rows[order[start:end]] - batches[start] * BATCH_ROWS
             parts.append(self.batch(int(batches[start])).column(column).take(pa.array(within)))
         found = np.empty(len(rows), dtype=object)

@@ -13,11 +13,12 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology import hash_index as hashes
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import fold_name, hash_text
+from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.homonyms import disambiguate as module
 from spacy_krissel.ontology.homonyms.disambiguate import Disambiguation, disambiguate
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.ontology.store import OntologyStore, write_store
+from spacy_krissel.util.hashing import stable_hash
 
 
 @pytest.fixture
@@ -328,7 +329,7 @@ def choices(entity, homonym, bearers, entities):
 def test_all_that_can_be_told_apart_is(tmp_path, monkeypatch, entities, order, n_hashes, chance):
     """No other choice of expansions tells more bearers apart; with the real hash, and where most hashes collide."""
     for each in (hashes, module):
-        monkeypatch.setattr(each, "hash_text", lambda text: hash_text(text) % n_hashes)
+        monkeypatch.setattr(each, "stable_hash", lambda text: stable_hash(text) % n_hashes)
     told_apart = Disambiguation(write_store(entities, tmp_path / "in"), order=order)
     store = write_store(told_apart, tmp_path / "out")
     homonyms = bearers_of(entities)

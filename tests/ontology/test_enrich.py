@@ -84,8 +84,8 @@ def test_aliases_come_only_when_asked_for(make):
 
 
 def test_hash_collisions_link_nothing(make, monkeypatch):
-    monkeypatch.setattr(cross_index, "hash_text", lambda text: 7)
-    monkeypatch.setattr("spacy_krissel.ontology.hash_table.hash_text", lambda text: 7)
+    monkeypatch.setattr(cross_index, "stable_hash", lambda text: 7)
+    monkeypatch.setattr("spacy_krissel.ontology.hash_index.stable_hash", lambda text: 7)
     other = make(Entity("A", "a", definition="of A"), Entity("B", "b", definition="of B"))
     assert one(Entity("B", "x"), other).definition == "of B"
     assert one(Entity("C", "x"), other).definition == ""

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.ontology import hash_index as hashes
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.folding import fold_name, hash_text
+from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.provenance import provenance
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.ontology.table import BATCH_ROWS
+from spacy_krissel.util.hashing import stable_hash
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 
 from .strategies import names, ontologies
@@ -59,7 +60,7 @@ def test_round_trip(tmp_path, entities):
 @given(ontologies, st.lists(names, max_size=4), st.sampled_from([2**64, 1, 3]))
 def test_names_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others, n_hashes):
     """With the real hash, and with one under which all or most names collide."""
-    monkeypatch.setattr(hashes, "hash_text", lambda text: hash_text(text) % n_hashes)
+    monkeypatch.setattr(hashes, "stable_hash", lambda text: stable_hash(text) % n_hashes)
     store = write_store(entities, tmp_path / "store")
     bearers = {}
     for entity in entities:
@@ -103,7 +104,7 @@ def test_alternative_ids_resolve_to_the_primary_one(store):
 @wild
 @given(ontologies, st.lists(names, max_size=4), st.sampled_from([2**64, 1, 3]), st.randoms(use_true_random=False))
 def test_many_ids_at_once_are_those_one_by_one(tmp_path, monkeypatch, entities, others, n_hashes, random):
-    monkeypatch.setattr(hashes, "hash_text", lambda text: hash_text(text) % n_hashes)
+    monkeypatch.setattr(hashes, "stable_hash", lambda text: stable_hash(text) % n_hashes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KrisselWarning)
         store = write_store(entities, tmp_path / "store")

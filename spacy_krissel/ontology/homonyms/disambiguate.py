@@ -9,9 +9,10 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 import numpy as np
 
 from ...errors import Errors, KrisselError
+from ...util.hashing import stable_hash
 from ...util.progress import progress_bar
 from ..entity import Entity
-from ..folding import fold_name, hash_text
+from ..folding import fold_name
 from ..hash_index import groups_across_rows
 from ..store import OntologyStore, write_store
 from .expansions import ORDERS, Bearer, Parts, SpeciesUse, expand
@@ -156,7 +157,7 @@ class Disambiguation:
         for _, bearers in entities:
             for number, _, bearer in bearers:
                 parts = self._first_choice(bearer)
-                keys[number] = hash_text(fold_name(expand(bearer.homonym, parts)))
+                keys[number] = stable_hash(fold_name(expand(bearer.homonym, parts)))
                 plain[number] = not parts
         return np.array(keys, dtype=np.uint64), plain
 
@@ -214,7 +215,7 @@ class Disambiguation:
                 # Two homonyms of one entity may become the same.
                 if bearers[owners[name]][1].id != bearer.id:
                     self._failed[number] = name
-            self._keys[number] = hash_text(name)
+            self._keys[number] = stable_hash(name)
             self._plain[number] = not choices[name]
             if choices[name] != self._first_choice(bearer):
                 self._settled[number] = choices[name]
