@@ -1,37 +1,37 @@
-"""All entities by the vectors that the encoder in training gives them, so that a mention's nearest can be found."""
+"""An index over the vectors of all entities by the encoder in training, to find hard negatives."""
 
-import os
 import re
-import uuid
 from pathlib import Path
 from typing import Any, Callable, List, Optional, Sequence, Union
 
 import numpy as np
 
-from ...errors import Errors, KrisselError
+from ...util.atomic import atomic_file
 from ...util.disk import coded_io
 from ...util.progress import progress_bar
+from ...util.settings import Count, checked
 
-# Entities encoded at a time; with a cache, what is lost when the work is cut off.
+# Entities encoded at a time; with a cache, at most this many are encoded again after an interruption.
 BLOCK = 4096
-# In a cache, folders of this name that hold this file were made here, and of what is in them, what has such a name.
+# A folder in a cache was made here if it has this prefix and holds this file; a file in it if its name matches `OWN`.
 PREFIX = "krissel-vectors-"
 MARKER = "made-by-spacy-krissel"
 OWN = re.compile(rf"{MARKER}|\d+\.npy|\.\d+\.npy\.\w+\.tmp")
 
-# What makes vectors of blocks, by number, and the rows of each block, to the vectors of all rows.
+# From a function that encodes blocks by number, and the rows of each block, to the vectors of all rows.
 Make = Callable[[Callable[[List[int]], np.ndarray], Sequence[range]], np.ndarray]
 
 
+@checked
 class NearestEntities:
-    """An index of the vectors of all entities, or of other rows, that is made anew every so many steps (PEL §5.3.1,
-    hard negative mining).
+    """An index over the vectors of all entities, or of other rows, rebuilt at intervals (PEL §5.3.1, hard negative
+    mining).
 
     make_index: makes the vector index, such as that of `spacy-krissel.ExactIndex.v1`.
-    refresh_every: steps between two refreshes, the first at the first step; 0 refreshes then alone.
-    cache: a folder in which the vectors are kept while they are made, so that a refresh that was cut off goes on where
-        it stopped when the same training is started again. Holds those of one refresh, in a folder of their own; what
-        else is there stays as it is. None keeps nothing.
+    n_entities: number of rows.
+    refresh_every: steps between two refreshes, the first at the first step; 0 for the first alone.
+    cache: a folder that keeps the vectors of one refresh, so that an interrupted one resumes when the same training is
+        started again; other files in it are left alone. None keeps nothing.
     what: what the rows are, for the progress bar.
 
     Raises KrisselError K006 for a wrong setting.
@@ -42,11 +42,10 @@ class NearestEntities:
         make_index: Callable[[], Any],
         n_entities: int,
         *,
-        refresh_every: int = 500,
+        refresh_every: Count = 500,
         cache: Optional[Union[str, Path]] = None,
         what: str = "entities",
     ) -> None:
-        check_refresh(refresh_every)
         self.make_index = make_index
         self.n_entities = n_entities
         self.refresh_every = refresh_every
@@ -56,11 +55,11 @@ class NearestEntities:
         self._index: Any = None
 
     def step(self, encode: Callable[[range], np.ndarray], key: Callable[[], str], make: Optional[Make] = None) -> bool:
-        """Count a step, and refresh the index where it is due. RETURNS: whether it was.
+        """Count a step, and refresh the index when it is due. RETURNS: whether it was.
 
         encode: rows of the ontology → their vectors (n, d).
-        key: names the encoder's present state, e.g. by the hash of its weights; asked for where there is a cache.
-        make: where several processes train together, makes all vectors of what each of them encodes.
+        key: identifies the encoder's state, e.g. by the hash of its weights; called only with a cache.
+        make: in data-parallel training, gathers the vectors that each process encodes.
         """
         due = self._index is None or (self.refresh_every and self.steps % self.refresh_every == 0)
         self.steps += 1
@@ -79,12 +78,12 @@ class NearestEntities:
         return bool(due)
 
     def search(self, vectors: np.ndarray, k: int) -> np.ndarray:
-        """The rows of the k nearest entities of each vector (q, d): (q, k), the nearest first, -1 for none."""
+        """The rows of the k nearest entities of each vector (q, d): (q, k), nearest first, -1 for none."""
         return self._index.search(np.asarray(vectors, dtype=np.float32), k)[1]
 
 
 def _begin(cache: Path, key: str) -> Path:
-    """The folder of the vectors of a state of the encoder; those of other states are removed.
+    """The folder for the vectors of one state of the encoder; those of other states are removed.
 
     Raises KrisselError K026 when the disk refuses.
     """
@@ -99,56 +98,41 @@ def _begin(cache: Path, key: str) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove what was made here, and the folder if nothing else is in it."""
+    """Remove the files made here, and the folder if it is then empty."""
     if folder.is_symlink():
         return
-    # The marker last, so that what was interrupted is gone on with.
+    # The marker last, so that an interrupted removal is resumed.
     own = [file_ for file_ in folder.iterdir() if OWN.fullmatch(file_.name) and not file_.is_dir()]
     for file_ in sorted(own, key=lambda file_: file_.name == MARKER):
-        # Several processes may do so at once.
+        # Several processes may remove it at once.
         file_.unlink(missing_ok=True)
     try:
         folder.rmdir()
     except OSError:
-        # Something else is in it, or it is gone.
+        # It holds other files, or is gone.
         pass
 
 
 def _vectors(encode: Callable[[range], np.ndarray], rows: range, folder: Optional[Path]) -> np.ndarray:
-    """The vectors of these rows, from the folder where they are there."""
+    """The vectors of these rows, from the folder if it has them."""
     path = None if folder is None else folder / f"{rows.start}.npy"
     found = None if path is None else _read(path, len(rows))
     if found is not None:
         return found
     vectors = np.asarray(encode(rows), dtype=np.float32)
     if path is not None:
-        _write(vectors, path)
+        with atomic_file(path) as temporary, temporary.open("wb") as file_:
+            np.save(file_, vectors, allow_pickle=False)
     return vectors
 
 
 def _read(path: Path, n_rows: int) -> Optional[np.ndarray]:
-    """The vectors at `path`; None where there are none, or damaged ones."""
+    """The vectors at `path`; None if it is missing or damaged."""
     try:
         vectors = np.load(path, allow_pickle=False)
     except MemoryError:
         raise
-    except Exception:  # Of damaged bytes, numpy raises many things.
+    except Exception:  # numpy raises many types for damaged bytes.
         return None
     whole = vectors.dtype == np.float32 and vectors.ndim == 2 and len(vectors) == n_rows
     return vectors if whole and np.isfinite(vectors).all() else None
-
-
-def _write(vectors: np.ndarray, path: Path) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    with coded_io(path):
-        with temporary.open("wb") as file_:
-            np.save(file_, vectors, allow_pickle=False)
-        os.replace(temporary, path)
-
-
-def check_refresh(refresh_every: int) -> None:
-    """Raises KrisselError K006."""
-    if refresh_every < 0:
-        expected = "a number of steps, or 0 for the first alone"
-        raise KrisselError(Errors.K006.format(setting="refresh_every", found=refresh_every, expected=expected))

@@ -1,11 +1,11 @@
-"""The entities that a mention is compared with in training: its own, and others that it is to be kept from."""
+"""The candidates that a mention is compared with in training: its own entity and negatives."""
 
 import random
 from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Set
 
 import numpy as np
 
-from ...errors import Errors, KrisselError
+from ...util.settings import Fraction, PositiveInt, checked
 
 
 class Candidates(NamedTuple):
@@ -21,18 +21,20 @@ class Candidates(NamedTuple):
     negatives: np.ndarray
 
 
+@checked
 class Negatives:
-    """Random negatives, uniform over the ontology, and hard ones from those that the encoder finds nearest (PEL §5.3.1:
-    "random", and "mixed-p%").
+    """Random negatives, uniform over the ontology, and hard ones among the nearest by the encoder (PEL §5.3.1: "random"
+    and "mixed-p%").
 
     A mention's own entity and its `homonyms` are never its negatives.
 
-    n_negatives: N. With `shared`, of the whole batch: every mention is compared with all of them and with the entities
-        of the batch's other mentions, for the memory of N + q entities. Otherwise of each mention by itself, as in the
-        paper, for that of q(N + 1).
-    hard_share: p, from 0 to 1: this share of N are hard ones.
     n_entities: rows to draw from.
     homonyms: rows of the entities that share a name with the one at a row.
+    n_negatives: N. With `shared`, per batch: every mention is compared with all of them and with the entities of the
+        other mentions, in the memory of N + q entities. Otherwise per mention as in the paper, in that of q(N + 1).
+    hard_share: p, the fraction of N that are hard.
+    shared: negatives are those of the batch.
+    seed: of the random ones.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -42,12 +44,11 @@ class Negatives:
         n_entities: int,
         homonyms: Dict[int, Set[int]],
         *,
-        n_negatives: int = 32,
-        hard_share: float = 0.5,
+        n_negatives: PositiveInt = 32,
+        hard_share: Fraction = 0.5,
         shared: bool = True,
         seed: int = 0,
     ) -> None:
-        check_negatives(n_negatives, hard_share)
         self.n_entities = n_entities
         self.homonyms = homonyms
         self.n_negatives = n_negatives
@@ -56,7 +57,7 @@ class Negatives:
         self._rng = random.Random(f"negatives-{seed}")
 
     def n_nearest(self, n_mentions: int) -> int:
-        """How many nearest entities of each mention `draw` wants to choose from: 0 where none are to be hard."""
+        """The number of nearest entities per mention that `draw` chooses from; 0 without hard negatives."""
         if not self.n_hard:
             return 0
         each = self.n_hard if not self.shared else 4 * -(-self.n_hard // n_mentions)
@@ -64,10 +65,10 @@ class Negatives:
         return min(self.n_entities, each + 16)
 
     def draw(self, gold: Sequence[int], nearest: Optional[np.ndarray] = None) -> Candidates:
-        """The candidates of mentions whose entities stand at the rows `gold` (q,).
+        """The candidates of mentions whose entities have the rows `gold` (q,).
 
-        nearest: rows of the nearest entities of each mention (q, k), the nearest first, -1 for none.
-        Where too few hard ones are to be had, random ones take their place.
+        nearest: rows of the nearest entities of each mention (q, k), nearest first, -1 for none. Random negatives fill
+            up where there are too few hard ones.
         """
         ranked = [[row for row in rows if row >= 0] for rows in nearest.tolist()] if nearest is not None else []
         return self._shared(gold, ranked) if self.shared else self._own(gold, ranked)
@@ -75,7 +76,7 @@ class Negatives:
     def _shared(self, gold: Sequence[int], ranked: List[List[int]]) -> Candidates:
         columns: Dict[int, int] = {row: i for i, row in enumerate(dict.fromkeys(gold))}
         full = len(columns) + self.n_hard
-        # In turns, so that each mention has its nearest before any has its second.
+        # By rank, so that each mention has its nearest before any has its second.
         for rank in range(max(map(len, ranked), default=0)):
             for row, own in zip(ranked, gold, strict=True):
                 if len(columns) < full and rank < len(row) and not self._excluded(own, row[rank]):
@@ -110,7 +111,7 @@ class Negatives:
         return row == own or row in self.homonyms.get(own, ())
 
     def _random(self, count: int, without: Collection[int]) -> List[int]:
-        """`count` different rows that are not in `without`, or as many as there are."""
+        """`count` different rows not in `without`, or all of them if there are fewer."""
         count = min(count, self.n_entities - len(without))
         if 2 * (count + len(without)) > self.n_entities:
             return self._rng.sample([row for row in range(self.n_entities) if row not in without], max(0, count))
@@ -120,13 +121,3 @@ class Negatives:
             if row not in without:
                 found[row] = None
         return list(found)
-
-
-def check_negatives(n_negatives: int, hard_share: float) -> None:
-    """Raises KrisselError K006."""
-    if n_negatives < 1:
-        expected = "at least 1"
-        raise KrisselError(Errors.K006.format(setting="n_negatives", found=n_negatives, expected=expected))
-    if not 0 <= hard_share <= 1:
-        expected = "a share from 0 to 1"
-        raise KrisselError(Errors.K006.format(setting="hard_share", found=hard_share, expected=expected))
