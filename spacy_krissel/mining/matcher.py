@@ -14,22 +14,22 @@ from .text_forms import Forms, forms, plain_form
 Case = Literal["preserve", "fold", "smart"]
 # Up to this many characters a name in another case is likely another word: aids and AIDS, Gas and GAS.
 SHORT_NAME = 5
-# Up to this many characters an acronym stands for too many things to be believed alone (NS: Netherton syndrome, saline,
-# not significant); longer names in capitals are no acronyms (PIEBALDISM).
+# Up to this many characters an acronym is too ambiguous to be matched alone (NS: Netherton syndrome, saline, not
+# significant); longer names in capitals are no acronyms (PIEBALDISM).
 SHORT_ACRONYM = 3
 LONG_ACRONYM = 8
-# Characters that are searched at once: what is made of them should not leave the processor's cache.
+# Characters searched at once: their arrays should fit in the processor's cache.
 BLOCK_CHARS = 1 << 17
-# So many chains of overlapping names are gone along one by one.
+# Up to this many chains of overlapping names are followed one by one.
 FEW = 16
-# The row of a short acronym in a text that does not name its entity otherwise.
+# The row of a short acronym in a text without another name of its entity.
 UNSUPPORTED = -2
 
 
 class NameMatch(NamedTuple):
     """`text[start:end]` is `name`, an ontology name of the entity at `row`.
 
-    A negative row says why the match is of no entity: `AMBIGUOUS` or `UNSUPPORTED`.
+    A negative row says why the match has no entity: `AMBIGUOUS` or `UNSUPPORTED`.
     """
 
     start: int
@@ -41,7 +41,7 @@ class NameMatch(NamedTuple):
 class Matches(NamedTuple):
     """Matches in several texts, in order: columns of one length.
 
-    text: the number of the text. start, end, row: as in `NameMatch`. entry: the name's place in the matcher's table.
+    text: index of the text. start, end, row: as in `NameMatch`. entry: index of the name in the matcher's table.
     """
 
     text: np.ndarray
@@ -56,18 +56,18 @@ class Matches(NamedTuple):
 
 @checked
 class NameMatcher:
-    """Finds names on word boundaries: from left to right, the longest at each place, never overlapping.
+    """Finds names on word boundaries: leftmost longest, never overlapping.
 
     A match is never next to a letter or digit (nor a combining mark). White space, dashes and apostrophes match their
-    typographic twins. A name that several entities bear takes its place in the text, so that no shorter name is found
-    inside it, and yields nothing.
+    typographic variants. A name that several entities share is matched, so that no shorter name is found inside it, and
+    then dropped.
 
     case:
     - "preserve" matches case exactly, as the paper does.
     - "fold" ignores case.
     - "smart" ignores the case of ordinary words but not of acronyms (`is_acronym`). An ordinary name of up to
-      `SHORT_NAME` characters is not found in capitals, and an acronym of up to `SHORT_ACRONYM` only in a text that
-      holds a longer name of its entity too.
+      `SHORT_NAME` characters is not matched in capitals, and an acronym of up to `SHORT_ACRONYM` only in a text with a
+      longer name of its entity.
 
     Raises KrisselError K006 for another `case`.
     """
@@ -85,17 +85,17 @@ class NameMatcher:
         return self.__dict__
 
     def find(self, text: str) -> List[NameMatch]:
-        """The names in `text` that stand for one entity, in order."""
+        """The unambiguous names in `text`, in order."""
         return [match for match in self.find_all(text) if match.row >= 0]
 
     def find_all(self, text: str) -> List[NameMatch]:
-        """The names in `text`, in order, with those that are of no one entity (their row is negative)."""
+        """All names in `text`, in order; ambiguous and unsupported ones have a negative row."""
         (found,) = self.find_in([text])
         columns = (column.tolist() for column in (found.start, found.end, found.row))
         return list(map(NameMatch, *columns, self.build().names(found.entry).to_pylist()))
 
     def find_in(self, texts: Iterable[str]) -> Iterator[Matches]:
-        """What `find_all` finds, in some of the texts at a time: by far the faster way for many texts."""
+        """What `find_all` finds, in a block of texts at a time; far faster for many texts."""
         block: List[str] = []
         n_chars = n_texts = 0
         for text in texts:
@@ -127,7 +127,7 @@ class NameMatcher:
     def _find_in_block(self, texts: List[str], n_before: int) -> Matches:
         table = self.build()
         plains, keys, words = zip(*(forms(text, fold=self.case != "preserve") for text in texts), strict=True)
-        # No name has two spaces in a row, so that none is found across two texts.
+        # No name has two spaces in a row, so none is found across two texts.
         joined = Forms("  ".join(plains), "  ".join(keys), "".join(words)[1:-1])
         found = table.find(joined)
         found = found.take(_apart(found.start, found.end))
@@ -145,16 +145,16 @@ def is_acronym(name: str) -> bool:
         return False
     if " " in name:
         return name == name.upper()
-    # A capital behind a letter or digit, so that Tay-Sachs is none.
+    # A capital after a letter or digit: Tay-Sachs is none.
     return any(left.isalnum() and right.isupper() for left, right in pairwise(name))
 
 
 def _apart(start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """From left to right one after the other, never overlapping: the places of those that are taken.
+    """Indices of the leftmost matches that do not overlap.
 
-    start, end: of one a place, by start, (n,).
+    start, end: of the matches, at most one per start, sorted, (n,).
     """
-    # Where all before have ended, the choice begins anew.
+    # A match that starts after the end of all earlier ones is taken.
     chosen = np.append(True, start[1:] >= np.maximum.accumulate(end)[:-1])[: len(start)]
     last = np.flatnonzero(chosen[:-1] & ~chosen[1:])
     while len(last) > FEW:
@@ -171,11 +171,11 @@ def _apart(start: np.ndarray, end: np.ndarray) -> np.ndarray:
 
 
 def _unsupported(found: Found, text: np.ndarray) -> np.ndarray:
-    """Places of short acronyms whose entity has no longer name in their text. text: of each, (n,)."""
+    """Indices of short acronyms whose entity has no longer name in the text. text: index of each match's text (n,)."""
     short = found.end - found.start <= SHORT_ACRONYM
     acronyms = np.flatnonzero(short & (found.row >= 0) & found.exact)
     longer = np.flatnonzero(~short)
-    # Most are of an entity that has no acronym: two rows in 65,536 share a mark.
+    # Most entities have no acronym in the texts: a small table of marks rules them out.
     marked = np.zeros(1 << 16, dtype=bool)
     marked[found.row[acronyms] & 0xFFFF] = True
     longer = longer[marked[found.row[longer] & 0xFFFF]]

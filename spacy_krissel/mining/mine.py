@@ -28,17 +28,17 @@ from .work import WORK_VERSION, WorkDirectory
 from .workers import local_workers, mine_units
 
 PathLike = Union[str, Path]
-# A fraction of a second of matching: this much, times the processes, is done again after an interruption.
+# A fraction of a second of matching: this much per process is done again after an interruption.
 CHUNK_CHARS = 4_000_000
-# What is counted in reading.
+# Counted in reading.
 READ_COUNTS = ("bad_records", "blank_texts")
 
 
 class MiningReport(NamedTuple):
-    """What a run did. Times are here and not in the manifest, so that the same run writes the same bytes.
+    """What a run did. Times are not in the manifest, so that the same run writes the same bytes.
 
-    manifest: of the shards. seconds: wall time of the run. matched_bytes, match_seconds: UTF-8 text that was searched
-    in this run (not in one that it resumed), and the time for reading, matching and sampling it.
+    manifest: of the shards. seconds: wall time of the run. matched_bytes, match_seconds: UTF-8 text searched in this
+    run (not in one that it resumed), and the time of reading, matching and sampling it.
     """
 
     path: Path
@@ -70,18 +70,19 @@ def mine(
 ) -> MiningReport:
     """Search every unambiguous name of `ontology` in `texts` and write the mentions found as shards at `output`.
 
-    texts: files or folders as `corpora.texts.read_texts` takes them. A text with the id of an earlier one is left out;
-        PubMed's files are read from the last to the first, so that the last version of an article is the one that
-        counts, and what they delete is left out (`reading.ordered_files`).
-    case: see `NameMatcher`.
-    cap: at most so many mentions an entity, a uniform sample of all its mentions (see `reservoir`); None keeps all.
+    texts: files or folders as in `corpora.texts.read_texts`. A text with the id of an earlier one is left out; PubMed's
+        files are read from the last to the first, so that the last version of an article is mined and deleted articles
+        are not (`reading.ordered_files`).
+    case: preserve, fold, or smart (fold, but acronyms as written); see `NameMatcher`.
+    cap: maximum number of mentions per entity, a uniform sample of all its mentions (`reservoir`); null keeps all.
+    seed: of the sample.
     n_process: processes that read and match. The shards are the same for any number, and for any order of the texts.
-    ray: the address of a Ray cluster that does so instead (`ray_workers`), "local" for one on this machine. The shards
-        are the same.
-    restart: drop what an interrupted run left beside the output. Otherwise a run started with the same settings,
-        ontology and texts goes on where it stopped, and one with others is refused.
-    aliases: search all names, not the preferred ones alone.
-    chunk_chars: characters of text between two steps that are safe from an interruption; no influence on the shards.
+    restart: discard what an interrupted run left. Otherwise a run with the same settings, ontology and texts resumes
+        it, and one with others is refused.
+    progress: show a progress bar.
+    chunk_chars: characters of text between two checkpoints; no influence on the shards.
+    aliases: search all names, not only the preferred ones.
+    ray: address of a Ray cluster that reads and matches instead, "local" for one on this machine; same shards.
 
     Raises KrisselError K005 (output is something else), K006 (setting), K301 (no names), K302 (other work left), K303
     (a process died), K023 to K025 (Ray), K026 (the disk refuses), K045 (another run writes there), and those of
@@ -96,7 +97,7 @@ def mine(
         raise KrisselError(
             Errors.K006.format(setting="n_process", found=n_process, expected="1, since Ray has its own")
         )
-    # Seen before the work rather than after it, when `new_directory` would refuse.
+    # Checked before the work, which `new_directory` would refuse only after it.
     check_replaceable(output, KIND)
     files = ordered_files(paths)
     with coded_io(output), WorkDirectory(output) as work:
@@ -110,7 +111,7 @@ def mine(
             )
         settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
         hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
-        # The order of the files is part of the state of a run: its chunks are counted in it.
+        # Chunks are counted in the order of the files, which is therefore part of the state.
         order = [file_.name for file_ in files]
         state = {"format_version": WORK_VERSION, "chunk_chars": chunk_chars, "order": order, **settings, **hashes}
         work.begin(state, cap, len(ontology), restart=restart)
@@ -170,7 +171,7 @@ def mine(
 
 
 def chunk_record(chunk: Chunk, mined: MinedChunk) -> Dict[str, Any]:
-    """What is kept of a chunk beside its mentions, as JSON."""
+    """What is stored of a chunk in addition to its mentions, as JSON."""
     return {
         "unit": chunk.unit,
         "is_last": chunk.is_last,
@@ -181,7 +182,7 @@ def chunk_record(chunk: Chunk, mined: MinedChunk) -> Dict[str, Any]:
 
 
 class Tally:
-    """The sums of the records of all chunks, whichever run they are of."""
+    """The sums of the records of all chunks, of this run and of those it resumed."""
 
     def __init__(self, records: Iterable[Dict[str, Any]] = ()) -> None:
         self._report = CorpusReport()
@@ -202,7 +203,7 @@ class Tally:
         return {**mined, **{name: self._report[name] for name in READ_COUNTS}}
 
     def warn(self) -> None:
-        """Warns KW302 (texts of an id that was there before), and of bad records."""
+        """Warns KW302 (repeated ids), and of bad records."""
         self._report.warn()
         if repeated := self._counts["repeated_ids"]:
             message = Warnings.KW302.format(
@@ -217,7 +218,7 @@ def _ontology_hash(ontology: OntologyStore) -> str:
 
 
 def _text_hashes(files: List[Path]) -> List[str]:
-    # By name and not by path, and in no order: the same texts elsewhere, or listed differently, give the same shards.
+    # By name and sorted: the same texts in another folder or order give the same shards.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return sorted(
             f"{file_.name} {sha256}" for file_, sha256 in zip(files, threads.map(sha256_file, files), strict=True)
@@ -242,7 +243,7 @@ def _progress_bar(files: List[Path], show: bool) -> Any:
 
 
 def _text_size(path: Path) -> int:
-    """About how many bytes of text a file holds, for the progress bar: a gzip file's last four bytes say it."""
+    """About how many bytes of text a file holds, for the progress bar; a gzip file ends with its size."""
     with path.open("rb") as file_:
         size = path.stat().st_size
         if file_.read(2) != b"\x1f\x8b" or size < 4:

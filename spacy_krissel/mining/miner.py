@@ -1,4 +1,4 @@
-"""From texts to a table of sampled mentions: the plain functions that every kind of worker calls."""
+"""From texts to a table of sampled mentions: plain functions, called by every type of worker."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -37,8 +37,8 @@ class MinedChunk(NamedTuple):
 class Miner(NamedTuple):
     """Matches names in texts and samples the matches.
 
-    ids: entity ids by row. cap, seed: see `reservoir`. limits: `Reservoir.limits`, by row: a mention of a priority
-    above is not made, since it would be thrown away.
+    ids: entity ids by row. cap, seed: see `reservoir`. limits: `Reservoir.limits`, by row; mentions with a priority
+    above are skipped, as they would be discarded.
     """
 
     matcher: NameMatcher
@@ -63,7 +63,7 @@ class Miner(NamedTuple):
         matches = matches.take(linked)
         order = self._priorities(texts, matches)
         kept = np.flatnonzero(order <= self.limits[matches.row])
-        # In the order of the texts, which is that in which they are read fastest.
+        # In the order of the texts, which is fastest to read.
         sampled = kept[np.sort(lowest(matches.row[kept], order[kept], self.cap))]
         return self._table(texts, matches.take(sampled), order[sampled]), counts
 
@@ -79,7 +79,7 @@ class Miner(NamedTuple):
         """matches: in the order of the texts."""
         import pyarrow as pa
 
-        # The texts that mentions are in, in one.
+        # The texts with mentions, concatenated.
         numbers, which = _numbers(matches.text)
         contents = [texts[number].text for number in numbers.tolist()]
         firsts = np.cumsum([0, *map(len, contents)])
@@ -103,13 +103,13 @@ class Miner(NamedTuple):
 
 
 def _numbers(sorted_numbers: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """The numbers that there are, and which of these each is: (n,) → (m,), (n,)."""
+    """The distinct values, and the index of each value among them: (n,) → (m,), (n,)."""
     is_first = np.append(True, sorted_numbers[1:] != sorted_numbers[:-1])[: len(sorted_numbers)]
     return sorted_numbers[is_first], np.cumsum(is_first) - 1
 
 
 def _between(whole: str, *edges: np.ndarray) -> List["pa.Array"]:
-    """The columns of what is in `whole` between each two edges that follow each other, (n,) each."""
+    """One column per pair of successive edges (n,): the text between them in `whole`."""
     import pyarrow as pa
 
     encoded = whole.encode("utf8", "surrogatepass")
@@ -122,7 +122,7 @@ def _between(whole: str, *edges: np.ndarray) -> List["pa.Array"]:
         edges = tuple(place_of[edge] for edge in edges)
     columns = []
     for first, last in pairwise(edges):
-        # An array of Python's strings takes twice as long.
+        # Twice as fast as an array of Python strings.
         parts = b"".join([encoded[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)])
         ends = np.append(0, np.cumsum(last - first))
         columns.append(pa.LargeStringArray.from_buffers(len(first), pa.py_buffer(ends), pa.py_buffer(parts)))
@@ -130,7 +130,7 @@ def _between(whole: str, *edges: np.ndarray) -> List["pa.Array"]:
 
 
 def mine_chunk(miner: Miner, texts: Sequence[Text], new: np.ndarray) -> MinedChunk:
-    """Mine those of the texts that are `new`, (n,) bool; the others bear an id that was there before."""
+    """Mine the texts that are `new`, (n,) bool; the others have a repeated id."""
     kept = [text for text, is_new in zip(texts, new, strict=True) if is_new]
     mentions, counts = miner(kept)
     contents = [text.text for text in kept]

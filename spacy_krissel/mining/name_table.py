@@ -1,4 +1,4 @@
-"""Names by the hashes of their words."""
+"""Names by the hashes of their words: a filter and a hash table that search a text in whole-array operations."""
 
 from collections import defaultdict
 from itertools import islice
@@ -12,22 +12,22 @@ from .text_forms import Forms, SpanHashes, Words, fold_case, word_form
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What the filter says of a hash: a name has it, or the beginning of one, up to the end of a word.
+# Bits of the filter for a hash: a name has it; the beginning of a name, up to the end of a word, has it.
 NAME = 1
 BEGINNING = 2
-# Of what is known of an entry, above its row: whether the next one has the same hash, whether it is exact, and from
-# which bit on stands its place among those with a check, counted from 1.
+# Bits of an entry above its row: the next one has the same hash; it is exact; from this bit on, its index among the
+# entries with a check, counted from 1.
 MORE, EXACT, SPECIAL = np.uint64(1 << 32), np.uint64(1 << 33), 34
-# Names that are hashed together.
+# Names hashed together.
 BLOCK = 1 << 15
-# Bytes of the filter for each hash in it, at least: of other hashes, one in so many passes.
+# Minimum bytes of the filter per hash in it: about one in this number of other hashes passes.
 SPARSITY = 6
 
 
 class FormedName(NamedTuple):
-    """text: the name as the ontology has it. plain: as it would stand in a text's plain form. row: its entity.
+    """text: the name in the ontology. plain: its plain form (`text_forms`). row: its entity.
 
-    exact: it is to be found as it stands, and not in any case.
+    exact: matched in its own case only.
     """
 
     text: str
@@ -37,9 +37,9 @@ class FormedName(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Names in a text: columns of one length, by start; of those that begin at one place the longest.
+    """The longest name from each start in a text: columns of one length, sorted by start.
 
-    entry: the name's place in the table. row, exact: of the name.
+    entry: index of the name in the table. row, exact: of the name.
     """
 
     start: np.ndarray
@@ -53,20 +53,20 @@ class Found(NamedTuple):
 
 
 class NameTable:
-    """Finds names in a text from word to word: from each word on, as long as some name goes on like this.
+    """Finds names in a text: from each word on, word by word, while some name begins like this.
 
-    A filter of one byte a place says, from the hash of a stretch of the text, whether it may be a name or the beginning
-    of one; most stretches cost one look at one byte. What may be a name is looked up by its hash in a table of all of
-    them. Of 10^7 names and the 10^11 stretches of all of PubMed, two that differ agree in these 64 bits with a
-    probability of one in twenty: one wrong mention among a billion.
+    A filter with one byte per slot says from the hash of a span whether it may be a name or the beginning of one; most
+    spans cost one lookup of one byte. A possible name is looked up by its hash in a table of all names. With 10^7 names
+    and the 10^11 spans of all of PubMed, the expected number of wrong matches by equal 64-bit hashes is 0.05.
 
-    The hash is of a name from its first letter or digit to its last, its case folded. Of a name that has more, or that
-    is to be found in its own case, the hash of all of it is compared as well. A name without letters and digits is not
-    found.
+    The hash is of a name from its first to its last letter or digit, case folded. For a name with more than that, or
+    one that is matched in its own case, the hash of the whole name is compared too. A name without letters and digits
+    is not found.
 
-    names: of those that are the same in what is compared, the first is kept, with `AMBIGUOUS` for a row when they are
-        of several entities. fold: case is ignored, but where a name is `exact`.
-    short: a name of up to so many characters, but an exact one, is not found with a capital behind its first letter.
+    names: of names that are equal in what is compared, the first is kept, with the row `AMBIGUOUS` when they belong to
+        several entities.
+    fold: case is ignored, except for `exact` names.
+    short: a name of up to this many characters, unless exact, is not matched with a capital after its first letter.
     """
 
     def __init__(self, names: Iterable[FormedName], fold: bool, short: int = 0) -> None:
@@ -75,7 +75,7 @@ class NameTable:
         self._n_read = 0
         columns = self._hashed(names)
         self._make_filter(columns["hash"], columns.pop("beginning"))
-        # Of one hash, those to be found as they stand come first; of the same names, the first in `names`.
+        # Exact names come first among equal hashes; equal names keep their order.
         order = np.lexsort((columns["check"], ~columns["exact"], columns["hash"]))
         columns = {name: columns.pop(name)[order] for name in list(columns)}
         first = _first_of_same(columns["hash"], columns["check"], columns["exact"])
@@ -93,8 +93,8 @@ class NameTable:
         about |= np.append(hashes[1:] == hashes[:-1], False)[: len(hashes)].astype(np.uint64) * MORE
         about |= columns["exact"].astype(np.uint64) * EXACT
         about[special] |= np.arange(1, len(special) + 1, dtype=np.uint64) << SPECIAL
-        # In the order of their hashes, each at the place that the first bits of its hash say or the next one that is
-        # free; nothing is above all. What is looked at together stands together.
+        # Open addressing in the order of the hashes: each entry is in the slot of its hash's high bits, or the next
+        # free one. Empty slots have the highest value.
         bits = len(self).bit_length() + 1
         self._place_shift = np.uint64(64 - bits)
         numbers = np.arange(len(self))
@@ -109,7 +109,7 @@ class NameTable:
         return self._n_names
 
     def names(self, entries: np.ndarray) -> "pa.LargeStringArray":
-        """The names as the ontology has them."""
+        """The names in the ontology."""
         return self._names.take(self._number[entries])
 
     def rows(self, entries: np.ndarray) -> np.ndarray:
@@ -117,22 +117,22 @@ class NameTable:
         return _rows(self._entries[entries, 1])
 
     def find(self, forms: Forms) -> Found:
-        """The longest names in a text from each place on, between other than letters and digits; they may overlap.
+        """The longest name from each start in a text, on word boundaries; they may overlap.
 
         forms: `words` without the spaces at both ends.
         """
         words = Words(forms.words)
-        stretches = SpanHashes(forms.plain if self._fold else forms.key, forms.key)
-        # What begins with a word: the longest so far, which is the last that was found.
+        spans = SpanHashes(forms.plain if self._fold else forms.key, forms.key)
+        # Names that begin with a word: the longest so far is the last found.
         longest = _Longest(words.starts)
-        # What begins with punctuation.
+        # Names that begin with punctuation.
         before: List[_Candidates] = []
-        # The words that some name may go on from, and by how many words it has done so.
+        # The words from which some name may continue, and by how many words it has.
         alive = np.arange(len(words.starts))
         n_further = 0
         while len(alive):
             start, end = words.starts[alive], words.ends[alive + n_further]
-            hashes = stretches.hashes(start, end)
+            hashes = spans.hashes(start, end)
             marks = self._filter[hashes >> self._filter_shift]
             named = np.flatnonzero(marks & NAME)
             place, entry, about = self._look_up(hashes[named])
@@ -140,21 +140,21 @@ class NameTable:
             candidates = _Candidates(alive[place], start[place], end[place], entry, about)
             special = about >= 1 << SPECIAL
             if special.any():
-                whole = self._whole(candidates.take(np.flatnonzero(special)), words, stretches)
+                whole = self._whole(candidates.take(np.flatnonzero(special)), words, spans)
                 candidates = candidates.take(np.flatnonzero(~special))
-                longest.add(self._in_case(candidates, stretches))
+                longest.add(self._in_case(candidates, spans))
                 at_word = whole.start == words.starts[whole.word]
                 longest.add(whole.take(np.flatnonzero(at_word)))
                 before.append(whole.take(np.flatnonzero(~at_word)))
             else:
-                longest.add(self._in_case(candidates, stretches))
+                longest.add(self._in_case(candidates, spans))
             n_further += 1
             alive = alive[np.flatnonzero(marks & BEGINNING)]
             alive = alive[: np.searchsorted(alive, len(words.starts) - n_further)]
         return longest.found(before)
 
     def _look_up(self, hashes: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The entries that have these hashes: the place of the hash, the entry, what is known of it, (m,) each."""
+        """The entries with these hashes: index of the hash, entry, and its bits `about`, (m,) each."""
         entry = (hashes >> self._place_shift).astype(np.int64)
         found = np.take(self._entries, entry, axis=0)
         behind = np.flatnonzero(found[:, 0] < hashes)
@@ -171,34 +171,33 @@ class NameTable:
             parts.append((place, entry, about))
         return tuple(map(np.concatenate, zip(*parts, strict=True)))  # type: ignore[return-value]
 
-    def _whole(self, candidates: "_Candidates", words: Words, stretches: SpanHashes) -> "_Candidates":
-        """Of names that are more than their hash, those that are there with all they are: by end, the exact ones last.
-
-        Start and end are those of all of the name.
+    def _whole(self, candidates: "_Candidates", words: Words, spans: SpanHashes) -> "_Candidates":
+        """The candidates with a check that match as a whole, with the start and end of the whole name; sorted by end,
+        exact ones last.
         """
         which = (candidates.about >> np.uint64(SPECIAL)).astype(np.int64) - 1
         start, end = candidates.start - self._before[which], candidates.end + self._after[which]
-        inside = np.flatnonzero((start >= 0) & (end <= len(stretches)))
-        # With the punctuation at its edge, a name may begin or end next to a letter.
+        inside = np.flatnonzero((start >= 0) & (end <= len(spans)))
+        # With punctuation at its edge, a name may begin or end next to a letter.
         inside = inside[~(words.inside(start[inside] - 1) | words.inside(end[inside]))]
         candidates = candidates._replace(start=start, end=end).take(inside)
         exact = candidates.about & EXACT != 0
-        hashes = stretches.hashes(candidates.start, candidates.end)
-        hashes[exact] = stretches.plain_hashes(candidates.start[exact], candidates.end[exact])
+        hashes = spans.hashes(candidates.start, candidates.end)
+        hashes[exact] = spans.plain_hashes(candidates.start[exact], candidates.end[exact])
         equal = hashes == self._checks[which[inside]]
         exact = np.flatnonzero(equal & exact)
-        folded = self._in_case(candidates.take(np.flatnonzero(equal & (candidates.about & EXACT == 0))), stretches)
+        folded = self._in_case(candidates.take(np.flatnonzero(equal & (candidates.about & EXACT == 0))), spans)
         both = _Candidates(*map(np.concatenate, zip(folded, candidates.take(exact), strict=True)))
         return both.take(np.argsort(both.end, kind="stable"))
 
-    def _in_case(self, candidates: "_Candidates", stretches: SpanHashes) -> "_Candidates":
-        """Without the short names in capitals: the first letter may stand in one, the others not."""
+    def _in_case(self, candidates: "_Candidates", spans: SpanHashes) -> "_Candidates":
+        """The candidates without short names in capitals; the first letter may be one."""
         short = np.flatnonzero(candidates.end - candidates.start <= self._short)
-        raised = short[stretches.has_capital(candidates.start[short] + 1, candidates.end[short])]
+        raised = short[spans.has_capital(candidates.start[short] + 1, candidates.end[short])]
         return candidates.take(np.delete(np.arange(len(candidates.word)), raised)) if len(raised) else candidates
 
     def _hashed(self, names: Iterable[FormedName]) -> Dict[str, np.ndarray]:
-        """The names' columns in the order of `names`, and the hashes of their beginnings (`beginning`)."""
+        """The columns of the names, and the hashes of their beginnings (`beginning`)."""
         import pyarrow as pa
 
         blocks: Dict[str, List[np.ndarray]] = defaultdict(list)
@@ -212,7 +211,7 @@ class NameTable:
     def _hash_block(self, names: List[FormedName], blocks: Dict[str, List[np.ndarray]]) -> "pa.LargeStringArray":
         import pyarrow as pa
 
-        # Two spaces stand in no name: none goes on into the next.
+        # No name has two spaces in a row: none continues in the next.
         plain = "".join(f" {name.plain} " for name in names)
         key = fold_case(plain) if self._fold else plain
         words = Words(word_form(key))
@@ -223,13 +222,13 @@ class NameTable:
         is_first = _first_of_same(name_of)
         is_last = _first_of_same(name_of[::-1])[::-1]
         first, name = words.starts[is_first], name_of[is_first]
-        stretches = SpanHashes(plain, key)
-        hashes = stretches.hashes(first[np.cumsum(is_first) - 1], words.ends)
+        spans = SpanHashes(plain, key)
+        hashes = spans.hashes(first[np.cumsum(is_first) - 1], words.ends)
         exact = np.fromiter((self._fold and name.exact for name in names), dtype=bool, count=len(names))[name]
         before, after = first - starts[name], ends[name] - words.ends[is_last]
         start, end = starts[name], ends[name]
-        checks = np.where(exact, stretches.plain_hashes(start, end), stretches.hashes(start, end))
-        # Of other names the first hash is of all of it.
+        checks = np.where(exact, spans.plain_hashes(start, end), spans.hashes(start, end))
+        # For other names the first hash covers the whole name.
         checks[~(exact | (before > 0) | (after > 0))] = 0
         columns = {
             "hash": hashes[is_last],
@@ -255,9 +254,9 @@ class NameTable:
 
 
 class _Candidates(NamedTuple):
-    """Names that may be in a text: columns of one length.
+    """Possible names in a text: columns of one length.
 
-    word: the word that it begins with. about: what is known of the entry.
+    word: index of its first word. about: the bits of its entry.
     """
 
     word: np.ndarray
@@ -271,7 +270,7 @@ class _Candidates(NamedTuple):
 
 
 class _Longest:
-    """The longest name from each word of a text on.
+    """The longest name from each word of a text.
 
     starts: of the words, (n_words,).
     """
@@ -282,19 +281,19 @@ class _Longest:
         self._abouts = np.zeros(len(starts), dtype=np.uint64)
 
     def add(self, longer: _Candidates) -> None:
-        """Names that are longer than what was added before; of those of one word the last counts."""
+        """Add names longer than those added before; of several from one word, the last counts."""
         self._ends[longer.word] = longer.end
         self._entries[longer.word] = longer.entry
         self._abouts[longer.word] = longer.about
 
     def found(self, others: List[_Candidates]) -> Found:
-        """What was added, with `others` that begin between the words."""
+        """The names added, with `others` that begin between words."""
         word = np.flatnonzero(self._ends)
         columns = (self._starts[word], self._ends[word], self._entries[word], self._abouts[word])
         if sum(len(other.word) for other in others):
             parts = [(other.start, other.end, other.entry, other.about) for other in others]
             start, end, entry, about = map(np.concatenate, zip(columns, *parts, strict=True))
-            # Of those that begin between two words the longest, and of these an exact one.
+            # Of those with one start the longest, and of these an exact one.
             order = np.lexsort((about & EXACT == 0, -end, start))
             order = order[_first_of_same(start[order])]
             columns = (start[order], end[order], entry[order], about[order])

@@ -1,8 +1,8 @@
-"""The workers of a Ray cluster, which read and mine with the plain functions that one process calls.
+"""The workers of a Ray cluster, which read and mine with the functions that one process calls.
 
-They are tasks, and no Ray Data: which text is the first of its id is settled by one process in the order of the texts,
-between reading and mining, and chunks must be the same ones in every run, so that a run can go on where another stopped
-and in another way. Lost workers are what tasks are retried for; both functions give the same again.
+They are tasks rather than Ray Data: one process decides, in the order of the texts and between reading and mining,
+which text is the first of its id, and chunks must be the same in every run, so that one can resume another. A task
+whose worker is lost is retried and gives the same result.
 """
 
 from contextlib import contextmanager
@@ -16,18 +16,18 @@ from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
 from .workers import READ_AHEAD
 
-# A task is begun anew so often when its worker was lost.
+# Retries of a task whose worker was lost.
 MAX_RETRIES = 5
-# Of files that are read ahead, for each processor.
+# Bytes of files that are read ahead, per processor.
 READ_AHEAD_EACH = 16_000_000
-# Chunks that are mined with the limits of the same moment: sending them costs 8 bytes an entity.
+# Chunks mined with the same copy of the limits: sending one costs 8 bytes per entity.
 CHUNKS_WITH_LIMITS = 64
 
 
 class RayWorkers:
-    """Tasks of a cluster. The miner is sent to each machine once, and shared by its workers.
+    """Tasks of a cluster. The miner is sent to each machine once and shared by its workers.
 
-    What is too large to be read ahead is read by this process, one chunk after the other.
+    A unit that is too large to be read ahead is read by this process, chunk by chunk.
     """
 
     def __init__(self, ray: Any, miner: Miner) -> None:
@@ -44,7 +44,7 @@ class RayWorkers:
     def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
         if unit_bytes(unit) > READ_AHEAD:
             return read_unit(unit, number, chunk_chars)
-        # Begun now, and not when the first chunk is asked for.
+        # Begins now, not when the first chunk is requested.
         return self._chunks(self._read_task.remote(unit, number, chunk_chars))
 
     def mine(self, texts: Any, new: np.ndarray) -> Any:
@@ -74,7 +74,7 @@ def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
 
 
 def _read(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:
-    """The chunks and their texts by turns, so that the texts stay where they were read."""
+    """Chunks and their texts alternately, so that the texts stay where they were read."""
     for chunk, texts in read_unit(unit, number, chunk_chars):
         yield chunk
         yield texts

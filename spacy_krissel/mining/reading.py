@@ -1,4 +1,4 @@
-"""Files of text in the pieces that a run is made of: units of files, and chunks of their texts."""
+"""The parts of a run: units of files, and chunks of their texts."""
 
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -9,7 +9,7 @@ from ..corpora.report import CorpusReport
 from ..corpora.text_stream import Text, is_pubmed, read_texts, text_files
 from ..util.hashing import stable_hash
 
-# Consecutive files of less than this together are read as one, so that many small files are few chunks.
+# Consecutive files are read as one up to this size together, so that many small files make few chunks.
 UNIT_BYTES = 4_000_000
 
 # Files that are read one after another.
@@ -17,11 +17,11 @@ Unit = Tuple[Path, ...]
 
 
 class Chunk(NamedTuple):
-    """What a chunk of texts is without the texts.
+    """A chunk of texts, without the texts.
 
-    unit: the number of the unit it is of. is_last: it is the last one of its unit.
-    ids: the hashes of the ids of its texts, (n_texts,) uint64; deleted: of ids that no later text may have, (n,).
-    report: of the last chunk, what was found in reading the unit (`CorpusReport.to_dict`).
+    unit: index of its unit. is_last: whether it is the last of its unit.
+    ids: hashes of the ids of its texts, (n_texts,) uint64; deleted: of ids that no later text may have, (n,).
+    report: of reading the unit (`CorpusReport.to_dict`), in its last chunk.
     """
 
     unit: int
@@ -34,15 +34,15 @@ class Chunk(NamedTuple):
 class SeenIds:
     """A set of ids by their 64-bit hashes, in 8 bytes each.
 
-    Of 4 * 10^7 ids, two are taken for one with a probability of 1 in 20,000.
+    Any two of 4 * 10^7 ids collide with a probability of 1 in 20,000.
     """
 
     def __init__(self) -> None:
-        # Sorted, each at least twice as long as the next: few to search, and an id is seldom moved.
+        # Sorted arrays, each at least twice as long as the next: few to search, and ids are seldom moved.
         self._runs: List[np.ndarray] = []
 
     def add(self, hashes: np.ndarray) -> np.ndarray:
-        """Add ids. RETURNS: whether each is new, and the first of its kind among these, (n,) bool."""
+        """Add ids. RETURNS: whether each is new, and the first of its value here, (n,) bool."""
         new = np.zeros(len(hashes), dtype=bool)
         new[np.unique(hashes, return_index=True)[1]] = True
         for run in self._runs:
@@ -56,11 +56,10 @@ class SeenIds:
 
 
 def ordered_files(paths: Sequence[Path]) -> List[Path]:
-    """The files of the paths in the order in which they are read, which is theirs.
+    """The files of the paths in the order of reading: the given order, except that PubMed's files are reversed.
 
-    PubMed's alone stand the other way round, from the last to the first, in the places that they have among the others.
-    In its later files are later versions of the articles in earlier ones, and the ids of those that it deleted, while
-    of several texts of one id the one that is read first is kept. NLM numbers the files in the order of their making.
+    Of several texts with one id the first is kept, and PubMed's later files (NLM numbers them) have the later versions
+    of articles and the ids of deleted ones.
 
     Raises KrisselError K201 when there is none at a path.
     """
@@ -70,7 +69,7 @@ def ordered_files(paths: Sequence[Path]) -> List[Path]:
 
 
 def units_of(files: Sequence[Path]) -> List[Unit]:
-    """The files, those that are small together with their neighbours."""
+    """The files, small ones together with their neighbours."""
     units: List[Unit] = []
     size = 0
     for file_ in files:
@@ -88,14 +87,14 @@ def unit_bytes(unit: Unit) -> int:
 
 
 def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, List[Text]]]:
-    """The texts of a unit in chunks of `chunk_chars` characters and more; the last one may have fewer, or none.
+    """The texts of a unit in chunks of at least `chunk_chars` characters; the last may have fewer, or none.
 
     Raises what `read_texts` raises.
     """
     report = CorpusReport()
     chunk: Optional[Chunk] = None
     texts: List[Text] = []
-    for following, deleted in _stretches(unit, chunk_chars, report):
+    for following, deleted in _texts_and_deleted(unit, chunk_chars, report):
         if chunk:
             yield chunk, texts
         texts = following
@@ -104,7 +103,7 @@ def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk
     yield chunk._replace(is_last=True, report=report.to_dict()), texts
 
 
-def _stretches(unit: Unit, chunk_chars: int, report: CorpusReport) -> Iterator[Tuple[List[Text], List[str]]]:
+def _texts_and_deleted(unit: Unit, chunk_chars: int, report: CorpusReport) -> Iterator[Tuple[List[Text], List[str]]]:
     texts: List[Text] = []
     size = 0
     for file_ in unit:
@@ -116,7 +115,7 @@ def _stretches(unit: Unit, chunk_chars: int, report: CorpusReport) -> Iterator[T
                 yield texts, []
                 texts, size = [], 0
         if deleted:
-            # They are gone from the next file on.
+            # Deleted from the next file on.
             yield texts, deleted
             texts, size = [], 0
     if texts:

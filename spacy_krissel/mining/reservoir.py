@@ -1,9 +1,9 @@
-"""A capped uniform sample of each entity's mentions that does not depend on the order in which they come.
+"""A capped uniform sample of each entity's mentions, independent of their order.
 
-Every mention has a priority, a 64-bit hash of the seed, its document, place and entity; of each entity the mentions
-of lowest priority are kept ("bottom-k" sampling). As with a classical reservoir each mention of an entity has the same
-chance, but which ones are kept depends on the mentions alone: not on the order of the texts, the number of processes,
-or where a run was interrupted. And samples merge: the sample of a whole is in the union of its parts' samples.
+Every mention has a priority, a 64-bit hash of the seed, its document, offset and entity; per entity the mentions of
+lowest priority are kept (bottom-k sampling). As in a classical reservoir each mention of an entity is equally likely,
+but the sample depends on the mentions alone: not on the order of the texts, the number of processes, or where a run was
+interrupted. And samples merge: the sample of a whole is in the union of its parts' samples.
 """
 
 import mmap
@@ -12,7 +12,7 @@ from typing import Iterable, List, Optional
 
 import numpy as np
 
-# Mentions that are kept before the first look at which of them are too many.
+# Mentions that are kept before the first pass that discards those over the cap.
 MIN_NEW = 1 << 16
 
 
@@ -22,7 +22,7 @@ def priority(seed: int, doc: str, start: int, entity: str) -> int:
 
 
 def doc_prefix(seed: int, doc: str) -> bytes:
-    """What the mentions of one document have in common, for `priorities`."""
+    """The common prefix of the mentions of one document, for `priorities`."""
     return f"{seed}\0{doc}\0".encode()
 
 
@@ -38,14 +38,14 @@ def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Itera
 def lowest(rows: np.ndarray, priorities: np.ndarray, cap: Optional[int]) -> np.ndarray:
     """Positions of the first `cap` mentions of each row by priority (n ≤ len(rows)), by row and priority.
 
-    Equal priorities, should there ever be any, stand in the order in which they came.
+    Equal priorities keep their order.
     """
     order = _by_row(rows, priorities)
     return order if cap is None else order[_ranks(rows[order]) < cap]
 
 
 def _by_row(rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
-    # One number of what both are sorts many times as fast as two, and tells nearly all apart.
+    # One combined key sorts many times faster than two, and nearly all keys differ.
     keys = _Keys(int(rows.max(initial=0)) + 1).of(rows, priorities)
     order = np.argsort(keys)
     keys = keys[order]
@@ -53,13 +53,13 @@ def _by_row(rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
 
 
 class _Keys:
-    """Row and priority in one number: the first bits are the row, the others the first ones of the priority.
+    """Row and priority in one number: the high bits are the row, the others the high bits of the priority.
 
-    n_rows: the rows that there may be.
+    n_rows: number of rows.
     """
 
     def __init__(self, n_rows: int) -> None:
-        # One bit at least, so that neither is shifted by all of 64.
+        # At least one bit, so that neither is shifted by 64.
         self._row_bits = np.uint64(max(1, (n_rows - 1).bit_length()))
         self._priority_bits = np.uint64(64) - self._row_bits
 
@@ -70,19 +70,18 @@ class _Keys:
         return (keys >> self._priority_bits).view(np.int64)
 
     def highest_priorities(self, keys: np.ndarray) -> np.ndarray:
-        """The highest that have these keys."""
+        """The highest priority with each of these keys."""
         return ~(~keys << self._row_bits)
 
 
 class Reservoir:
-    """What is the sample of each entity so far: a mention that is not in it will never be.
+    """The sample of each entity so far; a mention that is not in it will never be.
 
-    Of each mention that may be in the sample there are 8 bytes in memory, and of each entity 8.
+    Takes 8 bytes per mention that may be in the sample, and 8 per entity.
 
-    cap: mentions an entity; None keeps all. n_rows: entities.
-
-    limits: (n_rows,) uint64, the priority that a mention of each entity may have at most to be among the sample. They
-        only sink. Processes that are forked afterwards see them sink.
+    cap: mentions per entity; None keeps all. n_rows: entities.
+    limits: (n_rows,) uint64, the highest priority that can still enter the sample of each entity. They only fall, also
+        as seen by processes that are forked later.
     """
 
     def __init__(self, cap: Optional[int], n_rows: int) -> None:
@@ -94,13 +93,13 @@ class Reservoir:
         self._n_new = 0
 
     def offer(self, rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
-        """Which mentions may be in the sample, (n,) bool; they are remembered."""
+        """Add mentions. RETURNS: which may be in the sample, (n,) bool."""
         if self.cap is None:
             return np.ones(len(rows), dtype=bool)
         kept = priorities <= self.limits[rows]
         self._sample.append(self._keys.of(rows[kept], priorities[kept]))
         self._n_new += len(self._sample[-1])
-        # Sorting costs in proportion to all, and happens the more rarely.
+        # Sorting takes time in proportion to the sample, and happens more rarely as it grows.
         if self._n_new > max(MIN_NEW, len(self._sample[0]) // 4):
             self._settle(self.cap)
         return kept
@@ -109,7 +108,7 @@ class Reservoir:
         keys = np.sort(np.concatenate(self._sample))
         rows = self._keys.rows(keys)
         kept, full = np.ones(len(keys), dtype=bool), np.zeros(len(keys), dtype=bool)
-        # Behind so many of its row a mention is too many, and with one less before it, the last of a full sample.
+        # A mention after `cap` of its row is over the cap; the one before it is the last of a full sample.
         kept[cap:] = rows[cap:] != rows[:-cap]
         full[cap - 1 :] = rows[cap - 1 :] == rows[: max(0, len(rows) - cap + 1)]
         full &= kept
@@ -118,7 +117,7 @@ class Reservoir:
 
 
 def _ranks(rows: np.ndarray) -> np.ndarray:
-    """How many of the same row stand before each, (n,), for sorted rows."""
+    """The number of earlier entries with the same row, (n,), for sorted rows."""
     places = np.arange(len(rows))
     starts = places.copy()
     starts[1:][rows[1:] == rows[:-1]] = 0

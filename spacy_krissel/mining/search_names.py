@@ -1,4 +1,4 @@
-"""Which names of an ontology are searched for, and which are left out and why."""
+"""Which names of an ontology are searched for, and why others are not."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple
@@ -8,10 +8,10 @@ from .text_forms import fold_case
 if TYPE_CHECKING:
     from ..ontology.store import OntologyStore
 
-# The row of a name that two or more entities bear: it is matched, so that no shorter name is found inside it, and
-# then dropped.
+# The row of a name that several entities share: it is matched, so that no shorter name is found inside it, and then
+# dropped.
 AMBIGUOUS = -1
-# Words of running text that some ontologies also list as names or abbreviations (ALL, WAS, AS).
+# Common words that some ontologies list as names or abbreviations (ALL, WAS, AS).
 STOP_WORDS = frozenset(
     "a about after all also am an and any are as at be been both but by can could did do does each for "
     "from had has have he her here him his how i if in into is it its may me men met might more most my "
@@ -23,21 +23,21 @@ LONGEST_STOP_WORD = max(map(len, STOP_WORDS))
 
 
 class SearchName(NamedTuple):
-    """A name to search for. row: the entity's row in the ontology store, or `AMBIGUOUS`. text: as in the ontology."""
+    """A name to search for. row: the entity's row in the ontology store, or `AMBIGUOUS`. text: in the ontology."""
 
     row: int
     text: str
 
 
 class SearchNames:
-    """The names to search for, read from the store each time: first those of one entity, then the ambiguous ones.
+    """The names to search for, read from the store at each iteration: first unambiguous, then ambiguous ones.
 
     aliases: all names; otherwise the preferred ones, of which those that are an alias of another entity are ambiguous.
 
-    Names count as the same when they fold to the same (`ontology.names.fold_name`), whatever their case here.
+    Names are the same if they fold to the same (`ontology.folding.fold_name`).
 
-    counts: after they were read, the names by what became of them: `searched`, `ambiguous` (borne by several entities),
-        `too_short` (one letter or digit), `number` (no letter), `stop_word`.
+    counts: after an iteration, the number of names that were `searched`, `ambiguous` (shared by several entities),
+        `too_short` (one letter or digit), a `number` (no letter), or a `stop_word`.
     """
 
     def __init__(self, ontology: "OntologyStore", aliases: bool = True) -> None:
@@ -59,7 +59,7 @@ class SearchNames:
 
 
 def _skip_reason(name: str) -> str:
-    # Most names begin with two letters, and need not be gone through.
+    # A shortcut: most names begin with two letters.
     if not (len(name) > 1 and name[:2].isalnum()) and sum(map(str.isalnum, name)) < 2:
         return "too_short"
     if not any(map(str.isalpha, name)):

@@ -56,18 +56,18 @@ class ShardsShape(Shape):
 
 
 class MentionShards(Sequence[MinedMention]):
-    """The mentions mined to `path`, memory-mapped: an entity's mentions stand together, entities in ontology order.
+    """The mentions mined to `path`, memory-mapped and grouped by entity, in ontology order.
 
-    Of one entity the mentions are in the order of the seeded sample, so that its first m are a uniform sample of m.
+    The mentions of an entity are in the order of the seeded sample, so that the first m are a uniform sample of m.
 
-    verify: check the SHA-256 of each shard, and all that is in it, when it is first read.
+    verify: check the SHA-256 and the content of each shard when it is first read.
     Raises KrisselError K001-K004 for a directory that is missing, another thing, another version, or damaged; K004 also
     later, when a damaged shard is first read.
     """
 
     def __init__(self, path: Union[str, Path], *, verify: bool = True) -> None:
         self.path = Path(path)
-        # There may be hundreds of gigabytes of them, of which little is read.
+        # There may be hundreds of gigabytes, of which little is read.
         self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=ShardsShape)
         self._verify = verify
         self._files: List[str] = [shard["file"] for shard in self.manifest["shards"]]

@@ -15,27 +15,26 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-# Of what is kept for a run to go on.
 WORK_VERSION = 4
-# Of a file of mentions the part, below which it is written again without the others.
+# A worker's file of mentions is rewritten if less than this fraction of it is kept.
 WORTH_KEEPING = 0.5
-# What says which mentions are among the sample.
+# The columns that the sample depends on.
 OFFERED = ["row", "priority"]
-# Each time all chunks are gone through, and some hundred bytes a mention held.
+# Each pass reads all chunks and holds some hundred bytes per mention.
 SHARDS_AT_ONCE = 3
 
 
 class WorkDirectory(WorkFolder):
-    """Chunks of mined mentions beside the output, in the directory `.{output}.partial`, held from here on.
+    """Chunks of mined mentions in `.{output}.partial`, a sibling of the output that is locked from here on.
 
-    Chunks are added in the order of the text. Of each there is a file of mentions, and then a record: any JSON, the
-    hashes of the ids of its texts, and checksums. A run that was stopped at any moment leaves its first chunks, and one
-    that goes on need not read again what was read. A mention that can no longer be among its entity's sample is not
-    written, as far as its writer can tell: the work of a long run grows with the logarithm of the text.
+    Chunks are added in the order of the text: a file of mentions, and then a record of JSON, the hashes of the ids of
+    its texts, and checksums. A run that is stopped at any moment leaves its first chunks, which a later one need not
+    read again. A mention that can no longer be in its entity's sample is not written where its writer knows it, so that
+    the work of a long run grows with the logarithm of the text.
 
     limits: see `Reservoir`. records: of the chunks.
 
-    Raises KrisselError K045 when another run is at work there.
+    Raises KrisselError K045 when another run works there.
     """
 
     def __init__(self, output: Path) -> None:
@@ -43,10 +42,10 @@ class WorkDirectory(WorkFolder):
         self.records: List[Dict[str, Any]] = []
 
     def begin(self, state: Dict[str, Any], cap: Optional[int], n_rows: int, *, restart: bool = False) -> None:
-        """Go on with what an earlier run left, or begin.
+        """Resume what an earlier run left, or begin.
 
         state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is
-        refused. n_rows: entities. restart: throw away what an earlier run left.
+        refused. n_rows: entities. restart: discard what an earlier run left.
 
         Raises KrisselError K302 when an earlier run of another state left work.
         """
@@ -67,8 +66,8 @@ class WorkDirectory(WorkFolder):
     def add(self, mentions: "Union[pa.Table, Path]", record: Dict[str, Any], ids: "np.ndarray") -> None:
         """Add the mentions of the next chunk: the columns of a shard with `row` and `priority`.
 
-        mentions: a table, or a file of one in this directory (`write_shard`) that no longer belongs to its writer.
-        ids: the hashes of ids that the chunk brought, (n,) uint64.
+        mentions: a table, or a file of one in this directory (`write_shard`), which is moved.
+        ids: hashes of the new ids of the chunk, (n,) uint64.
         """
         import pyarrow as pa
 
@@ -79,7 +78,7 @@ class WorkDirectory(WorkFolder):
         if not isinstance(mentions, Path):
             write_shard(path, table if kept.all() else table.filter(pa.array(kept)))
         elif kept.sum() < WORTH_KEEPING * len(kept):
-            # Its writer had limits of long ago.
+            # Its writer had old limits.
             write_shard(path, table.filter(pa.array(kept)))
             mentions.unlink()
         else:
@@ -90,14 +89,14 @@ class WorkDirectory(WorkFolder):
         self.records.append(record)
 
     def ids(self) -> Iterator["np.ndarray"]:
-        """The hashes of ids that each chunk brought."""
+        """The hashes of the new ids of each chunk."""
         import numpy as np
 
         for i in range(len(self)):
             yield np.frombuffer(bytes.fromhex(self._read_record(i)["ids"]), dtype=np.uint64)
 
     def next_unit(self) -> Tuple[int, int]:
-        """The unit to go on with, and how many chunks of it there are already. Each record has `unit` and `is_last`."""
+        """The unit to resume, and the number of its chunks that are done. Each record has `unit` and `is_last`."""
         if not self.records:
             return 0, 0
         last = self.records[-1]
@@ -120,7 +119,7 @@ class WorkDirectory(WorkFolder):
         names = shard_schema().names
         for start in range(0, len(order), SHARDS_AT_ONCE * SHARD_MENTIONS):
             selected = order[start : start + SHARDS_AT_ONCE * SHARD_MENTIONS]
-            # A stable sort by chunk says which mentions to read of each, and where each of them went.
+            # A stable sort by chunk gives the mentions to read from each, and their positions in the result.
             by_chunk = np.argsort(chunk_of[selected], kind="stable")
             chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
             places = np.split(place_of[selected][by_chunk], firsts[1:])
@@ -144,7 +143,7 @@ class WorkDirectory(WorkFolder):
                 if content["mentions"] != _checksum(path):
                     break
             except (FileNotFoundError, ValueError, RecursionError):
-                # Cut short by a crash of the machine, or damaged: mined again, with all that came after it.
+                # Truncated by a crash, or damaged: mined again, with all later chunks.
                 break
             self._offer(_read(path, OFFERED))
             self.records.append(content["record"])
@@ -178,14 +177,14 @@ def work_schema() -> "pa.Schema":
 def _read(path: Path, columns: Optional[List[str]] = None) -> "pa.Table":
     import pyarrow as pa
 
-    # Not kept open: a long run has more chunks than a process may have files.
+    # Closed at once: a long run has more chunks than a process may have open files.
     with pa.memory_map(str(path)) as file_:
         table = pa.ipc.open_file(file_).read_all()
         return table if columns is None else table.select(columns)
 
 
 def _checksum(path: Path) -> int:
-    # Of damage, no more is wanted; SHA-256 would hold up the one process that all chunks pass through.
+    # Enough to detect damage; SHA-256 would slow the one process that handles all chunks.
     checksum = 0
     with path.open("rb") as file_:
         while block := file_.read(1 << 20):

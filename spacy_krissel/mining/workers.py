@@ -1,4 +1,4 @@
-"""Who reads and mines: this process, or several of this machine."""
+"""Workers that read and mine: this process, or several on this machine."""
 
 from collections import deque
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -17,37 +17,36 @@ from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, SeenIds, Unit, read_unit, unit_bytes
 from .shards import write_shard
 
-# Bytes of files whose texts may be in memory, read and not yet mined.
+# Bytes of files whose texts may be in memory, read but not yet mined.
 READ_AHEAD = 128_000_000
 # Texts, or a file of them.
 Texts = Union[List[Text], Path]
-# What a worker process mines with, and where it writes.
+# The miner of a worker process, and the folder it writes to.
 _miner: Optional[Miner] = None
 _directory = Path()
 
 
 class Workers(Protocol):
-    """Where texts are read and mined; what is asked for may be done later and elsewhere, in any order.
+    """Where texts are read and mined, possibly later, elsewhere and in any order.
 
-    n_ahead: chunks that are being mined while others are read. ahead_bytes: of the files that are read before their
-    turn, at most.
+    n_ahead: chunks that are mined while others are read. ahead_bytes: maximum size of the files read before their turn.
     """
 
     n_ahead: int
     ahead_bytes: int
 
     def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
-        """`read_unit`, with something in place of the texts that `mine` takes."""
+        """`read_unit`, with a handle in place of the texts, which `mine` takes."""
 
     def mine(self, texts: Any, new: np.ndarray) -> Any:
-        """`mine_chunk`, with something in place of the outcome that `result` takes."""
+        """`mine_chunk`, with a handle in place of the result, which `result` takes."""
 
     def result(self, mined: Any) -> MinedChunk:
-        """The outcome, when it is there."""
+        """Wait for the result."""
 
 
 class Done(NamedTuple):
-    """A chunk that was mined. ids: the hashes of ids that it brought."""
+    """A mined chunk. ids: hashes of its new ids."""
 
     chunk: Chunk
     mined: MinedChunk
@@ -57,10 +56,10 @@ class Done(NamedTuple):
 def mine_units(
     workers: Workers, units: Iterable[Tuple[int, Unit]], chunk_chars: int, seen: SeenIds, n_skipped: int
 ) -> Iterator[Done]:
-    """The chunks of the units, mined, in order, few of them in memory at a time. Of one id the first text is mined.
+    """The mined chunks of the units in order, few of them in memory at a time. The first text of each id is mined.
 
-    units: with their numbers. n_skipped: chunks of the first unit to leave out, which were mined before. seen: the ids
-    of those and of all units before.
+    units: with their indices. n_skipped: chunks of the first unit that were mined before. seen: the ids of those and of
+    all earlier units.
     """
     waiting: Deque[Tuple[Chunk, np.ndarray, Any]] = deque()
     for chunk, texts in _read(workers, units, chunk_chars):
@@ -97,7 +96,7 @@ def _read(workers: Workers, units: Iterable[Tuple[int, Unit]], chunk_chars: int)
 
 
 class ThisProcess:
-    """Everything at once, here."""
+    """Reads and mines at once in this process."""
 
     n_ahead = 0
     ahead_bytes = 0
@@ -118,10 +117,9 @@ class ThisProcess:
 class Processes:
     """Processes of this machine. Where they are forked, they share the miner's memory.
 
-    They read, too, each a unit and all of it. Texts and what is mined in them are handed on as files in the work
-    directory, which this process does not look at: through its pipes all would take a twentieth longer. A unit that is
-    too large to be read ahead is read here, one chunk after the other, and so is everything where there are not
-    enough units for all of them (`read_apart` is False).
+    Each reads whole units too. Texts and mentions are passed as files in the work directory, which this process does
+    not open: pipes are 5 % slower. A unit that is too large to be read ahead is read here, chunk by chunk, and so is
+    everything if there are fewer units than processes (`read_apart` is False).
     """
 
     def __init__(self, pool: ProcessPoolExecutor, n_process: int, read_apart: bool) -> None:
@@ -145,7 +143,7 @@ class Processes:
 @contextmanager
 def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -> Iterator[Workers]:
     """directory: of the work. Raises KrisselError K303 when a process dies."""
-    # Built before the processes are, which then share it where they are forked.
+    # Built first, so that forked processes share it.
     miner.matcher.build()
     if n_process == 1:
         yield ThisProcess(miner)
