@@ -1,7 +1,7 @@
-"""Views: the short texts that stand for an entity or a mention, and their way into an encoder.
+"""Views: the short texts that represent an entity or a mention, and their way into an encoder.
 
-A view is cut from text here and nowhere else; encoders receive `View`s and turn them into their own features, with
-`piece_window` for those that read word pieces.
+Views are cut from text here only. Encoders turn `View`s into features of their own, those that read word pieces with
+`piece_window`.
 """
 
 from functools import cache
@@ -12,29 +12,28 @@ if TYPE_CHECKING:
     import numpy as np
     from spacy.tokens import Doc, Span
 
-# Enough characters on each side for a window of 128 word pieces, little enough to copy and store cheaply.
+# Enough characters on each side for a window of 128 word pieces, few enough to copy and store cheaply.
 CONTEXT_CHARS = 256
 MENTION_START = "[Ms]"
 MENTION_END = "[Me]"
-# Tree numbers beyond these say little more, and would push the names out of a window of word pieces.
+# More tree numbers say little, and would push the names out of a window of word pieces.
 MAX_TREE_NUMBERS = 3
-# Between the parts of a reference on its left side; no part holds one.
+# Between the parts of a reference; no part contains it.
 PART = "\n"
-# The last of Unicode's characters that are white space.
+# The last white-space character of Unicode.
 LAST_SPACE = 0x3000
 
 
 class View(NamedTuple):
     """A mention in its context, a bare name (both sides empty), or the reference of an entity.
 
-    left: text before the mention, as it stood (with its white space); of a reference what stands before its names, with
-        `PART` between any two parts.
-    mention: the surface form; of a reference all of its names.
-    right: text after the mention; of a reference what stands after its names, as on its left.
+    left: text before the mention, with its white space; in a reference the parts before the names, joined by `PART`.
+    mention: the surface form; in a reference all names.
+    right: text after the mention; in a reference the parts after the names, joined by `PART`.
     masked: the encoder must not see the surface form (KRISSBERT §3.3, mention masking).
     reference: an entity-centric reference (§3.5), made by `reference_view`.
-    mates: where the other mentions of its text unit begin and end in `left + mention + right`, in order, for encoders
-        that mark all mentions of a unit and read it once (BELHD §4.2); made by `unit_views`.
+    co_mentions: offsets of the other mentions of the passage in `left + mention + right`, in order, for encoders that
+        mark all mentions of a passage and read it once (BELHD §4.2); made by `passage_views`.
     """
 
     left: str
@@ -42,11 +41,11 @@ class View(NamedTuple):
     right: str
     masked: bool = False
     reference: bool = False
-    mates: Tuple[Tuple[int, int], ...] = ()
+    co_mentions: Tuple[Tuple[int, int], ...] = ()
 
 
 class Described(Protocol):
-    """What a reference is written from; `ontology.entity.Entity` has it, of which this room knows nothing."""
+    """What a reference is written from, such as `ontology.entity.Entity`, which this module does not import."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -96,11 +95,11 @@ class CandidateView(NamedTuple):
 def candidate_view(entity: Described, *, max_names: int = 8, without: Sequence[str] = ()) -> CandidateView:
     """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
 
-    What an entity lacks leaves no part; of tree numbers, the first three stay. The order is not that of
-    `reference_view`: the short window of a candidate is cut from its end, and the names must stay in it.
+    Missing parts are left out; the first three tree numbers are kept. The order differs from `reference_view` because
+    the short window of a candidate is cut at its end, and the names must stay.
 
-    max_names: so many names at most, the preferred one and the first aliases.
-    without: names that must not be seen, neither as preferred name nor as alias.
+    max_names: maximum number of names, the preferred one and the first aliases.
+    without: names to hide, as preferred name or alias.
     """
     names = tuple(name for name in entity.names if name not in without)[:max_names]
     tree_numbers = "; ".join(entity.tree_numbers[:MAX_TREE_NUMBERS])
@@ -117,10 +116,10 @@ def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: 
     """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5); with
     `title_first`, `title [SEP] stn [SEP] type [SEP] definition`.
 
-    A part that is switched off, or that the ontology does not have, is left out with its separator; the preferred name
-    stays, first among the aliases. Names are cut by the encoder's window and not before.
+    A part that is switched off, or missing in the ontology, is left out with its separator; the preferred name stays,
+    first among the aliases. Only the encoder's window cuts the names.
 
-    names: those that may be shown, the preferred one first; None for all of the entity's.
+    names: the names to show, the preferred one first; None for all names of the entity.
     """
     names = entity.names if names is None else names
     kinds = []
@@ -139,14 +138,14 @@ def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: 
 
 
 def reference_texts(view: View) -> List[str]:
-    """The parts of a reference between which its `[SEP]` stand."""
+    """The parts of a reference, which `[SEP]` separates."""
     return [text for text in (*view.left.split(PART), view.mention, *view.right.split(PART)) if text]
 
 
 def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_CHARS) -> View:
     """The view of `text[start:end]` with up to `context_chars` characters on each side, cut at white space.
 
-    A context that would begin or end inside a word loses that part of the word, so that no encoder sees half words.
+    A context that would begin or end inside a word loses that partial word.
     """
     left = text[max(0, start - context_chars) : start]
     if start > context_chars and not text[start - context_chars - 1].isspace():
@@ -160,9 +159,9 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
 def view_edges(
     whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = CONTEXT_CHARS
 ) -> Tuple["np.ndarray", "np.ndarray"]:
-    """Where the contexts of many mentions begin and end as in `mention_view`, for many at once.
+    """Where the contexts of many mentions begin and end, as in `mention_view`.
 
-    whole: texts, one behind the other. firsts: where each begins, and the end of the last, (n_texts + 1,).
+    whole: the concatenated texts. firsts: the start of each text, and the end of the last, (n_texts + 1,).
     starts, ends: of the mentions in `whole`, (n,).
 
     RETURNS: (n,), (n,): the view of a mention is `whole[edge:start]`, `whole[start:end]`, `whole[end:edge]`.
@@ -181,7 +180,7 @@ def view_edges(
     # A context that begins inside a word begins at the first white space in it instead, if there is any.
     inside = (left > first) & ~is_space[np.maximum(left, 1) - 1]
     left = np.where(inside, np.minimum(spaces[np.searchsorted(spaces, left)], starts), left)
-    # And one that ends inside a word ends behind the last white space in it.
+    # One that ends inside a word ends after the last white space in it.
     inside = (right < last) & ~is_space[np.minimum(right, len(whole) - 1)]
     place = np.searchsorted(spaces, right) - 1
     before = np.where(place >= 0, spaces[np.maximum(place, 0)] + 1, 0)
@@ -194,53 +193,53 @@ def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
     return mention_view(span.doc.text, span.start_char, span.end_char, context_chars)
 
 
-def unit_views(texts: Sequence[str]) -> List[View]:
-    """The views of all mentions of a text unit, each with the others as its mates.
+def passage_views(texts: Sequence[str]) -> List[View]:
+    """The views of all mentions of a passage, each with the others as its `co_mentions`.
 
-    texts: what stands outside of mentions and the mentions by turns: `[before, mention, between, mention, …, after]`.
+    texts: the passage, split at its mentions: `[before, mention, between, mention, …, after]`.
     """
-    return [_unit_view(texts, own) for own in range(1, len(texts), 2)]
+    return [_passage_view(texts, own) for own in range(1, len(texts), 2)]
 
 
-def _unit_view(texts: Sequence[str], own: int) -> View:
-    """The view of the mention that is the text number `own` of its unit."""
-    mates = []
+def _passage_view(texts: Sequence[str], own: int) -> View:
+    """The view of the mention `texts[own]`."""
+    co_mentions = []
     end = 0
     for i, text in enumerate(texts):
         if i % 2 and i != own:
-            mates.append((end, end + len(text)))
+            co_mentions.append((end, end + len(text)))
         end += len(text)
-    return View("".join(texts[:own]), texts[own], "".join(texts[own + 1 :]), mates=tuple(mates))
+    return View("".join(texts[:own]), texts[own], "".join(texts[own + 1 :]), co_mentions=tuple(co_mentions))
 
 
-def unit_texts(view: View) -> Tuple[List[str], int]:
-    """What `unit_views` made the view of, and which of the texts is its own mention."""
+def passage_texts(view: View) -> Tuple[List[str], int]:
+    """The inverse of `passage_views`: the texts, and the index of the view's own mention."""
     whole = view.left + view.mention + view.right
     own = (len(view.left), len(view.left) + len(view.mention))
-    places = sorted((own, *view.mates))
+    places = sorted((own, *view.co_mentions))
     edges = [0, *(edge for place in places for edge in place), len(whole)]
     return [whole[start:end] for start, end in pairwise(edges)], 1 + 2 * places.index(own)
 
 
 def with_mentions(view: View, rewrite: Callable[[str], str]) -> View:
-    """The view with its mention, and those of its unit, as `rewrite` has them."""
-    if not view.mates:
+    """The view with its mention, and those of its passage, rewritten."""
+    if not view.co_mentions:
         return view._replace(mention=rewrite(view.mention))
-    texts, own = unit_texts(view)
-    return _unit_view([rewrite(text) if i % 2 else text for i, text in enumerate(texts)], own)
+    texts, own = passage_texts(view)
+    return _passage_view([rewrite(text) if i % 2 else text for i, text in enumerate(texts)], own)
 
 
 def with_mention(view: View, mention: str) -> View:
-    """The view with `mention` in the place of its own."""
-    if not view.mates:
+    """The view with its mention replaced."""
+    if not view.co_mentions:
         return view._replace(mention=mention)
-    texts, own = unit_texts(view)
+    texts, own = passage_texts(view)
     texts[own] = mention
-    return _unit_view(texts, own)
+    return _passage_view(texts, own)
 
 
 def doc_text(doc: "Doc") -> str:
-    """`doc.text` without making a `Token` of every token, for it is read once for each doc that is linked."""
+    """`doc.text` without making a `Token` per token: it is read for each doc that is linked."""
     strings = doc.vocab.strings
     tokens = doc.to_array(["ORTH", "SPACY"])
     spaces = ("", " ")
@@ -269,23 +268,23 @@ def piece_window(
 ) -> Tuple[List[int], int, int]:
     """`[CLS] left [Ms] mention [Me] right [SEP]` in at most `window` pieces, centred on the mention (KRISSBERT §3.2).
 
-    The context that one side does not need goes to the other. A mention longer than the window keeps its first and
-    last pieces and loses its middle; the markers always stay.
+    Context that one side does not need goes to the other. A mention longer than the window keeps its first and last
+    pieces and loses its middle; the markers always stay.
 
-    start_id, end_id: the markers; None for none of them.
-    RETURNS: the piece ids (at most `window`), and the positions of `[Ms]` and `[Me]` among them (without them 0).
+    start_id, end_id: the markers; None for no markers.
+    RETURNS: the piece ids (at most `window`), and the positions of `[Ms]` and `[Me]` among them (0 without markers).
     """
     start = [] if start_id is None else [start_id]
     end = [] if end_id is None else [end_id]
-    room = window - 2 - len(start) - len(end)
-    if len(mention) > room:
-        head = (room + 1) // 2
-        tail = room - head
+    space = window - 2 - len(start) - len(end)
+    if len(mention) > space:
+        head = (space + 1) // 2
+        tail = space - head
         mention = [*mention[:head], *mention[len(mention) - tail :]]
-    room -= len(mention)
-    n_left = min(len(left), room // 2)
-    n_right = min(len(right), room - n_left)
-    n_left = min(len(left), room - n_right)
+    space -= len(mention)
+    n_left = min(len(left), space // 2)
+    n_right = min(len(right), space - n_left)
+    n_left = min(len(left), space - n_right)
     # `left[len(left) - n_left:]`, because `left[-0:]` would keep everything.
     ids = [cls_id, *left[len(left) - n_left :], *start, *mention, *end, *right[:n_right], sep_id]
     if not start:
@@ -296,9 +295,9 @@ def piece_window(
 def reference_window(
     parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int, between_id: Optional[int] = None
 ) -> List[int]:
-    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces; what is too much is cut from the end.
+    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces, cut at the end.
 
-    between_id: what stands between two parts in the place of `[SEP]`, which is then at the end alone.
+    between_id: separates the parts instead of `[SEP]`, which is then at the end only.
     """
     ids = [cls_id]
     for i, part in enumerate(parts or ((),)):
@@ -308,7 +307,7 @@ def reference_window(
 
 @cache
 def _spaces() -> "np.ndarray":
-    """Whether a character is white space to Python, by its number up to the first one that no white space has."""
+    """Whether a character is white space to Python, by code point up to the first after all white space."""
     import numpy as np
 
     return np.array([chr(code).isspace() for code in range(LAST_SPACE + 2)])

@@ -17,13 +17,13 @@ from spacy_krissel.views import (
     evidence,
     mention_view,
     name_view,
+    passage_texts,
+    passage_views,
     piece_window,
     reference_texts,
     reference_view,
     reference_window,
     span_view,
-    unit_texts,
-    unit_views,
     view_edges,
     with_mentions,
 )
@@ -260,12 +260,12 @@ def test_reference_that_begins_with_the_title():
 
 
 def test_units():
-    views = unit_views(["the ", "cold", " and ", "MS", "."])
+    views = passage_views(["the ", "cold", " and ", "MS", "."])
     assert views == [
-        View("the ", "cold", " and MS.", mates=((13, 15),)),
-        View("the cold and ", "MS", ".", mates=((4, 8),)),
+        View("the ", "cold", " and MS.", co_mentions=((13, 15),)),
+        View("the cold and ", "MS", ".", co_mentions=((4, 8),)),
     ]
-    assert unit_views(["no mention"]) == []
+    assert passage_views(["no mention"]) == []
 
 
 texts = st.text(alphabet="ab .", max_size=6)
@@ -276,11 +276,11 @@ def test_units_and_back(outside, data):
     """Each view knows the unit that it was made of, and which of its mentions it is."""
     mentions = data.draw(st.lists(texts.filter(bool), min_size=len(outside) - 1, max_size=len(outside) - 1))
     unit = [text for pair in zip(outside, [*mentions, ""], strict=True) for text in pair][:-1]
-    views = unit_views(unit)
-    assert [unit_texts(view) for view in views] == [(unit, 2 * i + 1) for i in range(len(mentions))]
+    views = passage_views(unit)
+    assert [passage_texts(view) for view in views] == [(unit, 2 * i + 1) for i in range(len(mentions))]
     assert [with_mentions(view, str) for view in views] == views
     longer = [text + "xx" if i % 2 else text for i, text in enumerate(unit)]
-    assert [with_mentions(view, lambda mention: mention + "xx") for view in views] == unit_views(longer)
+    assert [with_mentions(view, lambda mention: mention + "xx") for view in views] == passage_views(longer)
 
 
 def test_mentions_of_a_view_without_mates():

@@ -7,7 +7,7 @@ from typing import List, Optional, Sequence, Tuple
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
 
-from ..views import View, doc_text, mention_view, name_view, unit_views
+from ..views import View, doc_text, mention_view, name_view, passage_views
 
 CONTEXTS = ("window", "sentence")
 # A sentence, or a text without punctuation, of more characters is not read whole for each of its mentions, which would
@@ -19,8 +19,8 @@ UNIT_REACH = 2048
 def context_views(doc: Doc, spans: Sequence[Span], context: Optional[str]) -> List[View]:
     """The view of each span.
 
-    context: "window", the text about each span; "sentence", its sentence, with the other spans there as mates; None,
-        the span alone.
+    context: "window", the text around each span; "sentence", its sentence, with the other spans there as co-mentions;
+        None, the span alone.
     """
     if not spans:
         return []
@@ -33,7 +33,7 @@ def context_views(doc: Doc, spans: Sequence[Span], context: Optional[str]) -> Li
 
 
 def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
-    """The view of each span in its sentence, with the sentence's other spans as its mates.
+    """The view of each span in its sentence, with the sentence's other spans as its co-mentions.
 
     Sentences are the doc's own where it has any, else spaCy's `Sentencizer` tells them by their punctuation; those that
     a span reaches across are one. Spans that overlap are never in one unit: the second begins another of the same text.
@@ -48,7 +48,7 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
             found = _near_views(text[start:end], places)
         else:
             edges = [start, *(edge for i in unit for edge in (spans[i].start_char, spans[i].end_char)), end]
-            found = unit_views([text[first:last] for first, last in pairwise(edges)])
+            found = passage_views([text[first:last] for first, last in pairwise(edges)])
         for i, view in zip(unit, found, strict=True):
             views[i] = view
     return [view for view in views if view is not None]
@@ -62,8 +62,8 @@ def _near_views(text: str, places: Sequence[Tuple[int, int]]) -> List[View]:
         view = mention_view(text, start, end, UNIT_REACH)
         first, last = start - len(view.left), end + len(view.right)
         near = range(bisect_left(starts, first), bisect_right(ends, last))
-        mates = tuple((starts[i] - first, ends[i] - first) for i in near if i != own)
-        views.append(view._replace(mates=mates))
+        co_mentions = tuple((starts[i] - first, ends[i] - first) for i in near if i != own)
+        views.append(view._replace(co_mentions=co_mentions))
     return views
 
 

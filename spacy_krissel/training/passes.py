@@ -77,7 +77,7 @@ def _read_together(views: Sequence[View]) -> List[List[int]]:
     """Groups of views, by index, that one process encodes: those of one passage are read in one pass."""
     groups: Dict[Any, List[int]] = {}
     for i, view in enumerate(views):
-        groups.setdefault(view.left + view.mention + view.right if view.mates else i, []).append(i)
+        groups.setdefault(view.left + view.mention + view.right if view.co_mentions else i, []).append(i)
     return list(groups.values())
 
 

@@ -13,7 +13,7 @@ from spacy_krissel.layers.hf.wordpieces import (
     unit_pieces,
     view_pieces,
 )
-from spacy_krissel.views import View, name_view, unit_views
+from spacy_krissel.views import View, name_view, passage_views
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ UNIT = ["the ", "cold", " and ", "multiple sclerosis", " with ", "fever", ""]
 
 
 def test_a_unit_is_one_row(tokenizer):
-    rows = unit_pieces(tokenizer, unit_views(UNIT)[::-1], 64)
+    rows = unit_pieces(tokenizer, passage_views(UNIT)[::-1], 64)
     expected = "[CLS] the [Ms] cold [Me] and [Ms] multiple sclerosis [Me] with [Ms] fever [Me] [SEP]".split()
     assert all(row.ids is rows[0].ids for row in rows) and tokens(tokenizer, rows[0]) == expected
     assert [expected[row.start + 1 : row.end] for row in rows] == [["fever"], ["multiple", "sclerosis"], ["cold"]]
@@ -192,7 +192,7 @@ def test_a_unit_is_one_row(tokenizer):
 
 def test_views_of_no_unit_are_read_as_ever(tokenizer):
     views = [name_view("cold"), View("the ", "fever", ""), View("a ", "cold", " with ms", masked=True)]
-    mixed = [views[0], *unit_views(UNIT), *views[1:]]
+    mixed = [views[0], *passage_views(UNIT), *views[1:]]
     rows = unit_pieces(tokenizer, mixed, 64)
     assert read_together(rows) == [[0], [1, 2, 3], [4], [5]]
     for row, expected in zip([rows[0], *rows[4:]], view_pieces(tokenizer, views, 64), strict=True):
@@ -200,7 +200,7 @@ def test_views_of_no_unit_are_read_as_ever(tokenizer):
 
 
 def test_units_of_one_text_and_other_mentions(tokenizer):
-    one, other = unit_views(["the ", "cold", " and fever"]), unit_views(["the ", "cold", " and ", "fever", ""])
+    one, other = passage_views(["the ", "cold", " and fever"]), passage_views(["the ", "cold", " and ", "fever", ""])
     rows = unit_pieces(tokenizer, [*one, *other, *one], 64)
     assert read_together(rows)[1] == [1, 2]
     assert tokens(tokenizer, rows[0]) == "[CLS] the [Ms] cold [Me] and fever [SEP]".split()
@@ -208,7 +208,7 @@ def test_units_of_one_text_and_other_mentions(tokenizer):
 
 def test_a_long_unit_has_a_window_for_each_mention(tokenizer):
     unit = ["fever " * 9, "cold", " and " * 3, "ms", " a" * 9]
-    first, second = unit_pieces(tokenizer, unit_views(unit), 16)
+    first, second = unit_pieces(tokenizer, passage_views(unit), 16)
     assert (
         tokens(tokenizer, first)[1:-1]
         == "fever fever fever fever fever [Ms] cold [Me] and and and [Ms] ms [Me]".split()
@@ -217,13 +217,13 @@ def test_a_long_unit_has_a_window_for_each_mention(tokenizer):
     assert tokens(tokenizer, second)[1:-1] == "cold and and and [Ms] ms [Me] a a a a a a".split()
     assert (second.start, second.end) == (5, 7)
     # What one side does not need goes to the other.
-    first, _ = unit_pieces(tokenizer, unit_views(["", "cold", " and " * 20, "ms", ""]), 16)
+    first, _ = unit_pieces(tokenizer, passage_views(["", "cold", " and " * 20, "ms", ""]), 16)
     assert tokens(tokenizer, first)[1:-1] == ["[Ms]", "cold", "[Me]"] + ["and"] * 11
 
 
 def test_a_mention_too_long_for_the_window(tokenizer):
     unit = ["the ", "lung " * 30, " and ", "ms", ""]
-    long, other = unit_pieces(tokenizer, unit_views(unit), 16)
+    long, other = unit_pieces(tokenizer, passage_views(unit), 16)
     assert tokens(tokenizer, long)[:3] == ["[CLS]", "[Ms]", "lung"] and len(long.ids) == 16
     assert "[Me]" in tokens(tokenizer, other) and len(other.ids) <= 16
 
@@ -233,7 +233,7 @@ def test_a_mention_too_long_for_the_window(tokenizer):
 def test_own_markers_are_never_cut(tokenizer, data, window):
     unit = data.draw(st.lists(text.filter(bool), min_size=3, max_size=9).filter(lambda texts: len(texts) % 2))
     start_id, end_id = tokenizer.convert_tokens_to_ids(["[Ms]", "[Me]"])
-    rows = unit_pieces(tokenizer, unit_views(unit), window)
+    rows = unit_pieces(tokenizer, passage_views(unit), window)
     assert len(rows) == len(unit) // 2
     for row in rows:
         ids = row.ids.tolist()

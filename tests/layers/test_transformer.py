@@ -16,7 +16,7 @@ from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.hf.weights import start_from
 from spacy_krissel.layers.hf.wordpieces import view_pieces
 from spacy_krissel.layers.identity import fingerprint
-from spacy_krissel.views import View, name_view, unit_views
+from spacy_krissel.views import View, name_view, passage_views
 
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 VIEWS = [
@@ -465,7 +465,7 @@ def test_marker_pooling_needs_markers():
 def test_units_are_read_once(make):
     """Vectors and gradients of all mentions of a unit are those of one pass over its text, whatever else is there."""
     model = make(pooling="marker", units=True, batch_pieces=60, transformer_config=NO_DROPOUT)
-    unit = unit_views(["the ", "cold", " with ", "fever", " and ", "ms", ""])
+    unit = passage_views(["the ", "cold", " with ", "fever", " and ", "ms", ""])
     views = [unit[2], *VIEWS, unit[0], unit[1]]
     together = [0, len(views) - 2, len(views) - 1]
     Y, backprop = model.begin_update(views)
@@ -490,7 +490,7 @@ def test_units_are_read_once(make):
     assert_allclose(model.predict([views[i] for i in together[:1]]), Y[:1], atol=2e-6)
     # An encoder without units does not see the others.
     plain = make(pooling="marker", transformer_config=NO_DROPOUT)
-    assert_allclose(plain.predict(unit), plain.predict([view._replace(mates=()) for view in unit]), atol=2e-6)
+    assert_allclose(plain.predict(unit), plain.predict([view._replace(co_mentions=()) for view in unit]), atol=2e-6)
     assert fingerprint(plain) != fingerprint(model)
 
 

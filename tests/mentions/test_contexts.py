@@ -31,8 +31,8 @@ def test_mentions_of_a_sentence_are_a_unit(doc):
     spans = [*spans_of(doc, "fever", "MS", "Colds"), doc[len(doc) - 1 :]]
     assert spans[-1].text == "MS"
     assert sentence_views(doc, spans) == [
-        View("MS and ", "fever", " were seen. ", mates=((0, 2),)),
-        View("", "MS", " and fever were seen. ", mates=((7, 12),)),
+        View("MS and ", "fever", " were seen. ", co_mentions=((0, 2),)),
+        View("", "MS", " and fever were seen. ", co_mentions=((7, 12),)),
         View("", "Colds", " recur. "),
         View("No relapse of ", "MS", ""),
     ]
@@ -41,14 +41,14 @@ def test_mentions_of_a_sentence_are_a_unit(doc):
 def test_a_mention_across_sentences_joins_them(doc):
     spans = spans_of(doc, "recur. MS", "Colds", "fever")
     first, _, last = sentence_views(doc, spans)
-    assert first == View("Colds ", "recur. MS", " and fever were seen. ", mates=((0, 5), (20, 25)))
-    assert last.left == "Colds recur. MS and " and last.mates == ((0, 5), (6, 15))
+    assert first == View("Colds ", "recur. MS", " and fever were seen. ", co_mentions=((0, 5), (20, 25)))
+    assert last.left == "Colds recur. MS and " and last.co_mentions == ((0, 5), (6, 15))
 
 
 def test_overlapping_mentions_are_not_in_one_unit(doc):
     spans = spans_of(doc, "MS and fever", "fever", "MS")
     views = sentence_views(doc, spans)
-    assert [view.mates for view in views] == [(), ((0, 2),), ((7, 12),)]
+    assert [view.co_mentions for view in views] == [(), ((0, 2),), ((7, 12),)]
     assert views[0] == View("", "MS and fever", " were seen. ")
     assert views[2].left + views[2].mention + views[2].right == views[1].left + views[1].mention + views[1].right
 
@@ -82,15 +82,15 @@ def test_of_a_long_sentence_what_is_near_is_read(note):
         assert min(len(doc.text) - span.end_char, UNIT_REACH - 20) <= len(view.right) <= UNIT_REACH
         assert not first or doc.text[first - 1].isspace() or doc.text[first].isspace()
         near = [each for each in spans if each.start_char >= first and each.end_char <= first + len(whole)]
-        assert [whole[start:end] for start, end in view.mates] == [each.text for each in near if each != span]
-        assert 10 < len(view.mates) < len(spans) - 1
+        assert [whole[start:end] for start, end in view.co_mentions] == [each.text for each in near if each != span]
+        assert 10 < len(view.co_mentions) < len(spans) - 1
 
 
 def test_ordinary_sentences_are_read_whole(note, monkeypatch):
     doc, spans = note
     monkeypatch.setattr(sentences, "LONGEST_UNIT", len(doc.text))
     for view in sentence_views(doc, spans):
-        assert view.left + view.mention + view.right == doc.text and len(view.mates) == len(spans) - 1
+        assert view.left + view.mention + view.right == doc.text and len(view.co_mentions) == len(spans) - 1
 
 
 def test_the_cost_of_long_sentences_is_linear(monkeypatch):
@@ -99,5 +99,5 @@ def test_the_cost_of_long_sentences_is_linear(monkeypatch):
     for n in (1000, 10_000):
         doc = Doc(spacy.blank("en").vocab, words=[f"word{i}" for i in range(n)])
         views = sentence_views(doc, [Span(doc, i, i + 1) for i in range(0, n, 20)])
-        sizes.append(sum(len(view.left) + len(view.right) + 9 * len(view.mates) for view in views))
+        sizes.append(sum(len(view.left) + len(view.right) + 9 * len(view.co_mentions) for view in views))
     assert sizes[1] < 15 * sizes[0]

@@ -297,7 +297,7 @@ def test_a_mention_in_pieces_stands_where_the_first_piece_does(nlp, linker, cont
     first, second, other = linker.views(doc, list(doc.spans["sc"]))
     assert first == second and (first.left, first.mention) == ("She had ", "carcinoma lung")
     assert first.right.startswith(", then inflammation, of lung.") and other.mention == "flu"
-    assert [(first.left + first.mention + first.right)[start:end] for start, end in first.mates] == (
+    assert [(first.left + first.mention + first.right)[start:end] for start, end in first.co_mentions] == (
         ["lung"] if context == "sentence" else []
     )
 
@@ -362,8 +362,8 @@ def test_sentence_as_context(link, linker):
     linker.cfg["context"] = "sentence"
     doc = link("Multiple sclerosis (MS) is old. In [MS|Disease] and [flu|Disease] it was seen. No [flu|Disease] here.")
     first, second, third = linker.views(doc, doc.ents)
-    assert first == View("In ", "Multiple sclerosis", " and flu it was seen. ", mates=((26, 29),))
-    assert second == View("In Multiple sclerosis and ", "flu", " it was seen. ", mates=((3, 21),))
+    assert first == View("In ", "Multiple sclerosis", " and flu it was seen. ", co_mentions=((26, 29),))
+    assert second == View("In Multiple sclerosis and ", "flu", " it was seen. ", co_mentions=((3, 21),))
     assert third == View("No ", "flu", " here.")
     assert all(doc_link.candidates for doc_link in linker.predict([doc])[0])
     linker.cfg["use_context"] = False

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import numpy
 
 from ...errors import Errors, KrisselError
-from ...views import MENTION_END, MENTION_START, View, piece_window, reference_texts, reference_window, unit_texts
+from ...views import MENTION_END, MENTION_START, View, passage_texts, piece_window, reference_texts, reference_window
 
 # Views tokenised at once: enough to keep the tokenizer's threads busy, few enough to forget their offsets soon.
 TOKENIZE_AT_ONCE = 1024
@@ -91,10 +91,10 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: O
     rows: List[Optional[PieceRow]] = [None] * len(views)
     units: Dict[Tuple[str, ...], List[Tuple[int, int]]] = {}
     for i, view in enumerate(views):
-        if view.mates and not view.masked:
-            texts, own = unit_texts(view)
+        if view.co_mentions and not view.masked:
+            texts, own = passage_texts(view)
             units.setdefault(tuple(texts), []).append((i, own))
-    alone = [i for i, view in enumerate(views) if not view.mates or view.masked]
+    alone = [i for i, view in enumerate(views) if not view.co_mentions or view.masked]
     cls, sep = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
     start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(units))))

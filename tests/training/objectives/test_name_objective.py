@@ -124,10 +124,10 @@ def test_a_mention_that_finds_no_right_name_is_given_one(make, model, toy_store,
 
 def test_mentions_know_their_sentence(examples):
     found = [view for _, view in mentions_in_context(examples[0].reference, "sentence")]
-    assert found[0] == View("", "MS", " with a cold . ", mates=((10, 14),))
+    assert found[0] == View("", "MS", " with a cold . ", co_mentions=((10, 14),))
     assert found[2] == View("No ", "rickets", " here .")
     ((entity, view),) = mentions_in_context(examples[1].reference, "sentence")
-    assert (entity, view.mates) == ("T10", ((7, 13),)), "an unlinked mention is marked too"
+    assert (entity, view.co_mentions) == ("T10", ((7, 13),)), "an unlinked mention is marked too"
     assert mentions_in_context(examples[1].reference, None) == [("T10", name_view("flu"))]
     assert mentions_in_context(examples[1].reference, "window") == [("T10", View("", "flu", " or asthma"))]
     by_key = example("flu or asthma", (2, 3, "T07"), spans_key="gold").reference
