@@ -2,9 +2,8 @@ import json
 
 import pytest
 import spacy
-from lab.data.out_of_kb import out_of_kb, removed_entities, without_removed
+from lab.data.out_of_kb import LinkedMention, out_of_kb, removed_entities, split_figures, without_removed
 from lab.data.relink import relink
-from lab.data.seen import LinkedMention, Seen, split_figures
 from spacy.tokens import Span
 
 from spacy_krissel.corpora.convert import convert
@@ -195,7 +194,7 @@ def test_relinking_keeps_everything_else():
 
 
 def test_shares_of_nothing():
-    figures = split_figures([], Seen([LinkedMention(("D1",), "gout")]))
+    figures = split_figures([], [LinkedMention(("D1",), "gout")])
     assert figures["mentions"] == 0 and figures["entities_seen"] is None and figures["mentions_of_seen_forms"] is None
 
 

@@ -5,7 +5,21 @@ import re
 import warnings
 from collections import Counter
 from pathlib import Path
-from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Set, Union
+from typing import (
+    Any,
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    Union,
+)
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
@@ -22,9 +36,7 @@ from spacy_krissel.util.atomic import write_text
 from spacy_krissel.util.manifest import check_replaceable, new_directory
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from .lengths import ReferenceLengths
 from .relink import relink
-from .seen import LinkedMention, Seen, split_figures
 
 KIND = "out-of-KB benchmark"
 VERSION = 1
@@ -34,6 +46,14 @@ TRAIN = "train"
 # What may name a file beside the others.
 SPLIT_NAME = re.compile(r"\w[\w.-]*")
 PathLike = Union[str, Path]
+
+
+class LinkedMention(NamedTuple):
+    """A gold mention with its primary ids and its folded text. `removed`: it lost its entities and became NIL."""
+
+    entities: Tuple[str, ...]
+    form: str
+    removed: bool = False
 
 
 def out_of_kb(
@@ -66,7 +86,7 @@ def out_of_kb(
     RETURNS: the report, with the figures of PEL's Table 7 and of the safeguards of its appendix D: `removed`; `splits`
         by name, each with `documents`, the numbers of mentions that are not counted (`nil_before`, `unknown`,
         `without_id`, of which `unknown` ones name no entity of the full ontology) and the `split_figures` of `all`
-        mentions and of `nil`, those that lost their entities; `references` with the `ReferenceLengths` of the removed
+        mentions and of `nil`, those that lost their entities; `references` with the `reference_lengths` of the removed
         and of all entities, in the `ontology` and among the `mentioned`.
     Warns KW221 (a type or tree without any entity), KW222 (no mention lost its entity). Raises KrisselError K001 to
     K004 (store), K005 (output), K006 (no or a wrong name of a split), K201, K212 (gold), K221 (nothing is removed),
@@ -182,7 +202,7 @@ def _rewritten(
 
 
 def _splits(said: Mapping[str, List[LinkedMention]], counts: Mapping[str, Counter]) -> Dict[str, Any]:
-    train: Optional[Seen] = Seen(said[TRAIN]) if TRAIN in said else None
+    train = said.get(TRAIN)
     return {
         name: {
             **{key: counts[name][key] for key in ("documents", "nil_before", "unknown", "without_id")},
@@ -191,6 +211,28 @@ def _splits(said: Mapping[str, List[LinkedMention]], counts: Mapping[str, Counte
         }
         for name, mentions in said.items()
     }
+
+
+def split_figures(mentions: List[LinkedMention], train: Optional[List[LinkedMention]]) -> Dict[str, Any]:
+    """RETURNS: `mentions`, `entities`, `forms` (distinct); `entities_seen`, `mentions_seen`, `forms_seen` and
+    `mentions_of_seen_forms`, the fractions that `train` has (None without a training split, or without mentions)."""
+    entities = {entity for mention in mentions for entity in mention.entities}
+    forms = {mention.form for mention in mentions}
+    counts = {"mentions": len(mentions), "entities": len(entities), "forms": len(forms)}
+    seen = ("entities_seen", "mentions_seen", "forms_seen", "mentions_of_seen_forms")
+    if train is None:
+        return {**counts, **dict.fromkeys(seen)}
+    known = {entity for mention in train for entity in mention.entities}
+    known_forms = {mention.form for mention in train}
+    n_seen = sum(not known.isdisjoint(mention.entities) for mention in mentions)
+    n_forms = sum(mention.form in known_forms for mention in mentions)
+    pairs = (
+        (len(entities & known), len(entities)),
+        (n_seen, len(mentions)),
+        (len(forms & known_forms), len(forms)),
+        (n_forms, len(mentions)),
+    )
+    return {**counts, **{key: mean(*pair) for key, pair in zip(seen, pairs, strict=True)}}
 
 
 def _references(
@@ -204,9 +246,28 @@ def _references(
 
 
 def _lengths(entities: Iterable[Entity], removed: Collection[str]) -> Dict[str, Any]:
-    of_removed, of_all = ReferenceLengths(), ReferenceLengths()
-    for entity in entities:
-        of_all.add(entity)
-        if entity.id in removed:
-            of_removed.add(entity)
-    return {"removed": of_removed.figures(), "all": of_all.figures()}
+    every = list(entities)
+    return {
+        "removed": reference_lengths([entity for entity in every if entity.id in removed]),
+        "all": reference_lengths(every),
+    }
+
+
+def reference_lengths(entities: List[Entity]) -> Dict[str, Any]:
+    """Number of `entities`, `names` per entity, words and characters per name, the fraction `defined`, words and
+    characters per definition; None for a mean of nothing."""
+    names = [name for entity in entities for name in entity.names]
+    definitions = [text for entity in entities if (text := entity.definition.strip())]
+    found = {
+        "entities": len(entities),
+        "names": mean(len(names), len(entities)),
+        "defined": mean(len(definitions), len(entities)),
+    }
+    for kind, texts in (("name", names), ("definition", definitions)):
+        found[f"{kind}_words"] = mean(sum(len(text.split()) for text in texts), len(texts))
+        found[f"{kind}_characters"] = mean(sum(map(len, texts)), len(texts))
+    return found
+
+
+def mean(total: float, number: int) -> Optional[float]:
+    return total / number if number else None

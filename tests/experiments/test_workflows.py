@@ -1,0 +1,113 @@
+"""A workflow of each experiment, its commands as they stand, on the toy data with a tiny encoder and few steps."""
+
+import json
+from pathlib import Path
+
+import pytest
+import spacy
+from command_line import laboratory
+from project_files import ROOT, read_project, words_of
+from spacy.cli._util import app
+from spacy.tokens import DocBin
+from spacy.util import registry
+from typer.testing import CliRunner
+
+pytestmark = pytest.mark.slow
+STORES = ("medic", "medic-types", "chemicals", "both-names", "cellosaurus", "disambiguated/cellosaurus", "psytar-names")
+MENTIONS = ("medic-mentions", "chemicals-mentions", "both-mentions")
+CORPORA = ("ncbi", "bc5cdr", "chemicals", "bioid")
+FEW = "--training.max_epochs 0 --training.max_steps 2 --training.eval_frequency 2"
+NAMES = f"{FEW} --corpora.train.held_out 0.3 --training.batcher.pairs 4"
+TEXTS = f"{FEW} --components.krissel_span_extractor.model.tokens.window 32"
+LINKER = "components.krissel_linker"
+
+
+def of_rows(options):
+    return options.replace("--", "--train.overrides.")
+
+
+GOLD = of_rows(f"{FEW} --corpora.train.dev_share 0.4 --training.batcher.size 4 --{LINKER}.objective.refresh_every 2")
+
+
+@pytest.fixture
+def run(toy_store, toy_shards, toy_gold, toy_names, tiny_bert, tmp_path, monkeypatch):
+    """Runs lines of a command in a copy of its project's place. extra: what is appended to each line that trains."""
+
+    def link(path, target):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target)
+
+    for name in STORES:
+        link(tmp_path / "corpus" / name, toy_store.path)
+    for name in MENTIONS:
+        link(tmp_path / "corpus" / name, toy_shards)
+    for name in CORPORA:
+        link(tmp_path / "corpus" / f"{name}-dev.spacy", toy_gold[0])
+        link(tmp_path / "corpus" / f"{name}-train.spacy", toy_gold[1])
+    nlp = spacy.blank("en")
+    docs = []
+    for entity, names in toy_names.items():
+        for name in names[:3]:
+            docs.append(nlp.make_doc(f"the patient had {name} in acute fever"))
+            docs[-1].cats = {entity: 1.0}
+    (tmp_path / "corpus" / "psytar").mkdir()
+    DocBin(docs=docs).to_disk(tmp_path / "corpus" / "psytar" / "train.spacy")
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    registry.cli.get_all()
+
+    def run(paper, name, *extras):
+        source, folder = ROOT / "experiments" / paper, tmp_path / "experiments" / paper
+        folder.mkdir(parents=True, exist_ok=True)
+        if (source / "configs").exists() and not (folder / "configs").exists():
+            (folder / "configs").symlink_to(source / "configs")
+        monkeypatch.chdir(folder)
+        scripts = {
+            command["name"]: command["script"] for command in read_project(source, encoder=str(tiny_bert))["commands"]
+        }
+        for line, extra in zip(scripts[name], extras, strict=False):
+            words = words_of(f"{line} {extra}")
+            own = words[1].endswith("lab")
+            result = CliRunner().invoke(laboratory() if own else app, words[2 if own else 3 :])
+            if result.exception is not None and not isinstance(result.exception, SystemExit):
+                raise result.exception
+            assert result.exit_code == 0, f"{line}\n{result.output}"
+        return folder
+
+    return run
+
+
+def rows_of(path):
+    return [row["name"] for row in json.loads(Path(path).read_text())["rows"]]
+
+
+def test_krissberts_lazy_learning(run):
+    few = of_rows(f"{NAMES} --training.optimizer.learn_rate.warmup_steps 0")
+    folder = run("krissbert", "ablate-lazy", few)
+    found = json.loads((folder / "metrics" / "transformer" / "ablation.json").read_text())
+    assert rows_of(folder / "metrics" / "transformer" / "ablation.json") == ["full", "lazy"]
+    assert found["few_shot"].keys() == {"ncbi", "bc5cdr", "chemicals"}, "the curve belongs to the row"
+
+
+def test_sapberts_names(run):
+    run("sapbert", "align", NAMES, "")
+    folder = run("sapbert", "evaluate-names", *[""] * 8)
+    assert (folder / "metrics" / "names-bc5cdr.json").exists()
+
+
+def test_pels_losses(run):
+    folder = run(
+        "pel", "ablate-losses", f"{GOLD} --row ce-mixed-fgsm --train.overrides.{LINKER}.objective.n_negatives 4"
+    )
+    assert rows_of(folder / "metrics" / "losses" / "ablation.json") == ["proxy-random", "ce-mixed-fgsm"]
+
+
+def test_belhds_cell_lines(run):
+    sizes = f"--{LINKER}.objective.n_candidates 4 --{LINKER}.model.encoder.window 32"
+    folder = run("belhd", "ablate-cell-lines", f"{GOLD} --row disambiguation {of_rows(sizes)}")
+    rows = rows_of(folder / "metrics" / "cell-lines" / "ablation.json")
+    assert rows == ["full", "disambiguation", "exact", "tfidf", "lookup"]
+
+
+def test_oslats_stages(run):
+    folder = run("oslat", "train", NAMES, TEXTS, TEXTS, "")
+    assert (folder / "training" / "psytar" / "full" / "pipeline" / "meta.json").exists()
