@@ -41,7 +41,7 @@ class Errors(product.Errors):
     )
     K235 = (
         "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
-        "`krissel text-split` made of this workbook's sentences; check the path."
+        "`lab text-split` made of this workbook's sentences; check the path."
     )
     K731 = (
         "[K731] '{path}', line {line}, is not a span record: {problem}. Expected one JSON object a line, as written "

@@ -1,6 +1,6 @@
 """The losses that SapBERT is compared with (Table 6), over the cosines of labelled names.
 
-`spacy train --code` and `krissel ablation` register them by loading this file. Each has the protocol of
+`spacy train --code` and `lab ablation` register them by loading this file. Each has the protocol of
 `spacy_krissel.losses`: `(cosines, positives, negatives)` to the gradient of the cosines and the loss.
 """
 

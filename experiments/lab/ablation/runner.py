@@ -1,4 +1,4 @@
-"""Run the rows of an ablation: the plain function behind `python -m spacy krissel ablation`."""
+"""Run the rows of an ablation: the plain function behind `python experiments/lab ablation`."""
 
 import json
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ from .settings import Ablation, Row
 from .table import AllRuns, Answers, Runs, ablation_report, answers, recall_curve, summarize
 from .train import LINKER, STEPS, train_linker, train_reranker
 
-KIND, VERSION, MAKE = "part of an ablation", 1, "python -m spacy krissel ablation, after removing it"
+KIND, VERSION, MAKE = "part of an ablation", 1, "python experiments/lab ablation, after removing it"
 PIPELINE, KB, REPORT, FEW_SHOT, CALIBRATION = "pipeline", "kb", "report", "few-shot", "calibration.json"
 
 

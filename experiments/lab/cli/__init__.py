@@ -1,7 +1,4 @@
-"""The commands of the laboratory; importing them hangs them on `app.lab`."""
+"""The commands of the laboratory; importing this registers them on `app.lab`."""
 
-import importlib
-import pkgutil
-
-for module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{module.name}")
+from . import data_sets as data_sets
+from . import measure as measure

@@ -1,0 +1,236 @@
+"""Commands that build data sets and describe them."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Tuple
+
+import typer
+
+from ..app import lab
+
+
+@lab.command("affected-mentions")
+def affected_mentions_cli(
+    ontology: Path = typer.Argument(..., help="Ontology store"),
+    gold: List[Path] = typer.Argument(..., exists=True, help="Gold mentions (.spacy)"),
+) -> None:
+    """Count the gold mentions that a linker by names could only guess (BELHD, Table 1)."""
+    from spacy_krissel.evaluation.tables import markdown_table, percent
+    from spacy_krissel.ontology.store import OntologyStore
+
+    from ..data.affected_mentions import affected_mentions
+
+    store = OntologyStore(ontology)
+    rows = [("corpus", "mentions", "affected", "affected %", "unknown id")]
+    for path in gold:
+        found = affected_mentions(path, store)
+        part = percent(found.affected / max(found.mentions, 1))
+        rows.append((str(path), f"{found.mentions:,}", f"{found.affected:,}", part, f"{found.unknown:,}"))
+    typer.echo(markdown_table(rows))
+
+
+Row = Tuple[str, ...]
+
+
+@lab.command("out-of-kb")
+def out_of_kb_cli(
+    ontology: Path = typer.Argument(..., help="Ontology store"),
+    gold: List[str] = typer.Option(..., help="name=path of a split's .spacy file, such as train=train.spacy; repeated"),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for the reduced store, the splits and the report"),
+    type: List[str] = typer.Option([], help="Remove entities of this semantic type, by name or id; may be repeated"),
+    tree: List[str] = typer.Option([], help="Remove entities with a tree number in this sub-tree; may be repeated"),
+    preset: Optional[str] = typer.Option(None, help="Remove a named set of types: pel (the paper's 11) or st21pv"),
+    spans_key: str = typer.Option("", help="Gold mentions to count are in doc.spans[spans_key]"),
+) -> None:
+    """Build a benchmark for mentions without an entity, as PEL does (appendix D).
+
+    An entity that is in a removed sub-tree and elsewhere, too, is removed. A composite mention becomes NIL when none of
+    its known ids is left.
+    """
+    from spacy_krissel.corpora.semantic_types import preset_types
+    from spacy_krissel.evaluation.tables import markdown_table
+
+    from ..data.out_of_kb import out_of_kb
+
+    splits = _splits(gold)
+    types = [*(preset_types(preset) if preset else ()), *type]
+    report = out_of_kb(ontology, splits, output, types=types, trees=tree, spans_key=spans_key, progress=True)
+    removed = report["removed"]
+    typer.echo(f"{removed['entities']} of {removed['of']} entities removed\n")
+    typer.echo(markdown_table(_split_rows(report)) + "\n")
+    typer.echo(markdown_table(_reference_rows(report)))
+    typer.echo(f"\nBenchmark: {output}/ontology, {', '.join(f'{name}.spacy' for name in splits)}, report.json")
+
+
+def _splits(pairs: List[str]) -> Dict[str, str]:
+    splits: Dict[str, str] = {}
+    for pair in pairs:
+        name, _, path = pair.partition("=")
+        if not path or name in splits:
+            raise typer.BadParameter(f"expected name=path, each name once, found {pair!r}", param_hint="--gold")
+        splits[name] = path
+    return splits
+
+
+def _split_rows(report: Dict[str, Any]) -> List[Row]:
+    """PEL's Table 7, with the same of all mentions beside it."""
+    from spacy_krissel.evaluation.tables import percent
+
+    shares = ("entities_seen", "mentions_seen", "forms_seen", "mentions_of_seen_forms")
+    names = (key.replace("_", " ") + " %" for key in shares)
+    rows: List[Row] = [("split", "of", "mentions", "entities", *names)]
+    for split, figures in report["splits"].items():
+        for kind, title in (("nil", "NIL"), ("all", "all")):
+            part = figures[kind]
+            counts = (f"{part['mentions']:,}", f"{part['entities']:,}")
+            rows.append((split, title, *counts, *(percent(part[key]) for key in shares)))
+    return rows
+
+
+def _reference_rows(report: Dict[str, Any]) -> List[Row]:
+    means = ("names", "name_words", "name_characters", "definition_words", "definition_characters")
+    rows: List[Row] = [("references", "entities", *(key.replace("_", " ") for key in means))]
+    for place, parts in report["references"].items():
+        for kind, figures in parts.items():
+            values = ("–" if figures[key] is None else f"{figures[key]:.1f}" for key in means)
+            rows.append((f"{kind} ({place})", f"{figures['entities']:,}", *values))
+    return rows
+
+
+@lab.command("psytar")
+def psytar_cli(
+    source: Path = typer.Argument(..., help="PsyTAR's workbook (.xlsx)"),
+    output: Path = typer.Option(..., "--output", "-o", help="The .spacy file to write"),
+) -> None:
+    """Convert PsyTAR's sentences to docs with document-level entity labels, its phrases aligned to them."""
+    from ..data.psytar import convert_psytar
+
+    report = convert_psytar(source, output, progress=True)
+    for name, count in report.to_dict()["counts"].items():
+        typer.echo(f"{name}: {count}")
+
+
+@lab.command("psytar-names")
+def psytar_names_cli(
+    workbook: Path = typer.Argument(..., help="PsyTAR's workbook (.xlsx)"),
+    output: Path = typer.Option(..., "--output", "-o", help="The .jsonl file to write, for `krissel ontology`"),
+    train: Optional[Path] = typer.Option(None, help="train.spacy of `lab text-split`: its phrases become names"),
+    hpo: Optional[Path] = typer.Option(None, help="HPO (.obo, .gz too): names of terms with a CUI among their xrefs"),
+    lay: Optional[Path] = typer.Option(None, help="HPO's table of lay synonyms"),
+    phrases: bool = typer.Option(True, help="Take the training phrases as names"),
+) -> None:
+    """Collect the names of PsyTAR's concepts: UMLS's and SNOMED CT's of the workbook, HPO's, and training phrases."""
+    from spacy_krissel.evaluation.tables import markdown_table
+
+    from ..data.psytar_names import psytar_names
+
+    report = psytar_names(workbook, output, train=train, hpo=hpo, lay=lay, phrases=phrases)
+    added = ", ".join(f"{number:,} of {source}" for source, number in report["added"].items())
+    typer.echo(f"{report['entities']:,} entities, {report['in_hpo']:,} of them in HPO; names: {added}")
+    typer.echo(f"{report['shared_names']:,} names are shared by several entities\n")
+    rows: List[Tuple[str, ...]] = [("entities", "all", "1 name", "2 names", "3 or more", "names an entity")]
+    for part in ("seen", "unseen"):
+        figures = report[part]
+        mean = "–" if figures["names"] is None else f"{figures['names']:.1f}"
+        rows.append((part, *(f"{figures[key]:,}" for key in ("entities", "1", "2", "3+")), mean))
+    typer.echo(markdown_table(rows))
+    typer.echo(f"\nOntology: {output}")
+
+
+@lab.command("sample")
+def sample_cli(
+    mentions: Path = typer.Argument(..., help="Mention shards"),
+    n: int = typer.Option(50, "-n", min=1, help="How many"),
+    seed: int = typer.Option(0, min=0),
+    format: str = typer.Option("text", help="text, tsv or markdown (with a column for the verdict)"),
+    ontology: Optional[Path] = typer.Option(None, help="Ontology store, to print preferred names"),
+) -> None:
+    """Draw mined mentions to judge by eye how many are right, as the paper estimated its 85 % (§3.1)."""
+    from spacy_krissel.mining.shards import MentionShards
+    from spacy_krissel.ontology.store import OntologyStore
+
+    from ..data.mention_sample import format_mentions, sample_mentions
+
+    drawn = sample_mentions(MentionShards(mentions), n, seed)
+    store = None if ontology is None else OntologyStore(ontology)
+    names = None if store is None else {mention.entity: store.get(mention.entity).name for mention in drawn}
+    typer.echo(format_mentions(drawn, format, names=names))  # type: ignore[arg-type]
+
+
+PARTS = {"train": "training", "test_seen": "test, seen", "test_unseen": "test, unseen"}
+
+
+@lab.command("text-split")
+def text_split_cli(
+    inputs: List[Path] = typer.Argument(..., help="Docs with text-level labels or gold mentions (.spacy)"),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for train.spacy, test.spacy and a report"),
+    unit: str = typer.Option("doc", help="What a text is: doc, sentence or line"),
+    unseen: float = typer.Option(0.1, min=0, max=1, help="Share of the entities that training never sees"),
+    test: float = typer.Option(0.1, min=0, max=1, help="Share of each seen entity's texts in the test set"),
+    min_train: int = typer.Option(5, min=0, help="Texts that training keeps of each seen entity first"),
+    seed: int = typer.Option(0, min=0),
+    lang: str = typer.Option("en", help="Language of the training set's tokenizer"),
+) -> None:
+    """Build the training and test sets of OSLAT: 10 % of the entities unseen, and no span in the training set."""
+    from spacy_krissel.evaluation.tables import markdown_table
+
+    from ..data.text_split import text_split
+
+    report = text_split(inputs, output, unit=unit, unseen=unseen, test=test, min_train=min_train, seed=seed, lang=lang)
+    typer.echo(f"{report['pairs']:,} pairs of {report['texts']:,} texts and {report['entities']:,} entities\n")
+    typer.echo(markdown_table(_bin_rows(report)) + "\n")
+    typer.echo(markdown_table(_part_rows(report)))
+    typer.echo(f"\nSplit: {output}/train.spacy, test.spacy, report.json")
+
+
+def _bin_rows(report: Dict[str, Any]) -> List[Row]:
+    rows: List[Row] = [("frequency", "texts", "entities", "unseen")]
+    for name, figures in report["bins"].items():
+        texts = f"{figures['fewest_texts']:,}–{figures['most_texts']:,}"
+        rows.append((name, texts, f"{figures['entities']:,}", f"{figures['unseen']:,}"))
+    return rows
+
+
+def _part_rows(report: Dict[str, Any]) -> List[Row]:
+    """The paper's Table 2."""
+    from spacy_krissel.evaluation.tables import percent
+
+    rows: List[Row] = [("part", "texts", "entities", "pairs", "with spans", "disjoint", "disjoint %")]
+    for key, title in PARTS.items():
+        figures = report[key]
+        numbers = (f"{figures[name]:,}" for name in ("texts", "entities", "pairs", "with_spans", "disjoint"))
+        rows.append((title, *numbers, percent(figures["disjoint_share"])))
+    return rows
+
+
+@lab.command("zero-shot")
+def zero_shot_cli(
+    gold: List[Path] = typer.Argument(..., help="Gold corpora (.spacy), all of them divided anew"),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder for train.spacy, dev.spacy, test.spacy, a report"),
+    shares: str = typer.Option("0.8,0.1,0.1", help="Of the documents and of the entities: train,dev,test"),
+    seed: int = typer.Option(0, min=0),
+    ontology: Optional[Path] = typer.Option(None, help="Ontology store: entities by primary ids"),
+    spans_key: str = typer.Option("", help="Gold mentions to count are in doc.spans[spans_key]"),
+) -> None:
+    """Divide documents and entities: mentions of entities of another split lose their link.
+
+    About the sum of the squared shares of all links is kept: 0.66 with 0.8,0.1,0.1, and 0.34 with 0.4,0.3,0.3.
+    """
+    from spacy_krissel.evaluation.tables import markdown_table
+
+    from ..data.zero_shot import zero_shot
+
+    report = zero_shot(gold, output, shares=_shares(shares), seed=seed, ontology=ontology, spans_key=spans_key)
+    rows: List[Tuple[str, ...]] = [("split", "documents", "links kept", "lost", "NIL", "entities")]
+    for split, figures in report["splits"].items():
+        rows.append((split, *(f"{figures[key]:,}" for key in ("documents", "kept", "lost", "nil", "entities"))))
+    typer.echo(markdown_table(rows))
+    if n_duplicates := report["duplicate_documents"]:
+        typer.echo(f"{n_duplicates} documents left out, read before")
+    typer.echo(f"Splits: {output}")
+
+
+def _shares(text: str) -> List[float]:
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f"expected numbers like 0.8,0.1,0.1, found {text!r}", param_hint="--shares") from None
