@@ -49,15 +49,15 @@ def test_masks_by_species():
     assert table.species() == ["10090", "9606"]
     assert table.mask(species=["9606"]).tolist() == [False, True, True]
     assert table.mask(species=["9606", "10090"], types=["T1"]).tolist() == [True, False, False]
-    with pytest.raises(KrisselError, match="K525.*1 of the species.*'7'"):
+    with pytest.raises(KrisselError, match="K525.*1 of the given species.*'7'"):
         table.mask(species=["7"])
 
 
 def test_refuses_unknown_types_and_ids(entities):
     table = EntityTable.from_entities(entities)
-    with pytest.raises(KrisselError, match="K525.*1 of the types.*'T999'.*T047, T059"):
+    with pytest.raises(KrisselError, match="K525.*1 of the given types.*'T999'.*T047, T059"):
         table.mask(types=["T047", "T999"])
-    with pytest.raises(KrisselError, match="K525.*1 of the ids.*'D9'"):
+    with pytest.raises(KrisselError, match="K525.*1 of the given ids.*'D9'"):
         table.mask(ids=["D001", "D9"])
 
 

@@ -181,7 +181,7 @@ def test_refuses_queries_that_do_not_fit(make_kb):
     kb = make_kb()
     with pytest.raises(KrisselError, match="K503"):
         kb.search(np.ones((1, 5), dtype=np.float32), 1)
-    with pytest.raises(KrisselError, match="K505.*each entity"):
+    with pytest.raises(KrisselError, match="K505.*per entity"):
         kb.search(np.ones((1, 4), dtype=np.float32), 1, allowed=np.ones(5, dtype=bool))
     with pytest.raises(KrisselError, match="K525"):
         kb.entity_mask(types=["T0"])
