@@ -1,4 +1,4 @@
-"""Baselines by letters, of the ontology's names or of mentions seen before, as link records of the same mentions."""
+"""Lexical and memorisation baselines, as link records of the same mentions."""
 
 from collections import Counter
 from dataclasses import replace
@@ -15,15 +15,15 @@ from .records import LinkRecord
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-# Scores closer than this are the same score: summation order differs between equal cosines in float32.
+# Scores closer than this are equal: the order of summation differs in float32.
 TIE = 1e-6
-# Cells of the dense score block that is alive at a time (float32: 64 MiB), whatever the size of the ontology.
+# Cells of the dense block of scores (float32: 64 MiB), whatever the size of the ontology.
 BLOCK_CELLS = 2**24
 QUERY_BLOCK = 128
 
 
 def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[str, str]) -> List[str]:
-    """The text of each record, with the abbreviations that its document defines written out as the linker does.
+    """The text of each record, with the abbreviations of its document expanded as by the linker.
 
     documents: texts by the documents' ids.
     """
@@ -34,9 +34,9 @@ def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[st
 def exact_match(
     records: Sequence[LinkRecord], store: OntologyStore, *, texts: Optional[Sequence[str]] = None
 ) -> List[LinkRecord]:
-    """Link each mention to the entities that bear its folded text as a name; several are a tie, none is missing.
+    """Link each mention to the entities with its folded text as a name; several are a tie, none is missing.
 
-    texts: what to look up in place of each mention's own text.
+    texts: used instead of the mentions' own texts.
     """
     linked = []
     for record, text in zip(records, _texts(records, texts), strict=True):
@@ -55,11 +55,11 @@ def tfidf(
 ) -> List[LinkRecord]:
     """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
 
-    3-grams are taken inside the words of the folded name, padded with a space on each side; IDF is over distinct folded
-    names; cosine similarity. `k` distinct entities are kept, ties ordered by id. A mention that shares no 3-gram with
-    any name is missing. Time is one sparse product of mentions and names; memory is the names' 3-grams and one block.
+    3-grams lie within the words of the folded name, padded with a space on each side; IDF is over distinct folded
+    names; cosine similarity. `k` distinct entities are kept, ties ordered by id. A mention without a 3-gram of any name
+    is missing. Time: one sparse product of mentions and names; memory: the names' 3-grams and one block.
 
-    texts: what to look up in place of each mention's own text.
+    texts: used instead of the mentions' own texts.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -81,7 +81,7 @@ def tfidf(
             linked.append(_relink(record, [], [], ""))
             continue
         row_of = {store.ids[row]: row for row in rows[i][kept].tolist()}
-        # Equal scores differ in their last bits: tied candidates get the top score, and then the id decides.
+        # Equal scores differ in their last bits: ties get the top score, and the id decides.
         best = float(scores[i][0])
         values = [best if best - score <= TIE else float(score) for score in scores[i][kept]]
         ranked = sorted(zip(values, row_of, strict=True), key=lambda pair: (-pair[0], pair[1]))
@@ -96,9 +96,9 @@ def _texts(records: Sequence[LinkRecord], texts: Optional[Sequence[str]]) -> Seq
 
 
 class _FoldedNames(NamedTuple):
-    """The distinct folded names of a store, and which entity bears which.
+    """The distinct folded names of a store, and the entities that have them.
 
-    folded: distinct folded names, sorted. original: one spelling of each, parallel to `folded`.
+    folded: distinct folded names, sorted. original: one original of each, parallel to `folded`.
     bearer, name: parallel int arrays of pairs (entity row, position in `folded`), sorted by entity row.
     """
 
@@ -138,7 +138,7 @@ def _nearest_entities(
         for low in range(0, n, QUERY_BLOCK):
             high = min(low + QUERY_BLOCK, n)
             similarity = (texts[low:high] @ block).toarray()
-            # An entity scores as its best name: (texts, pairs) -> (texts, entities).
+            # The score of an entity is that of its best name: (texts, pairs) -> (texts, entities).
             by_entity = np.maximum.reduceat(similarity, first, axis=1)
             found = np.where(by_entity > 0, bearers[None, :], -1)
             pool_scores = np.concatenate([scores[low:high], by_entity], axis=1)
@@ -161,7 +161,7 @@ def _entity_blocks(bearer: np.ndarray, size: int) -> Iterator[Tuple[int, int]]:
 
 def _top(scores: np.ndarray, k: int) -> np.ndarray:
     """Columns of the k best scores of each row, best first, equal ones by column."""
-    # Only what reaches the k-th best score is sorted: a full stable sort of every row would cost most of the time.
+    # Sorts only scores that reach the k-th best: a full stable sort of every row would take most of the time.
     if scores.shape[1] > k:
         threshold = np.partition(scores, scores.shape[1] - k, axis=1)[:, -k]
     else:
@@ -193,10 +193,8 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
 
 
 def lookup(records: Sequence[LinkRecord], seen: Iterable[Tuple[str, str]]) -> List[LinkRecord]:
-    """Link each mention to the entity that its folded text stands for most often among mentions, `seen` (text, id).
-
-    Entities that it stands for as often are a tie; a mention whose text was never seen is missing.
-    """
+    """The memorisation baseline: link each mention to the most frequent entity of its folded text among `seen` (text,
+    id). Equally frequent entities are a tie; a mention with an unseen text is missing."""
     forms: Dict[str, Counter] = {}
     for text, id_ in seen:
         forms.setdefault(fold_name(text), Counter())[id_] += 1

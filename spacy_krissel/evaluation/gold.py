@@ -1,4 +1,4 @@
-"""Gold documents: where they come from, and the copies without links that a pipeline is run on."""
+"""Gold documents, and their copies without links that a pipeline is run on."""
 
 import warnings
 from contextlib import ExitStack, contextmanager
@@ -43,9 +43,9 @@ def read_gold(
 ) -> List[GoldDoc]:
     """Gold documents from a .spacy file or a folder of them, a PubTator or BioC file, or an iterable of `Doc`s.
 
-    Mentions are those of `doc.spans[spans_key]` if a key is given, else all mentions of the corpus when the document
-    holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`. Warns KW030
-    where links of the group were corrected in `doc.ents`, which count then.
+    Mentions are those of `doc.spans[spans_key]` if a key is given, else of `doc.spans["krissel"]` (all mentions of the
+    corpus, overlapping ones included, as `convert` writes them), else of `doc.ents`. Warns KW030 where links of the
+    group were corrected in `doc.ents`, which then count.
     labels: only mentions with one of these labels.
 
     Raises KrisselError K001 (no such file), K212 (a damaged .spacy file) and what `read_docs` raises for the others.
@@ -66,7 +66,7 @@ def read_gold(
 def linked_mentions(
     source: Source, nlp: Language, store: Resolver, *, spans_key: str = ""
 ) -> Iterator[Tuple[str, str]]:
-    """The text of each linked mention with the primary id of its entity, of each of them where it is composite.
+    """The text of each linked mention with the primary id of its entity, or of each entity of a composite mention.
 
     source, spans_key: see `read_gold`, which also says what is raised.
     """
@@ -81,7 +81,7 @@ def _links(gold: GoldDoc, store: Resolver) -> Iterator[Tuple[str, str]]:
 
 
 def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> Set[str]:
-    """The primary ids of all entities that gold documents link to, those of composite mentions included.
+    """The primary ids of all entities that gold documents link to, composite mentions included.
 
     sources, spans_key: see `read_gold`. Raises KrisselError K721 for a source without any, and what `read_gold` raises.
     """
@@ -122,11 +122,10 @@ def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
 
 
 def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> List[Doc]:
-    """Copies of a document that hold its gold mentions, without their ids, where a linker looks for them.
+    """Copies of a document with its gold mentions, without ids, where a linker reads them.
 
-    With `spans_key` one copy, all mentions in that group; otherwise as many as it takes for the mentions to be
-    `doc.ents`, which may not overlap: mostly one. Nothing else of the document is copied, least of all what a pipeline
-    wrote there before.
+    With `spans_key` one copy with all mentions in that group; otherwise as many copies as `doc.ents`, which may not
+    overlap, need: mostly one. Nothing else of the document is copied.
     """
     layers = [gold.mentions] if spans_key else _flat_layers(gold.mentions)
     copies = []
@@ -143,7 +142,7 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> List[Doc]:
 
 
 def _flat_layers(mentions: List[GoldMention]) -> List[List[GoldMention]]:
-    """The mentions in as few lists without overlap as a greedy pass finds, longest first at each place."""
+    """The mentions divided greedily into few lists without overlap, longest first at each start."""
     layers: List[List[GoldMention]] = [[]]
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
         for layer in layers:
@@ -157,11 +156,10 @@ def _flat_layers(mentions: List[GoldMention]) -> List[List[GoldMention]]:
 
 @contextmanager
 def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
-    """Within, the linkers of `nlp` do without the gold prototypes of the documents in `gold`; how many is given.
+    """Within, the linkers of `nlp` do not use gold prototypes of the documents in `gold`. Yields their number.
 
-    All of a document's prototypes, not only those at the offsets of the mention in question: one sentence further the
-    same name stands again. Documents are known by their id and by their text, so that one whose id was lost on the way,
-    or is another one, is known too. Warns KW703 when there were any.
+    All prototypes of a document, since the same name may occur in its next sentence. Documents are identified by id and
+    by text, in case an id was lost or changed. Warns KW703 when there were any.
     """
     docs = {known for item in gold for known in (document_id(item.doc), text_hash(item.doc))}
     with ExitStack() as stack:

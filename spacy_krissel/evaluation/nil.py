@@ -1,7 +1,7 @@
-"""NIL by a threshold on the top score: its precision–recall curve, and the threshold that fits best.
+"""NIL by a threshold on the top score: its precision–recall curve, and fitting the threshold.
 
-PEL (Wiatrak et al. 2022), §5.3, calls a mention NIL where its top-ranked entity does not reach a threshold, which is
-the one of the best F1 on a development set; Table 4 gives the area under the precision–recall curve, Figure 2 draws it.
+PEL (Wiatrak et al. 2022), §5.3, predicts NIL where the top score is below the threshold with the best F1 on a
+development set; Table 4 gives the area under the precision–recall curve, Figure 2 shows it.
 """
 
 from dataclasses import replace
@@ -18,10 +18,10 @@ from .records import LinkRecord
 
 
 class NilCurve(NamedTuple):
-    """Precision and recall of NIL at each threshold that divides the mentions differently, the lowest first.
+    """Precision and recall of NIL at each threshold that divides the mentions differently, ascending.
 
-    thresholds: (t,) float64, in units of the score. What scores below one is called NIL.
-    called: (t,) mentions that are called NIL, gold NIL or not; 1 or more.
+    thresholds: (t,) float64, in units of the score; mentions with a lower score are predicted NIL.
+    called: (t,) mentions predicted NIL, right or wrong; 1 or more.
     precision, recall, f1: (t,) of NIL, 0 to 1.
     """
 
@@ -38,13 +38,13 @@ class NilCurve(NamedTuple):
 
 
 def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
-    """The curve of n mentions. Mentions of one score are called NIL together.
+    """The curve of n mentions.
 
     scores: (n,) top scores: -inf for a mention that is NIL at any threshold, +inf for one that is NIL at none.
     is_nil: (n,) whether a mention's gold is NIL.
 
-    A threshold lies midway between two neighbouring scores, so that the last bits of either decide nothing. Beyond the
-    lowest and the highest one, where there is no neighbour, it is half the mean distance of neighbours away.
+    A threshold lies midway between neighbouring scores, so that their last bits do not matter; outside the lowest and
+    the highest one it is half the mean distance of neighbours away.
 
     Raises KrisselError K711 when no mention is NIL, K714 when a score is no number.
     """
@@ -56,7 +56,7 @@ def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
     distinct, place = np.unique(values, return_inverse=True)
     called = np.bincount(place, minlength=len(distinct)).cumsum()
     right = np.bincount(place, weights=nil, minlength=len(distinct)).cumsum()
-    # np.unique sorts, so that what is NIL at no threshold can only be the last.
+    # np.unique sorts, so +inf (NIL at no threshold) can only be the last.
     n = len(distinct) - bool(np.isposinf(distinct[-1]))
     called, right = called[:n], right[:n]
     n_nil = nil.sum()
@@ -72,7 +72,7 @@ def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: Ar
     distinct, place = np.unique(values, return_inverse=True)
     order = np.argsort(place, kind="stable")
     weights, right = weights[:, order], (weights * np.asarray(is_nil, dtype=bool))[:, order]
-    # The last mention of each score: those of one score are called NIL together.
+    # The last mention of each score: mentions with one score are predicted together.
     ends = np.cumsum(np.bincount(place, minlength=len(distinct))) - 1
     n = len(distinct) - bool(len(distinct) and np.isposinf(distinct[-1]))
     called, found = (np.cumsum(each, axis=1)[:, ends[:n]] for each in (weights, right))
@@ -87,9 +87,9 @@ def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: Ar
 def fit_threshold(
     scores: ArrayLike, is_nil: ArrayLike, precision: Optional[Annotated[float, Field(gt=0, le=1)]] = None
 ) -> float:
-    """The threshold of the best F1 of NIL or, with `precision`, of the best recall at that precision or a higher one.
+    """The threshold with the best F1 of NIL or, with `precision`, with the best recall at that precision or higher.
 
-    Of several, the lowest: it calls the fewest mentions NIL, and has the highest precision.
+    Of several, the lowest: it predicts the fewest NIL, with the highest precision.
 
     scores, is_nil: (n,), see `nil_curve`. precision: above 0, up to 1.
     Raises KrisselError K006 (precision), K711 (no mention is NIL), K712 (all are), K713 (no threshold reaches the
@@ -106,7 +106,7 @@ def fit_threshold(
     reached = np.flatnonzero(curve.precision >= precision)
     if not len(reached):
         best = int(curve.precision.argmax())
-        # Rounded down: it is to be reached when it is asked for.
+        # Rounded down, so that it can be reached when given.
         highest = np.floor(1e4 * curve.precision[best]) / 1e4
         raise KrisselError(Errors.K713.format(wanted=precision, highest=highest, recall=f"{curve.recall[best]:.4f}"))
     # Recall grows with the threshold.
@@ -115,10 +115,10 @@ def fit_threshold(
 
 
 def top_scores(records: Sequence[LinkRecord]) -> Optional[np.ndarray]:
-    """The score of each record's best candidate (n,), whether or not it was good enough for the system.
+    """The score of each record's best candidate (n,), whether or not it was linked.
 
-    -inf without a candidate, which leaves NIL alone; +inf for a mention that the system did not find, which it can call
-    nothing. None where a link has no score, so that no threshold could have been put to it.
+    -inf without a candidate (always NIL); +inf for a mention that was not found (never NIL). None where a link has no
+    score, so that no threshold applies.
     """
     if any(record.prediction not in ("", NIL) and not record.scores for record in records):
         return None
@@ -126,7 +126,7 @@ def top_scores(records: Sequence[LinkRecord]) -> Optional[np.ndarray]:
 
 
 def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: Optional[float]) -> List[LinkRecord]:
-    """`records`, made without a threshold, as they are with this one. scores: (n,) those that it is put to."""
+    """`records`, made without a threshold, with this threshold on `scores` (n,)."""
     if threshold is None:
         return list(records)
     below = np.asarray(scores, dtype=np.float64) < threshold
@@ -140,15 +140,15 @@ def _top(record: LinkRecord) -> float:
 
 
 def _above(distinct: np.ndarray) -> np.ndarray:
-    """For each of the ascending, distinct scores (t,) a threshold above it and below the next."""
+    """For each of the ascending, distinct scores (t,), a threshold above it and below the next."""
     finite = distinct[np.isfinite(distinct)]
     if not len(finite):
         return np.zeros(len(distinct))
     low, high = finite[0], finite[-1]
     half = (high - low) / (len(finite) - 1) / 2 if len(finite) > 1 else 0.5
-    # Halved before they are added: the sum of two large ones may be too large.
+    # Halved before they are added, to avoid an overflow.
     between = finite[:-1] / 2 + finite[1:] / 2
-    # Between two neighbouring floats there is no other; below the upper one is the lower one alone.
+    # Between adjacent floats there is no other: take the upper one.
     between = np.where(between > finite[:-1], between, finite[1:])
     last = max(high + half, np.nextafter(high, np.inf))
     first = [low - half] if np.isneginf(distinct[0]) else []

@@ -1,4 +1,4 @@
-"""One evaluated mention, the same for a pipeline and for a baseline, so that all go through the same metrics."""
+"""Link records: one per evaluated mention, the same for pipelines and baselines."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -14,18 +14,18 @@ from ..util.disk import coded_io
 
 @dataclass(slots=True)
 class LinkRecord:
-    """A mention, its gold ids and what a system said about it.
+    """A mention, its gold ids and a system's answer.
 
     doc, start, end: the document's id and character offsets.
     gold: primary ids, several for a composite mention (any of them is right), `("NIL",)` for a mention without a
         concept in the ontology, empty for a predicted mention that stands where no gold mention is.
     ranked, scores: candidate ids, best first, and their scores.
     ties: the ids that share the top score, empty when there is only one.
-    prediction: an id, `"NIL"`, or `""` when the system said nothing.
-    prototype, prototype_surface, prototype_kind: the winning prototype as a line for people, the surface form that it
-        bears, and what it is ("name", "mention", "gold", "reference", "replaced", "class").
+    prediction: an id, `"NIL"`, or `""` without an answer.
+    prototype, prototype_surface, prototype_kind: the winning prototype as a line of text, its surface form, and its
+        kind ("name", "mention", "gold", "reference", "replaced", "class").
     left, right: context, for display.
-    found: the system was given or did find this mention; False counts as missing.
+    found: the system was given this mention or found it; False counts as missing.
     """
 
     doc: str
@@ -49,12 +49,12 @@ class LinkRecord:
 
 
 def counted(records: Iterable[LinkRecord]) -> List[LinkRecord]:
-    """The records of gold mentions, without predicted mentions that stand where no gold mention is."""
+    """The records of gold mentions, without predicted mentions where there is no gold mention."""
     return [record for record in records if record.gold]
 
 
 def record_keys(records: Iterable[LinkRecord]) -> Iterator[Tuple[str, int, int, int]]:
-    """Document, offsets and occurrence of each record: what the same mention has in common in two lists."""
+    """Document, offsets and occurrence of each record, which identify a mention in two lists."""
     seen: Dict[Tuple[str, int, int], int] = {}
     for record in records:
         place = (record.doc, record.start, record.end)
@@ -90,7 +90,7 @@ def read_records(path: Union[str, Path]) -> List[LinkRecord]:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first of the faults that pydantic found, with its place, in one line."""
+    """The first problem pydantic found, with its place, on one line."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"'{place}': {first['msg']}" if place else first["msg"]

@@ -1,4 +1,4 @@
-"""Run a pipeline over gold documents and read what it said about each mention."""
+"""Run a pipeline over gold documents and record its answer for each mention."""
 
 import time
 import warnings
@@ -30,7 +30,7 @@ MAX_PLACES = 3
 
 @dataclass
 class Run:
-    """The records of one pass, the number of gold mentions that are not counted, and the speed."""
+    """The records of a run, the number of gold mentions that are not counted, and the speed."""
 
     records: List[LinkRecord]
     n_left_out: int
@@ -53,16 +53,16 @@ def run_pipeline(
 ) -> Run:
     """Link the mentions of `gold` with `nlp`.
 
-    store: knows primary ids, gold and predicted ones are compared by; an ontology, or a knowledge base.
-    mentions: "gold" gives the pipeline the gold mentions without their ids, and switches off the components that would
-        set others; "predicted" gives it the text alone. Predicted mentions are kept if their label is in `labels`
-        (whatever its case), and those at the place of a gold mention without a concept are not counted. Documents
-        longer than `nlp.max_length` are left out (KW620).
-    A linker with a setting `spans_key` is given, and asked for, the spans of that group instead of `doc.ents`.
-    n_candidates: how many candidates the linkers keep meanwhile, so that recall can be told; their own setting returns
-        afterwards. A re-ranker still puts in order only as many as the linker keeps by itself.
-    timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents that
-        hold this many mentions.
+    store: resolves gold and predicted ids to primary ids, which are compared; an ontology, or a knowledge base.
+    mentions: "gold" gives the pipeline the gold mentions without ids, and switches off the components that would set
+        others; "predicted" gives it the text only. Predicted mentions are kept if their label is in `labels` (ignoring
+        case), and not counted where a gold mention has no concept. Documents longer than `nlp.max_length` are skipped
+        (KW620).
+    A linker with a `spans_key` reads and writes the spans of that group instead of `doc.ents`.
+    n_candidates: candidates kept by the linkers during the run, for recall. A re-ranker still re-ranks as many as the
+        linker's own setting.
+    timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents with
+        this many mentions.
 
     Raises KrisselError K006 (a wrong setting) and K703 (nothing in the pipeline links). Warns KW720 when
     none of the mentions was linked.
@@ -82,7 +82,7 @@ def run_pipeline(
                 nlp, gold, store, spans_key, labels, gold_nil, batch_size
             )
         speed = _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions)
-    # Gold mentions that were lost are told of already.
+    # Lost gold mentions have their own warning.
     linked = [record for record in counted(records) if record.found or mentions == "predicted"]
     if linked and not any(record.prediction for record in records):
         message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
@@ -149,7 +149,7 @@ def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -
 def _record(
     item: GoldDoc, place: Span, label: str, gold: Tuple[str, ...], linked: Optional[Span], store: Resolver
 ) -> LinkRecord:
-    """What the system said in `linked`, as the record of the gold (or, without gold, predicted) mention at `place`."""
+    """The record of the gold (or, without gold, predicted) mention at `place`, with the answer `linked`."""
     view = mention_view(place.doc.text, place.start_char, place.end_char, SHOWN_CONTEXT)
     record = LinkRecord(
         doc=item.id,
@@ -167,14 +167,14 @@ def _record(
     record.prediction = primary_id(linked.kb_id_, store) if linked.kb_id_ else ""
     candidates = (linked._.krissel_candidates or []) if Span.has_extension("krissel_candidates") else []
     if not candidates:
-        # A linker that keeps no candidates, or one that had none for this mention.
+        # A linker without candidates, or without any for this mention.
         record.ranked = [record.prediction] if store.resolve(record.prediction) is not None else []
         return record
     record.ranked = [primary_id(candidate["id"], store) for candidate in candidates]
     record.scores = [float(candidate["score"]) for candidate in candidates]
     if Span.has_extension("krissel_ties"):
         record.ties = [primary_id(entity, store) for entity in linked._.krissel_ties or ()]
-    # The prototype that won is that of the predicted entity; with NIL, that of the best one that was not good enough.
+    # The winning prototype is the predicted entity's; with NIL, the best candidate's.
     winner = record.ranked.index(record.prediction) if record.prediction in record.ranked else 0
     record.prototype = candidates[winner]["evidence"]
     record.prototype_kind = candidates[winner]["kind"]
@@ -183,7 +183,7 @@ def _record(
 
 
 def prototype_surface(candidate: Dict[str, Any]) -> str:
-    """The surface form that a prototype bears: what its evidence marks; a reference bears its entity's name."""
+    """The surface form of a prototype: the marked part of its evidence, or the entity's name for a reference."""
     if candidate["kind"] == "reference":
         return candidate["name"]
     _, opened, rest = candidate["evidence"].partition("⟦")
@@ -192,7 +192,7 @@ def prototype_surface(candidate: Dict[str, Any]) -> str:
 
 
 def mined_entities(nlp: Language) -> Optional[List[str]]:
-    """Ids of the entities that a linker knows by mined mentions; None where its knowledge base does not tell."""
+    """Ids of entities with mined mentions as prototypes; None without a knowledge base of prototypes."""
     for name in nlp.pipe_names:
         kb = getattr(nlp.get_pipe(name), "kb", None)
         if isinstance(kb, PrototypeKB):
@@ -212,7 +212,7 @@ def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) ->
     kept = min((value for _, name, value in before if name == "n_candidates"), default=0)
     try:
         for cfg, name, value in before:
-            # A re-ranker has as many to put in order as in use: it does not see those that are kept for recall.
+            # A re-ranker does not see the candidates kept for recall.
             cfg[name] = max(value, n_candidates) if name == "n_candidates" else min(value, max(kept, 2))
         yield
     finally:

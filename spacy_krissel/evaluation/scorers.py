@@ -25,10 +25,10 @@ def score_entities(
     """Score the entities that were found in texts, and their tokens.
 
     krissel_entity_p/r/f: (text, entity) pairs found, against the categories of the gold doc.
-    krissel_token_p/r/f: their tokens, against those of the gold pieces, over texts that have such; of an entity that is
-        found and has no gold pieces there, tokens are not counted. The predicted doc must have the gold doc's tokens.
+    krissel_token_p/r/f: their tokens, against those of the gold mentions; tokens of a found entity without gold
+        mentions in the text are not counted. The predicted doc must have the gold doc's tokens.
 
-    A figure without gold is None. Settings of the component that spaCy passes along are accepted and not used.
+    A score without gold is None. Other settings that spaCy passes are ignored.
     """
     pairs, tokens = [0, 0, 0], [0, 0, 0]
     for example in examples:
@@ -57,7 +57,7 @@ def _prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> Dict[str, Op
     return {f"krissel_{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
 
-# Stands for several ids in the place of one; no id is written like this.
+# Stands for several tied ids; no id looks like this.
 TIED = "\0tied"
 
 
@@ -69,19 +69,18 @@ def make_link_scorer() -> Callable[..., Dict[str, Any]]:
 def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings: Any) -> Dict[str, Any]:
     """Score links against gold ids by character offsets, on `doc.ents` or on `doc.spans[spans_key]`.
 
-    krissel_acc: share of the gold mentions with a concept whose one predicted id is right (any of a composite id).
-    krissel_nil_p/r/f: NIL among gold mentions, whose gold says "NIL", `-1` or `-` when there is no concept.
-    krissel_span_p/r/f: predicted links whose offsets and id are both right, labels not looked at; "NIL" is no link,
-        and what is predicted at the place of a gold mention without a concept is left out.
+    krissel_acc: accuracy on gold mentions with a concept: the one predicted id is right (any of a composite id).
+    krissel_nil_p/r/f: NIL among gold mentions; the gold of a mention without a concept is "NIL", `-1` or `-`.
+    krissel_span_p/r/f: predicted links with the right offsets and id, whatever the label; "NIL" is no link, and
+        predictions where a gold mention has no concept do not count.
 
-    A gold mention without any id is left out as well. A missing prediction ("") is never
-    right; neither are several ids tied at the top. A figure without gold is None, and so are all where no predicted doc
-    has anything to link, with a warning, KW034. Ids are compared as they are written.
-    Settings of the component that spaCy passes along are accepted and not used. Gold documents are only read.
+    Gold mentions without any id do not count. A missing prediction ("") is wrong, and so are several ids tied at the
+    top. A score without gold is None, and so are all where no predicted doc has anything to link, with warning KW034.
+    Ids are compared as strings. Other settings that spaCy passes are ignored. Gold documents are only read.
 
-    Of a group, names hold its key, as those of spaCy's own scorers of spans do: `krissel_<spans_key>_acc` and so on.
-    The plain names hold the same figures, unless entities of the docs are linked too: then they are the entities'. Of
-    several groups, plain names are those of the last one that has gold.
+    For a span group, names contain its key, as in spaCy's own span scorers: `krissel_<spans_key>_acc` and so on. The
+    plain names have the same scores, unless entities of the docs are linked too: then the entities'. With several
+    groups, plain names are those of the last one with gold.
     """
     examples = list(examples)
     counts: Dict[str, int] = dict.fromkeys(("gold", "right", "predicted", "nil_gold", "nil_predicted", "nil_right"), 0)
@@ -102,7 +101,7 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
         return plain
     if any(ent.kb_id_ and ent._.krissel_candidates for example in examples for ent in example.predicted.ents):
         plain = {}
-    # None would take the place of another group's figure.
+    # None would replace another group's score.
     found = {name: score for name, score in plain.items() if score is not None}
     return {**found, **{f"krissel_{spans_key}_{name}": score for name, score in scores.items()}}
 
@@ -114,7 +113,7 @@ def _count(example: Example, spans_key: str, counts: Dict[str, int]) -> None:
         predicted.setdefault(place(span), []).append(span)
     place = _places(example.reference)
     for span in spans_of(example.reference, spans_key):
-        # Two gold mentions may stand at one place with different ids: each takes the answer that fits it, if any.
+        # Gold mentions with equal offsets and different ids: each takes the answer that fits it, if any.
         there = predicted.get(place(span), [])
         gold = _gold_ids(span.kb_id_)
         taken = next((other for other in there if _answer(other) in gold), there[0] if there else None)
@@ -130,7 +129,7 @@ def _count(example: Example, spans_key: str, counts: Dict[str, int]) -> None:
             counts["right"] += answer in gold
             counts["predicted"] += answer not in ("", NIL)
             counts["nil_predicted"] += answer == NIL
-    # What is left stands where no gold mention is.
+    # The rest is where no gold mention is.
     counts["predicted"] += sum(_answer(span) not in ("", NIL) for there in predicted.values() for span in there)
 
 
@@ -140,7 +139,7 @@ def _link_prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> Dict[st
 
 
 def _places(doc: Doc) -> Callable[[Span], Tuple[int, int]]:
-    # Counted in characters that are not white space: the two docs may differ in white space, never in their text.
+    # In characters without white space, in which the two docs may differ.
     before = [0]
     for char in doc.text:
         before.append(before[-1] + (not char.isspace()))
@@ -150,7 +149,7 @@ def _places(doc: Doc) -> Callable[[Span], Tuple[int, int]]:
 def _gold_ids(kb_id: str) -> List[str]:
     if is_nil(kb_id) or not kb_id.strip():
         return []
-    # The whole as well: there is no ontology here to tell a composite from an id that holds one of the joints.
+    # The whole too: without an ontology, a composite id looks like an id with a separator in it.
     return [*split_ids(kb_id), kb_id.strip()]
 
 

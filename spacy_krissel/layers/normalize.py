@@ -23,7 +23,7 @@ def unit_rows(X: Floats2d) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     Y = X * scale
 
     def backprop(dY: Floats2d) -> Floats2d:
-        # The part of the gradient along Y would change the norm alone, which the division undoes.
+        # The gradient along Y would only change the norm, which the division undoes.
         return (dY - Y * (Y * dY).sum(axis=1, keepdims=True)) * scale
 
     return Y, backprop

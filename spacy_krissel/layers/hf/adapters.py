@@ -1,4 +1,4 @@
-"""Adapters: low-rank matrices beside a transformer's own, which alone are trained and are added to them when saved."""
+"""Low-rank adapters: trained instead of a transformer's own weights, and merged into them when saved."""
 
 from typing import Any, Dict, List
 
@@ -10,11 +10,11 @@ ADAPTER = "default"
 
 
 def add_adapters(transformer: torch.nn.Module, rank: int) -> None:
-    """Freeze the transformer and put LoRA adapters of `rank` beside all linear layers but the pooler's.
+    """Freeze the transformer and add LoRA adapters of `rank` to all linear layers except the pooler's.
 
-    At first they are zero: the vectors stay as they were. A transformer that has adapters keeps them. Of
-    BERT-base, rank 7 trains 1 % and rank 87 13 % of the parameters, the shares of SapBERT's two adapter variants
-    (its own, of Pfeiffer et al., stay layers apart for good).
+    They start at zero, so vectors stay the same. A transformer with adapters keeps them. In BERT-base, rank 7 trains
+    1 % and rank 87 13 % of the parameters, as in SapBERT's two adapter variants (whose adapters, of Pfeiffer et al.,
+    remain separate layers).
 
     Raises KrisselError K412 without the library `peft`.
     """
@@ -24,13 +24,13 @@ def add_adapters(transformer: torch.nn.Module, rank: int) -> None:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
         raise KrisselError(Errors.K412) from error
-    # `lora_alpha` as the rank: what is learned is added as it is.
+    # `lora_alpha` equal to the rank: adapters are added unscaled.
     config = LoraConfig(r=rank, lora_alpha=rank, target_modules=_linear_layers(transformer))
     inject_adapter_in_model(config, transformer, adapter_name=ADAPTER)
 
 
 def whole_state(transformer: torch.nn.Module) -> Dict[str, torch.Tensor]:
-    """The weights by the names they have without adapters, with the adapters added to them."""
+    """The weights under their names without adapters, with the adapters merged."""
     state = transformer.state_dict()
     for name, layer in transformer.named_modules():
         base: Any = getattr(layer, "base_layer", None)

@@ -1,4 +1,4 @@
-"""A hold on what goes into a transformer: the gradients of its input embeddings, and small steps along these."""
+"""Access to the input embeddings of a transformer: their gradients, and steps along them (FGSM)."""
 
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -7,7 +7,7 @@ from typing import Any, Iterator, List, Optional, Protocol
 
 class Tap(Protocol):
     def through(self, embeddings: Any) -> Any:
-        """What the transformer reads in the place of `embeddings` (n, longest, d), a torch tensor."""
+        """The input of the transformer, given `embeddings` (n, longest, d), a torch tensor."""
         ...
 
 
@@ -20,7 +20,7 @@ def current_tap() -> Optional[Tap]:
 
 @contextmanager
 def tapped(tap: Tap) -> Iterator[None]:
-    """Lead the input embeddings of every training pass of a transformer through `tap`."""
+    """Within, the input embeddings of every training pass of a transformer go through `tap`."""
     token = _TAP.set(tap)
     try:
         yield
@@ -29,17 +29,14 @@ def tapped(tap: Tap) -> Iterator[None]:
 
 
 class RecordedInputs:
-    """Keeps the input embeddings of the passes that are made meanwhile: after their backward pass they have gradients.
-
-    What is kept is the word embedding of each piece. Position and segment embeddings are added to it, so that the
-    gradient is that of their sum too.
-    """
+    """Keeps the word embeddings of each pass, which have gradients after the backward pass. Position and segment
+    embeddings are added to them, so the gradient is that of the sum too."""
 
     def __init__(self) -> None:
         self._embeddings: List[Any] = []
 
     def __len__(self) -> int:
-        """Passes that were made."""
+        """The number of passes."""
         return len(self._embeddings)
 
     def through(self, embeddings: Any) -> Any:
@@ -50,12 +47,12 @@ class RecordedInputs:
         return embeddings
 
     def signed(self, epsilon: float) -> "SteppedInputs":
-        """A step of `epsilon` along the sign of each gradient (FGSM: PEL §4.2, eq. 5), for the same passes again."""
+        """Steps of `epsilon` along the sign of each gradient (FGSM: PEL §4.2, eq. 5), to repeat the same passes."""
         return SteppedInputs([epsilon * embeddings.grad.sign() for embeddings in self._embeddings])
 
 
 class SteppedInputs:
-    """Adds a step to the input embeddings of each pass that is made meanwhile, in the order of the passes."""
+    """Adds a step to the input embeddings of each pass, in the order of the passes."""
 
     def __init__(self, steps: List[Any]) -> None:
         self._steps = list(reversed(steps))

@@ -1,4 +1,4 @@
-"""Encoders read from a Hugging Face name or directory and fitted with the mention markers."""
+"""Loads Hugging Face encoders and adds the mention markers."""
 
 from pathlib import Path
 from typing import Any, Dict, Sequence, Tuple
@@ -11,18 +11,18 @@ from ...errors import Errors, KrisselError
 from ...views import MENTION_END, MENTION_START
 
 MARKERS = (MENTION_START, MENTION_END)
-# Python files among a model's own are never run, nor is anybody asked whether they may, which is the library's default.
+# Python files of a model never run, and nobody is asked, which is the library's default.
 NO_REMOTE_CODE = {"trust_remote_code": False}
 
 
 def load_pretrained(
     name: str, tokenizer_config: Dict[str, Any], transformer_config: Dict[str, Any], tokens: Sequence[str] = MARKERS
 ) -> Tuple[Any, Any]:
-    """Read tokenizer and transformer from a directory or the hub, and add the markers to both.
+    """Read tokenizer and transformer from a directory or the hub, and add the special tokens to both.
 
     tokens: the markers, and further special tokens.
-    tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the model's config, but
-        for `trust_remote_code`: code that a model brings along never runs.
+    tokenizer_config, transformer_config: passed to `from_pretrained` of the tokenizer and of the model's config, except
+        `trust_remote_code`: a model's own code never runs.
     RETURNS: the tokenizer, and the transformer on the default device.
     RAISES: KrisselError K401 (nothing there), K402 (not a whole transformer), K403 (not an encoder's tokenizer),
         K415 (it needs code of its own).
@@ -39,7 +39,7 @@ def load_pretrained(
     except Exception as err:
         if needs_code(err):
             raise KrisselError(Errors.K415.format(name=f"'{name}'")) from err
-        # The readers below raise OSError, ValueError, KeyError, SafetensorError… for one and the same thing.
+        # The library raises OSError, ValueError, KeyError, SafetensorError… for the same problem.
         code = Errors.K402 if Path(name).is_dir() else Errors.K401
         raise KrisselError(code.format(name=name, problem=f"{type(err).__name__}: {err}")) from err
     missing = [key for key in info["missing_keys"] if not key.startswith("pooler.")]
@@ -54,16 +54,14 @@ def load_pretrained(
 
 
 def needs_code(error: Exception) -> bool:
-    """Was this raised because a model would have to run Python files of its own?"""
+    """Whether the model needs to run Python files of its own."""
     return isinstance(error, ValueError) and "trust_remote_code" in str(error)
 
 
 def attention(transformer_config: Dict[str, Any]) -> Dict[str, Any]:
-    """The keyword for the attention implementation: the user's, else the fastest on the default device.
-
-    On CUDA that is the library's choice. On the CPU it is plain matrix products: the fused kernel has no dropout, and
-    its backward pass is slower than theirs at these lengths.
-    """
+    """The keyword for the attention implementation: the user's, else the fastest on the default device: the library's
+    choice on CUDA; on the CPU plain matrix products, since the fused kernel has no dropout and a slower backward pass
+    at these lengths."""
     if "attn_implementation" in transformer_config:
         return {"attn_implementation": transformer_config["attn_implementation"]}
     return {"attn_implementation": "eager"} if get_torch_default_device().type == "cpu" else {}
@@ -78,7 +76,7 @@ def drop_pooler(transformer: Any) -> None:
 def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:
     """Add special tokens, such as `[Ms]` and `[Me]`, to tokenizer and embeddings, unless the tokenizer has them.
 
-    Their embeddings begin as the mean of all others, so that the same checkpoint always gives the same encoder.
+    Their embeddings start as the mean of all others, so that a checkpoint always gives the same encoder.
     """
     vocab = tokenizer.get_vocab()
     added = [token for token in tokens if token not in vocab]
@@ -97,7 +95,7 @@ def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:
 
 
 def _check_path(name: str) -> None:
-    """Say at once that a path is wrong, rather than ask the hub for it."""
+    """Refuse a wrong path without asking the hub."""
     path = Path(name)
     if path.is_dir() and not (path / "config.json").is_file():
         raise KrisselError(Errors.K402.format(name=name, problem="the directory has no config.json"))

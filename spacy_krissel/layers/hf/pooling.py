@@ -1,4 +1,4 @@
-"""One vector a view out of the vectors of its pieces."""
+"""Pooling: one vector per view from the vectors of its pieces."""
 
 from typing import Any, Callable, Dict, Literal, NamedTuple, Tuple
 
@@ -8,7 +8,7 @@ from thinc.types import Floats2d, Floats3d
 from .wordpieces import Pieces
 
 Pooling = Literal["cls", "mean", "marker", "mention"]
-# Those that tell the mentions of one row apart.
+# Those that distinguish the mentions of one row.
 BY_MARKERS = ("marker", "mention")
 
 
@@ -20,14 +20,13 @@ class PieceVectors(NamedTuple):
 
 
 def pool(how: Pooling) -> Model[PieceVectors, Floats2d]:
-    """Pool (n, longest, d) to (m, d), a row for each view that is read from the n rows of pieces. Several views of a
-    row differ by their markers alone.
+    """Pool n rows of pieces (n, longest, d) to m views (m, d). Views of the same row differ in their markers only.
 
-    how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all real pieces, padding left out; "marker",
-        the mean of the two mention markers (BELHD §4.2); "mention", the mean of what stands between these, or of the
-        markers where that is nothing.
+    how: "cls", the first piece (KRISSBERT §3.2); "mean", the mean over all pieces but padding; "marker", the mean of
+        the two mention markers (BELHD §4.2); "mention", the mean over the pieces between them, or of the markers if
+        there are none.
 
-    The backprop gives the gradient of the vectors, (n, longest, d).
+    The backprop returns the gradient of the vectors, (n, longest, d).
     """
     return Model("pool", FORWARDS[how])
 

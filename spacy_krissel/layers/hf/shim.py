@@ -1,4 +1,4 @@
-"""A Hugging Face encoder held, run and saved whole."""
+"""The shim around a Hugging Face encoder: runs it, and saves it with tokenizer, config and weights."""
 
 import json
 import os
@@ -28,17 +28,17 @@ UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
 
 
 class WholeHFShim(HFShim):
-    """`HFShim` that saves weights as safetensors beside the config and the tokenizer's files, and nothing as pickle.
+    """`HFShim` that saves weights as safetensors, with the files of config and tokenizer; nothing is pickled.
 
-    The files of config and tokenizer are made once, when the encoder is set, and saved as they were from then on: the
-    bytes are the same after any number of saves and loads, and under any version of the libraries.
+    The files are made once, when the encoder is set: the bytes stay the same after any number of saves and loads, under
+    any version of the libraries.
 
     mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled gradients where the card
         has no bfloat16), on the CPU in bfloat16. Weights, outputs and gradients are float32.
     """
 
     def __init__(self, objects: HFObjects, mixed_precision: bool = False):
-        # A fresh dict, because the parent writes into it, its own default included.
+        # A fresh dict, because the parent class writes into it, even into its default.
         super().__init__(objects, mixed_precision=mixed_precision, grad_scaler_config={"enabled": False})
         self._files: Dict[str, bytes] = {}
         self._pid = os.getpid()
@@ -54,12 +54,12 @@ class WholeHFShim(HFShim):
 
     @property
     def max_window(self) -> int:
-        """The most pieces that the encoder reads."""
+        """The most pieces the encoder reads."""
         positions = getattr(self.transformer.config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         return min(int(positions), int(self.tokenizer.model_max_length))
 
     def set_encoder(self, tokenizer: Any, transformer: Any) -> None:
-        """Take an encoder in, with its markers added."""
+        """Set an encoder that has its markers."""
         self._files = _encoder_files(tokenizer, transformer)
         self._hold(tokenizer, transformer)
 
@@ -91,7 +91,7 @@ class WholeHFShim(HFShim):
         return length_batches([len(row.ids) for row in rows], max_pieces, MIN_FILL.get(self.device.type, 0.0))
 
     def autocast(self) -> AbstractContextManager:
-        """The precision of this shim. Nested calls share the weights that the outermost has cast."""
+        """The precision of this shim; nested calls share the outermost one's cast weights."""
         device = self.device.type
         enabled = self._mixed_precision and device in ("cpu", "cuda")
         return torch.autocast(device if enabled else "cpu", dtype=_half_type(device), enabled=enabled)
@@ -113,13 +113,13 @@ class WholeHFShim(HFShim):
         return output, backprop
 
     def squared_gradient(self) -> float:
-        """The sum of the squares of all gradients, of the loss as it is."""
+        """The sum of squares of all gradients, unscaled."""
         total = sum(float(p.grad.float().pow(2).sum()) for p in self._model.parameters() if p.grad is not None)
         return total / float(self._grad_scaler.scale([torch.ones(1, device=self.device)])[0]) ** 2
 
     def finish_update(self, optimizer: Optimizer) -> None:
-        # Gradients are unscaled here and not in backprop as in the parent, which would divide the gradients of a
-        # batch's earlier parts again with those of each later part.
+        # Not in backprop as in the parent class, which would unscale the gradients of earlier parts of a batch again
+        # with each later part.
         self._grad_scaler.unscale([p.grad for p in self._model.parameters() if p.grad is not None])
         super().finish_update(optimizer)
 
@@ -139,7 +139,7 @@ class WholeHFShim(HFShim):
         path.mkdir(parents=True, exist_ok=True)
         for name, content in self._files.items():
             (path / name).write_bytes(content)
-        # The readers ask which library's tensors they are.
+        # Readers require the format of the tensors.
         weights = save_safetensors(_state(self.transformer), metadata={"format": "pt"})
         (path / "model.safetensors").write_bytes(weights)
 
@@ -153,7 +153,7 @@ class WholeHFShim(HFShim):
             files, weights = msg["files"], msg["weights"]
             if files:
                 self._hold(*self._build(files, weights))
-        except Exception as err:  # the readers raise anything, ImportError for a missing file included
+        except Exception as err:  # readers raise anything, even ImportError for a missing file
             if needs_code(err):
                 raise KrisselError(Errors.K415.format(name="of the saved pipeline")) from err
             raise KrisselError(Errors.K406.format(problem=f"{type(err).__name__}: {err}")) from err
@@ -186,7 +186,7 @@ class WholeHFShim(HFShim):
 
     def _reset_scaler(self) -> None:
         device = self.device if self._model is not None else get_torch_default_device()
-        # float16 loses small gradients; bfloat16 has the exponents of float32 and does not.
+        # float16 loses small gradients; bfloat16 has the exponent of float32.
         scaled = self._mixed_precision and device.type == "cuda" and _half_type("cuda") == torch.float16
         self._grad_scaler = PyTorchGradScaler(enabled=scaled)
         self._grad_scaler.to_(device)
@@ -195,7 +195,7 @@ class WholeHFShim(HFShim):
         self.__dict__.update(state)
         self._pid = os.getpid()
         if self.tokenizer is not None:
-            settle_tokenizer(self.tokenizer)  # a copy of a Rust tokenizer loses a part of its settings
+            settle_tokenizer(self.tokenizer)  # a copied Rust tokenizer loses some settings
 
 
 def _half_type(device: str) -> torch.dtype:
@@ -205,7 +205,7 @@ def _half_type(device: str) -> torch.dtype:
 
 
 def _state(transformer: Any) -> Dict[str, torch.Tensor]:
-    """The weights by name, on the CPU; one that is there under two names is copied, since safetensors shares none."""
+    """The weights by name, on the CPU; shared ones are copied, since safetensors cannot share them."""
     state: Dict[str, torch.Tensor] = {}
     seen = set()
     for name, tensor in whole_state(transformer).items():

@@ -1,4 +1,4 @@
-"""A trained encoder as the start of another: written as a transformer's directory, or copied from model to model."""
+"""Weights between encoders: warm start, export as a transformer, averaging."""
 
 from pathlib import Path
 from typing import Any, List, Optional, cast
@@ -20,21 +20,21 @@ SMALL = "small_encoder"
 
 
 def find_encoder(model: Model, kind: str) -> Optional[Model]:
-    """The first encoder of this kind in a model: that of mentions, where there is one of references beside it."""
+    """The first encoder of this kind in a model: that of mentions, where references have their own."""
     return next((node for node in model.walk() if node.name == kind), None)
 
 
 def write_transformer(model: Model, path: Path) -> bool:
-    """Write the transformer of a model as `save_pretrained` does, in place of an earlier one and its folder when all of
-    it is there. RETURNS: whether there was one.
+    """Write the transformer of a model atomically in the format of `save_pretrained`, replacing an earlier one.
+    RETURNS: whether the model has one.
 
-    Raises KrisselError K005 when the path holds something else, K026 for what the disk refuses, K405 when the encoder
+    Raises KrisselError K005 when the path holds something else, K026 for an error of the disk, K405 when the encoder
     has no weights.
     """
     found = find_encoder(model, TRANSFORMER)
     if found is None:
         return False
-    # Of a link to a folder it is the folder that is replaced.
+    # Replaces the target of a link.
     path = path.resolve()
     if path.exists() and not _is_transformer(path):
         raise KrisselError(Errors.K005.format(path=path, kind="transformer"))
@@ -45,7 +45,7 @@ def write_transformer(model: Model, path: Path) -> bool:
 
 
 def _is_transformer(path: Path) -> bool:
-    """An empty folder, too; one with folders in it holds more than that, which is not to be removed."""
+    """Whether the path may be replaced: a transformer or an empty folder, without other folders in it."""
     if not path.is_dir():
         return False
     files = list(path.iterdir())
@@ -86,12 +86,13 @@ def average_with(model: Model, name: str, share: Fraction) -> None:
 
 
 def start_from(source: Model, target: Model) -> bool:
-    """Give every encoder of `target` the weights of the encoder of its kind in `source`. RETURNS: whether any was.
+    """Initialize every encoder of `target` with the weights of the encoder of its kind in `source`. RETURNS: whether
+    there was any.
 
-    An encoder of texts by their tokens gets all of another one's weights, and a classifier over it none; the
-    transformer of a linker serves one that reads word pieces. Of a small encoder, what reads contexts stays as it is:
-    an encoder of names has learned nothing there, and may have a table of another size.
-    Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is no transformer.
+    Token encoders (`PieceStates`, `WordStates`) get all weights, a classifier above them none; `PieceStates` may start
+    from a linker's transformer. A small encoder keeps its context table, which an encoder of names has not trained and
+    which may have another size.
+    Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is not a transformer.
     """
     states = next(
         (find_encoder(target, kind) for kind in (PIECE_STATES, WORD_STATES) if find_encoder(target, kind)), None

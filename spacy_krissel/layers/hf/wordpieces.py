@@ -1,4 +1,4 @@
-"""Views as word pieces: tokenised in one call, cut to the window, batched by length, padded."""
+"""Views as word pieces: tokenised together, cut to the window, batched by length, padded."""
 
 from itertools import chain, islice
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -8,15 +8,13 @@ import numpy
 from ...errors import Errors, KrisselError
 from ...views import MENTION_END, MENTION_START, View, passage_texts, piece_window, reference_texts, reference_window
 
-# Views tokenised at once: enough to keep the tokenizer's threads busy, few enough to forget their offsets soon.
+# Views tokenised together: enough to keep the tokenizer's threads busy, without much memory for offsets.
 TOKENIZE_AT_ONCE = 1024
 
 
 class PieceRow(NamedTuple):
-    """One view as piece ids, and where its two markers stand among them (of a row that has none: `[CLS]`).
-
-    Views that are read together have the very same array of ids.
-    """
+    """One view as piece ids, and the positions of its two markers (`[CLS]`'s without markers). Views that are read
+    together share the array of ids."""
 
     ids: numpy.ndarray
     start: int
@@ -24,7 +22,7 @@ class PieceRow(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """A padded batch of n rows, which m views are read from: m = n unless views are read together.
+    """A padded batch of n rows for m views; m = n unless views are read together.
 
     ids: (n, longest) int64, padded on the right.
     lengths: (n,) int64, real pieces of each row.
@@ -45,9 +43,9 @@ def view_pieces(
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
-    A masked view has the tokenizer's mask token, once, in the place of its mention.
+    The mention of a masked view is one mask token.
 
-    markers: False leaves `[Ms]` and `[Me]` out.
+    markers: False omits `[Ms]` and `[Me]`.
     separator: the special token between two parts of a reference; None: the tokenizer's own.
     RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K414 for an unknown separator.
     """
@@ -83,10 +81,10 @@ def _tokenize(
 
 def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: Optional[str] = None) -> List[PieceRow]:
     """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
-    text unit marked (BELHD §4.2), and one array of ids for the views of a unit where it fits the window.
+    sentence marked (BELHD §4.2), and one array of ids for all its views where it fits the window.
 
-    Where a unit is longer, each of its views has a window of its own, centred on its mention; a mention that does not
-    fit with its markers is read without its unit's others. So is a masked view, and a name.
+    In a longer sentence each view has its own window, centred on its mention; a mention that does not fit with its
+    markers is read without the others. So are masked views, and names.
     """
     rows: List[Optional[PieceRow]] = [None] * len(views)
     units: Dict[Tuple[str, ...], List[Tuple[int, int]]] = {}
@@ -118,7 +116,7 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: O
                 continue
             first = start - min(start, max(spare // 2, spare - (len(body) - end - 1)))
             last = first + room
-            # A marker whose partner is beyond the window is of no use.
+            # A marker without its partner is dropped.
             lone = {edge for place in places.values() if not first <= place[0] < place[1] < last for edge in place}
             kept = [place for place in range(first, min(last, len(body))) if place not in lone]
             part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
@@ -131,30 +129,28 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: O
 
 
 def _texts(view: View) -> List[str]:
-    """What is tokenised apart."""
+    """The parts that are tokenised separately."""
     if view.reference:
         return reference_texts(view)
     return [view.left, "" if view.masked else view.mention, view.right]
 
 
 def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
-    """The piece ids of each text, without special tokens, whole. `settle_tokenizer` has set the tokenizer up."""
-    # The Rust tokenizer itself: the wrapper around it also makes masks, type ids and offsets, which nobody reads.
+    """The piece ids of each text, without special tokens or truncation, by a tokenizer set by `settle_tokenizer`."""
+    # The Rust tokenizer itself: its wrapper also makes masks, type ids and offsets, which are not used.
     found = tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     return [encoding.ids for encoding in found]
 
 
 def encode_with_places(tokenizer: Any, texts: List[str]) -> List[Tuple[List[int], List[Tuple[int, int]]]]:
-    """The same, with where each piece begins and ends in its text, in characters."""
+    """`encode_texts` with the start and end of each piece, in characters."""
     found = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     return [(encoding.ids, encoding.offsets) for encoding in found]
 
 
 def settle_tokenizer(tokenizer: Any) -> None:
-    """Set a tokenizer up for `encode_texts`: once, before its first text.
-
-    Threads that encode share it, and a change of its settings fails while any of them does.
-    """
+    """Configure a tokenizer for `encode_texts`, once before use: threads share it, and its settings cannot be changed
+    while one of them encodes."""
     backend = tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
@@ -164,8 +160,8 @@ def settle_tokenizer(tokenizer: Any) -> None:
 def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[List[int]]:
     """Group indices by length, longest first, so that little of a padded batch is padding.
 
-    max_pieces: a batch holds at most this many pieces, padding included (but always one view).
-    min_fill: a view shorter than this share of its batch's longest begins a batch of its own; 0 for no such limit.
+    max_pieces: pieces per batch, padding included (but at least one view).
+    min_fill: a view shorter than this fraction of its batch's longest starts a new batch; 0 for no such limit.
     """
     batch: List[int] = []
     longest = 0
@@ -181,8 +177,7 @@ def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> 
 
 
 def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = ()) -> Pieces:
-    """Stack views into one padded batch, as long as the longest of them, or as the next of the `allowed` lengths, in
-    ascending order."""
+    """Stack views into one batch, padded to the longest, or to the next of the `allowed` lengths (ascending)."""
     distinct = {id(row.ids): row.ids for row in rows}
     places = {key: place for place, key in enumerate(distinct)}
     lengths = numpy.asarray([len(each) for each in distinct.values()], dtype="int64")
@@ -197,7 +192,7 @@ def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = (
 
 
 def read_together(rows: Sequence[PieceRow]) -> List[List[int]]:
-    """The views, by number, that share a row of ids."""
+    """View numbers, grouped by shared row of ids."""
     groups: Dict[int, List[int]] = {}
     for i, row in enumerate(rows):
         groups.setdefault(id(row.ids), []).append(i)
