@@ -1,0 +1,278 @@
+"""The pages made from the code: settings, errors and the API. A hook of mkdocs; `python docs/generate.py FOLDER` writes them.
+
+Every setting is declared once, with its type, bounds, default and help; this shows those declarations.
+"""
+
+import html
+import inspect
+import re
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import get_type_hints as type_hints
+
+PAGES: Dict[str, Callable[[], str]] = {}
+GROUPS = {
+    "spacy_architectures": ("@architectures", "Models"),
+    "thinc_losses": ("@losses", "Losses"),
+    "thinc_schedules": ("@schedules", "Schedules"),
+    "spacy_misc": ("@misc", "Objectives, indexes, knowledge bases and sources"),
+    "spacy_readers": ("@readers", "Training data"),
+    "spacy_batchers": ("@batchers", "Batchers"),
+    "spacy_loggers": ("@loggers", "Loggers"),
+    "spacy_scorers": ("@scorers", "Scorers"),
+}
+CODE = re.compile(r"KW?\d{3}$")
+
+
+class Setting(NamedTuple):
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def page(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
+    def add(make: Callable[[], str]) -> Callable[[], str]:
+        PAGES[name] = make
+        return make
+
+    return add
+
+
+def components() -> Iterator[Tuple[str, List[Setting]]]:
+    """Each component with its settings, in the order of its config."""
+    from spacy.language import Language
+
+    from spacy_krissel.pipeline import settings as declared
+    from spacy_krissel.util.settings import described
+
+    classes = {
+        "krissel_linker": declared.LinkerSettings,
+        "krissel_reranker": declared.RerankerSettings,
+        "krissel_span_extractor": declared.ExtractorSettings,
+    }
+    import spacy_krissel.pipeline.factories  # noqa: F401  (registers them)
+
+    for name in [entry.name for entry in entry_points("spacy_factories")]:
+        meta = Language.get_factory_meta(name)
+        help = {**described(entry_point("spacy_factories", name)), **described(classes[name])}
+        types = type_hints(classes[name], include_extras=True)
+        rows = [
+            Setting(key, type_name(types.get(key)), default_name(value), help.get(key, ""))
+            for key, value in meta.default_config.items()
+        ]
+        yield name, rows
+
+
+def parts() -> Iterator[Tuple[str, str, str, List[Setting]]]:
+    """Each registered part: its group, its name, what it is, and its settings."""
+    for group in GROUPS:
+        for entry in entry_points(group):
+            part = entry.load()
+            yield group, entry.name, summary(part), part_settings(part)
+
+
+def part_settings(part: Any) -> List[Setting]:
+    from spacy_krissel.util.settings import described
+
+    help = described(part)
+    if inspect.isclass(part):
+        help = {**described(part.__init__), **help}
+    hints = type_hints(part.__init__ if inspect.isclass(part) else part, include_extras=True)
+    return [
+        Setting(name, type_name(hints.get(name)), default_name(parameter.default), help.get(name, ""))
+        for name, parameter in inspect.signature(part).parameters.items()
+    ]
+
+
+def commands() -> Iterator[Tuple[str, str, List[Setting]]]:
+    """Each command of `krissel`: its name, what it does, and its arguments and options."""
+    import click
+
+    group = click_group()
+    context = click.Context(group, info_name="krissel")
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        rows = []
+        for parameter in command.params:
+            if "--help" in parameter.opts or getattr(parameter, "hidden", False):
+                continue
+            # An argument is known by its name alone.
+            is_option = parameter.param_type_name == "option"
+            names = ", ".join([*parameter.opts, *parameter.secondary_opts]) if is_option else parameter.name.upper()
+            default = "required" if parameter.required else default_name(parameter.default)
+            rows.append(Setting(names, option_type(parameter), default, getattr(parameter, "help", None) or ""))
+        yield name, (command.help or "").strip(), rows
+
+
+def click_group() -> Any:
+    import typer
+
+    from spacy_krissel.cli.app import krissel
+
+    return typer.main.get_group(krissel)
+
+
+def codes() -> Iterator[Tuple[str, str, str]]:
+    """Each code: the title of its group, the code, and its message."""
+    from spacy_krissel.errors import Errors, Warnings
+
+    for catalogue in (Errors, Warnings):
+        for owner in (catalogue, *catalogue.__bases__):
+            module = inspect.getmodule(owner)
+            title = (inspect.getdoc(module) or "").splitlines()[0]
+            for code, message in vars(owner).items():
+                if CODE.match(code):
+                    yield title, code, message
+
+
+@page("settings.md")
+def settings_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "Made from the declarations in the code. A setting of a wrong type or out of bounds is refused with K006. The",
+        "settings of a component can be given to `nlp.add_pipe(..., config=...)`, in a config file, or, those of its settings",
+        'class, on a loaded pipeline: `nlp.get_pipe("krissel_linker").cfg["threshold"] = 0.6`.',
+        "",
+        "## Components",
+        "",
+    ]
+    for name, rows in components():
+        lines += [f"### {name} {{#{name}}}", "", *table(rows, "setting")]
+    seen = ""
+    for group, name, what, rows in parts():
+        if group != seen:
+            key, title = GROUPS[group]
+            lines += [f"## {title} (`{key}`)", ""]
+            seen = group
+        anchor = name.removeprefix("spacy-krissel.").removesuffix(".v1")
+        lines += [f"### {name} {{#{anchor}}}", "", what, "", *table(rows, "setting")]
+    lines += ["## Commands", "", "`python -m spacy krissel COMMAND …`", ""]
+    for name, what, rows in commands():
+        lines += [f"### krissel {name} {{#krissel-{name}}}", "", text(what), "", *table(rows, "argument or option")]
+    return "\n".join(lines) + "\n"
+
+
+@page("errors.md")
+def errors_page() -> str:
+    lines = [
+        "# Errors and warnings",
+        "",
+        "`K…` are errors (`KrisselError`), `KW…` warnings (`KrisselWarning`). Each message says what was expected, what was",
+        "found and what to do; words in braces are filled in. Codes are stable.",
+        "",
+    ]
+    seen = ""
+    for title, code, message in codes():
+        if title != seen:
+            lines += [f"## {title}", ""]
+            seen = title
+        shown = html.escape(message.removeprefix(f"[{code}] "))
+        lines += [f"### {code} {{#{code}}}", "", f"<p>{shown}</p>", ""]
+    return "\n".join(lines) + "\n"
+
+
+@page("api.md")
+def api_page() -> str:
+    import spacy_krissel
+
+    lines = [
+        "# API",
+        "",
+        "The public names: `from spacy_krissel import …`. Each is imported when it is first used.",
+        "",
+    ]
+    for name in spacy_krissel.__all__:
+        lines += [f"## {name} {{#{name}}}", "", f"::: spacy_krissel.{spacy_krissel._MODULES[name]}.{name}", ""]
+    return "\n".join(lines) + "\n"
+
+
+def table(rows: List[Setting], first: str) -> List[str]:
+    if not rows:
+        return ["No settings.", ""]
+    lines = [f"| {first} | type | default | |", "| --- | --- | --- | --- |"]
+    for row in rows:
+        default = f"`{row.default}`" if row.default not in ("", "required") else row.default
+        lines.append(f"| `{row.name}` | {cell(row.type)} | {cell(default)} | {cell(text(row.help))} |")
+    return [*lines, ""]
+
+
+def cell(value: str) -> str:
+    return value.replace("|", "\\|").replace("\n", " ")
+
+
+def text(value: str) -> str:
+    """Prose of a docstring, so that Markdown shows it as it is."""
+    return re.sub(r"(?<!`)([<\[\]*])(?!`)", lambda match: html.escape(match[1]) if match[1] == "<" else f"\\{match[1]}", value)
+
+
+def summary(part: Any) -> str:
+    """The first paragraph of a docstring that is no setting."""
+    from spacy_krissel.util.settings import described
+
+    known = described(part)
+    for paragraph in (inspect.getdoc(part) or "").split("\n\n"):
+        if paragraph.strip() and not any(paragraph.startswith((f"{name}:", f"{name},")) for name in known):
+            return text(" ".join(paragraph.split()))
+    return ""
+
+
+def type_name(type_: Any) -> str:
+    from spacy_krissel.util.settings import expected
+
+    if type_ is None:
+        return "a registered part"
+    try:
+        return expected(type_)
+    except (IndexError, AttributeError, TypeError):
+        return re.sub(r"\b(?:[a-z_]+\.)+", "", getattr(type_, "__name__", None) or str(type_))
+
+
+def option_type(parameter: Any) -> str:
+    if getattr(parameter, "is_flag", False):
+        return "flag"
+    kind = parameter.type
+    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
+    words = " or ".join(kind.choices) if hasattr(kind, "choices") else kind.name.replace(" range", "")
+    if low is not None or high is not None:
+        words += f" from {low}" if high is None else f" from {low} to {high}" if low is not None else f" up to {high}"
+    return f"{words}, several" if getattr(parameter, "multiple", False) or parameter.nargs == -1 else words
+
+
+def default_name(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return "required"
+    if isinstance(value, dict) and value:
+        return next((str(each) for key, each in value.items() if key.startswith("@")), str(value))
+    if callable(value) or value is ...:
+        return ""
+    value = getattr(value, "value", value)
+    return {None: "null", True: "true", False: "false"}.get(value, str(value)) if not isinstance(value, (list, dict, tuple)) else (
+        str(list(value)) if not isinstance(value, dict) else "{}"
+    )
+
+
+def entry_points(group: str) -> List[Any]:
+    found = [each for each in distribution("spacy-krissel").entry_points if each.group == group]
+    return sorted(found, key=lambda each: each.name)
+
+
+def entry_point(group: str, name: str) -> Any:
+    return next(each.load() for each in entry_points(group) if each.name == name)
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """mkdocs: add the pages, without writing them to the folder."""
+    from mkdocs.structure.files import File
+
+    for name, make in PAGES.items():
+        files.append(File.generated(config, name, content=make()))
+    return files
+
+
+if __name__ == "__main__":
+    for name, make in PAGES.items():
+        (Path(sys.argv[1]) / name).write_text(make(), encoding="utf8")
