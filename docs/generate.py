@@ -1,4 +1,5 @@
-"""The pages made from the code: settings, errors and the API. A hook of mkdocs; `python docs/generate.py FOLDER` writes them.
+"""The pages made from the code: settings, errors and the API. A hook of mkdocs; `python docs/generate.py FOLDER` writes
+them.
 
 Every setting is declared once, with its type, bounds, default and help; this shows those declarations.
 """
@@ -58,7 +59,9 @@ def components() -> Iterator[Tuple[str, List[Setting]]]:
     for name in [entry.name for entry in entry_points("spacy_factories")]:
         meta = Language.get_factory_meta(name)
         help = {**described(entry_point("spacy_factories", name)), **described(classes[name])}
-        types = type_hints(classes[name], include_extras=True)
+        parameters = inspect.signature(entry_point("spacy_factories", name)).parameters.values()
+        types = {each.name: each.annotation for each in parameters}
+        types.update(type_hints(classes[name], include_extras=True))
         rows = [
             Setting(key, type_name(types.get(key)), default_name(value), help.get(key, ""))
             for key, value in meta.default_config.items()
@@ -89,12 +92,9 @@ def part_settings(part: Any) -> List[Setting]:
 
 def commands() -> Iterator[Tuple[str, str, List[Setting]]]:
     """Each command of `krissel`: its name, what it does, and its arguments and options."""
-    import click
-
-    group = click_group()
-    context = click.Context(group, info_name="krissel")
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
+    group: Any = click_group()
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         rows = []
         for parameter in command.params:
             if "--help" in parameter.opts or getattr(parameter, "hidden", False):
@@ -133,9 +133,9 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Made from the declarations in the code. A setting of a wrong type or out of bounds is refused with K006. The",
-        "settings of a component can be given to `nlp.add_pipe(..., config=...)`, in a config file, or, those of its settings",
-        'class, on a loaded pipeline: `nlp.get_pipe("krissel_linker").cfg["threshold"] = 0.6`.',
+        "Made from the declarations in the code. A setting of a wrong type or out of bounds is refused with K006.",
+        "Settings of a component are given to `nlp.add_pipe(..., config=...)` or in a config file. Those that",
+        '`nlp.get_pipe("krissel_linker").cfg` holds can be changed on a loaded pipeline: `cfg["threshold"] = 0.6`.',
         "",
         "## Components",
         "",
@@ -161,8 +161,8 @@ def errors_page() -> str:
     lines = [
         "# Errors and warnings",
         "",
-        "`K…` are errors (`KrisselError`), `KW…` warnings (`KrisselWarning`). Each message says what was expected, what was",
-        "found and what to do; words in braces are filled in. Codes are stable.",
+        "`K…` are errors (`KrisselError`), `KW…` warnings (`KrisselWarning`). Each message says what was expected,",
+        "what was found and what to do; words in braces are filled in. Codes are stable.",
         "",
     ]
     seen = ""
@@ -205,8 +205,11 @@ def cell(value: str) -> str:
 
 
 def text(value: str) -> str:
-    """Prose of a docstring, so that Markdown shows it as it is."""
-    return re.sub(r"(?<!`)([<\[\]*])(?!`)", lambda match: html.escape(match[1]) if match[1] == "<" else f"\\{match[1]}", value)
+    """Prose of a docstring, so that Markdown shows it as it is; what stands in backticks stays."""
+    parts = re.split(r"(`[^`]*`)", value)
+    return "".join(
+        part if part.startswith("`") else re.sub(r"([\[\]*_])", r"\\\1", html.escape(part, False)) for part in parts
+    )
 
 
 def summary(part: Any) -> str:
@@ -223,36 +226,41 @@ def summary(part: Any) -> str:
 def type_name(type_: Any) -> str:
     from spacy_krissel.util.settings import expected
 
-    if type_ is None:
+    if type_ is Any or type_ is None:
         return "a registered part"
     try:
         return expected(type_)
     except (IndexError, AttributeError, TypeError):
-        return re.sub(r"\b(?:[a-z_]+\.)+", "", getattr(type_, "__name__", None) or str(type_))
+        # A model, a function, an index.
+        return "a registered part"
 
 
 def option_type(parameter: Any) -> str:
+    """Of whichever version of typer: older ones have click's types, newer ones the annotation."""
     if getattr(parameter, "is_flag", False):
         return "flag"
-    kind = parameter.type
-    low, high = getattr(kind, "min", None), getattr(kind, "max", None)
-    words = " or ".join(kind.choices) if hasattr(kind, "choices") else kind.name.replace(" range", "")
+    kind = getattr(parameter, "type", None)
+    low, high = (getattr(parameter, name, getattr(kind, name, None)) for name in ("min", "max"))
+    if kind is None:
+        words = type_name(parameter.type_descriptor.annotation)
+    else:
+        words = " or ".join(kind.choices) if hasattr(kind, "choices") else kind.name.replace(" range", "")
     if low is not None or high is not None:
         words += f" from {low}" if high is None else f" from {low} to {high}" if low is not None else f" up to {high}"
-    return f"{words}, several" if getattr(parameter, "multiple", False) or parameter.nargs == -1 else words
+    return words
 
 
 def default_name(value: Any) -> str:
+    value = getattr(value, "value", value)
     if value is inspect.Parameter.empty:
         return "required"
     if isinstance(value, dict) and value:
         return next((str(each) for key, each in value.items() if key.startswith("@")), str(value))
-    if callable(value) or value is ...:
-        return ""
-    value = getattr(value, "value", value)
-    return {None: "null", True: "true", False: "false"}.get(value, str(value)) if not isinstance(value, (list, dict, tuple)) else (
-        str(list(value)) if not isinstance(value, dict) else "{}"
-    )
+    if isinstance(value, tuple):
+        value = list(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return "" if callable(value) or value is ... else str(value)
 
 
 def entry_points(group: str) -> List[Any]:

@@ -1,0 +1,204 @@
+"""README and the documentation: their snippets run, and what they name exists.
+
+A block of Python or shell runs, in a folder with the assets and configs, after the blocks above it on its page; a block
+without a language after it is its output. A block that cannot run has a comment above: `<!-- not run: needs a GPU -->`.
+"""
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+from pathlib import Path
+from typing import Iterator, List, NamedTuple
+
+import pytest
+import yaml
+from command_line import invoke
+
+import spacy_krissel
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(?:^<!-- not run: (?P<reason>.+?) -->\n)?^```(?P<language>\w*)\n(?P<code>.*?)^```$", re.M | re.S)
+README_BYTES = 8 * 1024
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+    reason: str
+
+
+def blocks_of(page: Path) -> List[Block]:
+    found = BLOCK.finditer(page.read_text(encoding="utf8"))
+    return [Block(each["language"], each["code"], each["reason"] or "") for each in found]
+
+
+def commands_of(code: str) -> Iterator[List[str]]:
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            yield words
+
+
+def generator():
+    """docs/generate.py, which is no module of a package."""
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATE = generator()
+RUN = [
+    page for page in PAGES if any(not each.reason and each.language in ("python", "bash") for each in blocks_of(page))
+]
+# What installs, builds or tests the whole of it is run by `.ci/run`.
+RUN_ELSEWHERE = ("python3 -m venv", "pytest", "python -m tests", "ruff", "mkdocs", ".ci/run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_a_snippet_fails(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("assets", "configs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    names, printed = {"__name__": page.stem}, None
+    for block in blocks_of(page):
+        if block.language == "" and printed is not None:
+            assert printed.strip() == block.code.strip(), f"{page.name} shows another output"
+        printed = None
+        if block.reason or block.language not in ("python", "bash"):
+            continue
+        if block.language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                exec(compile(block.code, str(page), "exec"), names)
+            printed = output.getvalue()
+        else:
+            run_commands(block.code)
+
+
+def run_commands(code):
+    for words in commands_of(code):
+        if " ".join(words).startswith(RUN_ELSEWHERE):
+            continue
+        assert words[:4] == ["python", "-m", "spacy", "krissel"], "mark it `not run`, with the reason"
+        done = invoke(*words[4:])
+        assert done.exit_code == 0, (words, done.output, done.exception)
+
+
+def test_the_readme_is_too_long():
+    assert (ROOT / "README.md").stat().st_size <= README_BYTES
+
+
+def test_the_readmes_commands_are_not_those_that_ci_runs():
+    readme, ci = (ROOT / "README.md").read_text(encoding="utf8"), (ROOT / ".ci" / "run").read_text(encoding="utf8")
+    (tests,) = (line for line in readme.splitlines() if "pytest -q" in line)
+    assert tests in ci
+    assert ".venv/bin/python -m spacy project run all" in readme
+
+
+def documented_commands():
+    for page in PAGES:
+        for block in blocks_of(page):
+            for words in commands_of(block.code) if block.language == "bash" else ():
+                if "krissel" in words:
+                    yield pytest.param(words[words.index("krissel") + 1 :], id=f"{page.stem}: {' '.join(words)[-50:]}")
+
+
+def test_a_documented_command_has_no_such_option():
+    help_of = {}
+    for parameter in documented_commands():
+        ((name, *words),) = parameter.values
+        if name not in help_of:
+            done = invoke(name, "--help")
+            assert done.exit_code == 0, f"there is no command {name}"
+            # Long options are broken over lines by a narrow terminal alone.
+            help_of[name] = set(re.findall(r"--[\w-]+|(?<![\w-])-\w\b", done.output))
+        # Options with a dot override the config.
+        options = {word for word in words if word.startswith("-") and "." not in word and not word[1:2].isdigit()}
+        if name == "train":
+            options -= {"--gpu-id", "--output", "--code", "--verbose"}
+        assert options <= help_of[name], (name, options - help_of[name])
+
+
+def projects():
+    return [ROOT / "project.yml", *sorted((ROOT / "experiments").glob("*/project.yml"))]
+
+
+def test_a_documented_workflow_does_not_exist():
+    known = set()
+    for path in projects():
+        project = yaml.safe_load(path.read_text(encoding="utf8"))
+        known |= {*project.get("workflows", {}), *(each["name"] for each in project["commands"])}
+    named = {name for page in PAGES for name in re.findall(r"project\s+run ([\w-]+)", page.read_text(encoding="utf8"))}
+    assert len(named) > 3 and named <= known, named - known
+
+
+def test_a_documented_path_does_not_exist():
+    folders = "spacy_krissel|experiments|configs|tests|docs|benchmarks|assets"
+    own = "|".join(path.name for path in (ROOT / "spacy_krissel").iterdir() if path.is_dir() and path.name[0] != "_")
+    missing = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf8")
+        for path in re.findall(rf"(?<![\w./-])(?:{folders})/[\w./-]*\w", text):
+            missing += [(page.name, path)] if not (ROOT / path).exists() else []
+        # The architecture names files of the package from its folder on.
+        for path in re.findall(rf"`((?:{own})/[\w./-]*)`", text):
+            missing += [(page.name, path)] if not any((base / path).exists() for base in package_folders()) else []
+        for target in re.findall(r"\]\((?!https?:|#|mailto:)([^)#]+)", text):
+            known = (page.parent / target).exists() or target in GENERATE.PAGES
+            missing += [(page.name, target)] if not known else []
+    generated = {f"docs/{name}" for name in GENERATE.PAGES}
+    assert [each for each in missing if each[1] not in generated] == []
+
+
+def package_folders():
+    return ROOT / "spacy_krissel", ROOT
+
+
+def test_a_documented_name_is_not_registered():
+    known = {each.name for group in GENERATE.GROUPS for each in GENERATE.entry_points(group)}
+    for page in PAGES:
+        named = set(re.findall(r"spacy-krissel\.\w+\.v\d+", page.read_text(encoding="utf8")))
+        assert named <= known, (page.name, named - known)
+
+
+def test_a_page_is_not_in_the_navigation():
+    # The file has tags of Python that a safe loader refuses; its navigation has none.
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf8")
+    named = re.findall(r": ([\w-]+\.md)$", text[text.index("\nnav:") :], re.M)
+    assert sorted(named) == sorted({*(page.name for page in (ROOT / "docs").glob("*.md")), *GENERATE.PAGES})
+
+
+def test_a_registered_part_is_not_on_the_settings_page():
+    page = GENERATE.settings_page()
+    for group in ("spacy_factories", *GENERATE.GROUPS):
+        for entry in GENERATE.entry_points(group):
+            assert f"### {entry.name} " in page, entry.name
+    known = {"spacy_factories", "spacy_cli", *GENERATE.GROUPS}
+    found = {each.group for each in GENERATE.distribution("spacy-krissel").entry_points}
+    assert found <= known, "a group that the settings page does not know"
+
+
+def test_a_setting_has_no_help():
+    missing = [(name, row.name) for name, rows in GENERATE.components() for row in rows if not row.help]
+    for _, name, what, rows in GENERATE.parts():
+        missing += [(name, row.name) for row in rows if not row.help] + ([] if what else [(name, "what it is")])
+    for name, what, rows in GENERATE.commands():
+        missing += [(name, row.name) for row in rows if not row.help] + ([] if what else [(name, "what it does")])
+    assert missing == []
+
+
+def test_an_error_has_no_anchor():
+    page = GENERATE.errors_page()
+    codes = set(re.findall(r"\[(KW?\d{3})\]", "\n".join(message for _, _, message in GENERATE.codes())))
+    assert len(codes) > 100
+    assert codes == set(re.findall(r"\{#(KW?\d{3})\}", page))
+
+
+def test_a_public_name_is_not_on_the_api_page():
+    page = GENERATE.api_page()
+    for name in spacy_krissel.__all__:
+        assert f"## {name} " in page
