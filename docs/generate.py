@@ -24,6 +24,16 @@ GROUPS = {
     "spacy_loggers": ("@loggers", "Loggers"),
     "spacy_scorers": ("@scorers", "Scorers"),
 }
+# The parts that a component is made of, which its class takes besides its settings.
+COMPONENT_PARTS = {
+    "model": "the encoder, a registered model",
+    "objective": "how it is trained; null for a component that is not",
+    "generate_empty_kb": "makes the knowledge base that is filled or loaded, with its index",
+    "kb_path": "folder of a knowledge base that several pipelines share; null: it is saved with the pipeline",
+    "linker": "name of the linker whose candidates are re-ranked",
+    "max_names": "number of names of a candidate that the model reads",
+    "scorer": "of `nlp.evaluate` and `spacy train`",
+}
 CODE = re.compile(r"KW?\d{3}$")
 
 
@@ -58,7 +68,7 @@ def components() -> Iterator[Tuple[str, List[Setting]]]:
 
     for name in [entry.name for entry in entry_points("spacy_factories")]:
         meta = Language.get_factory_meta(name)
-        help = {**described(entry_point("spacy_factories", name)), **described(classes[name])}
+        help = {**COMPONENT_PARTS, **described(classes[name])}
         parameters = inspect.signature(entry_point("spacy_factories", name)).parameters.values()
         types = {each.name: each.annotation for each in parameters}
         types.update(type_hints(classes[name], include_extras=True))
