@@ -1,9 +1,11 @@
 """Atomic writes: files and folders are written as temporary siblings and committed by rename."""
 
+import ctypes
 import errno
 import glob
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 from contextlib import contextmanager, suppress
@@ -11,6 +13,9 @@ from pathlib import Path
 from typing import Callable, Iterator, List, Union
 
 from .disk import coded_io, try_lock
+
+# Of Linux's renameat2, which Python does not have.
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 
 
 @contextmanager
@@ -39,8 +44,19 @@ def temporary_folder(path: Path) -> Iterator[Path]:
 
 
 def commit_folder(temporary: Path, path: Path) -> None:
-    """Rename a complete folder to `path`, replacing what is there: at any moment `path` is the old folder, nothing or
-    the new one, and the old one after an OSError."""
+    """Rename a complete folder to `path`, replacing what is there: at any moment `path` is the old folder or the new
+    one, and the old one after an OSError. Where the system cannot exchange folders (`exchange`), a process that is
+    killed may leave nothing at `path`, and a backup that the next run restores."""
+    if path.exists() and exchange(temporary, path):
+        _remove(temporary, path)
+    else:
+        _replace(temporary, path)
+    # Also the backups of processes that were killed before this line.
+    for old in _siblings(path, "old"):
+        _remove(old, path)
+
+
+def _replace(temporary: Path, path: Path) -> None:
     # A folder cannot be renamed over a full one, so the old one becomes a backup first; memory maps of it stay valid.
     backup = _sibling(path, "old")
     if path.exists():
@@ -51,9 +67,24 @@ def commit_folder(temporary: Path, path: Path) -> None:
         if backup.exists():
             os.replace(backup, path)
         raise
-    # Also the backups of processes that were killed before this line.
-    for old in _siblings(path, "old"):
-        _remove(old, path)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchange the names of two files or folders in one step; False where the system or the disk cannot.
+
+    Raises OSError where it can, and the disk fails.
+    """
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if renameat2 is None:
+        return False
+    # As `os.rename` does, for those who watch this process.
+    sys.audit("os.rename", str(first), str(second), -1, -1)
+    if renameat2(AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second), RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(first), None, str(second))
 
 
 def remove_folder(path: Union[str, Path]) -> None:

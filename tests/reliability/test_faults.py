@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
@@ -28,6 +29,7 @@ NAMES = (
     "prototypes-gold", "kb", "tune", "calibrate", "train", "link-jsonl", "link-spacy", "evaluate", "evaluate-spans",
     "few-shot", "extract", "projection", "encoder", "linker.to_disk", "reranker.to_disk", "extractor.to_disk",
 )  # fmt: skip
+EXCHANGES = sys.platform == "linux"
 KINDS = ("ENOSPC", "EIO", "EACCES", "KILL", "FSIZE")
 # Of a workbook of PsyTAR.
 FEW_PHRASES = {
@@ -228,8 +230,8 @@ class Trial:
             return self._count("old" if self.earlier else "nothing")
         whole = all(
             state in (self.old[part], self.new[part], *self.on_the_way)
-            # A process that was killed between two renames has left nothing in its place, but what a rerun puts back.
-            or (state == "absent" and (not self.earlier or ended.how == "killed"))
+            # Where folders cannot be exchanged, one killed between two renames leaves a backup that a rerun restores.
+            or (state == "absent" and (not self.earlier or (ended.how == "killed" and not EXCHANGES)))
             or (self.command.in_place and state.startswith("refused"))
             for part, state in found.items()
         )

@@ -1,11 +1,13 @@
 import errno
 import os
 import shutil
+import sys
 from contextlib import contextmanager
 
 import pytest
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.util import atomic
 from spacy_krissel.util.atomic import backups_of, commit_folder, remove_folder, restore_backup, temporary_folder
 
 
@@ -22,6 +24,12 @@ def write(path, content):
 
 def content_of(path):
     return [(path / str(i)).read_text() for i in range(3)]
+
+
+@pytest.fixture
+def no_exchange(monkeypatch):
+    """As on a system that cannot exchange folders."""
+    monkeypatch.setattr(atomic, "exchange", lambda first, second: False)
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def test_a_folder_is_replaced_and_nothing_is_left(tmp_path):
 
 
 @pytest.mark.parametrize("number, there", [(1, True), (2, False), (3, True)])
-def test_killed_while_it_is_replaced(tmp_path, killed_at, number, there):
+def test_killed_while_it_is_replaced(tmp_path, no_exchange, killed_at, number, there):
     """Before anything; between the old one's stepping aside and the new one's coming; before the old one's removal."""
     path = tmp_path / "x"
     write(path, "a")
@@ -94,7 +102,7 @@ def test_other_folders_are_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize("failing", [1, 2])
-def test_a_rename_that_fails_leaves_nothing_in_place(tmp_path, monkeypatch, failing):
+def test_a_rename_that_fails_leaves_nothing_in_place(tmp_path, no_exchange, monkeypatch, failing):
     write(tmp_path / "out", "old")
     replace, calls = os.replace, []
 
@@ -109,3 +117,38 @@ def test_a_rename_that_fails_leaves_nothing_in_place(tmp_path, monkeypatch, fail
         write(tmp_path / "out", "new")
     assert content_of(tmp_path / "out") == ["old"] * 3
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's renameat2")
+class TestExchange:
+    def test_there_is_a_moment_without_a_folder(self, tmp_path, monkeypatch):
+        """Whatever is renamed, and when: `path` is there before and after."""
+        path = tmp_path / "x"
+        write(path, "a")
+        there = []
+        replace = os.replace
+
+        def watched(*args):
+            there.append(path.exists())
+            replace(*args)
+            there.append(path.exists())
+
+        monkeypatch.setattr(os, "replace", watched)
+        write(path, "b")
+        assert content_of(path) == ["b"] * 3 and there and all(there)
+        assert [found.name for found in tmp_path.iterdir()] == ["x"]
+
+    def test_the_old_folder_stays_after_a_kill(self, tmp_path, killed_at):
+        path = tmp_path / "x"
+        write(path, "a")
+        with killed_at(1):
+            write(path, "b")
+        assert content_of(path) == ["b"] * 3
+        write(path, "c")
+        assert content_of(path) == ["c"] * 3 and [found.name for found in tmp_path.iterdir()] == ["x"]
+
+    def test_an_error_of_the_disk_is_not_raised(self, tmp_path):
+        (tmp_path / "x").mkdir()
+        with pytest.raises(OSError, match="No such file") as caught:
+            atomic.exchange(tmp_path / "missing", tmp_path / "x")
+        assert caught.value.filename == str(tmp_path / "missing")
