@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from ..errors import Errors, KrisselError
 from ..util.hashing import stable_hash
 from .entity import Entity
 from .folding import fold_name
@@ -22,15 +21,8 @@ class HeldOut(NamedTuple):
     fraction: float = 0.0
     seed: int = 0
 
-    @classmethod
-    def checked(cls, fraction: float, seed: int) -> "HeldOut":
-        """Raises KrisselError K006 for a fraction outside [0, 1]."""
-        if not 0 <= fraction <= 1:
-            raise KrisselError(Errors.K006.format(setting="held_out", found=fraction, expected="a fraction in [0, 1]"))
-        return cls(fraction, seed)
-
     def __call__(self, entity: Entity, name: str) -> bool:
-        """Is `name` (in any spelling that folds to the same) one of the held-out names of `entity`?"""
+        """Whether `name`, or a name that folds to the same, is a held-out name of `entity`."""
         if not self.fraction:
             return False
         folded = fold_name(name)

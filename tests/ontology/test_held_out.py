@@ -1,9 +1,6 @@
 import subprocess
 import sys
 
-import pytest
-
-from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.held_out import HeldOut
 
@@ -53,9 +50,3 @@ def test_choice_is_the_same_in_every_process():
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == str([j for j in range(20) if HeldOut(0.5)(ENTITIES[7], f"alias 7 {j}")])
-
-
-@pytest.mark.parametrize("fraction", [-0.1, 1.5])
-def test_no_such_fraction(fraction):
-    with pytest.raises(KrisselError, match="K006.*held_out"):
-        HeldOut.checked(fraction, 0)
