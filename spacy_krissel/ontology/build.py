@@ -5,12 +5,16 @@ from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Union
+from typing import Annotated, Any, Callable, Dict, Iterable, List, Optional, Union
+
+from pydantic import Field
 
 from ..util.manifest import MANIFEST
+from ..util.settings import checked
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
-from .homonyms.disambiguate import Disambiguation, check_order
+from .homonyms.disambiguate import Disambiguation
+from .homonyms.expansions import Order
 from .merge import merge
 from .provenance import provenance
 from .readers import read_ontology
@@ -18,19 +22,21 @@ from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
 
 PathLike = Union[str, Path]
+Paths = Union[PathLike, Annotated[List[PathLike], Field(min_length=1)]]
 
 
+@checked
 def build_ontology(
-    sources: Union[PathLike, Sequence[PathLike]],
+    sources: Paths,
     output: PathLike,
     *,
     format: str = "auto",
-    enrich_from: Sequence[PathLike] = (),
-    fields: Sequence[str] = DEFAULT_FIELDS,
-    trees: Sequence[str] = (),
+    enrich_from: List[PathLike] = [],  # noqa: B006
+    fields: List[str] = list(DEFAULT_FIELDS),  # noqa: B006, B008
+    trees: List[str] = [],  # noqa: B006
     tree_types: bool = False,
-    disambiguate: Optional[str] = None,
-    taxonomy: Optional[OntologyStore] = None,
+    disambiguate: Optional[Order] = None,
+    taxonomy: Union[OntologyStore, PathLike, None] = None,
     inspect: Optional[Callable[[OntologyStore], Any]] = None,
     merge_sources: bool = False,
     version: Optional[str] = None,
@@ -40,26 +46,31 @@ def build_ontology(
 ) -> OntologyStore:
     """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
 
-    sources: the first has priority: where several hold one id, its entity is kept (KW102), or, with `merge_sources`,
-        gets what the others say of the concept (`merge.merge`).
-    version, licence: of the sources that do not say so themselves, kept in the manifest.
-    format, options: of the sources, as `read_ontology` takes them.
-    enrich_from: ontology files of any format, or stores, the preferred first (`enrich`).
-    fields: what to take from them.
+    sources: ontology files, UMLS's META folder or stores, the most important first: where several have one id, the
+        first one's entity is kept (KW102), or, with `merge_sources`, completed from the others
+    output: directory of the store
+    format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
+    enrich_from: ontology files or stores to take definitions and tree numbers from, the preferred first
+    fields: what to take from them (`enrich.FIELDS`)
     trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
-        drugs; the numbers may come from `enrich_from`.
-    tree_types: the names of the tops of an entity's trees become its types (`with_tree_types`).
-    disambiguate: expand homonyms, with the "shortest" or the "longest" of an entity's other names where the preferred
-        name is the homonym (`disambiguate.disambiguate`); the species come from `taxonomy`, where they are ids.
-    inspect: called with the store before its homonyms are expanded, which may be a temporary one.
-    The manifest's "info" names the sources, with their files' hashes, versions and licences (`provenance`), and counts
-    what was merged, enriched and disambiguated.
+        drugs; the numbers may come from `enrich_from`
+    tree_types: make the names of the tops of an entity's trees its types (`tree_numbers.with_tree_types`)
+    disambiguate: expand names that several entities share with the preferred name, or, where they are that name, with
+        the shortest or longest other one (`homonyms.disambiguate`)
+    taxonomy: store of a taxonomy that names the entities' species, where these are ids
+    inspect: called with the store before its homonyms are expanded, which may be a temporary one
+    merge_sources: make entities of several sources that are one concept one entity, named by the first source
+    version: version of the sources, where they do not state it
+    licence: licence of the sources, where they do not state it
+    progress: show a progress bar
+    options: those of the format's reader (`readers.read_ontology`)
 
-    Raises KrisselError K006 (disambiguate), and as `read_ontology`, `enrich` and `write_store` do; an earlier store at
-    `output` then stays.
+    The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), and
+    counts what was merged, enriched and disambiguated.
+
+    Raises KrisselError K006 (a wrong setting), and what `read_ontology`, `enrich` and `write_store` raise; an earlier
+    store at `output` is then left as it was.
     """
-    if disambiguate is not None:
-        check_order(disambiguate)
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
     streams: List[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
@@ -87,7 +98,9 @@ def build_ontology(
             folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
             entities = with_tree_types(write_store(entities, Path(folder) / "store"))
         if disambiguate is not None:
-            # Who bears which name must be known before the first entity is written; of a store as it is, it is.
+            if isinstance(taxonomy, (str, Path)):
+                taxonomy = OntologyStore(taxonomy)
+            # The entities with each name must be known before the first is written: a store as it is knows them.
             if len(paths) == 1 and _is_store(paths[0]) and not (enrich_from or trees or tree_types):
                 plain = OntologyStore(paths[0])
             else:
@@ -95,8 +108,8 @@ def build_ontology(
                 plain = write_store(entities, Path(folder) / "store", progress=progress)
             if inspect is not None:
                 inspect(plain)
-            entities = told_apart = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
-            info["disambiguated"] = told_apart.figures
+            entities = disambiguated = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
+            info["disambiguated"] = disambiguated.figures
         return write_store(entities, output, info=info, progress=progress)
 
 

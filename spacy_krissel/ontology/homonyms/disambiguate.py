@@ -7,27 +7,29 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-from ...errors import Errors, KrisselError
 from ...util.hashing import stable_hash
 from ...util.progress import progress_bar
+from ...util.settings import checked
 from ..entity import Entity
 from ..folding import fold_name
 from ..hash_index import groups_across_rows
 from ..store import OntologyStore, write_store
-from .expansions import ORDERS, Bearer, Parts, SpeciesUse, expand
-from .matching import assign
+from .expansions import Bearer, Order, Parts, SpeciesUse, expand
 from .shared_names import Homonyms
 from .species_names import SpeciesNames
 
 PathLike = Union[str, Path]
 
 
+@checked
 def disambiguate(
     store: Union[OntologyStore, PathLike],
     output: PathLike,
     *,
-    order: str = "shortest",
+    order: Order = "shortest",
     taxonomy: Union[OntologyStore, PathLike, None] = None,
     progress: bool = False,
 ) -> OntologyStore:
@@ -45,7 +47,6 @@ def disambiguate(
 
     Raises KrisselError K006 (order), K001 to K004 (stores), and as `write_store`; an earlier store then stays.
     """
-    check_order(order)
     store = store if isinstance(store, OntologyStore) else OntologyStore(store)
     if isinstance(taxonomy, (str, Path)):
         taxonomy = OntologyStore(taxonomy)
@@ -54,13 +55,7 @@ def disambiguate(
     return write_store(entities, output, info=info, progress=progress)
 
 
-def check_order(order: str) -> None:
-    """Raises KrisselError K006 for anything but "shortest" and "longest"."""
-    if order not in ORDERS:
-        expected = " or ".join(map(repr, ORDERS))
-        raise KrisselError(Errors.K006.format(setting="disambiguate", found=order, expected=expected))
-
-
+@checked
 class Disambiguation:
     """The entities of a store, with names that are their own as far as that can be.
 
@@ -82,11 +77,10 @@ class Disambiguation:
         self,
         store: OntologyStore,
         *,
-        order: str = "shortest",
+        order: Order = "shortest",
         taxonomy: Optional[OntologyStore] = None,
         progress: bool = False,
     ) -> None:
-        check_order(order)
         self._store = store
         self._order = order
         self._species = SpeciesNames(taxonomy)
@@ -201,17 +195,16 @@ class Disambiguation:
         bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].is_preferred, item[1].id))
         wishes = [self._free_names(bearer, bearer.expansions(self._order)) for _, bearer in bearers]
         defaults = [self._free_names(bearer, bearer.defaults()) for _, bearer in bearers]
-        # Every expansion goes before a name as it is. Of defaults, the first that is free is the one.
-        owners = assign([list(wish) for wish in wishes])
-        owners = assign([[*wish, next(iter(default))] for wish, default in zip(wishes, defaults, strict=True)], owners)
-        names = {seeker: name for name, seeker in owners.items()}
-        for seeker, (number, bearer) in enumerate(bearers):
-            choices = {**defaults[seeker], **wishes[seeker]}
-            name = names.get(seeker)
+        # Of several defaults, the first that no other entity has is the one.
+        names = _assign([list(wish) for wish in wishes], [next(iter(default)) for default in defaults])
+        owners = {name: i for i, name in enumerate(names)}
+        for i, (number, bearer) in enumerate(bearers):
+            choices = {**defaults[i], **wishes[i]}
+            name = names[i]
             self._failed.pop(number, None)
             self._settled.pop(number, None)
             if name is None:
-                name = next(iter(defaults[seeker]))
+                name = next(iter(defaults[i]))
                 # Two homonyms of one entity may become the same.
                 if bearers[owners[name]][1].id != bearer.id:
                     self._failed[number] = name
@@ -250,6 +243,32 @@ class Disambiguation:
             "failures": len(set(self._failed.values())),
             "success_rate": 1 - n_left / n_homonyms if n_homonyms else None,
         }
+
+
+def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> List[Optional[str]]:
+    """Give each bearer a name, no two the same: an expansion, its default, or None where there are too few names.
+
+    expansions: of each bearer (n,), the preferred ones first. defaults: (n,).
+    As few bearers as possible get nothing; of such assignments, as few as possible their default; and of these, the sum
+    of the expansions' ranks is the least. Where that leaves a choice, the first bearers get the better name.
+    """
+    n = len(expansions)
+    # Each is more than all of what goes before it can cost together.
+    default_cost = (n + 1) * (2 * max(map(len, expansions)) + 1)
+    nothing_cost = (n + 1) * (default_cost + n)
+    names: Dict[str, int] = {}
+    costs: Dict[Tuple[int, int], float] = {}
+    for i, (own, default) in enumerate(zip(expansions, defaults, strict=True)):
+        for rank, name in enumerate(own):
+            costs[i, names.setdefault(name, len(names))] = 1 + rank * (2 - i / n)
+        costs.setdefault((i, names.setdefault(default, len(names))), default_cost + n - i)
+    # A column of its own stands for nothing, so that every bearer can be matched.
+    costs.update({(i, len(names) + i): nothing_cost + n - i for i in range(n)})
+    places = tuple(np.array(list(costs)).T)
+    graph = coo_array((np.array(list(costs.values())), places), shape=(n, len(names) + n)).tocsr()
+    rows, columns = min_weight_full_bipartite_matching(graph)
+    found: List[Optional[str]] = [*names, *[None] * n]
+    return [found[column] for column in columns[np.argsort(rows)].tolist()]
 
 
 def _merge(groups: Iterable[Sequence[int]]) -> Dict[int, int]:

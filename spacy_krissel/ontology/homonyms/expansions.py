@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Iterator, Tuple
+from typing import Iterator, Literal, Tuple
 
 from ..folding import fold_name
 
 # How the names are ordered with which a preferred name is expanded: the paper's text has the shortest one (§4.1), its
 # Algorithm 1 the longest.
-ORDERS = ("shortest", "longest")
+Order = Literal["shortest", "longest"]
 # What stands in the brackets; nothing where the name stays as it is.
 Parts = Tuple[str, ...]
 
@@ -45,7 +45,7 @@ class Bearer:
     species: str = ""
     use: SpeciesUse = SpeciesUse.NEVER
 
-    def expansions(self, order: str) -> Iterator[Parts]:
+    def expansions(self, order: Order) -> Iterator[Parts]:
         """What may stand in the brackets, the paper's choice first.
 
         The preferred name where that is not the homonym (case a of Figure 2), then the other names from the shortest or
@@ -66,7 +66,7 @@ class Bearer:
         cross-species homonym the name with the species, and as it is only if that is the name of yet another entity."""
         return ((self.species,), ()) if self.use.is_cross else ((),)
 
-    def _names(self, order: str) -> Iterator[str]:
+    def _names(self, order: Order) -> Iterator[str]:
         sign = 1 if order == "shortest" else -1
         if not self.is_preferred and _says_something(self.preferred):
             yield self.preferred
