@@ -4,8 +4,8 @@
 class CorporaErrors:
     K201 = "[K201] There is no file at '{path}'. Expected {expected}. Check the path."
     K202 = (
-        "[K202] '{path}' is cut short or damaged: the compressed data ends wrongly at line {line} ({problem}). "
-        "Expected a whole .gz file; download or copy it again."
+        "[K202] '{path}' is truncated or damaged: the compressed data is wrong at line {line} ({problem}). Expected a"
+        " complete .gz file; download or copy it again."
     )
     K203 = (
         "[K203] '{path}' is not UTF-8 text: line {line} holds the byte {found}. Expected UTF-8; convert the file, or "
@@ -13,52 +13,53 @@ class CorporaErrors:
     )
     K204 = "[K204] '{path}' holds no {what}: it has {line} line(s) and not one of them. Expected {expected}."
     K205 = (
-        "[K205] '{path}' is not a PubTator file: line {line} is {found!r}. Expected a title line, `ID|t|title`. Check "
-        "the file, or name its format."
+        "[K205] '{path}' is not a PubTator file: line {line} is {found!r}. Expected a title line, `ID|t|title`. Check"
+        " the file, or name its format."
     )
     K206 = (
-        "[K206] '{path}' is cut short: its last line, {line}, is not whole ({problem}) and has no line end. Expected a "
-        "whole file; download or copy it again."
+        "[K206] '{path}' is truncated: its last line, {line}, is incomplete ({problem}) and has no line end. Expected"
+        " a complete file; download or copy it again."
     )
     K209 = (
-        "[K209] '{path}' is not JSONL: line {line} is {found!r}. Expected one JSON object a line with \"text\" and, if "
-        'there is one, "title" and "id".'
+        "[K209] '{path}' is not JSONL: line {line} is {found!r}. Expected one JSON object a line with \"text\" and, "
+        'if there is one, "title" and "id".'
     )
     K210 = (
-        "[K210] The kind of '{path}' cannot be told from its name. Expected a text stream ending in {expected}, or a "
-        "folder of such files. Rename the file or convert it."
+        "[K210] The format of '{path}' cannot be detected from its name. Expected a text stream ending in {expected},"
+        " or a folder of such files. Rename the file or convert it."
     )
     K211 = (
-        "[K211] '{path}' is a damaged archive: {problem} (after '{member}'). Expected a whole .tar.gz; copy it again."
+        "[K211] '{path}' is a damaged archive: {problem} (after '{member}'). Expected a complete .tar.gz; copy it "
+        "again."
     )
     K212 = (
-        "[K212] '{path}' cannot be read as a corpus of docs: {problem}. Expected a .spacy file written by `DocBin` or "
-        "`python -m spacy krissel convert`; write it again."
+        "[K212] '{path}' cannot be read as a corpus of docs: {problem}. Expected a .spacy file written by `DocBin` or"
+        " `python -m spacy krissel convert`; write it again."
     )
     K213 = (
-        "[K213] '{path}' cannot be read as a Parquet file of texts: {problem}. Expected a whole file with a column "
-        '"text" and, if there are any, "title" and "id"; copy it again, or rename its columns.'
+        "[K213] '{path}' cannot be read as a Parquet file of texts: {problem}. Expected a complete file with a "
+        'column "text" and, if there are any, "title" and "id"; copy it again, or rename its columns.'
     )
     K224 = (
-        "[K224] '{path}' is not a file of ZESHEL's mentions: line {line} is {found!r} ({problem}). Expected one JSON "
-        "object a line with context_document_id, start_index, end_index, text, label_document_id and corpus. Check the "
-        "file (documents go to the setting 'documents'), or name its format."
+        "[K224] '{path}' is not a file of ZESHEL mentions: line {line} is {found!r} ({problem}). Expected one JSON "
+        "object a line with context_document_id, start_index, end_index, text, label_document_id and corpus. Check "
+        "the file (documents go to the setting 'documents'), or name its format."
     )
     K225 = (
         "[K225] '{path}' is not the semantic network's file SRDEF: line {line} is {found!r}. Expected "
         "`STY|T017|Anatomical Structure|A1.2|…` or `RL|…` a line. Check the file."
     )
     K226 = (
-        "[K226] There is no text for the annotations '{path}': they are of '{name}', which is not in any of: {places}. "
-        "Put the text there, or name its folder (setting 'documents')."
+        "[K226] There is no text for the annotations '{path}': they are of '{name}', which is not in any of: "
+        "{places}. Put the text there, or name its folder (setting 'documents')."
     )
     K227 = (
-        "[K227] '{path}' is not a file of BRAT's annotations: line {line} is {found!r}. Expected "
-        "`T1 TAB Label 0 4;10 14 TAB text`, or another record with an id. Check the file, or name its format."
+        "[K227] '{path}' is not a file of BRAT's annotations: line {line} is {found!r}. Expected `T1 TAB Label 0 4;10"
+        " 14 TAB text`, or another record with an id. Check the file, or name its format."
     )
     K228 = (
-        "[K228] The format of '{path}' cannot be told: it holds {found}. Expected a folder or an archive with files "
-        "ending in {expected}, of one kind. Name the format, or the folder with the files of one."
+        "[K228] The format of '{path}' cannot be detected: it has {found}. Expected a folder or an archive with files"
+        " ending in {expected}, of one kind. Name the format, or the folder with the files of one."
     )
     K236 = (
         "[K236] '{path}' is not a file of SemEval's annotations: line {line} is {found!r}. Expected "
@@ -72,37 +73,37 @@ class CorporaWarnings:
         "form named in the documentation of the reader; correct or remove them."
     )
     KW202 = (
-        "[KW202] {count} document(s) were left out because their id was read before: {places}. Give them ids of their "
-        "own if they are different documents."
+        "[KW202] {count} document(s) were left out because an earlier document has their id: {places}. Give them "
+        "different ids if they are different documents."
     )
     KW203 = (
-        "[KW203] {count} mention(s) were left out because the text at their offsets is not the text they state: "
-        "{places}. Correct the offsets to keep them."
+        "[KW203] {count} mention(s) were left out because the text at their offsets differs from the text that they "
+        "state: {places}. Correct the offsets to keep them."
     )
     KW204 = (
         "[KW204] {count} mention(s) state a text that differs from the text at their offsets in punctuation, white "
         "space or case only, and were kept at their offsets: {places}."
     )
     KW205 = (
-        "[KW205] {count} mention(s) were left out because their offsets lie outside the document or hold nothing: "
+        "[KW205] {count} mention(s) were left out because their offsets are outside the document or cover no text: "
         "{places}. Correct the offsets to keep them."
     )
     KW206 = "[KW206] {count} mention(s) were left out because they repeat a mention (offsets, label and id): {places}."
     KW208 = (
-        "[KW208] {count} mention(s) have an id that the ontology does not hold, and were kept with it: {places}. Check "
-        "that the corpus and the ontology belong together."
+        "[KW208] {count} mention(s) have an id that the ontology does not have, and were kept: {places}. Check that "
+        "the corpus and the ontology belong together."
     )
     KW209 = (
         "[KW209] No mention has the label(s) {missing}. Expected labels of the corpus; found: {found}. Check the "
         "setting 'labels'."
     )
     KW210 = (
-        "[KW210] {count} file(s) end in a line without a line end, which may be cut: {places}. Expected a line end at "
-        "the end of a whole file; compare the file with its source, or add one."
+        "[KW210] {count} file(s) end in a line without a line end, which may be truncated: {places}. Expected a line "
+        "end after the last line; compare the file with its source, or add one."
     )
     KW211 = (
         "[KW211] {count} file(s) end in a document without an abstract, although others have one: {places}. The file "
-        "may be cut there; compare it with its source."
+        "may be truncated there; compare it with its source."
     )
     KW223 = (
         "[KW223] All {count} mentions were left out, because none has one of the types ({types}) by its label or its "

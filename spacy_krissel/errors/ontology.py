@@ -4,12 +4,12 @@
 class OntologyErrors:
     K101 = "[K101] There is no ontology file at '{path}'. Expected {expected}. Check the path."
     K102 = (
-        "[K102] '{path}' is cut short or damaged at line {line}: {problem}. Expected a whole file; fetch it again from "
-        "its publisher."
+        "[K102] '{path}' is truncated or damaged at line {line}: {problem}. Expected a complete file; download it "
+        "again from its publisher."
     )
     K103 = (
-        "[K103] '{path}' is not in the {format} format: line {line} {problem}. Expected {expected}. Check the path, or "
-        "name the format with `format`."
+        "[K103] '{path}' is not in the {format} format: line {line} {problem}. Expected {expected}. Check the path, "
+        "or name the format with `format`."
     )
     K104 = (
         "[K104] Cannot tell the format of '{path}': its first line is {found!r}. Expected one of {formats}; name it "
@@ -21,14 +21,14 @@ class OntologyErrors:
     K107 = "[K107] The ontology store '{path}' has no row {row}. Expected a row from 0 to {last}."
     K108 = "[K108] Entity {number} (id {id!r}, name {name!r}) cannot be stored: {problem}. Expected {expected}."
     K109 = (
-        "[K109] '{file}' of the ontology store '{path}' is damaged: {problem}. Write the store again with: "
-        "python -m spacy krissel ontology"
+        "[K109] '{file}' of the ontology store '{path}' is damaged: {problem}. Write the store again with: python -m "
+        "spacy krissel ontology"
     )
     K110 = "[K110] The {format} format has no option {found!r}. Expected one of {expected}."
     K111 = "[K111] Cannot enrich the field {found!r}. Expected one of {expected}."
     K130 = (
-        "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the "
-        "first column of the file."
+        "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the"
+        " first column of the file."
     )
     K131 = (
         "[K131] '{path}' is not sorted by CUI: {found} at line {line} comes after {last}. Expected UMLS's files as "
@@ -39,26 +39,26 @@ class OntologyErrors:
 class OntologyWarnings:
     KW101 = "[KW101] Left out {count} of {total} records of '{path}'. The first: {places}. Correct or remove them."
     KW102 = (
-        "[KW102] Left out {count} entities whose id another entity before them bears; the first is kept. The first "
-        "such ids: {ids}. Give each entity its own id."
+        "[KW102] Left out {count} entities whose id an earlier entity has; the first is kept. The first such ids: "
+        "{ids}. Give each entity its own id."
     )
     KW103 = (
-        "[KW103] {count} alternative ids belong to more than one entity; each stands for the entity whose own id it "
-        "is, or else for the first. The first such ids: {ids}. Remove them where that is wrong."
+        "[KW103] {count} alternative ids belong to more than one entity; each stands for the entity whose primary id "
+        "it is, or else for the first. The first such ids: {ids}. Remove them where that is wrong."
     )
     KW104 = (
         "[KW104] Ignored {count} values of '{path}' under unknown keys: {keys}. Known keys: {known}. Rename them if "
         "they were meant to be read."
     )
     KW105 = (
-        "[KW105] The last line of '{path}', {line}, has no line end, and may be cut. Expected a line end at the end of "
-        "a whole file; compare the file with its source, or add one."
+        "[KW105] The last line of '{path}', {line}, has no line end and may be truncated. Expected a line end after "
+        "the last line; compare the file with its source, or add one."
     )
     KW121 = (
-        "[KW121] Found no name for {count} species of entities in '{path}'; in names they are written as they are. The "
-        "first: {ids}. Give a taxonomy that has them."
+        "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "
+        "{ids}. Use a taxonomy that has them."
     )
     KW130 = (
-        "[KW130] '{path}' has no gene of the species {species}; others were read. Correct the setting 'species' if "
+        "[KW130] '{path}' has no gene of the species {species}; others were found. Correct the setting 'species' if "
         "they are misspelt."
     )

@@ -1,4 +1,4 @@
-"""Which entities of several stores are of one concept, by their ids and xrefs."""
+"""Entities of several stores that are the same concept, by their ids and xrefs."""
 
 from array import array
 from itertools import repeat
@@ -13,14 +13,14 @@ from .hash_index import find_hash
 from .ids import canonical_id
 from .store import OntologyStore
 
-# How two entities are linked: the smaller, the stronger.
+# How two entities are linked, the strongest link first.
 SAME_ID, BY_XREF = 0, 1
 # A store's number and a row of it.
 Place = Tuple[int, int]
 
 
 class CrossIndex:
-    """From an id, in its canonical spelling, to the entities of several stores that bear it or name it as xref."""
+    """From a canonical id to the entities of several stores that have it as id or xref."""
 
     def __init__(self, stores: Sequence[OntologyStore]) -> None:
         self._stores = stores
@@ -39,7 +39,7 @@ class CrossIndex:
     def linked(self, entity: Entity) -> List[Tuple[int, Entity]]:
         """The linked entities with the strength of their link, the strongest first.
 
-        Of several of one store that are linked by xref, those that share a name with `entity`, if there are any.
+        If some of those that one store links by xref share a name with `entity`, the others are left out.
         """
         return [(strength, other) for strength, _, other in self.links(entity)]
 
@@ -62,7 +62,7 @@ class CrossIndex:
             return [(strength, place, other) for place, (strength, other) in found.items()]
         names = {fold_name(name) for name in entity.names}
         namesakes = {place for place in found if any(fold_name(name) in names for name in found[place][1].names)}
-        # Where a store has a namesake, what else names this id as xref there is a narrower or wider concept.
+        # Where a store has a namesake, its other entities with this xref are narrower or wider concepts.
         settled = {(found[place][0], place[0]) for place in namesakes if found[place][0] == BY_XREF}
         places = [place for place in found if place in namesakes or (found[place][0], place[0]) not in settled]
         places.sort(key=lambda place: (found[place][0], place[0], place not in namesakes, place[1]))

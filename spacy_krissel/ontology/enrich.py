@@ -1,4 +1,4 @@
-"""Filling what one ontology lacks from others that speak of the same concepts."""
+"""Completing the entities of one ontology from others that have the same concepts."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,19 +21,19 @@ def enrich(
     fields: Sequence[str] = DEFAULT_FIELDS,
     counts: Optional[Counter] = None,
 ) -> Iterator[Entity]:
-    """Give entities what they lack from the same concepts in `others`.
+    """Add missing fields of entities from the same concepts in `others`.
 
-    Two entities are of one concept when they share an id (primary or alternative), or when one names an id of the other
-    among its xrefs; all in one spelling of the prefixes (`ids.canonical_id`). A third id that both name as xref does
-    not link them. The definition and species come from the strongest link that has one: shared ids before xrefs, then
-    the order of `others`. Of several entities of one store that are linked by xref, those that share a name are taken,
-    if there are any: the rest are narrower or wider concepts. Tree numbers and types are those of all shared ids, or
-    else of the strongest xref. What an entity has already stays; xrefs and aliases, when asked for, are added to it.
+    Two entities are the same concept when they share an id (primary or alternative), or when one has an id of the other
+    among its xrefs; prefixes are normalised (`ids.canonical_id`). A third id that is an xref of both does not link
+    them. The definition and species come from the strongest link that has one: shared ids before xrefs, then the order
+    of `others`. If several entities of one store are linked by xref and some of them share a name, only these are used:
+    the others are narrower or wider concepts. Tree numbers and types come from all entities with a shared id, or else
+    from the strongest xref. Existing values stay; xrefs and aliases, when asked for, are added to them.
 
-    fields: of "definition", "tree_numbers", "types", "species", "xrefs", "aliases". Names come from entities that share
-        an id alone: through xrefs the names of wider and narrower concepts would come too (MEDIC with the names of the
-        Disease Ontology's xrefs links NCBI Disease's training split 2.7 points worse, by vectors alone).
-    counts: receives how many entities were "seen", "linked", and given each field.
+    fields: of "definition", "tree_numbers", "types", "species", "xrefs", "aliases". Names come only
+        from entities that share an id: xrefs would bring the names of wider and narrower concepts too (MEDIC with the
+        names of the Disease Ontology's xrefs links NCBI Disease's training split 2.7 points worse, by vectors alone).
+    counts: receives the numbers of entities that were "seen", "linked", and given each field.
     Raises KrisselError K111 for an unknown field.
     """
     for field in fields:
@@ -65,7 +65,7 @@ def _value(entity: Entity, field: str, linked: List[Tuple[int, Entity]]) -> Any:
         names = dict.fromkeys(name for strength, other in linked if strength == SAME_ID for name in other.names)
         return (*old, *(name for name in names if name not in entity.names))
     if field == "xrefs":
-        # One spelling a concept: the entity's own ids and xrefs are not repeated in another's.
+        # One spelling per concept: its own ids and xrefs are not repeated in another spelling.
         known = {canonical_id(id_) for id_ in (entity.id, *entity.alt_ids, *old)}
         found = dict.fromkeys(canonical_id(id_) for _, other in linked for id_ in (other.id, *other.xrefs))
         return (*old, *(id_ for id_ in found if id_ not in known))

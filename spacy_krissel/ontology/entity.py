@@ -12,12 +12,12 @@ class Entity:
     name: canonical (preferred) name.
     aliases: other names, in the order of the source.
     types: semantic types, e.g. `("Disease",)`.
-    tree_numbers: places in a hierarchy, e.g. MeSH's `C04.588.322`.
+    tree_numbers: positions in a hierarchy, e.g. MeSH's `C04.588.322`.
     definition: one text, or "".
     xrefs: ids of the same or a close concept elsewhere, e.g. `UMLS:C0018923`.
-    species: the organism it belongs to, or "": a name where the source has one, else an id of NCBI Taxonomy.
+    species: its organism, or "": a name where the source has one, else an id of NCBI Taxonomy.
     source: the ontology it was read from.
-    alt_ids: other ids that stand for this very concept.
+    alt_ids: other ids of this concept.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Names in the form in which two of them count as the same."""
+"""Forms in which names are compared: folded, and with American spelling."""
 
 import re
 import unicodedata
@@ -8,9 +8,10 @@ _BREAKS = re.compile(r"[\W_]+")
 
 
 def fold_name(text: str) -> str:
-    """Compatibility-normalise (NFKC) and lower-case; every run of other than letters and digits becomes one space.
+    """Compatibility-normalise (NFKC) and lower-case; every run of other characters than letters and digits becomes one
+    space.
 
-    A name of symbols only keeps them: `fold_name("±") == "±"`. Folding a folded name changes nothing.
+    A name of symbols alone keeps them: `fold_name("±") == "±"`. Folding a folded name changes nothing.
     """
     if text.isascii():
         lower = text.lower()

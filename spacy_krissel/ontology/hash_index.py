@@ -18,12 +18,11 @@ from .entity import Entity
 from .folding import fold_name
 from .table import EntityTable, EntityTableWriter, copy_rows, id_at, name_at, numbered_names
 
-# Of an index.
 INDEX_COLUMNS = {"hash": np.uint64, "row": np.uint32, "position": np.uint32}
 
 
 class HashIndexBuilder:
-    """Collects (hash, row, position) compactly: 16 bytes an entry."""
+    """Collects (hash, row, position) compactly: 16 bytes per entry."""
 
     def __init__(self) -> None:
         self._hashes = array("Q")
@@ -120,16 +119,16 @@ def write_entities(entities: Iterable[Entity], target: Path, progress: bool) -> 
 
 
 def sort_by_hash(columns: Columns) -> np.ndarray:
-    """Sort by hash, then position, then row, in place; RETURNS: where each entry stood before."""
+    """Sort by hash, then position, then row, in place; RETURNS: the previous offset of each entry."""
     order = np.lexsort((columns["row"], columns["position"], columns["hash"]))
     _take(columns, order)
     return order
 
 
 def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
-    """Leave out all but the first of the entities with one id, from the table and both indexes.
+    """Remove all but the first of the entities with one id from the table and both indexes.
 
-    ids: sorted by hash. RETURNS: how many were left out, warned of by name (KW102).
+    ids: sorted by hash. RETURNS: how many were removed; warns KW102 of them.
     """
     table = EntityTable(target)
     primary = np.flatnonzero(ids["position"] == 0)
@@ -158,7 +157,7 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
 
 
 def count_ambiguous_ids(table: EntityTable, ids: Columns) -> int:
-    """How many ids, alternative for at least one, belong to several entities; warned of by name (KW103)."""
+    """How many ids, alternative for at least one, belong to several entities; KW103 names them."""
     ambiguous: List[str] = []
     for group in groups_across_rows(ids["hash"], ids["row"]):
         rows_by_id: Dict[str, set] = {}
@@ -175,9 +174,9 @@ def count_ambiguous_ids(table: EntityTable, ids: Columns) -> int:
 def shared_groups(
     table: EntityTable, hashes: np.ndarray, rows: np.ndarray, positions: np.ndarray
 ) -> Iterator[Tuple[str, List[int]]]:
-    """Folded names of several entities, with the entries (places in the sorted index) that bear them.
+    """Folded names of several entities, with their entries (offsets in the sorted index).
 
-    Entries of one hash are told apart by their real names.
+    Entries with one hash are distinguished by their names.
     """
     for group in groups_across_rows(hashes, rows):
         by_name: Dict[str, List[int]] = {}

@@ -1,4 +1,4 @@
-"""Names for classes of entities, found in what the names of their members share."""
+"""Induced hypernym names: words that the names of the members of a class share."""
 
 from array import array
 from collections import Counter
@@ -21,20 +21,19 @@ def class_names(
     own_coverage: float = 0.5,
     largest: float = 0.07,
 ) -> Dict[str, int]:
-    """Words that speak of a class of entities though no entity is called so, with the row of that class.
+    """Words that name a class of entities although no entity has this name, with the row of that class.
 
-    Text says "nephropathy" for Kidney Diseases, which no name of theirs tells; but IgA nephropathy, diabetic
+    Text says "nephropathy" for Kidney Diseases, which is no name of theirs; but IgA nephropathy, diabetic
     nephropathy and seven more are below them in the hierarchy, and few are elsewhere. A word, folded, of five
     characters or more, that is not a whole name, names the smallest class (an entity, with all that are below it by
     tree numbers) that most of the entities with this word in a name belong to: of n such entities that have a place
-    in the hierarchy, m are in the class, and m / n is surely above `coverage`, which is to say that the lower bound
-    of Wilson's interval of one standard error is.
+    in the hierarchy, m are in the class, and the lower bound of Wilson's interval for m / n, of one standard error, is
+    above `coverage`.
 
-    min_entities: the least m.
-    own_coverage: in place of `coverage` where the class bears the word in a name of its own, as Angina Pectoris does
+    min_entities: the minimum m.
+    own_coverage: in place of `coverage` where the class has the word in a name of its own, as Angina Pectoris does
         for "angina"; then two entities are enough.
-    largest: the largest class, as a share of the entities with a place in the hierarchy: what a word says of a wider
-        one is little.
+    largest: the largest class, as a fraction of the entities with a position in the hierarchy.
 
     The defaults are chosen by the training splits of NCBI Disease and BC5CDR's diseases. In memory are 8 bytes for each
     word of each name.

@@ -1,4 +1,4 @@
-"""Ids of one concept in the spellings of several publishers."""
+"""Spellings of ids: prefixes differ between publishers."""
 
 import re
 from typing import List
@@ -23,7 +23,7 @@ PREFIXES = {
     "geneid": "NCBIGene",
     "entrez": "NCBIGene",
 }
-# Ids whose form alone says whose they are: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
+# Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
 _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")
 # Cellosaurus's own prefix is part of its ids.
@@ -34,7 +34,7 @@ def canonical_id(text: str) -> str:
     """One spelling for an id with or without its prefix.
 
     `MSH:D009103`, `MeSH:D009103` and `D009103` are `MESH:D009103`; `UMLS_CUI:C0018923` is `UMLS:C0018923`; dated
-    SNOMED CT prefixes lose their date, and `CVCL:0030` is `CVCL_0030`. What is not known stays as it is.
+    SNOMED CT prefixes lose their date, and `CVCL:0030` is `CVCL_0030`. Other ids are unchanged.
     """
     text = text.strip()
     cell_line = _CELLOSAURUS.fullmatch(text)
@@ -52,9 +52,9 @@ def canonical_id(text: str) -> str:
 
 
 def spellings(text: str) -> List[str]:
-    """The id itself and the other ways in which a store may hold it, the most likely first."""
+    """The id itself and other spellings that a store may have, the most likely first."""
     canonical = canonical_id(text)
     local = canonical.partition(":")[2]
-    # A bare number says nothing about whose it is, so only those that lead back to the same id are tried.
+    # A bare number does not show its publisher: only spellings that lead back to the same id are tried.
     bare = [local] if local and canonical_id(local) == canonical else []
     return list(dict.fromkeys([text, canonical, *bare]))

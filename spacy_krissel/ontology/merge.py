@@ -1,4 +1,4 @@
-"""Several ontologies as one, in which each concept is one entity."""
+"""Merging ontologies, so that each concept is one entity."""
 
 from collections import Counter
 from dataclasses import replace
@@ -14,13 +14,13 @@ from .store import OntologyStore
 
 
 def merge(stores: Sequence[OntologyStore], *, counts: Optional[Counter] = None) -> Iterator[Entity]:
-    """The entities of `stores`, those of the first store first; what speaks of a concept of an earlier store becomes
-    part of the entity there.
+    """The entities of `stores` in their order; an entity of a concept that an earlier store has is merged into that
+    one.
 
-    Two entities are of one concept when they share an id, or when one names an id of the other among its xrefs and
-    they share a name, folded: what has the xref alone is often a narrower or wider concept. Entities that one store
-    tells apart stay apart, so that a concept has one entity of each store at most. The first one gives id, name, and
-    what it has of definition, types, tree numbers and species; it gets the names, ids and xrefs of the others.
+    Two entities are the same concept when they share an id, or when one has an id of the other among its xrefs and
+    they share a name, folded: with the xref alone it is often a narrower or wider concept. Entities of one store are
+    never merged with each other. The first entity determines id, name, and, where it has them, definition, types, tree
+    numbers and species; it gets the names, ids and xrefs of the others.
 
     counts: receives how many entities were "seen" and how many of them were "merged" into another.
     """
@@ -34,7 +34,7 @@ def merge(stores: Sequence[OntologyStore], *, counts: Optional[Counter] = None) 
                 continue
             merged[number][row] = True
             owners = {number}
-            # With each one's ids and xrefs, others may be found.
+            # The ids and xrefs of each may lead to others.
             while (found := _same(index, entity, merged, owners)) is not None:
                 (owner, other_row), other = found
                 merged[owner][other_row] = True
@@ -47,7 +47,7 @@ def merge(stores: Sequence[OntologyStore], *, counts: Optional[Counter] = None) 
 def _same(
     index: CrossIndex, entity: Entity, merged: List[np.ndarray], owners: Set[int]
 ) -> Optional[Tuple[Place, Entity]]:
-    """An entity of a store without one so far that is of the same concept, the surest first."""
+    """The strongest link to an entity of the same concept in a store that has not contributed one yet."""
     names = {fold_name(name) for name in entity.names}
     for strength, place, other in index.links(entity):
         if place[0] in owners or merged[place[0]][place[1]]:

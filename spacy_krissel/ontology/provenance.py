@@ -1,4 +1,4 @@
-"""Where the entities of a store are from: files with their hashes, their version and licence."""
+"""Provenance of a store: its source files with their hashes, versions and licences."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from .readers.records import read_start
 from .readers.umls import umls_files, umls_release
 from .store import KIND, VERSION, StoreShape
 
-# Of the formats whose files say so in their first lines: where the version and the licence stand.
+# Where the first lines of a file state its version and licence.
 STATED: Dict[str, Tuple[Pattern[str], Pattern[str]]] = {
     "obo": (
         re.compile(r"^data-version:\s*(\S.*)$", re.MULTILINE),
@@ -25,7 +25,7 @@ STATED: Dict[str, Tuple[Pattern[str], Pattern[str]]] = {
         re.compile(r'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"([^"]+)"'),
     ),
 }
-# A graph's own statements stand before or behind its nodes, and nodes have statements too.
+# A graph's own statements are before or after its nodes, and nodes have statements too.
 NODES = re.compile(r'"nodes"\s*:')
 
 
@@ -37,12 +37,12 @@ def provenance(
     licence: Optional[str] = None,
     relations: Sequence[str] = (),
 ) -> List[Dict[str, Any]]:
-    """What is known of an ontology file, or of a store: an object for each source of its entities.
+    """The provenance of an ontology file or a store: one object per source.
 
     "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each. "version", "licence": as
-    the file says, or else as given here; not there where nobody says. UMLS has "vocabularies" as well
-    (`readers.umls.umls_release`), and MRREL among its files where `relations` are read. A store has those of the
-    sources that it was made from.
+    the file states them, else as given here; absent where neither does. UMLS has "vocabularies" as well
+    (`readers.umls.umls_release`), and MRREL among its files where `relations` are read. A store has the
+    provenance of its sources.
 
     Raises KrisselError K101, K102 and K104 as `read_ontology` does.
     """

@@ -94,7 +94,7 @@ class OntologyStore:
     def row(self, id: str) -> Optional[int]:
         """The row of the entity with this primary or alternative id, in any spelling of its prefix (`ids.spellings`).
 
-        A primary id goes before an alternative one, and the first of several entities before the others.
+        Primary ids precede alternative ones, and the first of several entities the others.
         """
         for spelling in spellings(id):
             for entry in find_hash(self._id_hashes, spelling):
@@ -104,12 +104,12 @@ class OntologyStore:
         return None
 
     def resolve(self, id: str) -> Optional[str]:
-        """The primary id for a primary or alternative id, or None when no entity bears it."""
+        """The primary id for a primary or alternative id, or None when no entity has it."""
         row = self.row(id)
         return None if row is None else self._table.value(row, "id")
 
     def rows(self, ids: Sequence[str]) -> np.ndarray:
-        """`row` of each of `ids` (n,), -1 where no entity bears it; many at once are far faster than one by one."""
+        """`row` of each of `ids` (n,), -1 where no entity has it; many at once are far faster than one by one."""
         rows = np.full(len(ids), -1, dtype=np.int64)
         pending, texts = np.arange(len(ids)), list(ids)
         n_tried = 0
@@ -158,19 +158,19 @@ class OntologyStore:
         return tuple(self._table.value(self._checked(row), "types"))
 
     def find(self, name: str) -> List[str]:
-        """The primary ids, sorted, of the entities that bear a name which folds to the same as this one."""
+        """The primary ids, sorted, of the entities with a name that folds to the same."""
         rows = {int(self._name_rows[entry]) for entry in self._entries(fold_name(name))}
         return sorted(self._table.value(row, "id") for row in rows)
 
     def is_shared(self, name: str) -> bool:
-        """Whether two or more entities bear this name, folded."""
-        # Every entry of one folded name says the same.
+        """Whether two or more entities share this name, folded."""
+        # The same for every entry of one folded name.
         return any(self._name_shared[entry] for entry in islice(self._entries(fold_name(name)), 1))
 
     def names(self, *, shared: Optional[bool] = None) -> Iterator[Tuple[int, str, bool]]:
         """Each entity's different names: row, name as the source spells it, and whether it is the preferred one.
 
-        shared: only names that several entities bear (True), or that one entity bears (False).
+        shared: only names that several entities share (True), or that one entity has (False).
         """
         entry = 0
         row = 0
@@ -184,16 +184,16 @@ class OntologyStore:
                 row += 1
 
     def shared_names(self) -> Iterator[Tuple[str, List[str]]]:
-        """Homonyms: each folded name of two or more entities with their primary ids, sorted; in no telling order."""
+        """Homonyms: each folded name of two or more entities with their primary ids, sorted; in no particular order."""
         for folded, entries in shared_groups(self._table, self._name_hashes, self._name_rows, self._name_positions):
             rows = set(self._name_rows[entries].tolist())
             yield folded, sorted(self._table.value(row, "id") for row in rows)
 
     def homonym_entries(self) -> Dict[str, np.ndarray]:
-        """The names that several entities bear, in the order of `names`, as columns of one length.
+        """The names that several entities share, in the order of `names`, as columns of one length.
 
         `row`; `position`: 0 for the preferred name, i for alias i - 1; `homonym`: a number for each folded name, from 0
-        and in no telling order.
+        and in no particular order.
         """
         homonyms = np.full(len(self._name_hashes), -1, dtype=np.int32)
         groups = shared_groups(self._table, self._name_hashes, self._name_rows, self._name_positions)
@@ -204,10 +204,10 @@ class OntologyStore:
         columns = {"row": self._name_rows, "position": self._name_positions, "homonym": homonyms}
         return {name: column[shared] for name, column in columns.items()}
 
-    def may_be_borne(self, hashes: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Whether an entity in another row may bear a name with the hash, for pairs of a hash and a row: (n,), (n,).
+    def may_be_shared(self, hashes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Whether an entity in another row may have a name with the hash, for pairs of a hash and a row: (n,), (n,).
 
-        RETURNS: a mask (n,). Where it is False there surely is none; where it is True, `find` tells.
+        RETURNS: a mask (n,). False: there is none. True: `find` decides.
         """
         order = np.argsort(hashes)  # in their order, the search goes through the index once
         starts = np.empty(len(hashes), dtype=np.int64)
@@ -259,7 +259,7 @@ def write_store(
     """Write entities to a store at `path`, all or nothing, replacing an earlier store there.
 
     In memory are one batch of entities and 16 bytes for each name and id. Of several entities with one id the first is
-    kept (KW102); an alternative id that several claim stands for one of them (KW103, `OntologyStore.row`).
+    kept (KW102); an alternative id of several entities stands for one of them (KW103, `OntologyStore.row`).
 
     info: kept in the manifest under "info"; must be JSON by the time the entities end.
     Raises KrisselError K005 (the path holds something else), K108 (an entity without id or name).

@@ -1,4 +1,4 @@
-"""Homonym disambiguation: every entity that bears a homonym gets a version of it that is its own (BELHD §4.1)."""
+"""Homonym disambiguation: each entity with a homonym gets a unique version of it (BELHD §4.1)."""
 
 from array import array
 from dataclasses import asdict, replace
@@ -37,7 +37,7 @@ def disambiguate(
 
     "Discharge" becomes "Discharge (Patient Discharge)" with the preferred name of the entity, or, where it is that name
     itself, another one; a cross-species homonym gets the species: "A2M (human)", or "A2M (IGHA2, human)" where several
-    entities of the species bear it (§4.1.1). `Bearer.expansions` has the rules, `Disambiguation` what happens where
+    entities of the species have it (§4.1.1). `Bearer.expansions` has the rules, `Disambiguation` what happens where
     they collide. Entities, their order and everything but the names of homonyms stay; names count as the same when they
     fold to the same (`fold_name`).
 
@@ -57,18 +57,18 @@ def disambiguate(
 
 @checked
 class Disambiguation:
-    """The entities of a store, with names that are their own as far as that can be.
+    """The entities of a store, with unique names as far as possible.
 
-    Each bearer of a homonym gets its first expansion. Where two would get the same, or one that is a name of another
-    entity already, as in the paper's two "Hydroxocobalamin (Aquacobalamin)" (§5.2), their homonyms are solved together:
-    a largest assignment of expansions to bearers, in their order of preference, and of the name as it is to one of
-    those that are left (case c). What is left then is a failure: no other assignment tells more bearers apart.
+    Each entity with a homonym (a bearer) gets its first expansion. Where two would get the same, or the name of another
+    entity, as the paper's two "Hydroxocobalamin (Aquacobalamin)" (§5.2), their homonyms are resolved together, by an
+    optimal assignment of expansions to bearers, and of the original name to one of the others (case c). A bearer
+    without a name is a failure: no assignment disambiguates more bearers.
     The result depends neither on the order of the entities nor on that of their aliases.
 
     figures: `HomonymFigures` under "before"; the "order"; "second_choices", the bearers with another expansion than
-        their first; "unchanged", those whose name stays, though it is no homonym any more; "failures", the names that
-        are homonyms afterwards; "success_rate", the share of homonyms none of whose bearers shares its new name with
-        another (None without homonyms).
+        their first; "unchanged", those that keep the original name, which is then no homonym; "failures", the names
+        that are homonyms afterwards; "success_rate", the fraction of homonyms none of whose bearers shares its new name
+        with another (None without homonyms).
 
     In memory are about 100 bytes for each bearer. Raises KrisselError K006 for an unknown order.
     """
@@ -85,7 +85,7 @@ class Disambiguation:
         self._order = order
         self._species = SpeciesNames(taxonomy)
         self._homonyms = Homonyms(store, self._species)
-        # What is not a bearer's first choice, and the names of those that are left.
+        # Bearers that do not get their first choice, and the names of those that failed.
         self._settled: Dict[int, Parts] = {}
         self._failed: Dict[int, str] = {}
         self._keys, self._plain = self._first_choices(progress)
@@ -110,7 +110,7 @@ class Disambiguation:
             yield entity, self._bearers(row, entity)
 
     def _bearers(self, row: int, entity: Entity) -> List[Tuple[int, List[str], Bearer]]:
-        """Each homonym of an entity: the number of the bearer, its spellings, and the bearer."""
+        """The homonyms of an entity: number of the bearer, spellings, and the bearer."""
         homonyms = self._homonyms
         start, end = homonyms.bounds[row : row + 2].tolist()
         if start == end:
@@ -140,11 +140,11 @@ class Disambiguation:
         ]
 
     def _first_choice(self, bearer: Bearer) -> Parts:
-        """Nothing, which leaves the name as it is, only where there is nothing to expand it with."""
+        """Empty, which leaves the original name, only where there is nothing to expand it with."""
         return next(chain(bearer.expansions(self._order), bearer.defaults()))
 
     def _first_choices(self, progress: bool) -> Tuple[np.ndarray, np.ndarray]:
-        """Of each bearer, the hash of its first choice (n,), and whether that is the name as it is (n,)."""
+        """The hash of each bearer's first choice (n,), and whether that is the original name (n,)."""
         keys = array("Q", bytes(8 * len(self._homonyms)))
         plain = np.zeros(len(self._homonyms), dtype=bool)
         entities = progress_bar(self._entities(), show=progress, desc="homonyms", unit=" entities", unit_scale=True)
@@ -156,13 +156,13 @@ class Disambiguation:
         return np.array(keys, dtype=np.uint64), plain
 
     def _resolve(self) -> None:
-        """Solve the units in which first choices collide, and with them those that then collide with these."""
+        """Resolve the units in which first choices collide, and those that then collide with them."""
         unit = self._homonyms.unit
-        # The name as it is, is one of others: of the same unit, which equal keys tell.
-        taken = self._store.may_be_borne(self._keys, self._homonyms.row) & ~self._plain
+        # The original name collides only within the unit, where keys are equal.
+        taken = self._store.may_be_shared(self._keys, self._homonyms.row) & ~self._plain
         hard = [np.flatnonzero(taken), *self._equal_keys(np.arange(len(unit)))]
         unsolved = np.unique(unit[np.concatenate(hard)])
-        # What is solved together, by the number of the first unit in it.
+        # Units that are resolved together, by the number of the first.
         component = np.arange(unit.max(initial=-1) + 1)
         while True:
             collisions = self._equal_keys(component[unit])
@@ -189,7 +189,7 @@ class Disambiguation:
             yield numbers[group.start : group.stop]
 
     def _solve(self, numbers: Sequence[int]) -> None:
-        """Settle the bearers of a component together: what they get, its hash, and who fails."""
+        """Resolve the bearers of a component: their expansions, the hashes of these, and the failures."""
         bearers = [(number, self._bearer(number)) for number in numbers]
         # Those with the one choice of a preferred name go first.
         bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].is_preferred, item[1].id))

@@ -1,4 +1,4 @@
-"""The ways to expand a homonym for one of the entities that bear it (BELHD §4.1, Figure 2)."""
+"""Expansions of a homonym for one of the entities that share it (BELHD §4.1, Figure 2)."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -6,15 +6,15 @@ from typing import Iterator, Literal, Tuple
 
 from ..folding import fold_name
 
-# How the names are ordered with which a preferred name is expanded: the paper's text has the shortest one (§4.1), its
-# Algorithm 1 the longest.
+# Which other name a preferred name is expanded with: the shortest in the paper's text (§4.1), the longest in its
+# Algorithm 1.
 Order = Literal["shortest", "longest"]
-# What stands in the brackets; nothing where the name stays as it is.
+# The contents of the brackets; empty for the original name.
 Parts = Tuple[str, ...]
 
 
 class SpeciesUse(IntEnum):
-    """How the species of an entity tells it apart from the others that bear a homonym."""
+    """How the species of an entity distinguishes it from the others with the homonym."""
 
     NEVER = 0  # it has none, or that of all others
     SPARE = 1  # it has the only one, and others have none: for want of names
@@ -28,7 +28,7 @@ class SpeciesUse(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """An entity as one of those that bear a homonym.
+    """An entity as one of those that share a homonym.
 
     homonym: as the entity spells it.
     preferred: the entity's preferred name.
@@ -46,7 +46,7 @@ class Bearer:
     use: SpeciesUse = SpeciesUse.NEVER
 
     def expansions(self, order: Order) -> Iterator[Parts]:
-        """What may stand in the brackets, the paper's choice first.
+        """Possible contents of the brackets, the paper's choice first.
 
         The preferred name where that is not the homonym (case a of Figure 2), then the other names from the shortest or
         the longest on (case b). For a cross-species homonym (§4.1.1) the species alone where no other entity has it,
@@ -68,11 +68,11 @@ class Bearer:
 
     def _names(self, order: Order) -> Iterator[str]:
         sign = 1 if order == "shortest" else -1
-        if not self.is_preferred and _says_something(self.preferred):
+        if not self.is_preferred and _is_informative(self.preferred):
             yield self.preferred
-        # By their text where lengths are equal: the order of the aliases shall not matter.
+        # By text where lengths are equal: the order of the aliases must not matter.
         for name in sorted(self.others, key=lambda name: (sign * len(name), name)):
-            if (self.is_preferred or name != self.preferred) and _says_something(name):
+            if (self.is_preferred or name != self.preferred) and _is_informative(name):
                 yield name
 
 
@@ -81,6 +81,6 @@ def expand(name: str, parts: Parts) -> str:
     return f"{name.rstrip()} ({', '.join(part.strip() for part in parts)})" if parts else name
 
 
-def _says_something(name: str) -> bool:
+def _is_informative(name: str) -> bool:
     # Symbols alone are folded away in a longer name.
     return any(map(str.isalnum, fold_name(name)))

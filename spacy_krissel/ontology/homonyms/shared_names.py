@@ -1,4 +1,4 @@
-"""Homonyms of an ontology store: names, folded, that several entities bear (BELHD §3, Table 2, Appendix C)."""
+"""Homonyms of an ontology store: folded names that several entities share (BELHD §3, Table 2, Appendix C)."""
 
 import heapq
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ IDS_LISTED = 20
 class HomonymFigures:
     """A column of BELHD's Table 2, whose rows count (entity, name) pairs.
 
-    names: all pairs. homonyms: the distinct folded names that two or more entities bear. pairs: those of homonyms.
+    names: all pairs. homonyms: the distinct folded names that two or more entities share. pairs: those of homonyms.
     preferred, other: pairs of a homonym that entities of one species share (or any, where fewer than two species are
         named), where it is the entity's preferred name, or not. cross_species: pairs of a homonym of entities of two or
         more species. A pair may be of both kinds.
@@ -35,15 +35,15 @@ class HomonymFigures:
 
 
 class Homonyms:
-    """Who bears which homonym, as columns in memory.
+    """The bearers of homonyms (entities that share them), as columns in memory.
 
     A bearer is an entity with one of its homonyms, however many spellings of that it has; bearers are numbered in the
     order of the rows. A homonym is cross-species when its bearers are of two or more species, those without one aside.
 
     row, homonym, position: (n,) of each bearer; the position is that of the first spelling.
     use: (n,) `SpeciesUse`.
-    unit: (n,) bearers of one number must be told apart by more than the species: those of a homonym, of a cross-species
-        homonym those of one species.
+    unit: (n,) bearers with one number must be distinguished by more than the species: those of a homonym, of a
+        cross-species homonym those of one species.
     entry_position, entry_bearer: (m,) the positions of all spellings, and whose they are.
     bounds: (n_entities + 1,) the entries of row i are those from `bounds[i]` to `bounds[i + 1]`.
     """

@@ -20,7 +20,7 @@ def taxon_number(species: str) -> Optional[str]:
 
 
 class SpeciesNames:
-    """From what an entity has as its species to the name of that species.
+    """From the species of an entity, a name or an id, to the name of that species.
 
     An id is looked up in `taxonomy`, where one is given, and becomes the preferred name there, which in NCBI Taxonomy's
     own files is the scientific one. Everything else is a name already.
