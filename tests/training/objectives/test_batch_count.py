@@ -26,5 +26,5 @@ def test_nothing_is_told_of_a_training_without_gaps():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not any(batches.is_empty("ab") for _ in range(20))
-    with pytest.warns(KrisselWarning, match="KW625.* 1 of 21 .* held no gold.* Dig deeper."):
+    with pytest.warns(KrisselWarning, match="KW625.* 1 of 21 .* had no gold.* Dig deeper."):
         assert batches.is_empty("")
