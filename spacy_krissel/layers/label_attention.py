@@ -1,16 +1,14 @@
-"""Label attention: what of a text speaks of an entity (OSLAT §3.2, eq. 2 and 3)."""
+"""Label attention: the parts of a text that are about an entity (OSLAT §3.2, eq. 2 and 3)."""
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Tuple
 
 import numpy as np
 from thinc.api import Model, get_array_module, glorot_uniform_init
 from thinc.types import Floats1d, Floats2d
 
-from ..errors import Errors, KrisselError
+from ..util.settings import Count, Positive, checked
 from .identity import keep_in_bytes
 from .token_states import StatesModel, TokenStates
-
-CLASSIFIERS = ("context", "pair")
 
 
 class Attention(NamedTuple):
@@ -63,34 +61,32 @@ def mean_states(states: TokenStates) -> Tuple[Floats2d, Callable[[Floats2d], Flo
 
 @keep_in_bytes
 class AttentionSettings(NamedTuple):
-    """What the answers depend on beside the weights."""
+    """What predictions depend on besides the weights."""
 
     scale: float
     classifier: str
 
 
+@checked
 def LabelAttention(
-    tokens: StatesModel, *, scale: float = 1.0, classifier: str = "context", hidden: int = 0
+    tokens: StatesModel,
+    *,
+    scale: Positive = 1.0,
+    classifier: Literal["context", "pair"] = "context",
+    hidden: Count = 0,
 ) -> StatesModel:
-    """An encoder of texts and names by their tokens, and a classifier that tells from an entity's view of a text how
-    likely the text speaks of it: `s(x, e) = Classifier(c^(x, e))` (OSLAT §3.3, eq. 5).
+    """An encoder of texts and names by their tokens, and a classifier of how likely a text is about an entity, by what
+    the entity's name attends to in it: `s(x, e) = Classifier(c^(x, e))` (OSLAT §3.3, eq. 5).
 
     Input: n texts. Output: their `TokenStates`. The classifier is the second layer, `presence_layer`.
 
     tokens: `spacy-krissel.PieceStates.v1` or `spacy-krissel.WordStates.v1`.
-    scale: of the products in the softmax; 1 in the paper. Unit vectors need more, about 20.
-    classifier: "context", the paper's, sees c alone; "pair" sees the name's query q as well: `[c; q; c∘q; cos(c, q)]`.
+    scale: of the inner products in the softmax; 1 in the paper. Unit vectors need more, about 20.
+    classifier: "context", the paper's, takes c alone; "pair" the query q as well: `[c; q; c∘q; cos(c, q)]`.
     hidden: width of a layer with ReLU in the classifier; 0: a linear one.
 
     Raises KrisselError K006 for a wrong setting.
     """
-    if not scale > 0:
-        raise KrisselError(Errors.K006.format(setting="scale", found=scale, expected="a number above 0"))
-    if classifier not in CLASSIFIERS:
-        expected = f"one of {', '.join(CLASSIFIERS)}"
-        raise KrisselError(Errors.K006.format(setting="classifier", found=classifier, expected=expected))
-    if hidden < 0:
-        raise KrisselError(Errors.K006.format(setting="hidden", found=hidden, expected="0 or more"))
     return Model(
         "label_attention",
         _forward,
@@ -102,7 +98,7 @@ def LabelAttention(
 
 
 class Seen(NamedTuple):
-    """What the classifier sees of m names in a text: their contexts (m, d) and queries (m, d)."""
+    """The classifier's input for m names in a text: their contexts (m, d) and queries (m, d)."""
 
     contexts: Floats2d
     queries: Floats2d
@@ -196,8 +192,7 @@ def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> Tuple[Fl
 
 
 def _pairs(X: Seen) -> List[Floats2d]:
-    """`[c; q; c∘q; cos(c, q)]` in its parts: side by side in one matrix they take longer than all that is done with
-    them."""
+    """The parts of `[c; q; c∘q; cos(c, q)]`: to copy them into one matrix takes longer than all products with them."""
     xp: Any = get_array_module(X.contexts)
     products = X.contexts * X.queries
     squares = [xp.einsum("ij,ij->i", each, each) for each in X]
@@ -206,7 +201,7 @@ def _pairs(X: Seen) -> List[Floats2d]:
 
 
 def _product(parts: List[Floats2d], weights: Any) -> Any:
-    """What stands side by side in `parts`, times the weights, (nI, nH) or (nI,)."""
+    """The columns of `parts`, concatenated, times the weights, (nI, nH) or (nI,)."""
     found, start = 0.0, 0
     for part in parts:
         found = found + part @ weights[start : start + part.shape[1]]

@@ -4,7 +4,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Tuple
 
 import numpy as np
 from thinc.api import get_array_module
-from thinc.types import Floats1d, Floats2d, Ints1d
+from thinc.types import Floats1d, Floats2d
 
 from ..layers.normalize import unit_rows
 
@@ -38,7 +38,7 @@ class LabelPairs(NamedTuple):
     negatives: Any
 
 
-def label_pairs(labels: Ints1d) -> LabelPairs:
+def label_pairs(labels: Any) -> LabelPairs:
     """All pairs of rows by their labels (n,)."""
     xp: Any = get_array_module(labels)
     same = labels[:, None] == labels[None]

@@ -82,7 +82,7 @@ def test_what_is_written(nlp, extractor):
     mentions = {mention.kb_id: mention for mention in read_fragments(doc, "krissel_entities")}
     for each in listed:
         pieces = tuple(map(tuple, each["pieces"]))
-        assert (mentions[each["id"]].pieces if pieces else ()) == pieces
+        assert (mentions[each["id"]].fragments if pieces else ()) == pieces
         assert len(each["attention"]) == len(doc)
     assert {span.label_ for span in doc.spans["krissel_entities"]} == {"ENTITY"}
     assert [each["id"] for each in doc.spans["krissel_entities"].attrs["entities"]] == [each["id"] for each in listed]

@@ -1,4 +1,4 @@
-"""BELHD's training step: the mentions of documents, and the names that are candidates of each (§4.2)."""
+"""BELHD's training step: marginal likelihood of mentions over candidate names, shared in a document (§4.2)."""
 
 from pathlib import Path
 from typing import Any, Callable, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
@@ -38,23 +38,22 @@ class Names(NamedTuple):
 class NameObjective:
     """A loss over the scores of mentions with names, inner products of their vectors.
 
-    Each mention has `n_candidates` names that the encoder finds nearest in the whole ontology. Of the names that the
-    other mentions of its document have, it takes the `n_shared` most similar to it (candidate sharing): these may be
-    names of its own entity that its form would never find, or names that are hard to tell from it.
+    The candidates of a mention are the `n_candidates` names of the ontology that the encoder finds nearest, and the
+    `n_shared` most similar ones among the other mentions' candidates in its document (candidate sharing): these may be
+    names of its own entity that its surface form would never find, or hard negatives.
 
     loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1` with `positives = "sum"`: any of
         the candidates that are names of its entity may be right.
     n_candidates: 16 in the paper.
     n_shared: 16 in the paper; 0 leaves sharing out.
-    gold_name: a mention none of whose candidates is right has nothing to learn from, however often it is read. With
-        this the name of its entity that is most similar to it takes the place of its own least similar candidate. Not
-        in the paper.
+    gold_name: a mention without a right candidate has nothing to learn from. With this, the name of its entity that is
+        most similar to it replaces its own least similar candidate. Not in the paper.
     refresh_every: steps until the vectors by which the nearest names are found are encoded again, see
         `NearestEntities`: in the paper after each epoch, and every 1,000 steps for a large ontology.
     cache: file for these vectors, see `NearestEntities`.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
-    context: "sentence", all mentions of a sentence together; "window", each in the text about it; None, the mention
-        alone. As the linker has it.
+    context: "sentence", all mentions of a sentence together; "window", each in the surrounding text; None, the mention
+        alone. The same as the linker's.
 
     Raises KrisselError K006 for a wrong setting.
     """
@@ -135,7 +134,7 @@ class NameObjective:
         return loss
 
     def _search(self, model: EncoderModel, queries: Floats2d) -> np.ndarray:
-        """The numbers of the nearest names of each mention (q, n_candidates), -1 for none."""
+        """The indices of the nearest names of each mention (q, n_candidates), -1 for none."""
         assert self._names is not None
         names = self._names
 
@@ -147,7 +146,7 @@ class NameObjective:
         return search_shared(lambda vectors: names.nearest.search(vectors, k), model.ops.to_numpy(queries))
 
     def _with_gold(self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: Sequence[int]) -> np.ndarray:
-        """`found` with the nearest of its entity's names in the last place of each mention that has no right one."""
+        """`found`, where the last candidate of each mention without a right one is its entity's nearest name."""
         assert self._names is not None
         names = self._names
         right = (found >= 0) & (names.rows[found] == np.array(gold)[:, None])
@@ -165,7 +164,7 @@ class NameObjective:
         return found
 
     def _shared(self, scores: np.ndarray, is_own: np.ndarray, documents: np.ndarray) -> np.ndarray:
-        """Of the names of a mention's document that are not its own, the `n_shared` most similar ones (q, n) bool."""
+        """The `n_shared` most similar candidates of other mentions in a mention's document (q, n) bool."""
         shared = np.zeros_like(is_own)
         if not self.n_shared:
             return shared

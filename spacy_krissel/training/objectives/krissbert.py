@@ -1,5 +1,5 @@
-"""KRISSBERT's training step: InfoNCE over two mentions of each entity, some masked, some replaced (§3.2–3.3), and
-between these mentions and the references of their entities (§3.5)."""
+"""KRISSBERT's training step: α InfoNCE(mention, mention) + β InfoNCE(mention, reference), some mentions masked, some
+replaced (§3.2–3.3 and 3.5, eq. 2 and 5)."""
 
 import random
 import warnings

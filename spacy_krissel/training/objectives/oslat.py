@@ -25,7 +25,7 @@ from .protocol import BatchCount
 
 
 class NamedText(NamedTuple):
-    """A text, the names of each of its entities, and which of the batch's other names are none of theirs."""
+    """A text, the names of each of its entities, and the batch's negatives for it."""
 
     text: str
     names: List[List[str]]
@@ -168,7 +168,7 @@ class LabelAttentionObjective:
         for term, d_row, length, (backprop_cosines, backprop_units, backprop_attention) in zip(
             terms, d_rows, lengths, backprops, strict=True
         ):
-            d_units = xp.vstack(backprop_cosines(d_row[None, :length]))
+            d_units = xp.vstack(backprop_cosines(xp.reshape(d_row[:length], (1, length))))
             d_asked, d_text = backprop_attention(backprop_units(d_units))
             xp.add.at(d_queries, term.queries, d_asked)
             d_vectors[term.place] += d_text
@@ -191,7 +191,7 @@ class LabelAttentionObjective:
         return loss
 
     def _named(self, examples: Sequence[Example]) -> List[NamedText]:
-        """The texts that speak of entities, with names that are drawn anew."""
+        """The texts with entities, with names drawn for this step."""
         if self._store is None:
             raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=ADVICE))
         n = min(self.n_negatives, len(self._entities))
@@ -202,8 +202,8 @@ class LabelAttentionObjective:
             present = text_entities(example.reference)
             if not present:
                 continue
-            borne = {fold_name(name) for entity in present for name in self._names(entity)}
-            negatives = [name for entity, name in others if entity not in present and fold_name(name) not in borne]
+            own = {fold_name(name) for entity in present for name in self._names(entity)}
+            negatives = [name for entity, name in others if entity not in present and fold_name(name) not in own]
             names = [self._draw(entity, 1 + self.max_synonyms) for entity in present]
             found.append(NamedText(example.reference.text, names, negatives))
         return found

@@ -1,5 +1,4 @@
-"""PEL's training step: mentions and the entities that they are to be near to or far from, as they are and moved a
-small step in the worst direction (§4)."""
+"""PEL's training step: mentions against their entities and negatives, and with adversarial inputs (§4, eq. 8)."""
 
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Union
@@ -36,13 +35,13 @@ class Entities(NamedTuple):
 class RetrievalObjective:
     """A loss over the scores of mentions with entities, each written as its reference: `L + λ L_adv` (eq. 8).
 
-    Of a batch, each mention is compared with its entity and with negatives (`Negatives`). For `L_adv` the entities are
-    encoded a second time, with the same dropout, their input embeddings moved by ε along the sign of the gradient of L:
-    where a candidate belongs to one mention, that is away from it for the mention's own entity and towards it for its
-    negatives (eq. 6 and 7), since L falls with the score of the first and rises with those of the others. A candidate
-    that several mentions share moves to where L as a whole is higher.
+    Each mention is compared with its entity and with negatives (`Negatives`). For `L_adv` the entities are encoded a
+    second time, with the same dropout, their input embeddings moved by ε along the sign of the gradient of L: a
+    candidate of one mention moves away from it if it is the mention's entity, and towards it if it is a negative (eq. 6
+    and 7), since L falls with the score of the first and rises with those of the others. A candidate that several
+    mentions share moves to where L as a whole is higher.
 
-    Scores are inner products: cosines where the encoders give unit vectors, as the proxy loss wants them.
+    Scores are inner products: cosines where the encoders give unit vectors, as the proxy loss needs them.
 
     loss: of each mention with the entities, such as `spacy-krissel.ProxyLoss.v1`.
     n_negatives: of each mention, see `Negatives`.

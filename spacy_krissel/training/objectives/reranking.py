@@ -22,7 +22,7 @@ from ..scores import padded
 from .protocol import LINKS, BatchCount
 
 SMOOTHING = 0.02
-# So far beyond the linker's log-odds those of NIL may lie.
+# How far NIL's log-odds may lie beyond the linker's.
 NIL_MARGIN = 5.0
 
 
@@ -49,7 +49,7 @@ class LinkerCandidates(NamedTuple):
 
 @checked
 class RerankObjective:
-    """Cross-entropy over K candidates, on top of the linker's own log-odds: what is learned is their correction.
+    """Cross-entropy over K candidates (§3.6), on top of the linker's own log-odds: the model learns their correction.
 
     loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1`; scores are the linker's log-odds
         plus the corrections.
@@ -169,14 +169,15 @@ class RerankObjective:
         lengths = list_lengths(mentions)
         # Every candidate is read with the mention's context.
         sizes = [length * view_length(mention.view) for length, mention in zip(lengths, mentions, strict=True)]
-        logits: Any = model.ops.asarray(np.concatenate([mention.logits for mention in mentions]))
+        xp: Any = model.ops.xp
+        logits = xp.asarray(np.concatenate([mention.logits for mention in mentions]))
 
         def rank(scale: float) -> float:
             corrections, backprop = begin_shared(
                 lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
             )
             scores, real = padded(logits + corrections, lengths)
-            positives = real & (model.ops.xp.asarray(gold)[:, None] == model.ops.xp.arange(scores.shape[1])[None])
+            positives = real & (xp.asarray(gold)[:, None] == xp.arange(scores.shape[1])[None])
             d_scores, value = self.loss(scores, positives, real & ~positives)
             backprop(scale * d_scores[real])
             return value
@@ -206,7 +207,7 @@ def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
 
 
 def fit_nil_logit(logits: Sequence[np.ndarray], gold: Sequence[int], p_nil: float) -> float:
-    """The log-odds of NIL as one more candidate that make a linker's answers the likeliest, where a share `p_nil` of
+    """The log-odds of NIL as one more candidate that make a linker's answers the likeliest, where a fraction `p_nil` of
     the mentions has lost its entity.
 
     logits: (k,) of each mention's candidates. gold: the right candidate of each.

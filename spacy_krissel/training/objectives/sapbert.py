@@ -1,4 +1,4 @@
-"""SapBERT's training step: the names of a batch, each to its entity's others and away from all the rest (§2)."""
+"""SapBERT's training step: metric learning over the names of a batch, labelled by entity (§2, eq. 1 and 2)."""
 
 from collections import Counter
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
@@ -89,7 +89,7 @@ class SelfAlignmentObjective:
         return backprop(d_scores), value
 
     def _negatives(self, names: Set[str], entities: Set[str]) -> Iterator[Tuple[str, str]]:
-        """A name each of other entities than these, none of these names among them."""
+        """One name each of entities other than these, none of them among these names."""
         if not self.n_negatives:
             return
         if self._store is None:
@@ -103,7 +103,7 @@ class SelfAlignmentObjective:
                 yield entity.id, name
 
     def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> Tuple[List[View], List[str]]:
-        """The different names of a batch, and the entity of each."""
+        """The distinct names of a batch, and the entity of each."""
         owners: Dict[str, str] = {}
         for example in examples:
             for entity, view in linked_mentions(example.reference, spans_key):

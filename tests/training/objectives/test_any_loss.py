@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_shared import CASES, DOCUMENTS, MENTIONS, RANKED, encoder, gradients, one_mention
+from test_data_parallel import CASES, DOCUMENTS, MENTIONS, RANKED, encoder, gradients, one_mention
 
 from spacy_krissel.losses.focal import FocalLoss
 from spacy_krissel.losses.multi_similarity import MultiSimilarity

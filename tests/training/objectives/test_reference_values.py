@@ -1,11 +1,11 @@
-"""Losses and gradients of every objective stay what they were on fixed batches, those of `test_shared`."""
+"""Losses and gradients of every objective stay what they were on fixed batches, those of `test_data_parallel`."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_shared import update
+from test_data_parallel import update
 
 VALUES = json.loads(Path(__file__).with_name("reference_values.json").read_text(encoding="utf8"))
 

@@ -230,7 +230,7 @@ def test_hard_negatives_are_the_nearest(make, examples, small, toy_store):
         assert [ids[row] for row in candidates.entities[candidates.negatives[i]]] == expected
 
 
-def test_examples_without_a_mention_teach_nothing(make, small, make_example):
+def test_examples_without_a_mention_are_skipped(make, small, make_example):
     objective = make()
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*linked mention"):
         assert objective.update(small, [make_example("")]) == 0.0
@@ -239,7 +239,7 @@ def test_examples_without_a_mention_teach_nothing(make, small, make_example):
     assert objective.update(small, [grouped]) == 0.0 < objective.update(small, [grouped], "sc")
 
 
-def test_what_it_needs(make, examples, small, toy_store, views):
+def test_a_missing_ontology_or_encoder_is_refused(make, examples, small, toy_store, views):
     with pytest.raises(KrisselError, match="K636.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K636.*no ontology"):

@@ -122,7 +122,7 @@ def test_references_show_the_encoders_parts_and_no_held_out_name(make, toy_store
 
 
 @pytest.mark.parametrize("chunk_size", [0, 4])
-def test_mentions_come_to_their_references(make, make_example, toy_store, encoder, chunk_size):
+def test_training_brings_mentions_near_their_references(make, make_example, toy_store, encoder, chunk_size):
     """With the mention pairs switched off, references alone teach (− mention pair contrast)."""
     objective = make(alpha=0.0, chunk_size=chunk_size)
     contexts = {"T01": "relapses", "T02": "murmur", "T03": "smoker", "T04": "sneezing"}

@@ -6,7 +6,7 @@ from spacy_krissel.errors import KrisselWarning
 from spacy_krissel.training.objectives.protocol import BatchCount
 
 
-def test_each_skipped_batch_is_told():
+def test_skipped_batches_are_warned_of_at_1_10_and_100():
     """Their number is told when it has grown tenfold."""
     batches = BatchCount("gold", "Dig deeper")
     with warnings.catch_warnings(record=True) as told:
@@ -21,7 +21,7 @@ def test_each_skipped_batch_is_told():
     assert all(each.category is KrisselWarning for each in told)
 
 
-def test_nothing_is_told_of_a_training_without_gaps():
+def test_no_warning_without_a_skipped_batch():
     batches = BatchCount("gold", "Dig deeper")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

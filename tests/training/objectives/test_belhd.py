@@ -152,7 +152,7 @@ def test_gradient_is_that_of_the_loss(make, model, examples):
     assert before.to_bytes() != model.to_bytes()
 
 
-def test_learns(make, model, examples):
+def test_the_loss_falls(make, model, examples):
     from thinc.api import Adam
 
     objective, optimizer = make(refresh_every=5), Adam(0.005, eps=1e-3, use_averages=False)
@@ -171,7 +171,7 @@ def test_a_mention_alone_shares_nothing(make, model):
     assert (seen[0].sum(axis=1) == 3).all()
 
 
-def test_nothing_to_learn(make, model):
+def test_batches_without_mentions_are_skipped(make, model):
     objective = make()
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 1 .*linked mention"):
         assert objective.update(model, [example("nothing here")]) == 0.0
@@ -181,7 +181,7 @@ def test_nothing_to_learn(make, model):
     assert objective.update(model, [grouped]) == 0.0 < objective.update(model, [grouped], "gold")
 
 
-def test_what_it_needs(make, model):
+def test_a_missing_ontology_or_entity_is_refused(make, model):
     with pytest.raises(KrisselError, match="K639.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K639.*no ontology"):

@@ -105,7 +105,7 @@ def test_pairs_are_the_first_two_mentions_of_each_entity(make, make_example):
     ]
 
 
-def test_examples_without_a_partner_are_told_once(make, make_example, small_encoder):
+def test_examples_without_a_partner_are_warned_of_once(make, make_example, small_encoder):
     """As when `accumulate_gradient` divides a batch of pairs."""
     entities = ("T01", "T02", "T03", "T04")
     examples = [make_example(entity, left, "ms") for left in ("the ", "in a ") for entity in entities]
@@ -163,7 +163,7 @@ def test_loss_falls(make, make_example, small_encoder, chunk_size):
     assert np.mean(losses[-5:]) < 0.6 * np.mean(losses[:5])
 
 
-def test_batch_without_a_pair_is_not_skipped(make, make_example, small_encoder):
+def test_a_batch_without_a_pair_is_skipped_with_a_warning(make, make_example, small_encoder):
     objective, model = make(), small_encoder.copy()
     objective.update(small_encoder.copy(), [make_example("T01", "a ", "x"), make_example("T01", "b ", "y")])
     with pytest.warns(KrisselWarning, match="KW625.* 1 of 2 .*PairBatcher"):
@@ -174,7 +174,7 @@ def test_batch_without_a_pair_is_not_skipped(make, make_example, small_encoder):
     assert gradient_norm(model) == 0
 
 
-def test_replacement_without_an_ontology_fails(make, make_example, small_encoder):
+def test_without_an_ontology_mentions_are_kept_with_a_warning(make, make_example, small_encoder):
     """There is no name to replace a mention with: it stays, and one warning says so."""
     with pytest.warns(KrisselWarning, match="KW626.*0.2.*ontology"):
         objective = make(ontology=None)
