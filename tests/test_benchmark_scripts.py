@@ -75,3 +75,8 @@ def test_linking_rate(benchmark, tmp_path, capsys):
     assert "times the paper's 91" in capsys.readouterr().out
     # A layer of width 1 over one piece: 8 + 4 operations, and 4 of attention.
     assert script.Size(hidden=1, layers=1, heads=1, inner=1).arithmetic(1) == 16
+
+
+def test_parts_of_the_small_encoder(benchmark):
+    found = benchmark("small_encoder_parts").main(batches=2, size=4, rows=256, width=8)
+    assert len(found) == 6 and min(found.values()) >= 0

@@ -1,8 +1,8 @@
 """Hashed character n-grams and words of views, computed for a whole batch at once.
 
 All work is on one array of code points per batch, a few NumPy passes instead of a Python loop: scikit-learn's
-`HashingVectorizer` takes 5 times as long for mentions and 11 times for contexts (batches of 256). A feature is the row
-of an embedding table; the features of a view form a bag.
+`HashingVectorizer` takes about 8 times as long (benchmarks/small_encoder_parts.py). A feature is the row of an
+embedding table; the features of a view form a bag.
 """
 
 from typing import NamedTuple, Sequence, Tuple

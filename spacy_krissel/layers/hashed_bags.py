@@ -20,8 +20,8 @@ class HashedTable(Shim):
     """The table, with Adam applied to the rows that have a gradient only.
 
     A dense optimizer would visit all 2^17 rows for the few thousand of a batch. A shim, since thinc updates its own
-    parameters whole. torch's `EmbeddingBag(sparse=True)` with `SparseAdam` takes 1.4 times as long for a step of 256
-    mentions (one core, 2^17 x 256), and has neither L2 nor gradient clipping.
+    parameters whole. torch's `EmbeddingBag(sparse=True)` with `SparseAdam` takes 1.3 times as long
+    (benchmarks/small_encoder_parts.py), and has neither L2 nor gradient clipping.
     """
 
     def __init__(self, rows: int, width: int, learn_rate_scale: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""Extracted entities as a page: under the text a row for each, bars beneath its pieces and a line joining them."""
+"""Extracted entities as HTML: a row per entity below the text, bars under its fragments and a line between."""
 
 from itertools import accumulate
 from pathlib import Path
@@ -12,10 +12,10 @@ from ..util.escape import html_text
 from .rows import DARK, INK, LIGHT, PAPER, SOFT, DrawnEntity, cell_texts, drawn_entities
 from .svg import render_svg
 
-# A letter of a label in letters of the text, generously.
+# The width of a label's letter in letters of the text, rounded up.
 LABEL_SCALE = 0.85
-# Rows are 1.4 em apart, bars .3 em high; a label stands under the first bar of its row. The room on the right is for
-# labels that begin near the edge.
+# Rows are 1.4 em apart, bars .3 em high; a label is under the first bar of its row. The padding on the right is for
+# labels that start near the edge.
 _STYLE = """
 .krissel-spans { %s font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
   color-scheme: light dark; padding: 1em 13em 1em 1em; overflow-x: auto; }
@@ -38,12 +38,12 @@ _STYLE = """
 
 
 def render(docs: Union[Doc, Iterable[Doc]], key: str, *, page: bool = True, title: str = "Entities") -> str:
-    """HTML that shows the entities of `doc.spans[key]` (`drawn_entities`), needs nothing else, and is XML as well.
+    """Self-contained HTML, also valid XML, that shows the entities of `doc.spans[key]` (`drawn_entities`).
 
-    Long texts wrap with their rows. Readable on light and on dark paper, as the reader's system asks for; colours are
-    told apart by colour-blind readers, and each row bears its name.
+    Long texts wrap with their rows. Follows the reader's light or dark theme; colours can be distinguished by
+    colour-blind readers, and each row has its name.
 
-    docs: one doc, or several under each other. page: a whole page; else a fragment, for a notebook.
+    docs: one doc, or several below each other. page: a whole page; else a fragment, for a notebook.
     Raises KrisselError K691 when a doc has no such key.
     """
     style = _STYLE % (_variables("light"), _variables("dark"))
@@ -63,10 +63,10 @@ def render(docs: Union[Doc, Iterable[Doc]], key: str, *, page: bool = True, titl
 
 
 def save_rendering(docs: Union[Doc, Iterable[Doc]], key: str, path: Union[str, Path]) -> Path:
-    """Write what `render` makes to an `.html` file, or what `render_svg` makes of one doc to an `.svg` file.
+    """Write `render` to an `.html` file, or `render_svg` of one doc to an `.svg` file.
 
-    Raises KrisselError K006 (another ending, or several docs for a picture), K026 (the disk), K691 (a doc without such
-    a key).
+    Raises KrisselError K006 (another ending, or several docs for a picture), K026 (the disk), K691 (a doc without the
+    key).
     """
     path = Path(path)
     if path.suffix == ".html":
@@ -91,15 +91,15 @@ def _text(doc: Doc, key: str) -> str:
     for cell, text in enumerate(cells):
         if text:
             parts.append(_cell(cell, text, rows))
-        # Lines may break after a space and nowhere else: cells without one between them are a word.
+        # Lines break after spaces only: cells without a space between them are a word.
         if text == " ":
             parts.append('</span><span class="word">')
     return "".join([*parts, "</span></p>"])
 
 
 def _stacked(rows: Sequence[DrawnEntity], cells: Sequence[str]) -> List[Tuple[int, DrawnEntity]]:
-    """Rows with their place below the text, from 0: the highest where neither bars, lines nor label meet another's.
-    Without this, an entity at the end of a long text would stand far below it."""
+    """Rows with their line below the text, from 0: the highest without overlaps of bars, lines or labels. Otherwise an
+    entity at the end of a long text would be far below it."""
     columns = list(accumulate((len(text) for text in cells), initial=0))
     free: List[float] = []
     stacked = []

@@ -1,7 +1,7 @@
-"""What a picture of extracted entities shows: one row an entity, bars under its pieces and a line that joins them.
+"""Rows of extracted entities: one per entity, bars under its fragments and a line that joins them.
 
-A doc is drawn as cells: cell 2i is token i, cell 2i + 1 the space after it, so that a bar can cover the space within
-a piece and not the one after it.
+A doc is drawn as cells: cell 2i is token i, cell 2i + 1 the space after it, so that a bar covers the spaces within
+a fragment and not the one after it.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from spacy.tokens import Doc
 from ..errors import Errors, KrisselError
 from ..mentions.discontinuous import read_fragments
 
-# Any two differ by 25 or more (CIE 1976) for the colour-blind (protan-, deuter- and tritanopia) and for others, and
-# each has a contrast of 3 to 1 or more with its paper. Beyond five they come again: each row bears its name as well.
+# Any two differ by 25 or more (CIE 1976), also for colour-blind readers (protan-, deuter- and tritanopia), and each has
+# a contrast of at least 3 to 1 with its background. Beyond five they repeat: each row also has its name.
 LIGHT = ("#063fd9", "#ea6411", "#488b74", "#e557de", "#734f8c")
 DARK = ("#659bfa", "#fecb7e", "#66fee2", "#a86184", "#8533f4")
 PAPER = {"light": "#ffffff", "dark": "#14181e"}
@@ -25,10 +25,10 @@ SOFT = {"light": "#5c6675", "dark": "#9aa5b4"}
 class DrawnEntity:
     """One row: an entity and its cells.
 
-    id, name: as people are to read them; either may be "". score: None for an entity without one.
+    id, name: as displayed; either may be "". score: None for an entity without one.
     colour: a position in `LIGHT` and `DARK`.
-    bars: the cells of its pieces. lines: the cells between the pieces of one mention.
-    starts, ends: the first and the last cells of its pieces.
+    bars: the cells of its fragments. lines: the cells between the fragments of one mention.
+    starts, ends: the first and the last cells of its fragments.
     """
 
     id: str
@@ -41,12 +41,12 @@ class DrawnEntity:
     ends: FrozenSet[int]
 
     def kind(self, cell: int) -> str:
-        """What is drawn under a cell: "bar", "line" or nothing."""
+        """The mark under a cell: "bar", "line" or ""."""
         return "bar" if cell in self.bars else "line" if cell in self.lines else ""
 
     @property
     def details(self) -> str:
-        """Id and score in a line, "" without either."""
+        """Id and score on one line, "" without either."""
         score = "" if self.score is None else f"{self.score:.2f}"
         return " · ".join(part for part in (self.id if self.name != self.id else "", score) if part)
 
@@ -55,8 +55,8 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
     """The rows of `doc.spans[key]`, by the first token of each entity.
 
     Mentions are read by `read_fragments`; those with one `kb_id_` (without it, one label) share a row. Names and scores
-    are those of `doc.spans[key].attrs["entities"]`, a list of `{"id", "name", "score"}`, where it is there; an entity
-    of that list without pieces has no row.
+    are those of `doc.spans[key].attrs["entities"]`, a list of `{"id", "name", "score"}`, if present; an entity of that
+    list without fragments has no row.
 
     Raises KrisselError K691 when the doc has no such key.
     """
@@ -95,7 +95,7 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
 
 
 def cell_texts(doc: Doc) -> List[str]:
-    """The text of each cell, "" for a space that is not there. White space is one space."""
+    """The text of each cell, "" for a missing space. White space is one space."""
     cells = []
     for token in doc:
         cells.append(" " if token.is_space else token.text)

@@ -1,4 +1,4 @@
-"""Extracted entities as a picture, for documentation: as the page of `render`, with every place computed."""
+"""Extracted entities as SVG, for documentation: as `render`, with computed positions."""
 
 import unicodedata
 from itertools import groupby
@@ -15,7 +15,7 @@ TEXT_HEIGHT, ROW_HEIGHT, BAR, LINE_GAP = 28, 20, 6, 12
 
 
 class _Cell(NamedTuple):
-    """A cell on its line: the column where it begins and how many it takes."""
+    """A cell on its line: its first column and its width in columns."""
 
     number: int
     text: str
@@ -24,9 +24,9 @@ class _Cell(NamedTuple):
 
 
 def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
-    """An SVG picture of the entities of `doc.spans[key]` (`drawn_entities`), readable on light and on dark paper.
+    """An SVG picture of the entities of `doc.spans[key]` (`drawn_entities`), for light and dark themes.
 
-    columns: letters of text on a line. The name of an entity stands right of its last bar.
+    columns: letters per line. The name of an entity is to the right of its last bar.
     Raises KrisselError K691 when the doc has no such key.
     """
     rows = drawn_entities(doc, key)
@@ -59,7 +59,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
 
 
 def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: List[str]) -> float:
-    """Add the bars and lines of one row of a line of text, and the label after its last bar; the right edge of it."""
+    """Draw one row of a line of text: bars, lines, and the label after the last bar. RETURNS: its right edge."""
     middle = top + BAR / 2
     for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):
         run = list(cells)
@@ -78,7 +78,7 @@ def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: List[s
 
 
 def _lines(cells: Sequence[str], columns: int) -> List[List[_Cell]]:
-    """Cells by line; a line breaks after a space, before the word that would go beyond `columns`."""
+    """Cells by line; lines break after a space, before a word that would exceed `columns`."""
     lines: List[List[_Cell]] = [[]]
     word: List[_Cell] = []
     column = 0
@@ -114,7 +114,7 @@ def _x(column: int) -> float:
 
 
 def _style() -> str:
-    # Each rule begins with the picture's class: in a page, styles of one picture hold for all.
+    # Each rule starts with the picture's class, since styles in a page apply to all of it.
     face = ".krissel-svg text { font: 16px ui-monospace, Menlo, Consolas, monospace }"
     label = ".krissel-svg .label { font-size: 12px; font-weight: 600 } .krissel-svg .soft { font-weight: 400 }"
     dark = f"@media (prefers-color-scheme: dark) {{ {_fills('dark', DARK)} }}"
