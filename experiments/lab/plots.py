@@ -15,7 +15,18 @@ from .errors import KrisselWarning, Warnings
 
 TOP_K, FEW_SHOT, NIL, GRADIENTS = "top-k.svg", "few-shot.svg", "nil.svg", "gradient-norms.svg"
 # Inches, of one panel.
-WIDTH, HEIGHT = 3.6, 3.0
+WIDTH, HEIGHT = 4.2, 3.2
+# Colours that colour-blind readers tell apart (Okabe and Ito), and line styles and markers for who sees none.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#56b4e9", "#e69f00")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
+MARKERS = "osD^vPX*<>"
+# Marks on a curve of many points.
+N_MARKS = 8
+SETS = {
+    "ncbi": "NCBI Disease",
+    "bc5cdr": "BC5CDR diseases",
+    "chemicals": "BC5CDR chemicals",
+}
 # The same file for the same figures: no date, no random ids.
 SETTINGS: Any = {"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.size": 9.0}
 METADATA = {"Date": None}
@@ -63,66 +74,103 @@ def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
 
 
 def top_k_figure(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, str]) -> Any:
-    """A panel a set, a line a row: K against the share of mentions with a gold entity among the first K candidates."""
-    figure, axes = panels(len(curves))
+    """A panel per set, a line per row: K against the fraction of mentions with a gold entity among the first K."""
+    figure, axes = panels(len(curves), sharey=True)
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
-        for name, curve in rows.items():
-            panel.plot(range(1, len(curve) + 1), [100 * value for value in curve], label=titles[name])
+        for place, (name, curve) in enumerate(rows.items()):
+            ranks = range(1, len(curve) + 1)
+            marks = [rank - 1 for rank in ranks if rank & (rank - 1) == 0]
+            panel.plot(
+                ranks, [100 * value for value in curve], label=titles[name], **line_style(place), markevery=marks
+            )
         panel.set_xscale("log", base=2)
         panel.xaxis.set_major_formatter("{x:.0f}")
-        panel.set(title=gold, xlabel="K")
+        panel.set(title=SETS.get(gold, gold), xlabel="first K candidates")
         panel.grid(alpha=0.3)
-    axes[0].set_ylabel("oracle accuracy (%)")
-    axes[0].legend()
+    axes[0].set_ylabel("with a right one among them (%)")
+    legend(figure, axes[0])
     return figure
 
 
 def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
-    """A line a set: gold mentions an entity against strict accuracy, the mean of the draws and their range."""
+    """A line per set: gold mentions per entity against strict accuracy, the mean of the draws and their range."""
     figure, (panel,) = panels(1)
     # Not a number: "all" is one of them.
     labels = list(dict.fromkeys(str(shot["shots"]) for shots in curves.values() for shot in shots))
-    for gold, shots in curves.items():
+    for place, (gold, shots) in enumerate(curves.items()):
         places = [labels.index(str(shot["shots"])) for shot in shots]
         means = [100 * mean(shot["strict"]) for shot in shots]
         below = [value - 100 * min(shot["strict"]) for value, shot in zip(means, shots, strict=True)]
         above = [100 * max(shot["strict"]) - value for value, shot in zip(means, shots, strict=True)]
         # Rounding may leave a bar of minus nothing.
         bars = [[max(value, 0.0) for value in side] for side in (below, above)]
-        panel.errorbar(places, means, yerr=bars, marker="o", markersize=3, capsize=2, label=gold)
+        panel.errorbar(places, means, yerr=bars, capsize=2, label=SETS.get(gold, gold), **line_style(place))
     panel.set_xticks(range(len(labels)), labels)
-    panel.set(xlabel="gold mentions an entity", ylabel="strict accuracy (%)")
+    panel.set(
+        title="Gold mentions as prototypes",
+        xlabel="gold mentions per entity",
+        ylabel="strict accuracy (%), range of draws",
+    )
     panel.grid(alpha=0.3)
-    panel.legend()
+    legend(figure, panel)
     return figure
 
 
 def nil_curves_figure(curves: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
-    """A panel a set, a line a row: recall against precision of NIL in percent."""
-    figure, axes = panels(len(curves))
+    """A panel per set, a line per row: recall against precision of NIL in percent."""
+    figure, axes = panels(len(curves), sharey=True)
+    lowest = 100.0
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
-        for name, curve in rows.items():
+        for place, (name, curve) in enumerate(rows.items()):
             if curve is not None:
                 recall, precision = ([100 * value for value in curve[key]] for key in ("recall", "precision"))
-                panel.plot(recall, precision, label=titles[name])
-        panel.set(title=gold, xlabel="recall of NIL (%)", xlim=(0, 102), ylim=(0, 102))
+                panel.plot(recall, precision, label=titles[name], **line_style(place), markevery=marks_of(recall))
+                # The first few mentions say nothing yet.
+                lowest = min([lowest, *(low for at, low in zip(recall, precision, strict=True) if at >= 10)])
+        panel.set(title=f"NIL, {SETS.get(gold, gold)}", xlabel="recall of NIL (%)")
         panel.grid(alpha=0.3)
-    axes[0].set_ylabel("precision of NIL (%)")
-    axes[0].legend()
+    axes[0].set(ylabel="precision of NIL (%)", ylim=(10 * (lowest // 10), 101))
+    legend(figure, axes[0])
     return figure
 
 
 def gradient_norms_figure(norms: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
-    """A line a row: training steps against the smoothed norm of the gradient, in units of its mean over all steps, so
+    """A line per row: training steps against the smoothed norm of the gradient, in units of its mean over all steps, so
     that losses of different scale can be compared."""
     figure, (panel,) = panels(1)
-    for name, each in norms.items():
-        panel.plot([value / each["mean"] for value in each["smoothed"]], label=titles[name])
-    panel.set(xlabel="step", ylabel="gradient norm / its mean")
+    for place, (name, each) in enumerate(norms.items()):
+        values = [value / each["mean"] for value in each["smoothed"]]
+        panel.plot(values, label=titles[name], **line_style(place), markevery=marks_of(values))
+    panel.set(title="Size of the gradient in training", xlabel="step", ylabel="gradient norm / its mean")
     panel.set_yscale("log")
     panel.grid(alpha=0.3)
-    panel.legend()
+    legend(figure, panel)
     return figure
+
+
+def line_style(place: int) -> Dict[str, Any]:
+    """Colour, dashes and marker of the line at a place: no two of the first ten are alike without colour."""
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "linestyle": LINES[place % len(LINES)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.2,
+    }
+
+
+def marks_of(values: Any) -> int:
+    """Every how many points of a curve have a marker."""
+    return max(1, len(values) // N_MARKS)
+
+
+def legend(figure: Any, panel: Any) -> None:
+    """Below the panels, where it covers no curve and no axis."""
+    handles, labels = panel.get_legend_handles_labels()
+    columns = len(figure.axes)
+    rows = -(-len(labels) // columns)
+    figure.set_figheight(HEIGHT + 0.19 * rows)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5)
 
 
 def draw_nil_curve(curve: NilCurve, threshold: float, path: Path) -> List[Path]:
@@ -145,16 +193,17 @@ def nil_figure(curve: NilCurve, threshold: float) -> Any:
     )
     chosen = int(np.abs(curve.thresholds - threshold).argmin())
     panel.plot(recall[chosen], precision[chosen], "o", label=f"threshold {threshold:.4g}")
-    panel.set(xlabel="recall of NIL (%)", ylabel="precision of NIL (%)", xlim=(0, 102), ylim=(0, 102))
+    panel.set(title="Precision and recall of NIL", xlabel="recall of NIL (%)", ylabel="precision of NIL (%)")
+    panel.set(xlim=(0, 102), ylim=(0, 102))
     panel.grid(alpha=0.3)
-    panel.legend(loc="lower left")
+    legend(figure, panel)
     return figure
 
 
-def panels(n: int) -> Any:
+def panels(n: int, **settings: Any) -> Any:
     """A figure with n panels in a row, and the panels."""
     # Without pyplot, which would choose a window system for the whole process.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(n * WIDTH, HEIGHT), layout="constrained")
-    return figure, figure.subplots(1, n, squeeze=False)[0]
+    return figure, figure.subplots(1, n, squeeze=False, **settings)[0]

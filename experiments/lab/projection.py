@@ -9,7 +9,7 @@ from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.hashing import stable_hash
 
 from .errors import Errors, KrisselError
-from .plots import draw, panels
+from .plots import MARKERS, draw, panels
 
 # Colours that are told apart; more entities repeat them.
 COLOURS = "tab20"
@@ -88,7 +88,8 @@ def projection_figure(projections: Dict[str, Projection], owners: np.ndarray, en
     for panel, (title, projection) in zip(axes, projections.items(), strict=True):
         for entity, name in enumerate(entities):
             points = projection.points[owners == entity]
-            panel.scatter(*points.T, s=8, color=colours(entity % colours.N), label=name)
+            marker = MARKERS[entity % len(MARKERS)]
+            panel.scatter(*points.T, s=14, color=colours(entity % colours.N), marker=marker, label=name)
         panel.set(title=f"{title} (silhouette {projection.silhouette:.2f})", xticks=[], yticks=[])
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=6)
     return figure

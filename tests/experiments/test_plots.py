@@ -5,6 +5,7 @@ from lab.plots import (
     draw_curves,
     few_shot_figure,
     gradient_norms_figure,
+    line_style,
     nil_curves_figure,
     top_k_figure,
 )
@@ -36,7 +37,9 @@ def test_files(tmp_path):
     pytest.importorskip("matplotlib")
     drawn = draw_curves(FOUND, tmp_path)
     assert [path.name for path in drawn] == ["top-k.svg", "few-shot.svg"]
-    assert all(word in drawn[0].read_text() for word in ("the full one", "the lazy one", "ncbi", "bc5cdr"))
+    assert all(
+        word in drawn[0].read_text() for word in ("the full one", "the lazy one", "NCBI Disease", "BC5CDR diseases")
+    )
     assert ">all<" in drawn[1].read_text()
     before = [path.read_bytes() for path in drawn]
     assert [path.read_bytes() for path in draw_curves(FOUND, tmp_path)] == before, "the same figures, the same file"
@@ -76,3 +79,18 @@ def test_gradient_norms(tmp_path):
     assert drawn.name == "gradient-norms.svg" and "the full one" in drawn.read_text()
     (panel,) = gradient_norms_figure(norms, {"full": "the full one"}).axes
     assert list(panel.lines[0].get_ydata()) == [2.0, 1.5, 0.5]
+
+
+def test_two_lines_look_alike_without_colour():
+    styles = [line_style(place) for place in range(10)]
+    assert len({(str(each["linestyle"]), each["marker"]) for each in styles}) == 10
+
+
+def test_the_legend_covers_a_panel():
+    pytest.importorskip("matplotlib")
+    titles = {f"row-{i}": f"a row with a long title, {i}" for i in range(9)}
+    curves = {"ncbi": {name: {"recall": [0.5, 1.0], "precision": [1.0, 0.8]} for name in titles}}
+    figure = nil_curves_figure(curves, titles)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert not legend.get_window_extent().overlaps(figure.axes[0].get_tightbbox())
