@@ -5,7 +5,7 @@ import re
 import tempfile
 from functools import wraps
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional, Tuple, TypeVar
+from typing import Any, Callable, Iterator, List, Optional, Tuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -56,33 +56,49 @@ def all_finite(vectors: Vectors) -> bool:
 
 
 class GrowingVectors:
-    """Vectors added at the end of a file without a name, which goes with the last use of it.
+    """Vectors to which others are added, in memory or in an unnamed file that goes with the last use of it.
 
-    width: of the vectors. dtype: as which they are written. directory: on a disk with room for them.
+    start: the first ones (n, width), shared and never written to. directory: of the file; None: in memory.
     """
 
-    def __init__(self, width: int, dtype: str, directory: Path) -> None:
-        self._file: Any = tempfile.TemporaryFile(dir=directory)
-        self._width = width
-        self._dtype = dtype
-        self._rows = 0
-        self._array: Optional[Vectors] = None
+    def __init__(self, start: Vectors, directory: Optional[Path] = None) -> None:
+        self._array = start
+        self._directory = directory
+        self._file: Any = None
+        # What is in memory and not joined yet, so that many small additions cost no more than one.
+        self._added: List[Vectors] = []
+        self._rows = len(start)
+
+    def __len__(self) -> int:
+        return self._rows
 
     def append(self, vectors: Vectors) -> None:
-        """Write vectors (m, width) behind those that are there; arrays given before stay as they are."""
-        self._file.seek(0, 2)
-        for start in range(0, len(vectors), BLOCK_ROWS):
-            self._file.write(np.ascontiguousarray(vectors[start : start + BLOCK_ROWS], dtype=self._dtype).data)
+        """Add vectors (m, width); arrays given before stay as they are."""
+        if self._directory is None:
+            # Always a copy: the caller may fill its array with the next batch.
+            self._added.append(np.array(vectors, dtype=self._array.dtype))
+        else:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._directory)
+                self._write(self._array)
+            self._write(vectors)
         self._rows += len(vectors)
-        self._array = None
 
     @property
     def array(self) -> Vectors:
-        """All vectors so far (n, width), mapped. Not to be written to."""
-        if self._array is None:
+        """All vectors so far (n, width). Read only."""
+        if self._added:
+            self._array, self._added = np.concatenate([self._array, *self._added]), []
+        elif len(self._array) != self._rows:
             self._file.flush()
-            self._array = _mapped(self._file, (self._rows, self._width), self._dtype, "r")
+            self._array = _mapped(self._file, (self._rows, self._array.shape[1]), self._array.dtype, "r")
         return self._array
+
+    def _write(self, vectors: Vectors) -> None:
+        self._file.seek(0, 2)
+        for start in range(0, len(vectors), BLOCK_ROWS):
+            block = np.ascontiguousarray(vectors[start : start + BLOCK_ROWS], dtype=self._array.dtype)
+            self._file.write(block.data)
 
 
 def zero_vectors(rows: int, width: int, dtype: str, directory: Optional[Path]) -> Vectors:
@@ -93,7 +109,7 @@ def zero_vectors(rows: int, width: int, dtype: str, directory: Optional[Path]) -
         return _mapped(file_, (rows, width), dtype, "w+")
 
 
-def _mapped(file_: Any, shape: Any, dtype: str, mode: Any) -> Vectors:
+def _mapped(file_: Any, shape: Any, dtype: Any, mode: Any) -> Vectors:
     # An empty file cannot be mapped.
     return np.memmap(file_, dtype=dtype, mode=mode, shape=shape) if shape[0] and shape[1] else np.zeros(shape, dtype)
 

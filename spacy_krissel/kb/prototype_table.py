@@ -102,16 +102,12 @@ class PrototypeTable:
         # The file of which some rows are mapped.
         self.path: Optional[Path] = None
         self._table = SCHEMA.empty_table()
-        self._vectors: Vectors = np.zeros((0, width), dtype=dtype)
-        # What was added and not yet joined to the rest, so that many small additions cost no more than one.
+        # What was added and not joined yet, so that many small additions cost no more than one.
         self._new_tables: List[pa.Table] = []
-        self._new_vectors: List[Vectors] = []
-        # In their place, with a scratch folder, all vectors and all sums.
-        self._grown: Optional[GrowingVectors] = None
-        self._grown_sums: Optional[GrowingVectors] = None
+        self._own = GrowingVectors(np.zeros((0, width), dtype=dtype), scratch)
         self._references: Optional[References] = None
-        # The sums so far: of the first prototypes, until those added since are searched.
-        self._sums: Optional[Vectors] = None
+        # With references: of the first prototypes, until those added since are searched.
+        self._sums: Optional[GrowingVectors] = None
         self._lock = Lock()
         self._entity_rows: Optional[Rows] = None
         self._by_entity: Optional[Groups] = None
@@ -143,15 +139,9 @@ class PrototypeTable:
             **{name: [prototype.origin[i] for prototype in prototypes] for i, name in enumerate(Origin._fields)},
         }
         self._new_tables.append(pa.table(columns, schema=SCHEMA))
-        if self.scratch is None:
-            # Always a copy: the caller may fill its array with the next batch.
-            self._new_vectors.append(np.array(vectors, dtype=self.dtype))
-        else:
-            if self._grown is None:
-                self._grown = self._growing(self._vectors)
-            self._grown.append(vectors)
-            if sum(table.nbytes for table in self._new_tables) >= SCRATCH_BYTES:
-                self._write_texts()
+        self._own.append(vectors)
+        if self.scratch is not None and sum(table.nbytes for table in self._new_tables) >= SCRATCH_BYTES:
+            self._join()
         self._forget()
 
     @coded
@@ -192,8 +182,9 @@ class PrototypeTable:
         """A table that grows on its own, in the folder `scratch` or in memory; what both hold is shared."""
         copied = PrototypeTable(self.vectors.shape[1], self.dtype, scratch)
         copied.path = self.path
-        copied._table, copied._vectors = self.table, self.prototype_vectors
-        copied._references, copied._sums = self._references, self._sums
+        copied._table, copied._own = self.table, GrowingVectors(self.prototype_vectors, scratch)
+        copied._references = self._references
+        copied._sums = None if self._sums is None else GrowingVectors(self._sums.array, scratch)
         copied._entity_rows, copied._by_entity = self._entity_rows, self._by_entity
         copied._lexical_index, copied._gold_entities = self._lexical_index, self._gold_entities
         return copied
@@ -204,7 +195,7 @@ class PrototypeTable:
         taken = PrototypeTable(self.vectors.shape[1], self.dtype)
         taken._table = self.table.filter(pa.array(mask)).combine_chunks()
         taken.path = self.path
-        taken._vectors = self.prototype_vectors[mask]
+        taken._own = GrowingVectors(self.prototype_vectors[mask])
         taken._references = self._references
         return taken
 
@@ -231,8 +222,7 @@ class PrototypeTable:
     @property
     def prototype_vectors(self) -> Vectors:
         """c_p of all prototypes (n, width), of `dtype`; mapped as long as nothing was added."""
-        self._join()
-        return self._vectors
+        return self._own.array
 
     @property
     def vectors(self) -> Vectors:
@@ -240,14 +230,12 @@ class PrototypeTable:
         own = self.prototype_vectors
         if self._references is None:
             return own
-        known = 0 if self._sums is None else len(self._sums)
-        if known < len(own) or self._sums is None:
-            if self.scratch is not None:
-                self._sums = self._grow_sums(self._references, own)
-            else:
-                new = self._references.added_to(own[known:], self.entity_rows[known:])
-                self._sums = new if self._sums is None else np.concatenate([self._sums, new])
-        return self._sums
+        if self._sums is None:
+            self._sums = GrowingVectors(own[:0], self.scratch)
+        for start in range(len(self._sums), len(own), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            self._sums.append(self._references.added_to(own[block], self.entity_rows[block]))
+        return self._sums.array
 
     @property
     def references(self) -> Optional[References]:
@@ -257,7 +245,7 @@ class PrototypeTable:
     @references.setter
     def references(self, references: Optional[References]) -> None:
         self._references = references
-        self._sums = self._grown_sums = None
+        self._sums = None
 
     @property
     def entity_rows(self) -> Rows:
@@ -369,10 +357,10 @@ class PrototypeTable:
         prototypes = cls(width, dtype)
         prototypes.path = directory / FILE
         prototypes._table = read_table(directory / FILE, SCHEMA, rows, verify=verify)
-        prototypes._vectors = read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify)
+        prototypes._own = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
         if references is not None:
             prototypes._references = references
-            prototypes._sums = read_array(directory / SUMS_FILE, rows, width, dtype, verify=verify)
+            prototypes._sums = GrowingVectors(read_array(directory / SUMS_FILE, rows, width, dtype, verify=verify))
         for column, n, what in (("entity", n_entities, "entity rows"), ("kind", len(KINDS), "kinds")):
             # Where they are mapped; `entity_rows` are a copy of them.
             found = pc.min_max(prototypes._table.column(column)).as_py()
@@ -382,37 +370,12 @@ class PrototypeTable:
         return prototypes
 
     def _join(self) -> None:
-        if self._grown is not None:
-            self._write_texts()
-            self._vectors = self._grown.array
-        elif self._new_tables:
-            self._table = pa.concat_tables([self._table, *self._new_tables]).combine_chunks()
-            self._vectors = np.concatenate([self._vectors, *self._new_vectors])
-            self._new_tables, self._new_vectors = [], []
-
-    def _growing(self, vectors: Vectors) -> GrowingVectors:
-        """`vectors` in a file that grows."""
-        assert self.scratch is not None
-        grown = GrowingVectors(vectors.shape[1], self.dtype, self.scratch)
-        grown.append(vectors)
-        return grown
-
-    def _grow_sums(self, references: References, own: Vectors) -> Vectors:
-        """The sums of all prototypes, of which some are known."""
-        known = 0 if self._sums is None else len(self._sums)
-        if self._grown_sums is None:
-            self._grown_sums = self._growing(own[:0] if self._sums is None else self._sums)
-        for start in range(known, len(own), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            self._grown_sums.append(references.added_to(own[block], self.entity_rows[block]))
-        return self._grown_sums.array
-
-    def _write_texts(self) -> None:
-        """Move what is in memory of the texts into the scratch folder."""
         if self._new_tables:
-            assert self.scratch is not None
-            written = on_disk(pa.concat_tables(self._new_tables).combine_chunks(), self.scratch)
-            self._table = pa.concat_tables([self._table, written])
+            added = pa.concat_tables(self._new_tables).combine_chunks()
+            if self.scratch is None:
+                self._table = pa.concat_tables([self._table, added]).combine_chunks()
+            else:
+                self._table = pa.concat_tables([self._table, on_disk(added, self.scratch)])
             self._new_tables = []
 
     def _forget(self) -> None:

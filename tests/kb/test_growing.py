@@ -44,7 +44,7 @@ def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
     if pieces:
         monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     rows = np.arange(28, dtype=np.float32).reshape(7, WIDTH)
-    grown = GrowingVectors(WIDTH, dtype, tmp_path)
+    grown = GrowingVectors(np.zeros((0, WIDTH), dtype), tmp_path)
     assert grown.array.shape == (0, WIDTH)
     grown.append(rows[:3])
     first = grown.array
