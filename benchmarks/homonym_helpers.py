@@ -33,10 +33,10 @@ from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 RESULTS = Path(__file__).parent / "results"
 MENTIONS, SPECIES = "krissel_gold", "Species"
 HELPERS: Dict[str, Dict[str, Any]] = {
-    "none": {"break_ties": False, "use_abbreviations": False, "species_label": ""},
-    "abbreviations": {"break_ties": False, "use_abbreviations": True, "species_label": ""},
-    "species": {"break_ties": False, "use_abbreviations": False, "species_label": SPECIES},
-    "other names": {"break_ties": True, "use_abbreviations": False, "species_label": ""},
+    "none": {"use_abbreviations": False, "species_label": ""},
+    "abbreviations": {"use_abbreviations": True, "species_label": ""},
+    "species": {"use_abbreviations": False, "species_label": SPECIES},
+    "other names": {"use_abbreviations": False, "species_label": ""},
 }
 
 

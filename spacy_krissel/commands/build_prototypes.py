@@ -185,8 +185,7 @@ def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
     """What vectors depend on. state: what the views do."""
     pipe.require_weights()
     made_by = {"version": __version__, "encoder": pipe.fingerprint(), "references": str(pipe.reference_parts())}
-    spelling = pipe.cfg.saved().get("american_spelling")
-    return {**state, **made_by, "american_spelling": spelling, "block": build.BLOCK}
+    return {**state, **made_by, "block": build.BLOCK}
 
 
 def _encoders(

@@ -16,7 +16,7 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import NIL
 from ..pipeline.linker.component import KrisselLinker
-from ..pipeline.pipeline_io import find_linker, link_writers
+from ..pipeline.pipeline_io import configure, find_linker, link_writers
 from ..pipeline.reranker.component import KrisselReranker
 from ..util.settings import Count, checked
 from .gold import GoldDoc, Source, read_gold, without_own_gold
@@ -121,7 +121,7 @@ def calibrate(
         "before": figures(before),
         "after": figures(threshold),
     }
-    linker.cfg["threshold"] = threshold
+    configure(nlp, name, threshold=threshold)
     nlp.meta.setdefault(META, {}).setdefault("calibration", {})[name] = data
     return Calibration(threshold, before, data, curve)
 

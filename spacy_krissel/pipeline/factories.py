@@ -4,14 +4,41 @@ spaCy imports every `spacy_factories` entry point in `Language.__init__`, so thi
 `spacy.blank()` on a machine that has the package: the components themselves are imported when they are made.
 """
 
-from typing import Any, Callable, Dict, List, Literal, Optional
+import inspect
+from functools import wraps
+from typing import Any, Callable, Dict, Optional, Type
+from typing import get_type_hints as type_hints
 
 from spacy.language import Language
 from thinc.api import Model
 
 from ..mentions import annotations as annotations
+from ..util.settings import Settings
+from .settings import ExtractorSettings, LinkerSettings, RerankerSettings
 
-DEFAULT_CONFIG: Dict[str, Any] = {
+
+def with_settings(declared: Type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a factory that takes `settings`: it then takes each of them by itself, as the config has them."""
+    # Without bounds, which are not for the config's check of types.
+    types = type_hints(declared)
+    fields = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=types[name]) for name in types]
+
+    def decorate(make: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(make)
+        parts = [parameter for name, parameter in signature.parameters.items() if name != "settings"]
+
+        @wraps(make)
+        def factory(**config: Any) -> Any:
+            settings = declared(**{name: config.pop(name) for name in types})
+            return make(**config, settings=settings)
+
+        factory.__signature__ = signature.replace(parameters=[*parts, *fields])  # type: ignore[attr-defined]
+        return factory
+
+    return decorate
+
+
+LINKER_CONFIG: Dict[str, Any] = {
     "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
     "objective": {
         "@misc": "spacy-krissel.ContrastiveObjective.v1",
@@ -25,23 +52,8 @@ DEFAULT_CONFIG: Dict[str, Any] = {
         "index": None,
     },
     "kb_path": None,
-    "spans_key": "",
-    "n_candidates": 5,
-    "threshold": None,
-    "use_context": True,
-    "context": "window",
-    "use_abbreviations": True,
-    "american_spelling": True,
-    "lexical_weight": 0.0,
-    "gold_name_weight": 0.5,
-    "gold_prior": 0.03,
-    "consistency": 0.0,
-    "break_ties": True,
-    "overwrite": True,
-    "types": [],
-    "types_by_label": {},
-    "species_label": "",
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
+    **LinkerSettings(),
 }
 
 
@@ -50,7 +62,7 @@ DEFAULT_CONFIG: Dict[str, Any] = {
     # Reads `doc.ents`, or `doc.spans[spans_key]`: the default is declared.
     requires=["doc.ents"],
     assigns=["token.ent_kb_id", "doc.spans"],
-    default_config=DEFAULT_CONFIG,
+    default_config=LINKER_CONFIG,
     default_score_weights={
         "krissel_acc": 1.0,
         "krissel_span_f": None,
@@ -61,6 +73,7 @@ DEFAULT_CONFIG: Dict[str, Any] = {
         "krissel_nil_f": None,
     },
 )
+@with_settings(LinkerSettings)
 def make_krissel_linker(
     nlp: Language,
     name: str,
@@ -68,46 +81,12 @@ def make_krissel_linker(
     objective: Optional[Any],
     generate_empty_kb: Callable,
     kb_path: Optional[str],
-    spans_key: str,
-    n_candidates: int,
-    threshold: Optional[float],
-    use_context: bool,
-    context: Literal["window", "sentence"],
-    use_abbreviations: bool,
-    american_spelling: bool,
-    lexical_weight: float,
-    gold_name_weight: float,
-    gold_prior: float,
-    consistency: float,
-    break_ties: bool,
-    overwrite: bool,
-    types: List[str],
-    types_by_label: Dict[str, List[str]],
-    species_label: str,
     scorer: Optional[Callable],
-):
-    """Make a `KrisselLinker`; the settings are explained at `LinkerSettings`."""
+    settings: LinkerSettings,
+) -> Any:
+    """Make a `KrisselLinker`."""
     from .linker.component import KrisselLinker
-    from .settings import LinkerSettings
 
-    settings = LinkerSettings(
-        spans_key=spans_key,
-        n_candidates=n_candidates,
-        threshold=threshold,
-        use_context=use_context,
-        context=context,
-        use_abbreviations=use_abbreviations,
-        american_spelling=american_spelling,
-        lexical_weight=lexical_weight,
-        gold_name_weight=gold_name_weight,
-        gold_prior=gold_prior,
-        consistency=consistency,
-        break_ties=break_ties,
-        overwrite=overwrite,
-        types=types,
-        types_by_label=types_by_label,
-        species_label=species_label,
-    )
     return KrisselLinker(
         nlp.vocab,
         model,
@@ -131,14 +110,8 @@ RERANKER_CONFIG: Dict[str, Any] = {
     },
     "linker": "krissel_linker",
     "max_names": 8,
-    "enabled": True,
-    "weight": 1.0,
-    "temperature": None,
-    "top_k": 32,
-    "use_abbreviations": True,
-    "spans_key": "",
-    "nil_score": None,
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
+    **RerankerSettings(),
 }
 
 
@@ -149,6 +122,7 @@ RERANKER_CONFIG: Dict[str, Any] = {
     default_config=RERANKER_CONFIG,
     default_score_weights={"krissel_acc": 1.0},
 )
+@with_settings(RerankerSettings)
 def make_krissel_reranker(
     nlp: Language,
     name: str,
@@ -156,28 +130,12 @@ def make_krissel_reranker(
     objective: Optional[Any],
     linker: str,
     max_names: int,
-    enabled: bool,
-    weight: float,
-    temperature: Optional[float],
-    top_k: int,
-    use_abbreviations: bool,
-    spans_key: str,
-    nil_score: Optional[float],
     scorer: Optional[Callable],
-):
-    """Make a `KrisselReranker`; the settings are explained at `RerankerSettings`."""
+    settings: RerankerSettings,
+) -> Any:
+    """Make a `KrisselReranker`."""
     from .reranker.component import KrisselReranker
-    from .settings import RerankerSettings
 
-    settings = RerankerSettings(
-        enabled=enabled,
-        weight=weight,
-        temperature=temperature,
-        top_k=top_k,
-        use_abbreviations=use_abbreviations,
-        spans_key=spans_key,
-        nil_score=nil_score,
-    )
     return KrisselReranker(
         nlp.vocab,
         model,
@@ -209,16 +167,8 @@ EXTRACTOR_CONFIG: Dict[str, Any] = {
     },
     "generate_empty_kb": {"@misc": "spacy-krissel.EmptyKB.v1", "index": None},
     "kb_path": None,
-    "spans_key": "krissel_entities",
-    "candidates": "auto",
-    "max_all": 20_000,
-    "n_retrieved": 8,
-    "longest_run": 4,
-    "threshold": 0.5,
-    "attention_threshold": 0.05,
-    "max_entities": 0,
-    "label": "ENTITY",
     "scorer": {"@scorers": "spacy-krissel.EntityScorer.v1"},
+    **ExtractorSettings(),
 }
 
 
@@ -235,6 +185,7 @@ EXTRACTOR_CONFIG: Dict[str, Any] = {
         "krissel_token_r": None,
     },
 )
+@with_settings(ExtractorSettings)
 def make_krissel_span_extractor(
     nlp: Language,
     name: str,
@@ -242,32 +193,12 @@ def make_krissel_span_extractor(
     objective: Optional[Any],
     generate_empty_kb: Callable,
     kb_path: Optional[str],
-    spans_key: str,
-    candidates: Literal["auto", "doc", "all", "retrieved"],
-    max_all: int,
-    n_retrieved: int,
-    longest_run: int,
-    threshold: Optional[float],
-    attention_threshold: float,
-    max_entities: int,
-    label: str,
     scorer: Optional[Callable],
-):
-    """Make a `KrisselSpanExtractor`; the settings are explained at `ExtractorSettings`."""
+    settings: ExtractorSettings,
+) -> Any:
+    """Make a `KrisselSpanExtractor`."""
     from .extractor.component import KrisselSpanExtractor
-    from .settings import ExtractorSettings
 
-    settings = ExtractorSettings(
-        spans_key=spans_key,
-        candidates=candidates,
-        max_all=max_all,
-        n_retrieved=n_retrieved,
-        longest_run=longest_run,
-        threshold=threshold,
-        attention_threshold=attention_threshold,
-        max_entities=max_entities,
-        label=label,
-    )
     return KrisselSpanExtractor(
         nlp.vocab,
         model,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
-import srsly
 from spacy import util
 from spacy.training import Example, validate_examples
 from spacy.vocab import Vocab
@@ -25,9 +24,9 @@ from ..training.objectives.protocol import Objective
 from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock
+from ..util.settings import Settings
 from ..views import ReferenceParts, View
 from .pipe import KrisselPipe
-from .settings import LiveSettings
 
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
@@ -75,14 +74,14 @@ class KBPipe(KrisselPipe):
         *,
         objective: Optional[Objective],
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
-        settings: LiveSettings,
+        settings: Settings,
         kb_path: Optional[str] = None,
         scorer: Optional[Callable] = None,
     ) -> None:
         """
         objective: what `update` does with a batch; needed for training alone.
         generate_empty_kb: makes the knowledge base that `from_disk` fills.
-        settings: the live ones, `self.cfg`, which are saved with the pipe.
+        settings: see `KrisselPipe`.
         kb_path: a knowledge base directory outside the pipeline's folder; it is then not copied into it.
         """
         self.vocab = vocab
@@ -92,7 +91,7 @@ class KBPipe(KrisselPipe):
         self.scorer = scorer
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
-        self.cfg: Any = settings
+        self._set_settings(settings)
         self._kb: Optional[PrototypeKB] = None
         self._dev: Optional[PrototypeSource] = None
         self._dev_kb: Optional[PrototypeKB] = None
@@ -260,7 +259,7 @@ class KBPipe(KrisselPipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KBPipe":
         deserialize: Dict[str, Callable[[bytes], Any]] = {
-            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
+            "cfg": self._restore_settings,
             "model": self._load_model,
             "kb": lambda data: self.set_kb(self.new_kb().from_bytes(data)),
         }
@@ -288,7 +287,7 @@ class KBPipe(KrisselPipe):
         has_kb = not self.kb_path and "kb" not in exclude
         if has_kb and (aside := backups_of(path / "kb")):
             raise KrisselError(Errors.K642.format(path=path, aside=aside[-1].name))
-        files = {"cfg": lambda data: self.cfg.restore(srsly.json_loads(data)), "model": self._load_model}
+        files = {"cfg": self._restore_settings, "model": self._load_model}
         self._read_files(path, files, exclude)
         if has_kb and (path / "kb").exists():
             with self._coded(path):

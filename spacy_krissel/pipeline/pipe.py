@@ -2,6 +2,7 @@
 
 import hashlib
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Union
 
@@ -9,18 +10,41 @@ import srsly
 from spacy import util
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
+from spacy.training import Example
 from thinc.api import Optimizer
 
 from ..distributed.processes import sum_gradients
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
+from ..util.settings import Settings
 
 # The SHA-256 of each file of a pipe that decides on links.
 CHECKSUMS = "checksums.json"
 
 
 class KrisselPipe(TrainablePipe):
-    """A pipe that loses no doc to an error, and that says what is wrong with files it cannot read."""
+    """A pipe that loses no doc to an error, and that says what is wrong with files it cannot read.
+
+    `cfg` has the settings as they are now. Those that were changed since the pipe was made are saved with it, and are
+    restored when it is loaded unless the config then has another value than it had.
+    """
+
+    cfg: Settings
+    _configured: Dict[str, Any]
+
+    def _set_settings(self, settings: Settings) -> None:
+        self.cfg = settings
+        self._configured = deepcopy(dict(settings))
+
+    def configure(self, **settings: Any) -> None:
+        """Change settings as if the pipe had been made with them. Raises KrisselError as `Settings` does."""
+        self.cfg.update(settings)
+        self._configured.update(deepcopy({name: self.cfg[name] for name in settings}))
+
+    def score(self, examples: Iterable[Example], **settings: Any) -> Dict[str, Any]:
+        # spaCy passes on a `cfg` that is a `dict`.
+        scores: Dict[str, Any] = super().score(examples, **{**self.cfg, **settings})
+        return scores
 
     def __call__(self, doc: Doc) -> Doc:
         self._annotate([doc])
@@ -35,7 +59,7 @@ class KrisselPipe(TrainablePipe):
     def _annotate(self, docs: List[Doc]) -> None:
         error_handler = self.get_error_handler()
         try:
-            # A list among the settings may have been changed in place.
+            # Lists among the settings may have been changed in place.
             self.cfg.checked()
             self.set_annotations(docs, self.predict(docs))
         except Exception as error:
@@ -59,9 +83,20 @@ class KrisselPipe(TrainablePipe):
 
     def _files(self) -> Dict[str, Callable[[], bytes]]:
         return {
-            "cfg": lambda: srsly.json_dumps(self.cfg.saved(), sort_keys=True).encode("utf8"),
+            "cfg": self._changed_settings,
             "model": self.model.to_bytes,
         }
+
+    def _changed_settings(self) -> bytes:
+        """JSON: by setting, the value in the config and the value now."""
+        before = self._configured
+        changed = {name: [before[name], value] for name, value in self.cfg.checked().items() if value != before[name]}
+        return srsly.json_dumps(changed, sort_keys=True).encode("utf8")
+
+    def _restore_settings(self, data: bytes) -> None:
+        for name, (configured, value) in srsly.json_loads(data).items():
+            if name in self.cfg and self._configured[name] == configured:
+                self.cfg[name] = value
 
     def _write_files(self, path: Path, files: Mapping[str, Callable[[], bytes]], exclude: Iterable[str] = ()) -> None:
         """Write these files of the pipe's folder, and then their checksums. An excluded file stays as it is there."""

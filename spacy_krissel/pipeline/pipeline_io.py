@@ -69,6 +69,13 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None
     save_whole(nlp.to_disk, output)
 
 
+def configure(nlp: Language, name: str, **settings: Any) -> None:
+    """Change settings of a pipe and in the pipeline's config, as if it had been made with them."""
+    pipe = nlp.get_pipe(name)
+    pipe.configure(**settings)
+    nlp.get_pipe_config(name).update({setting: pipe.cfg[setting] for setting in settings})
+
+
 def save_whole(to_disk: Callable[..., Any], output: Union[str, Path], **settings: Any) -> None:
     """What `nlp.to_disk` writes, put in the place of an earlier pipeline and its folder when all of it is there.
 

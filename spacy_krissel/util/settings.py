@@ -2,9 +2,11 @@
 
 import inspect
 import re
+from collections.abc import MutableMapping
+from dataclasses import fields
 from functools import cache, partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, Callable, Dict, List, Literal, Tuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Callable, Dict, Iterator, List, Literal, Tuple, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -77,6 +79,52 @@ def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callabl
     )
     make.__signature__ = own  # type: ignore[attr-defined]
     return checked(make)
+
+
+class Settings(MutableMapping):
+    """A base for dataclasses of settings, each declared as a field; with `eq=False`, since they compare as mappings.
+
+    A setting is read and changed by attribute or by name, as in a dictionary. Lists and dictionaries may be changed in
+    place; `checked` refuses what has become wrong that way.
+    Raises KrisselError K006 (a wrong value), K607 (an unknown setting), K661 (one that is deleted).
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        types = _fields(type(self))
+        if name not in types:
+            raise KrisselError(Errors.K607.format(name=type(self).__name__, setting=name, known=", ".join(types)))
+        super().__setattr__(name, check(name, value, *types[name]))
+
+    def checked(self) -> Dict[str, Any]:
+        """All settings as plain values. Raises KrisselError K006."""
+        return {name: check(name, self[name], *field) for name, field in _fields(type(self)).items()}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _fields(type(self)):
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        raise KrisselError(Errors.K661.format(name=type(self).__name__, setting=name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_fields(type(self)))
+
+    def __len__(self) -> int:
+        return len(_fields(type(self)))
+
+    def __ior__(self, other: Any) -> "Settings":
+        self.update(other)
+        return self
+
+
+@cache
+def _fields(declared: Any) -> Dict[str, Tuple[Any, TypeAdapter]]:
+    types = type_hints(declared, include_extras=True)
+    return {each.name: (types[each.name], TypeAdapter(types[each.name], config=STRICT)) for each in fields(declared)}
 
 
 def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:

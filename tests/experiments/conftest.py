@@ -74,7 +74,7 @@ def toy_ablation(configs, toy_overrides, toy_store, toy_shards, toy_preferred, t
             "seeds": [0],
             "rows": {
                 "full": {"title": "full"},
-                "re-ranking": {"title": "− re-ranking", "of": "full", "pipeline": {f"{RERANKER}.enabled": False}},
+                "re-ranking": {"title": "− re-ranking", "of": "full", "pipeline": {f"{RERANKER}.weight": 0.0}},
                 "aliases": {
                     "title": "− aliases",
                     "mined_aliases": False,

@@ -370,9 +370,9 @@ def test_the_shipped_rows_of_belhd(configs):
         config = load_config(configs / "belhd.cfg", overrides=overrides).interpolate()
         nlp = spacy.blank("en")
         linker = nlp.add_pipe("krissel_linker", config=without_factory(config["components"]["krissel_linker"]))
-        switches = (str(row.ontology), linker.cfg["use_context"], str(row.pipeline))
+        switches = (str(row.ontology), linker.cfg["context"], str(row.pipeline))
         made.append((*switches, vars(linker.objective)["n_shared"], linker.model.name))
-        assert linker.objective.context == (linker.cfg["context"] if linker.cfg["use_context"] else None)
+        assert (linker.objective.context or "none") == linker.cfg["context"]
     assert len(set(made)) == len(ablation.rows) == 6
 
 

@@ -121,8 +121,8 @@ def test_other_input_is_refused_and_started_over_when_asked_for(built, tmp_path,
         built()
     with pytest.raises(KrisselError, match="K529.*mentions_per_entity was None and is 3"):
         built(mentions_per_entity=3)
-    with pytest.raises(KrisselError, match="K529.*overrides was {} and is .*american_spelling"):
-        built(overrides={"components.krissel_linker.american_spelling": False})
+    with pytest.raises(KrisselError, match="K529.*overrides was {} and is .*use_abbreviations"):
+        built(overrides={"components.krissel_linker.use_abbreviations": False})
     assert_alike(built(mentions_per_entity=3, restart=True), built("again", mentions_per_entity=3))
 
 

@@ -91,7 +91,7 @@ def set_names(linker, toy_store):
         prototypes = [Prototype(id_, "name", name_view(name)) for id_, found in names.items() for name in found]
         kb.add_prototypes(prototypes, linker.encode([prototype.view for prototype in prototypes]))
         linker.set_kb(kb)
-        linker.cfg["use_context"] = False
+        linker.cfg["context"] = "none"
 
     return set_names
 
@@ -126,11 +126,6 @@ def test_the_next_best_name_breaks_a_tie(linker, link, set_names):
     for span in (first, second):
         assert span.kb_id_ == span._.krissel_candidates[0]["id"] and span._.krissel_ties == []
         assert span._.krissel_candidates[0]["score"] == pytest.approx(span._.krissel_candidates[1]["score"], abs=1e-5)
-
-    linker.cfg["break_ties"] = False
-    first, second = link("[MS|Disease] and [cold|Disease]").ents
-    assert (first.kb_id_, first._.krissel_ties) == ("T01", ["T01", "T02"])
-    assert (second.kb_id_, second._.krissel_ties) == ("T04", ["T04", "T05", "T06"])
 
 
 def test_linking_again_leaves_nothing_behind(linker, link, set_names):
@@ -170,7 +165,7 @@ def test_kb_of_one_entity(nlp, linker, link):
     views = [name_view("influenza")]
     kb.add_prototypes([Prototype("T10", "name", views[0])], linker.encode(views))
     linker.set_kb(kb)
-    linker.cfg.update(threshold=0.9, use_context=False)
+    linker.cfg.update(threshold=0.9, context="none")
     doc = link("[influenza|Disease] or [psoriasis|Disease]")
     assert ids(doc.ents) == ["T10", "NIL"]
     assert [len(span._.krissel_candidates) for span in doc.ents] == [1, 1]
@@ -274,7 +269,7 @@ def test_spans_key_without_overwrite(nlp, linker, grouped):
 def test_a_mention_in_pieces_is_linked_as_a_whole(nlp, linker, link):
     text = "Carcinoma and inflammation of lung"
     whole, flu = link("[carcinoma lung|Disease] and [flu|Disease]").ents
-    linker.cfg.update(spans_key="sc", use_context=False)
+    linker.cfg.update(spans_key="sc", context="none")
     mentions = [DocMention("", "Disease", ((0, 1), (4, 5))), DocMention("", "Disease", ((2, 3), (4, 5)))]
     doc = nlp.make_doc(text)
     write_fragments(doc, mentions, "sc")
@@ -346,14 +341,14 @@ def test_without_overwrite(nlp, linker, make_doc):
 # What the encoder sees -----------------------------------------------------------------------------------------------
 
 
-def test_use_context(link, linker):
+def test_mention_without_context(link, linker):
     apart = "A lump on the mammogram was [MS|Disease] and oestrogen receptors."
-    linker.cfg["use_context"] = False
+    linker.cfg["context"] = "none"
     doc = link(apart)
     assert linker.views(doc, doc.ents) == [name_view("MS")]
     bare = link("[MS|Disease]").ents[0]._.krissel_candidates
     assert doc.ents[0]._.krissel_candidates == bare
-    linker.cfg["use_context"] = True
+    linker.cfg["context"] = "window"
     assert link(apart).ents[0]._.krissel_candidates != bare
 
 
@@ -366,9 +361,9 @@ def test_sentence_as_context(link, linker):
     assert second == View("In Multiple sclerosis and ", "flu", " it was seen. ", co_mentions=((3, 21),))
     assert third == View("No ", "flu", " here.")
     assert all(doc_link.candidates for doc_link in linker.predict([doc])[0])
-    linker.cfg["use_context"] = False
+    linker.cfg["context"] = "none"
     assert linker.views(doc, doc.ents) == [name_view("Multiple sclerosis"), name_view("flu"), name_view("flu")]
-    with pytest.raises(KrisselError, match="K006.*'context'.*window, sentence"):
+    with pytest.raises(KrisselError, match="K006.*'context'.*window, sentence, none"):
         linker.cfg["context"] = "document"
 
 
@@ -476,7 +471,7 @@ def test_abbreviations_of_the_text(nlp, linker, make_doc):
     assert linker.views(doc, doc.ents)[1].left.endswith("improved, her ")
     assert ids(nlp(doc).ents) == ["T07", "T07"]
     assert [span.text for span in doc.ents] == ["BA", "BA attacks"]
-    linker.cfg["use_context"] = False
+    linker.cfg["context"] = "none"
     assert [view.mention for view in linker.views(doc, doc.ents)] == mentions
     linker.cfg["use_abbreviations"] = False
     assert [view.mention for view in linker.views(doc, doc.ents)] == ["BA", "BA attacks"]
@@ -542,29 +537,17 @@ def test_names_alone_are_asked_once(linker, link, monkeypatch):
     encode = linker.encode
     monkeypatch.setattr(linker, "encode", lambda views: asked.append(len(views)) or encode(views))
     text = "[colds|Disease] and [colds|Disease]"
-    for use_context, expected in ((True, [2, 1]), (False, [2])):
-        linker.cfg["use_context"] = use_context
+    for context, expected in (("window", [2, 1]), ("none", [2])):
+        linker.cfg["context"] = context
         asked.clear()
         link(text)
         assert asked == expected
 
 
-# Consistency ---------------------------------------------------------------------------------------------------------
+# One sense per document ----------------------------------------------------------------------------------------------
 
 SURE = "Demyelinating lesions and relapses pointed to [MS|Disease] in this man."
 UNSURE = "The [MS|Disease] was discussed."
-
-
-def test_american_spelling(linker, link, set_names):
-    """Both spellings are the same to the encoder, in a mention and in a name, unless that is switched off."""
-    set_names(T01=["haemorrhagic tumour"], T02=["anaemia"])
-    british, american = [name_view("haemorrhagic tumour")], [name_view("hemorrhagic tumor")]
-    np.testing.assert_array_equal(linker.encode(british), linker.encode(american))
-    assert british[0].mention == "haemorrhagic tumour"
-    (span,) = link("It was a [hemorrhagic tumor|Disease].").ents
-    assert span.kb_id_ == "T01" and span.text == "hemorrhagic tumor"
-    linker.cfg["american_spelling"] = False
-    assert np.abs(linker.encode(british) - linker.encode(american)).max() > 1e-3
 
 
 def test_american_spelling_in_the_lexicon():
@@ -573,10 +556,10 @@ def test_american_spelling_in_the_lexicon():
     np.testing.assert_allclose(lexicon.similarity(vectors, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
 
 
-def test_consistency(linker, link):
+def test_mentions_of_one_form_have_two_links(linker, link):
     """A mention that says little has the link of one that says more, scores and evidence included."""
     filler = "Nothing else was found in him, and he was sent home to his people in the hills. " * 4
-    linker.cfg["consistency"] = 10.0
+    linker.cfg["one_sense_per_document"] = 10.0
     for marked in (f"{SURE} {filler}{UNSURE}", f"{UNSURE} {filler}{SURE}"):
         first, second = link(marked).ents
         assert first.kb_id_ == second.kb_id_ == "T01"
@@ -589,14 +572,14 @@ def test_consistency(linker, link):
     assert links[0][0].candidates != links[1][0].candidates
 
 
-def test_consistency_of_an_abbreviation_and_its_long_form(linker, link):
-    linker.cfg["consistency"] = 10.0
+def test_abbreviation_and_its_long_form_have_two_links(linker, link):
+    linker.cfg["one_sense_per_document"] = 10.0
     doc = link("[Bronchial-Asthma|Disease] (BA) was treated. Her [BA|Disease] improved, her [asthma|Disease] did not.")
     long, short, other = (span._.krissel_candidates for span in doc.ents)
     assert long == short != other
 
 
-def test_consistency_keeps_senses_apart(linker, link):
+def test_two_senses_of_one_form_are_merged(linker, link):
     """One form in two senses, beyond the width of a context: together only where the margin is wider than the gap."""
     filler = "Nothing else was found in him, and he was sent home to his people in the hills. " * 4
     text = f"{SURE} {filler}A diastolic murmur and an enlarged atrium pointed to [MS|Disease] too."
@@ -605,22 +588,22 @@ def test_consistency_keeps_senses_apart(linker, link):
     unsure = min(alone, key=lambda ent: ent._.krissel_candidates[0]["score"])
     scores = {candidate["id"]: candidate["score"] for candidate in unsure._.krissel_candidates}
     gap = abs(scores["T01"] - scores["T02"])
-    linker.cfg["consistency"] = 0.9 * gap
+    linker.cfg["one_sense_per_document"] = 0.9 * gap
     assert ids(link(text).ents) == ["T01", "T02"]
-    linker.cfg["consistency"] = 1.1 * gap
+    linker.cfg["one_sense_per_document"] = 1.1 * gap
     assert len(set(ids(link(text).ents))) == 1
 
 
-def test_consistency_keeps_to_the_types(linker, link):
+def test_one_sense_breaks_the_type_filter(linker, link):
     """A mention is not given an entity that its label may not link to."""
-    linker.cfg.update(consistency=10.0, types_by_label={"Symptom": ["T184"], "Disease": ["T047"]})
+    linker.cfg.update(one_sense_per_document=10.0, types_by_label={"Symptom": ["T184"], "Disease": ["T047"]})
     disease, symptom = link("[cold|Disease] and [cold|Symptom]").ents
     assert disease.kb_id_ < "T07" <= symptom.kb_id_
 
 
 # All together --------------------------------------------------------------------------------------------------------
 
-ALL = {"use_abbreviations": True, "lexical_weight": 0.5, "consistency": 0.05}
+ALL = {"use_abbreviations": True, "lexical_weight": 0.5, "one_sense_per_document": 0.05}
 
 
 @pytest.mark.parametrize("n_candidates", [0, 1, 5])
@@ -657,7 +640,7 @@ def test_wrong_share(value):
         LinkerSettings(gold_name_weight=value)
 
 
-@pytest.mark.parametrize("setting", ["lexical_weight", "gold_prior", "consistency"])
+@pytest.mark.parametrize("setting", ["lexical_weight", "gold_prior", "one_sense_per_document"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_wrong_weights(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*{setting}"):

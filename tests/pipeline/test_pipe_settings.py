@@ -1,4 +1,5 @@
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -6,7 +7,9 @@ import pytest
 import srsly
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.pipeline.settings import ExtractorSettings, LinkerSettings, LiveSettings, RerankerSettings
+from spacy_krissel.pipeline import factories
+from spacy_krissel.pipeline.settings import ExtractorSettings, LinkerSettings, RerankerSettings
+from spacy_krissel.util.settings import described
 
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [
@@ -18,7 +21,7 @@ WRONG = [
     (LinkerSettings, "context", ["para", None, 1]),
     (LinkerSettings, "spans_key", [None, 1]),
     (LinkerSettings, "lexical_weight", ["0.5", None, -0.1, float("inf")]),
-    (RerankerSettings, "enabled", ["no", 1]),
+    (RerankerSettings, "use_abbreviations", ["no", 1]),
     (RerankerSettings, "weight", ["1", None, -1, float("inf")]),
     (RerankerSettings, "temperature", [0, "1", float("inf")]),
     (RerankerSettings, "top_k", [1, 2.5, None, "8"]),
@@ -31,14 +34,10 @@ WRONG = [
 ]
 
 
-def live(settings=LinkerSettings, **values):
-    return LiveSettings("pipe", settings(**values))
-
-
 @pytest.mark.parametrize("settings, name, values", WRONG, ids=[f"{cls.__name__}-{name}" for cls, name, _ in WRONG])
 def test_wrong_value_was_taken(settings, name, values):
     for value in values:
-        cfg = live(settings)
+        cfg = settings()
         before = dict(cfg)
         with pytest.raises(KrisselError, match=f"K006.*'{name}' is .*Expected .*"):
             cfg[name] = value
@@ -62,22 +61,22 @@ def test_wrong_value_was_taken(settings, name, values):
     ],
 )
 def test_value_is_not_plain(name, value, expected):
-    cfg = live()
+    cfg = LinkerSettings()
     cfg[name] = value
     assert cfg[name] == expected and type(cfg[name]) is type(expected)
-    assert srsly.json_loads(srsly.json_dumps(cfg.saved()))["settings"][name] == expected
+    assert srsly.json_loads(srsly.json_dumps(cfg.checked()))[name] == expected
     assert pickle.loads(pickle.dumps(cfg)) == cfg
 
 
 def test_expected_value_is_not_in_words():
     for settings, name, value, expected in [
         (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more."),
-        (LinkerSettings, "threshold", "x", "a number, or null."),
-        (LinkerSettings, "context", "x", "one of window, sentence."),
-        (LinkerSettings, "types_by_label", [], "a dictionary of lists of texts."),
-        (ExtractorSettings, "threshold", 2, "a number from 0 to 1, or null."),
+        (LinkerSettings, "threshold", "x", "a number or null."),
+        (LinkerSettings, "context", "x", "one of window, sentence, none."),
+        (LinkerSettings, "types_by_label", [], "a dictionary with a list with text in each place for each key."),
+        (ExtractorSettings, "threshold", 2, "a number from 0 to 1 or null."),
         (ExtractorSettings, "spans_key", "", "text that is not empty."),
-        (RerankerSettings, "temperature", 0, "a number above 0, or null."),
+        (RerankerSettings, "temperature", 0, "a number above 0 or null."),
     ]:
         with pytest.raises(KrisselError) as error:
             settings(**{name: value})
@@ -86,7 +85,7 @@ def test_expected_value_is_not_in_words():
 
 @pytest.mark.parametrize("settings", CLASSES)
 def test_setting_was_taken_out(settings):
-    cfg = live(settings)
+    cfg = settings()
     before = dict(cfg)
     first = next(iter(cfg))
     for take_out in (
@@ -96,32 +95,51 @@ def test_setting_was_taken_out(settings):
         cfg.popitem,
         cfg.clear,
     ):
-        with pytest.raises(KrisselError, match="K661.*'pipe'"):
+        with pytest.raises(KrisselError, match=f"K661.*'{settings.__name__}'"):
             take_out()
     assert dict(cfg) == before
 
 
 @pytest.mark.parametrize("made", [lambda cfg: cfg, copy.deepcopy, lambda cfg: pickle.loads(pickle.dumps(cfg))])
 def test_change_in_place_is_lost(made):
-    cfg = made(live())
+    cfg = made(LinkerSettings())
     cfg["types"].append("T047")
     cfg["types_by_label"]["DRUG"] = ["T121"]
-    fresh = live()
-    fresh.restore(cfg.saved())
-    assert fresh["types"] == ["T047"] and fresh["types_by_label"] == {"DRUG": ["T121"]}
+    cfg.checked()
+    assert cfg["types"] == cfg.types == ["T047"] and cfg.checked()["types_by_label"] == {"DRUG": ["T121"]}
 
 
-def test_config_given_at_load_loses_to_a_change_in_place():
-    cfg = live(types=["T047"])
-    cfg["types"].append("T191")
-    other = live(types=["T200"])
-    other.restore(cfg.saved())
-    assert other["types"] == ["T200"]
-
-
-def test_wrong_change_in_place_is_saved():
-    cfg = live()
+def test_wrong_change_in_place_is_not_refused():
+    cfg = LinkerSettings()
     cfg["types_by_label"]["DRUG"] = "T121"
-    for use in (cfg.checked, cfg.saved, lambda: pickle.dumps(cfg), lambda: cfg.__setitem__("threshold", 0.5)):
-        with pytest.raises(KrisselError, match="K006.*types_by_label"):
-            use()
+    with pytest.raises(KrisselError, match="K006.*types_by_label"):
+        cfg.checked()
+
+
+def test_unknown_name_is_no_key_error():
+    cfg = LinkerSettings()
+    with pytest.raises(KeyError):
+        cfg["treshold"]
+    assert "treshold" not in cfg and cfg.get("treshold") is None
+    with pytest.raises(KrisselError, match="K607.*'treshold'"):
+        cfg.treshold = 0.5
+
+
+@pytest.mark.parametrize(
+    "settings, config, factory",
+    [
+        (LinkerSettings, factories.LINKER_CONFIG, factories.make_krissel_linker),
+        (RerankerSettings, factories.RERANKER_CONFIG, factories.make_krissel_reranker),
+        (ExtractorSettings, factories.EXTRACTOR_CONFIG, factories.make_krissel_span_extractor),
+    ],
+)
+def test_setting_differs_between_config_and_declaration(settings, config, factory):
+    parameters = inspect.signature(factory).parameters
+    assert {name: config[name] for name in settings()} == dict(settings())
+    assert set(config) == set(parameters) - {"nlp", "name"}
+
+
+@pytest.mark.parametrize("settings", CLASSES)
+def test_setting_has_no_help(settings):
+    help = described(settings)
+    assert set(help) == set(settings()) and all(help.values())

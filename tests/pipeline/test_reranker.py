@@ -73,9 +73,8 @@ def test_untrained_the_linkers_answer_stands(make_reranker, make_docs, links_of,
     ], "scores to the last bit"
 
 
-@pytest.mark.parametrize("off", [{"enabled": False}, {"weight": 0.0}])
-def test_off_by_one_switch(nlp, reranker, linked, off):
-    reranker.cfg.update(off)
+def test_weight_of_zero_changed_docs(nlp, reranker, linked):
+    reranker.cfg["weight"] = 0.0
     docs = linked()
     before = [doc.to_bytes() for doc in docs]
     assert [reranker(doc).to_bytes() for doc in docs] == before
@@ -344,7 +343,7 @@ def test_training_scores_are_those_of_the_linkers_settings(make_reranker, make_e
     nlp = make_reranker("list", temperature=1.0)
     reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
     linker.cfg["lexical_weight"] = 0.5
-    linker.cfg["use_context"] = False
+    linker.cfg["context"] = "none"
     linker.cfg["n_candidates"] = reranker.objective.n_candidates = 6
     reranker.objective.p_hide = 0.0
     examples = make_examples(nlp)

@@ -18,7 +18,7 @@ from ...ontology.store import OntologyStore
 from ...training.objectives.protocol import Objective
 from ...views import View, doc_text
 from ..kb_pipe import KBPipe, with_one_kb
-from ..settings import ExtractorSettings, LiveSettings
+from ..settings import ExtractorSettings
 from .extraction import FoundEntity, by_token, content_tokens, pieces_of, runs, token_rows, write_entities
 
 # Names and texts given to the encoder's initialisation, as for the linker.
@@ -53,6 +53,8 @@ class KrisselSpanExtractor(KBPipe):
     `krissel_span_extractor`; all of its parts come from the config.
     """
 
+    cfg: ExtractorSettings
+
     def __init__(
         self,
         vocab: Vocab,
@@ -76,7 +78,7 @@ class KrisselSpanExtractor(KBPipe):
             name,
             objective=objective,
             generate_empty_kb=generate_empty_kb,
-            settings=LiveSettings(name, settings),
+            settings=settings,
             kb_path=kb_path,
             scorer=scorer,
         )
@@ -102,13 +104,13 @@ class KrisselSpanExtractor(KBPipe):
         found = []
         for doc, states in zip(docs, self._states(docs), strict=True):
             rows = self._candidates(doc, states)
-            found.append(self._found(doc, states, rows, self.cfg["threshold"], self.cfg["max_entities"]))
+            found.append(self._found(doc, states, rows, self.cfg.threshold, self.cfg.max_entities))
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: List[List[FoundEntity]]) -> None:
         """Write what `predict` found: `doc.spans[spans_key]` and `doc._.krissel_entities`."""
         for doc, entities in zip(docs, found, strict=True):
-            write_entities(doc, entities, spans_key=self.cfg["spans_key"], label=self.cfg["label"])
+            write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
 
     @with_one_kb
     def extract(self, doc: Doc, entities: Sequence[str]) -> Dict[str, FoundEntity]:
@@ -177,7 +179,7 @@ class KrisselSpanExtractor(KBPipe):
         found = []
         for entity in entities.tolist():
             weights = by_token(self._attention(states, rows[owners == entity]).mean(axis=0), states.rows, len(doc))
-            pieces = pieces_of(weights, content, self.cfg["attention_threshold"])
+            pieces = pieces_of(weights, content, self.cfg.attention_threshold)
             name, score = kb.entity_names[entity], float(best[entity])
             found.append(FoundEntity(kb.entity_ids[entity], name, score, pieces, weights))
         return found
@@ -207,9 +209,9 @@ class KrisselSpanExtractor(KBPipe):
     def _candidates(self, doc: Doc, states: TextStates) -> np.ndarray:
         """The prototypes, by row, of the entities that are looked for in a doc."""
         kb = self._kb_to_search()
-        how, given = self.cfg["candidates"], doc._.get(CANDIDATE_IDS)
+        how, given = self.cfg.candidates, doc._.get(CANDIDATE_IDS)
         if how == "auto":
-            how = "doc" if given else "all" if kb.n_prototypes <= self.cfg["max_all"] else "retrieved"
+            how = "doc" if given else "all" if kb.n_prototypes <= self.cfg.max_all else "retrieved"
         if how == "doc":
             return self._rows_of(given)
         if how == "all":
@@ -224,7 +226,7 @@ class KrisselSpanExtractor(KBPipe):
     def _retrieved(self, doc: Doc, states: TextStates) -> List[str]:
         """The entities whose names are nearest to runs of the text's words, each run the mean of its tokens, as a name
         is."""
-        windows = runs(content_tokens(doc), self.cfg["longest_run"])
+        windows = runs(content_tokens(doc), self.cfg.longest_run)
         vectors = self.model.ops.to_numpy(states.vectors)
         means = []
         for start, end in windows:
@@ -234,7 +236,7 @@ class KrisselSpanExtractor(KBPipe):
         if not means:
             return []
         kb = self._kb_to_search()
-        result = kb.search(np.stack(means), self.cfg["n_retrieved"])
+        result = kb.search(np.stack(means), self.cfg.n_retrieved)
         rows = np.unique(result.entities[result.entities >= 0])
         return [kb.entity_ids[int(row)] for row in rows]
 

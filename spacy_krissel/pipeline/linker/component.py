@@ -17,13 +17,13 @@ from ...layers.referenced import reference_parts
 from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...mentions.species import NOTHING, Keys, assigned_species, species_key
-from ...ontology.folding import american, fold_name
+from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...training.objectives.protocol import Objective
-from ...views import ReferenceParts, View, name_view, reference_view, with_mentions
+from ...views import ReferenceParts, View, name_view, reference_view
 from ..kb_pipe import KBPipe
-from ..settings import LinkerSettings, LiveSettings
+from ..settings import LinkerSettings
 from .linking import decide
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
@@ -34,9 +34,11 @@ class KrisselLinker(KBPipe):
     """Link the entities or the spans of a doc to the entities of a `PrototypeKB`.
 
     The score of an entity is the inner product of the mention's vector with the entity's nearest prototype (KRISSBERT
-    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6), and what spelling adds to it where the
-    settings say so. Made by the factory `krissel_linker`; all of its parts come from the config.
+    eq. 3), or with the sum of that prototype and the entity's reference (eq. 6), plus `lexical_weight` × lexical
+    similarity. Made by the factory `krissel_linker`; all of its parts come from the config.
     """
+
+    cfg: LinkerSettings
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class KrisselLinker(KBPipe):
             name,
             objective=objective,
             generate_empty_kb=generate_empty_kb,
-            settings=LiveSettings(name, settings),
+            settings=settings,
             kb_path=kb_path,
             scorer=scorer,
         )
@@ -76,8 +78,6 @@ class KrisselLinker(KBPipe):
         self.require_weights()
         if not views:
             return np.zeros((0, self._width()), dtype=np.float32)
-        if self.cfg["american_spelling"]:
-            views = [with_mentions(view, american) for view in views]
         return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
 
     # Linking -------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class KrisselLinker(KBPipe):
         kinds: List[Tuple[str, Keys]] = []
         counts: List[int] = []
         for doc in docs:
-            spans = spans_of(doc, self.cfg["spans_key"])
+            spans = spans_of(doc, self.cfg.spans_key)
             views.extend(self.views(doc, spans))
             kinds.extend(zip((span.label_ for span in spans), self._species(doc, spans), strict=True))
             counts.append(len(spans))
@@ -98,7 +98,7 @@ class KrisselLinker(KBPipe):
 
     def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
         """Write the links that `predict` found to the docs."""
-        key, overwrite = self.cfg["spans_key"], self.cfg["overwrite"]
+        key, overwrite = self.cfg.spans_key, self.cfg.overwrite
         for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
@@ -106,13 +106,13 @@ class KrisselLinker(KBPipe):
     def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
         """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
         pieces of a mention in several (`mention_views`)."""
-        key, abbreviations = self.cfg["spans_key"], self.cfg["use_abbreviations"]
-        context = self.cfg["context"] if self.cfg["use_context"] else None
+        key, abbreviations = self.cfg.spans_key, self.cfg.use_abbreviations
+        context = None if self.cfg.context == "none" else self.cfg.context
         return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
 
     def _species(self, doc: Doc, spans: Sequence[Span]) -> List[Keys]:
         """The species that each span may be of; nothing where that is not asked, and for mentions of species."""
-        label = self.cfg["species_label"]
+        label = self.cfg.species_label
         if not label:
             return [NOTHING] * len(spans)
         found = assigned_species(doc, spans, [ent for ent in {*doc.ents, *spans} if ent.label_ == label])
@@ -125,9 +125,7 @@ class KrisselLinker(KBPipe):
         texts = [view.mention for view in views]
         names = self._names(kb, views)
         docs = np.repeat(np.arange(len(counts)), counts).tolist()
-        forms = (
-            [(doc, fold_name(text)) for doc, text in zip(docs, texts, strict=True)] if self.cfg["consistency"] else docs
-        )
+        forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts, strict=True)]
         links: List[Optional[SpanLink]] = [None] * len(views)
         for rows, mask in self._masks(kb, kinds):
             part = [texts[row] for row in rows], [forms[row] for row in rows]
@@ -138,7 +136,7 @@ class KrisselLinker(KBPipe):
 
     def _names(self, kb: PrototypeKB, views: List[View]) -> Optional[np.ndarray]:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
-        if not (self.cfg["gold_name_weight"] and self.cfg["use_context"] and kb.has_gold):
+        if not (self.cfg.gold_name_weight and self.cfg.context != "none" and kb.has_gold):
             return None
         names = [name_view(view.mention) for view in views]
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
@@ -146,8 +144,8 @@ class KrisselLinker(KBPipe):
 
     def _masks(self, kb: PrototypeKB, kinds: List[Tuple[str, Keys]]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
         """(rows of the batch, entities they may link to), by the type filter of each label, and by species."""
-        everywhere: Optional[List[str]] = self.cfg["types"]
-        by_label: Dict[str, List[str]] = self.cfg["types_by_label"]
+        everywhere: Optional[List[str]] = self.cfg.types
+        by_label: Dict[str, List[str]] = self.cfg.types_by_label
         groups: Dict[Tuple[Optional[Tuple[str, ...]], Keys], List[int]] = {}
         for row, (label, species) in enumerate(kinds):
             types = by_label.get(label, everywhere)
@@ -186,7 +184,7 @@ class KrisselLinker(KBPipe):
         validate_get_examples(get_examples, "KrisselLinker.initialize")
         sample: List[View] = []
         for example in get_examples():
-            sample.extend(view for _, view in linked_mentions(example.reference, self.cfg["spans_key"]))
+            sample.extend(view for _, view in linked_mentions(example.reference, self.cfg.spans_key))
             if len(sample) >= INIT_VIEWS:
                 break
         if not sample:

@@ -1,7 +1,7 @@
 """From vectors and texts of mentions to the entity of each."""
 
 from dataclasses import replace
-from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence
+from typing import Dict, Hashable, List, Optional, Sequence
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ...kb.prototype_kb import PrototypeKB
 from ...kb.ranking import TIE, SearchResult
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
+from ..settings import LinkerSettings
 
 # Ties and thresholds need the second-best entity even where one candidate is wanted.
 MIN_CANDIDATES = 2
@@ -22,35 +23,34 @@ def decide(
     vectors: np.ndarray,
     texts: Sequence[str],
     forms: Sequence[Hashable],
-    settings: Mapping[str, Any],
+    settings: LinkerSettings,
     allowed: Optional[np.ndarray] = None,
     names: Optional[np.ndarray] = None,
 ) -> List[SpanLink]:
     """The link of each of q mentions.
 
-    vectors (q, d), texts (q,): what the encoder and what the lexicon know a mention by.
-    names (q, d): vectors of the texts alone, where they are to be asked for too.
-    forms (q,): equal for mentions that are decided together, where they agree well enough.
-    settings: those of `LinkerSettings`. allowed: mask of entities.
+    vectors (q, d): of the mentions in their contexts. texts (q,): of the mentions.
+    forms (q,): mentions of equal forms have one sense (`one_sense_per_document`).
+    names (q, d): vectors of the texts alone; None where `gold_name_weight` does not count.
+    allowed: mask of entities.
     """
-    wanted, weight, consistency = (settings[name] for name in ("n_candidates", "lexical_weight", "consistency"))
-    prior = settings["gold_prior"] if kb.has_gold else 0.0
-    reordered = weight or consistency or prior or names is not None
-    k = max(wanted, MIN_REORDERED if reordered else MIN_CANDIDATES)
+    margin = settings.one_sense_per_document
+    prior = settings.gold_prior if kb.has_gold else 0.0
+    reordered = settings.lexical_weight or margin or prior or names is not None
+    k = max(settings.n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
     result = kb.search(
         vectors,
         k,
         allowed=allowed,
         texts=texts,
-        lexical_weight=weight,
+        lexical_weight=settings.lexical_weight,
         names=names,
-        name_weight=settings["gold_name_weight"],
+        name_weight=settings.gold_name_weight,
         gold_prior=prior,
-        break_ties=settings["break_ties"],
     )
-    if consistency:
-        result = agree(result, forms, consistency)
-    return _links(kb, result, wanted, settings["threshold"])
+    if margin:
+        result = agree(result, forms, margin)
+    return _links(kb, result, settings.n_candidates, settings.threshold)
 
 
 def agree(result: SearchResult, forms: Sequence[Hashable], margin: float) -> SearchResult:

@@ -6,7 +6,6 @@ from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optio
 from weakref import ref
 
 import numpy as np
-import srsly
 from spacy import util
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -27,7 +26,7 @@ from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe
 from ..pipeline_io import find_linker
-from ..settings import LiveSettings, RerankerSettings
+from ..settings import RerankerSettings
 from .candidates import decided, relative_to_nil, reorder
 
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
@@ -66,6 +65,8 @@ class KrisselReranker(KrisselPipe):
     the ontology nor the linker is asked at run time. Made by the factory `krissel_reranker`.
     """
 
+    cfg: RerankerSettings
+
     def __init__(
         self,
         vocab: Vocab,
@@ -82,7 +83,7 @@ class KrisselReranker(KrisselPipe):
         """
         model: mentions with their candidates → corrections.
         objective: what `update` does with a batch; needed for training alone.
-        settings: see `RerankerSettings`; the live ones are in `self.cfg` and are saved with the pipe.
+        settings: see `RerankerSettings` and `KrisselPipe`.
         nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
         linker: name of the pipe whose candidates are learned from; needed for training alone.
         max_names: names of a candidate that its text shows.
@@ -96,7 +97,7 @@ class KrisselReranker(KrisselPipe):
         self.scorer = scorer
         self.linker_name = linker
         self.max_names = max_names
-        self.cfg = LiveSettings(name, settings)
+        self._set_settings(settings)
         self._table: Optional[CandidateTable] = None
         self._nlp: Weak[Language] = Weak(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
@@ -109,8 +110,8 @@ class KrisselReranker(KrisselPipe):
     def predict(self, docs: Iterable[Doc]) -> List[List[Optional[SpanLink]]]:
         """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
         docs = list(docs)
-        links: List[List[Optional[SpanLink]]] = [[None] * len(spans_of(doc, self.cfg["spans_key"])) for doc in docs]
-        if not self.cfg["enabled"] or not self.cfg["weight"]:
+        links: List[List[Optional[SpanLink]]] = [[None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs]
+        if not self.cfg.weight:
             return links
         places: List[Tuple[int, int]] = []
         mentions: List[RankedMention] = []
@@ -123,10 +124,10 @@ class KrisselReranker(KrisselPipe):
         if not mentions:
             self._check_key(docs)
             return links
-        scale = self.cfg["weight"] * self._temperature()
+        scale = self.cfg.weight * self._temperature()
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
-        nil_score = self.cfg["nil_score"]
+        nil_score = self.cfg.nil_score
         for (i, j), span, changes in zip(places, spans, np.split(corrections, ends), strict=True):
             if nil_score is not None:
                 changes = relative_to_nil(changes)
@@ -136,25 +137,25 @@ class KrisselReranker(KrisselPipe):
 
     def set_annotations(self, docs: Iterable[Doc], links: List[List[Optional[SpanLink]]]) -> None:
         """Write the links that `predict` found to the docs."""
-        key = self.cfg["spans_key"]
+        key = self.cfg.spans_key
         for doc, doc_links in zip(docs, links, strict=True):
             if any(doc_links):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
 
     def _ranked(self, doc: Doc) -> Iterator[Tuple[int, Span, RankedMention]]:
         """The spans of a doc that have an order to change, by number, each as the model sees it."""
-        nil_score = self.cfg["nil_score"]
+        nil_score = self.cfg.nil_score
         fewest = 2 if nil_score is None else 1
         spans = [
             (j, span)
-            for j, span in enumerate(spans_of(doc, self.cfg["spans_key"]))
-            if len(span._.krissel_candidates[: self.cfg["top_k"]]) >= fewest and self._is_linkers(span)
+            for j, span in enumerate(spans_of(doc, self.cfg.spans_key))
+            if len(span._.krissel_candidates[: self.cfg.top_k]) >= fewest and self._is_linkers(span)
         ]
         views = mention_views(
-            doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg["use_abbreviations"]
+            doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg.use_abbreviations
         )
         for (j, span), view in zip(spans, views, strict=True):
-            candidates = span._.krissel_candidates[: self.cfg["top_k"]]
+            candidates = span._.krissel_candidates[: self.cfg.top_k]
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
             mention = self._mention(view, named, scores, hidden=False)
@@ -165,7 +166,7 @@ class KrisselReranker(KrisselPipe):
         linker = self._linker()
         if linker is None:
             return
-        own, other = self.cfg["spans_key"], linker.cfg["spans_key"]
+        own, other = self.cfg.spans_key, linker.cfg["spans_key"]
         if own != other and any(span._.krissel_candidates for doc in docs for span in spans_of(doc, other)):
             places = [f"spans['{key}']" if key else "ents" for key in (own, other)]
             message = Warnings.KW614.format(name=self.name, own=places[0], linker=self.linker_name, other=places[1])
@@ -195,9 +196,9 @@ class KrisselReranker(KrisselPipe):
         return RankedMention(view, tuple(candidates), scores / np.float32(self._temperature()))
 
     def _temperature(self) -> float:
-        if self.cfg["temperature"] is None:
+        if self.cfg.temperature is None:
             raise KrisselError(Errors.K615.format(name=self.name))
-        return self.cfg["temperature"]
+        return self.cfg.temperature
 
     # Training ------------------------------------------------------------------------------------------------------
 
@@ -227,17 +228,17 @@ class KrisselReranker(KrisselPipe):
             examples.append(example)
             if len(examples) >= FIT_EXAMPLES:
                 break
-        fits = self.cfg["temperature"] is None
+        fits = self.cfg.temperature is None
         if fits:
-            self.cfg["temperature"] = 1.0
+            self.cfg.temperature = 1.0
         mentions: List[RankedMention] = []
         if self.objective is not None:
             self.objective.initialize(None)
-            key = self.cfg["spans_key"]
+            key = self.cfg.spans_key
             if fits:
-                self.cfg["temperature"] = self.objective.temperature(examples, key, self._training_candidates())
-            if self.cfg["nil_score"] is None:
-                self.cfg["nil_score"] = self.objective.nil_score(examples, key, self._training_candidates())
+                self.cfg.temperature = self.objective.temperature(examples, key, self._training_candidates())
+            if self.cfg.nil_score is None:
+                self.cfg.nil_score = self.objective.nil_score(examples, key, self._training_candidates())
             mentions, _ = self.objective.mentions(examples[:INIT_EXAMPLES], key, self._training_candidates())
         self.model.initialize(X=mentions)
 
@@ -261,7 +262,7 @@ class KrisselReranker(KrisselPipe):
         self.require_weights()
         set_dropout_rate(self.model, drop)
         candidates = self._training_candidates()
-        losses[self.name] += self.objective.update(self.model, examples, self.cfg["spans_key"], candidates)
+        losses[self.name] += self.objective.update(self.model, examples, self.cfg.spans_key, candidates)
         if sgd is not None:
             self.finish_update(sgd)
         return losses
@@ -298,7 +299,7 @@ class KrisselReranker(KrisselPipe):
             linker.cfg["lexical_weight"],
             self._mention,
             self._temperature(),
-            self.cfg["nil_score"],
+            self.cfg.nil_score,
         )
 
     def require_weights(self) -> None:
@@ -321,7 +322,7 @@ class KrisselReranker(KrisselPipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         deserialize: Dict[str, Callable[[bytes], Any]] = {
-            "cfg": lambda data: self.cfg.restore(srsly.json_loads(data)),
+            "cfg": self._restore_settings,
             "model": self.model.from_bytes,
             ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data)),
         }
@@ -338,7 +339,7 @@ class KrisselReranker(KrisselPipe):
 
     def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         path = util.ensure_path(path)
-        files = {"cfg": lambda data: self.cfg.restore(srsly.json_loads(data)), "model": self.model.from_bytes}
+        files = {"cfg": self._restore_settings, "model": self.model.from_bytes}
         self._read_files(path, files, exclude)
         if (path / ENTITIES).exists() and ENTITIES not in exclude:
             with self._coded(path):
