@@ -16,7 +16,7 @@ def laboratory() -> Any:
 
 
 def names_of(application: Any) -> set:
-    return {command.name for command in application.registered_commands}
+    return application.names
 
 
 def invoke(*arguments: Any) -> Result:

@@ -108,8 +108,8 @@ def parsed(group, words):
     command, words = group, list(words)
     while hasattr(command, "commands"):
         name = words.pop(0)
-        assert name in command.commands, f"there is no command {name}"
-        command = command.commands[name]
+        assert name in command.list_commands(None), f"there is no command {name}"
+        command = command.get_command(None, name)
     context = command.context_class(command, **command.context_settings)
     found, rest, _ = command.make_parser(context).parse_args(words)
     for parameter in command.params:

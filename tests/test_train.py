@@ -12,7 +12,6 @@ from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
 from spacy.util import import_file, load_config
 
-from spacy_krissel.cli.prototypes import prototypes_cli
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.export_encoder import export_encoder
 from spacy_krissel.corpora.convert import read_docs
@@ -353,7 +352,7 @@ def test_the_papers_numbers(configs):
     assert 2 * config["training"]["batcher"]["pairs"] == 512
     assert config["training"]["optimizer"]["@optimizers"] == "Adam.v1"
     assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
-    assert inspect.signature(prototypes_cli).parameters["mentions_per_entity"].default.default == 16
+    assert inspect.signature(prototypes).parameters["mentions_per_entity"].default == 16
 
 
 def test_reranker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_path, capsys):

@@ -33,7 +33,7 @@ class Errors(product.Errors):
     )
     K233 = (
         "[K233] '{path}' holds {texts} text(s) that speak of {entities} entities, too few to divide. Expected at least "
-        "two entities, in `doc.cats` or as gold mentions; write it by `krissel text-labels` or `krissel convert`."
+        "two entities, in `doc.cats` or as gold mentions; write it by `krissel convert`."
     )
     K234 = (
         "[K234] '{path}' is not a table of lay names: line {line} is {found!r}. Expected rows of a term's address or "

@@ -1,20 +1,23 @@
-"""`python -m spacy krissel …`: one typer front a command, over the plain function that does the work.
+"""`python -m spacy krissel …`: each command is a plain function, whose signature has its options.
 
 spaCy's command line imports this module through the `spacy_cli` entry point each time it starts, so nothing heavy is
-imported here; every front imports what it needs when it is called.
+imported here; the module of a command is imported when the command is asked for.
 """
 
 import os
 import sys
 from functools import wraps
-from typing import Any, Callable, NoReturn, TextIO, TypeVar
+from typing import Any, Callable, List, Mapping, NoReturn, Set, TextIO, TypeVar
 
 import typer
 from spacy.cli._util import app
+from typer.core import TyperGroup
 
 from ..errors import Errors, KrisselError
+from .options import Command, click_command
+from .options import command_line as command_line
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 # As a shell reports a process that a signal ended: SIGINT, SIGPIPE.
 INTERRUPTED, NO_READER = 130, 141
 # What libraries raise as RuntimeError, CUDA's allocator and PyTorch's for the CPU.
@@ -22,27 +25,44 @@ _NO_MEMORY = ("out of memory", "can't allocate memory", "bad_alloc")
 
 
 class CodedApp(typer.Typer):
-    """Commands end with one message where a user can change what went wrong."""
+    """Commands end with one message where a user can change what went wrong.
 
-    def command(self, *args: Any, **settings: Any) -> Callable[[Command], Command]:
+    commands: by name; each is imported when it is asked for.
+    """
+
+    def __init__(self, *, commands: Mapping[str, Command] = {}, **settings: Any) -> None:
+        self._commands = commands
+        super().__init__(cls=type("LazyGroup", (LazyGroup,), {"lazy": commands}), **settings)
+
+    @property
+    def names(self) -> Set[str]:
+        return {*self._commands, *(each.name or "" for each in self.registered_commands)}
+
+    def command(self, *args: Any, **settings: Any) -> Callable[[Function], Function]:
         register = super().command(*args, **settings)
 
-        def add(command: Command) -> Command:
+        def add(command: Function) -> Function:
             register(coded_errors(command))
             return command
 
         return add
 
 
-krissel = CodedApp(
-    name="krissel",
-    help="Build, evaluate and run entity linkers of spacy-krissel.",
-    no_args_is_help=True,
-)
-app.add_typer(krissel)
+class LazyGroup(TyperGroup):
+    """A group whose commands are made when they are asked for."""
+
+    lazy: Mapping[str, Command] = {}
+
+    def list_commands(self, ctx: Any) -> List[str]:
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        return click_command(cmd_name, self.lazy[cmd_name], coded_errors)
 
 
-def coded_errors(command: Command) -> Command:
+def coded_errors(command: Function) -> Function:
     """The command, ending with one message and exit code 1, and no traceback, for coded errors, for what the disk
     refuses and where memory runs out; with 130 when it is interrupted, and silently with 141 when nobody reads what it
     prints."""
@@ -71,9 +91,32 @@ def coded_errors(command: Command) -> Command:
     return guarded  # type: ignore[return-value]
 
 
-def command_line() -> str:
-    """What was typed, for reports."""
-    return " ".join(["python -m spacy", *sys.argv[1:]])
+COMMANDS = {
+    "ontology": Command("spacy_krissel.commands.make_ontology:ontology", "Build"),
+    "convert": Command("spacy_krissel.corpora.convert:convert", "Build"),
+    "mine": Command("spacy_krissel.commands.mine_texts:mine_texts", "Build"),
+    "train": Command("spacy_krissel.commands.train_pipeline:train", "Build"),
+    "prototypes": Command(
+        "spacy_krissel.commands.build_prototypes:prototypes",
+        "Build",
+        gpu=True,
+        arguments=("output",),
+        names={"use_references": "references"},
+    ),
+    "tune": Command("spacy_krissel.commands.tune_pipeline:tune_index", "Build", names={"types": "index"}),
+    "link": Command("spacy_krissel.commands.link_texts:link", "Use", gpu=True),
+    "extract": Command("spacy_krissel.commands.extract_entities:extract", "Use", gpu=True),
+    "evaluate": Command("spacy_krissel.commands.measure_pipeline:evaluate_pipeline", "Measure", gpu=True),
+    "calibrate": Command("spacy_krissel.commands.measure_pipeline:calibrate_pipeline", "Measure", gpu=True),
+    "encoder": Command("spacy_krissel.commands.export_encoder:export_encoder", "Research", arguments=("output",)),
+}
+krissel = CodedApp(
+    name="krissel",
+    help="Build, evaluate and run entity linkers of spacy-krissel.",
+    no_args_is_help=True,
+    commands=COMMANDS,
+)
+app.add_typer(krissel)
 
 
 def _end(error: KrisselError, code: int = 1) -> NoReturn:

@@ -2,13 +2,14 @@
 
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Dict, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, Optional, Sequence, Union
 
 from spacy.language import Language
 
 from .. import __version__
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
+from ..index.kinds import named_index
 from ..kb.build import fill as build
 from ..kb.build.encoding import Encoders, VectorWork
 from ..kb.build.fill import fill_kb
@@ -19,6 +20,7 @@ from ..pipeline.kb_pipe import KBPipe, kb_left_out
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
+from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
 
 
 def build_prototypes(
@@ -93,45 +95,75 @@ def _gold_sources(gold: Sequence[Path]) -> Dict[str, Path]:
     return sources
 
 
+@passes_on(
+    PrototypeSource,
+    "names",
+    "mentions_per_entity",
+    "contexts_per_shared_name",
+    "max_entities",
+    "aliases",
+    "class_names",
+    "use_references",
+    "reference_prototypes",
+)
+@checked
 def prototypes(
-    pipeline: Path,
+    pipeline: Union[str, Path],
     output: Path,
     ontology: Optional[Path] = None,
     mentions: Optional[Path] = None,
     *,
     gold: Sequence[Path] = (),
-    gold_settings: Optional[Dict[str, Any]] = None,
+    gold_per_entity: Optional[Count] = None,
+    gold_weight: Optional[NotNegative] = None,
+    index: Union[str, Callable, None] = None,
     kb_path: Optional[Path] = None,
     overrides: Optional[Dict[str, Any]] = None,
     name: str = "krissel_linker",
-    progress: bool = True,
-    index: Optional[Callable] = None,
-    n_process: int = 1,
+    seed: Count = 0,
+    n_process: PositiveInt = 1,
     gpu_id: int = -1,
     ray: Optional[str] = None,
     restart: bool = False,
+    progress: bool = False,
     **settings: Any,
 ) -> Dict[str, Any]:
-    """Load a trained pipeline, give it the full knowledge base, save it to `output`. RETURNS: the KB's description.
+    """Encode names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) into a knowledge base.
 
-    ontology: None keeps the knowledge base that the pipeline has, and adds `gold` to it.
-    gold: .spacy files whose linked mentions become prototypes (KRISSBERT §3.7).
-    gold_settings: of `PrototypeKB.add_gold`.
-    settings: of `PrototypeSource`; they need an ontology, as `mentions` and `index` do.
-    overrides: of the pipeline's config, such as `components.krissel_linker.threshold`.
-    n_process: processes that encode, on the GPUs from `gpu_id` on, or on the CPU with -1. With one, it is this process,
-        on the device that it is on.
-    ray: the address of a Ray cluster that encodes instead, on its GPUs where `gpu_id` is not -1; "local" for one on
-        this machine.
-    restart: throw away what an interrupted run encoded. Otherwise a run with the same input goes on from there, and one
-        with other input is refused. Gold mentions are always encoded anew, and here.
+    Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
 
+    pipeline: A trained pipeline
+    output: Where to save the pipeline with its knowledge base
+    ontology: Ontology store; without it, gold mentions (`gold`) are added to the pipeline's knowledge base
+    mentions: Mention shards; without them, names only
+    mentions_per_entity: Maximum number of mined mentions per entity
+    contexts_per_shared_name: Contexts of an entity in which a name that it shares with others becomes a prototype; 0:
+        the bare name
+    names: Use the ontology's names as prototypes
+    aliases: All names, not only the preferred ones
+    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs tree
+        numbers)
+    use_references: Add the entities' references, where the encoder has them (§3.5)
+    reference_prototypes: References are prototypes by themselves too
+    gold: Gold mentions (.spacy) as prototypes too
+    gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
+    gold_weight: Multiply the scores of gold prototypes; default: 1.05
+    max_entities: Maximum number of entities (0: all)
+    index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq, milvus; default: as the config says
+    kb_path: Save the knowledge base here and let the pipeline point to it
+    name: Name of the linker in the pipeline
+    seed: Seed of what is drawn
+    n_process: Processes that encode, on the GPUs from gpu_id on, or on the CPU
+    ray: Encode by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files must be
+        on all of its machines, and gpu_id 0 uses its GPUs
+    restart: Drop what an interrupted run left; otherwise a run with the same input continues from there, and one with
+        other input is refused. Gold mentions are always encoded again, and here.
+
+    RETURNS: the knowledge base's description.
     Raises KrisselError K005 (the output is something else), K006 (a setting), K023 to K025 (Ray), K026 (the disk
     refuses), K045 (another run writes there), K529 (other work left), K641 (a process died), K614 when there is neither
     an ontology nor gold, or a setting that would need the one that is missing, and what `add_gold_files` raises.
     """
-    from ..kb.build.sources import PrototypeSource
-
     if ontology is None:
         workers = {"n_process": n_process if n_process != 1 else None, "ray": ray, "restart": restart or None}
         given = {"mentions": mentions, "index": index, **workers, **settings}
@@ -140,13 +172,14 @@ def prototypes(
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
         if not gold:
             raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
-    if gold_settings and not gold:
-        raise KrisselError(
-            Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(gold_settings)}")
-        )
-    if n_process < 1 or (ray is not None and n_process != 1):
-        expected = "a number from 1 up" if ray is None else "1, since Ray has its own"
+    asked = {"per_entity": gold_per_entity, "weight": gold_weight}
+    of_gold = {setting: value for setting, value in asked.items() if value is not None}
+    if of_gold and not gold:
+        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(of_gold)}"))
+    if ray is not None and n_process != 1:
+        expected = "1, since Ray has its own"
         raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
+    made_by = named_index(index) if isinstance(index, str) else index
     # Before hours of encoding.
     check_place(output, kb_path)
     _gold_sources(gold)
@@ -156,7 +189,7 @@ def prototypes(
     with ExitStack() as stack:
         work: Optional[VectorWork] = None
         if ontology is not None:
-            settings = {"held_out": 0.0, "seed": 0, **settings}
+            settings["seed"] = seed
             source = PrototypeSource(ontology, mentions, **settings)
             # On the disk that is to hold the result.
             scratch = (kb_path or output).absolute().parent
@@ -167,8 +200,8 @@ def prototypes(
             work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
             with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
                 places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
-                build_prototypes(nlp, source, name=name, index=index, progress=progress, **places)
-        add_gold_files(nlp, gold, name=name, **(gold_settings or {}))
+                build_prototypes(nlp, source, name=name, index=made_by, progress=progress, **places)
+        add_gold_files(nlp, gold, name=name, seed=seed, **of_gold)
         pipe = find_kb_pipe(nlp, name)
         if pipe.kb_path and kb_path is None:
             # What was made here is not in the folder that the pipeline pointed to.
@@ -181,6 +214,10 @@ def prototypes(
     return pipe.kb.description()
 
 
+def show_prototypes(description: Dict[str, Any]) -> str:
+    return "\n".join(f"{key}: {value}" for key, value in description.items())
+
+
 def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
     """What vectors depend on. state: what the views do."""
     pipe.require_weights()
@@ -189,7 +226,12 @@ def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _encoders(
-    pipeline: Path, overrides: Optional[Dict[str, Any]], name: str, n_process: int, gpu_id: int, ray: Optional[str]
+    pipeline: Union[str, Path],
+    overrides: Optional[Dict[str, Any]],
+    name: str,
+    n_process: int,
+    gpu_id: int,
+    ray: Optional[str],
 ) -> ContextManager[Optional[Encoders]]:
     from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 

@@ -7,38 +7,51 @@ from typing import Callable, Optional, Union
 from thinc.api import Model
 
 from ..errors import Errors, KrisselError
-from ..layers.hf.weights import average_with, start_from, write_transformer
 from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
 from ..util.atomic import check_folder
+from ..util.settings import Fraction, checked
 
 
+@checked
 def export_encoder(
     pipeline: Union[str, Path],
-    output: Path,
+    output: Union[str, Path],
     *,
     name: str = "krissel_linker",
-    average: Optional[str] = None,
-    share: float = 0.5,
+    average_with: Optional[str] = None,
+    share: Optional[Fraction] = None,
 ) -> None:
-    """Write the transformer of a trained pipeline as a directory with config, tokenizer and weights.
+    """Write the encoder of mentions or names as a transformer: give its directory as --paths.encoder.
 
-    It stands wherever a model's name does, here (`name` of `spacy-krissel.TransformerEncoder.v1`) and elsewhere.
+    Averaged with the transformer that it was trained from, it keeps more of what that one knew.
 
-    average: the transformer that this one was trained from, by name or path: the weights written are `share` of the
-        trained ones and the rest of its own (`layers.start.average_with`). None: the trained ones.
+    pipeline: A trained pipeline whose linker has a transformer
+    output: Directory to write: config, tokenizer and model.safetensors, as `from_pretrained` takes it
+    name: Name of the linker in the pipeline
+    average_with: Average the weights with those of this transformer, by name or path
+    share: Fraction of the trained weights in the average (`average_with`); default: 0.5
 
     Raises KrisselError K005 and K026 (the output), K006 (a share that is none), K401 to K403, K413 (not the
     transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or linker), K632 (no
     transformer).
     """
-    check_folder(output)
+    if share is not None and average_with is None:
+        expected = "null without a transformer to average with (average_with)"
+        raise KrisselError(Errors.K006.format(setting="share", found=share, expected=expected))
+    from ..layers.hf import weights
+
+    check_folder(Path(output))
     linker = find_linker(load_pipeline(pipeline), name)
     linker.require_weights()
-    if average is not None:
-        average_with(linker.model, average, share)
-    if not write_transformer(linker.model, Path(output)):
+    if average_with is not None:
+        weights.average_with(linker.model, average_with, 0.5 if share is None else share)
+    if not weights.write_transformer(linker.model, Path(output)):
         todo = "start from a small encoder with `encoder` in [initialize.components.krissel_linker]"
         raise KrisselError(Errors.K632.format(name=pipeline, problem="it has none", todo=todo))
+
+
+def show_export_encoder(found: None, output: Path) -> str:
+    return f"Encoder written to {output}"
 
 
 def make_encoder_from_pipeline(path: Path, name: str = "krissel_linker") -> Callable[[Model], None]:
@@ -54,6 +67,8 @@ def make_encoder_from_pipeline(path: Path, name: str = "krissel_linker") -> Call
 
 def start_encoder(model: Model, *, path: Path, name: str) -> None:
     """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another kind)."""
+    from ..layers.hf.weights import start_from
+
     pipe = find_kb_pipe(load_pipeline(path), name)
     pipe.require_weights()
     if not start_from(pipe.model, model):

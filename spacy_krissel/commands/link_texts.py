@@ -3,7 +3,7 @@
 import json
 import warnings
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, Tuple
+from typing import Any, Dict, Iterable, Iterator, Tuple, Union
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -16,21 +16,29 @@ from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..util.atomic import atomic_file, check_file
 from ..util.progress import progress_bar
+from ..util.settings import PositiveInt, checked
 
 
+@checked
 def link(
-    pipeline: Path,
-    texts: Path,
-    output: Path,
+    pipeline: Union[str, Path],
+    texts: Union[str, Path],
+    output: Union[str, Path],
     *,
     name: str = "krissel_linker",
-    batch_size: int = 128,
+    batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> Tuple[int, int]:
-    """Link `texts` (a .spacy file, or anything `read_texts` takes) to `output` (.jsonl or .spacy), whole or not at all.
+    """Link the mentions of docs or texts; write one JSON object per doc, or docs with kb_id_ set.
+
+    pipeline: A pipeline with a linker, and with a component that finds mentions
+    texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
+    output: The .jsonl or .spacy file to write
+    name: Name of the linker in the pipeline
+    batch_size: Number of docs per batch
 
     A doc of a .spacy file keeps its mentions: all components run on it but those that would set others. A text longer
-    than `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions.
+    than `nlp.max_length` is left out. The output is written atomically. RETURNS: the numbers of docs and of mentions.
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603 (no knowledge base),
     and what the readers raise. Warns KW620 (texts left out), KW621 (no mention anywhere).
@@ -40,8 +48,6 @@ def link(
         raise KrisselError(
             Errors.K006.format(setting="output", found=str(output), expected="a path ending in .jsonl or .spacy")
         )
-    if batch_size < 1:
-        raise KrisselError(Errors.K006.format(setting="batch_size", found=batch_size, expected="a number from 1 up"))
     check_file(output)
     if texts.suffix != ".spacy":
         text_files(texts)
@@ -62,6 +68,11 @@ def link(
         message = Warnings.KW621.format(n_docs=n_docs, where=where, found=", ".join(nlp.pipe_names))
         warnings.warn(message, KrisselWarning, stacklevel=2)
     return n_docs, n_mentions
+
+
+def show_link(found: Tuple[int, int], output: Path) -> str:
+    n_docs, n_mentions = found
+    return f"{n_mentions} mentions of {n_docs} docs linked in {output}"
 
 
 def _check_finds_mentions(nlp: Language, where: str) -> None:

@@ -7,17 +7,24 @@ import warnings
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional
+from typing import Annotated, Any, Callable, Dict, Iterator, Optional, Union
 
-from spacy.cli._util import show_validation_error
+from pydantic import Field
+from spacy.cli._util import import_code, show_validation_error
 from spacy.language import Language
-from spacy.training import Example, loop
+from spacy.schemas import ConfigSchemaTraining
 from spacy.training.initialize import init_nlp
-from spacy.training.loop import DIR_MODEL_BEST, DIR_MODEL_LAST
-from spacy.training.loop import train as train_nlp
-from spacy.util import load_config
-from thinc.api import Config, ConfigValidationError
+from spacy.training.loop import (
+    DIR_MODEL_BEST,
+    DIR_MODEL_LAST,
+    create_before_to_disk_callback,
+    create_evaluation_callback,
+    create_train_batches,
+    train_while_improving,
+    update_meta,
+)
+from spacy.util import load_config, registry, resolve_dot_names
+from thinc.api import Config, ConfigValidationError, fix_random_seed, set_gpu_allocator
 from wasabi import msg
 
 from ..distributed.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
@@ -27,56 +34,128 @@ from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
 from ..pipeline.pipeline_io import check_place, choose_gpu, copy_whole, save_whole
 from ..util.disk import coded_io, disk_error
+from ..util.settings import NotNegative, checked
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
+# Of [training], as `train_while_improving` calls them.
+STEP_SETTINGS = ("dropout", "accumulate_gradient", "patience", "max_steps", "eval_frequency", "before_update")
 
 
+@checked
 def train(
-    config: Path,
-    output: Optional[Path] = None,
+    config: Union[str, Path],
+    output: Union[str, Path, None] = None,
     *,
-    use_gpu: int = -1,
+    code: Optional[Path] = None,
+    gpu_id: Annotated[int, Field(ge=-1)] = -1,
     overrides: Optional[Dict[str, Any]] = None,
-    timeout: float = 60.0,
+    timeout: NotNegative = 60.0,
 ) -> None:
-    """`spacy train`, whose `model-best` and `model-last` are whole at any moment; under a launcher, together with the
-    processes that it started.
+    """`spacy train`, for several GPUs or machines.
 
-    All of them make the same steps, as one process would: each batch is divided among them (`layers.processes`). The
-    first alone writes to `output`, logs and measures development accuracy, while the others wait.
+    torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
-    use_gpu: the GPU, or the first process's, the second of a machine having the next; -1: the CPU.
-    overrides: of the config, by dotted key.
-    timeout: minutes after which a process that waits for the others gives up: longer than an evaluation takes.
+    Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
+    `spacy train`, but `model-best` and `model-last` are complete at any moment. Further options override the config:
+    --training.max_steps 100
 
+    config: A training config, such as configs/transformer.cfg
+    output: Folder of model-best and model-last
+    code: Python file with registered functions
+    gpu_id: GPU, or -1 for the CPU; of several processes the first one's, the next process has the next GPU
+    overrides: of the config, by dotted key
+    timeout: Minutes after which a process that waits for the others gives up: longer than an evaluation takes
+
+    The first process alone writes to `output`, logs and measures development accuracy, while the others wait.
     Raises KrisselError K005 (other folders than pipelines in their place), K022 (cannot be joined), K026 (the disk),
     K675 (no such GPU), K651 (another component than this package's is to be trained), K652 (no seed), K653 (different
     weights at the start), K020 (another process ended), K021 (different batches).
     """
-    use_gpu = own_gpu(use_gpu)
+    config, folder = Path(config), None if output is None else Path(output)
+    import_code(code)
+    gpu_id = own_gpu(gpu_id)
     alone = n_launched() == 1
-    with joined(use_gpu, timeout), nullcontext() if alone else _first_alone_heard():
+    with joined(gpu_id, timeout), nullcontext() if alone else _first_alone_heard():
         is_first = launched_number() == 0
-        if is_first and output is not None:
+        if is_first and folder is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
-                check_place(output / name)
-        choose_gpu(use_gpu)
+                check_place(folder / name)
+        choose_gpu(gpu_id)
         with show_validation_error(config):
             changed = _read_config(config, overrides or {})
         if not is_first:
             changed["training"]["logger"] = SILENT
         msg.divider("Initializing pipeline" + ("" if alone else f" in {n_launched()} processes"))
         with show_validation_error(config, hint_fill=False), _spacy_errors(config), coded_io(config):
-            nlp = init_nlp(changed, use_gpu=use_gpu)
+            nlp = init_nlp(changed, use_gpu=gpu_id)
         if not alone:
             _check(nlp)
-            nlp.evaluate = _evaluated_by_first(nlp.evaluate)  # type: ignore[method-assign]
         msg.divider("Training pipeline")
-        if is_first and output is not None:
-            with coded_io(output):
-                output.mkdir(parents=True, exist_ok=True)
-        with _saved_whole(nlp), coded_io(output or config):
-            train_nlp(nlp, output if is_first else None, use_gpu=use_gpu, stdout=sys.stdout, stderr=sys.stderr)
+        if is_first and folder is not None:
+            with coded_io(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+        with coded_io(folder or config):
+            _train(nlp, folder if is_first else None, gpu_id)
+
+
+def _train(nlp: Language, output: Optional[Path], gpu_id: int) -> None:
+    """`spacy.training.loop.train`, but an earlier `model-last` or `model-best` is there until the next one replaces it
+    by a rename, and processes that train together have the scores of the first."""
+    config = nlp.config.interpolate()
+    seed, allocator = config["training"]["seed"], config["training"]["gpu_allocator"]
+    if seed is not None:
+        fix_random_seed(seed)
+    if gpu_id >= 0 and allocator:
+        set_gpu_allocator(allocator)
+    T = registry.resolve(config["training"], schema=ConfigSchemaTraining)
+    train_corpus, dev_corpus = resolve_dot_names(config, [T["train_corpus"], T["dev_corpus"]])
+    optimizer, frozen, annotating = T["optimizer"], T["frozen_components"], T["annotating_components"]
+    evaluate = create_evaluation_callback(nlp, dev_corpus, T["score_weights"])
+    before_to_disk = create_before_to_disk_callback(T["before_to_disk"])
+
+    def save(is_best: bool) -> None:
+        if output is None:
+            return
+        with nlp.use_params(optimizer.averages):
+            save_whole(before_to_disk(nlp).to_disk, output / DIR_MODEL_LAST)
+        if is_best:
+            copy_whole(output / DIR_MODEL_LAST, output / DIR_MODEL_BEST)
+
+    steps = train_while_improving(
+        nlp,
+        optimizer,
+        create_train_batches(nlp, train_corpus, T["batcher"], T["max_epochs"]),
+        evaluate if n_launched() == 1 else partial(_evaluated_by_first, evaluate),
+        exclude=frozen,
+        annotating_components=annotating,
+        **{name: T[name] for name in STEP_SETTINGS},
+    )
+    msg.info(f"Pipeline: {nlp.pipe_names}")
+    if frozen:
+        msg.info(f"Frozen components: {frozen}")
+    if annotating:
+        msg.info(f"Set annotations on update for: {annotating}")
+    msg.info(f"Initial learn rate: {optimizer.learn_rate}")
+    with nlp.select_pipes(disable=frozen):
+        log_step, finish_log = T["logger"](nlp, sys.stdout, sys.stderr)
+    try:
+        for _, info, is_best in steps:
+            if is_best is not None:
+                with nlp.select_pipes(disable=frozen):
+                    update_meta(T, nlp, info)
+                save(is_best)
+                if output is not None:
+                    info["output_path"] = str(output / DIR_MODEL_LAST)
+            log_step(info if is_best is not None else None)
+    except Exception as error:
+        if output is not None:
+            msg.warn(f"Aborting and saving the final best model. Encountered exception: {error!r}")
+        raise
+    finally:
+        finish_log()
+        save(False)
+    if output is not None:
+        msg.good("Saved pipeline to output directory", output / DIR_MODEL_LAST)
 
 
 def _read_config(path: Path, overrides: Dict[str, Any]) -> Config:
@@ -122,33 +201,15 @@ def _check(nlp: Language) -> None:
             raise KrisselError(Errors.K653.format(count=n_launched(), name=name))
 
 
-def _evaluated_by_first(evaluate: Callable[..., Dict[str, Any]]) -> Callable[..., Dict[str, Any]]:
+def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
     """Scores decide which pipeline is the best and when to stop: all processes have those of the first."""
 
-    def evaluated(examples: Iterable[Example], **settings: Any) -> Dict[str, Any]:
-        def scores() -> Dict[str, Any]:
-            # Whatever it draws, the next batch is to be the same in all processes.
-            with replay_rng(capture_rng()):
-                return evaluate(examples, **settings)
+    def scores() -> Any:
+        # Whatever it draws, the next batch is to be the same in all processes.
+        with replay_rng(capture_rng()):
+            return evaluate()
 
-        return from_first(scores)
-
-    return evaluated
-
-
-@contextmanager
-def _saved_whole(nlp: Language) -> Iterator[None]:
-    """spaCy writes `model-last` into its folder file by file and copies it to `model-best` likewise; it removes both
-    before the first step, and `model-best` before each copy. Here an earlier one stands until the next takes its place.
-    """
-    shutil = loop.shutil
-    nlp.to_disk = partial(save_whole, nlp.to_disk)  # type: ignore[method-assign]
-    loop.shutil = SimpleNamespace(rmtree=lambda path: None, copytree=copy_whole)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        loop.shutil = shutil
-        del nlp.to_disk
+    return from_first(scores)
 
 
 @contextmanager

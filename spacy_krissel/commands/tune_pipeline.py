@@ -1,6 +1,8 @@
 """Choose the index of a saved knowledge base, of its own or a pipeline's, and write the choice into it."""
 
+import json
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
@@ -11,40 +13,57 @@ from spacy.vocab import Vocab
 
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError
-from ..kb.build.tune import Tuning, near_vectors, tune
+from ..kb.build.tune import Tuning, near_vectors, tune, tuning_lines
 from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
-from ..util.atomic import atomic_file, check_parent, restore_backup, temporary_folder
+from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
+from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
 
 
+@passes_on(tune, "recall", "k", "types", "seconds")
+@checked
 def tune_index(
     path: Path,
     output: Optional[Path] = None,
     *,
     queries: Optional[Path] = None,
-    n_queries: int = 1000,
-    seed: int = 0,
-    name: str = "krissel_linker",
+    n_queries: PositiveInt = 1000,
+    memory: NotNegative = 0.0,
     dry_run: bool = False,
+    metrics: Optional[Path] = None,
+    name: str = "krissel_linker",
+    seed: Count = 0,
+    command: str = "",
+    progress: bool = False,
     **settings: Any,
 ) -> Tuning:
-    """Measure indexes on the knowledge base at `path`, or of the pipeline there, and save it with the fastest one that
-    finds enough.
+    """Measure indexes against the exact one, and give the knowledge base the fastest that finds enough.
 
-    output: where to save it, or the pipeline; None: where it is. All or nothing: a knowledge base that cannot be
-        written whole stays as it was.
-    queries: docs (.spacy) whose mentions are searched for, encoded by the pipeline's linker. None: vectors near
-        prototypes (`near_vectors`).
-    n_queries: so many, drawn by `seed`. dry_run: save nothing. settings: of `tune`.
+    Times are of one core; indexes are built on all cores. Vectors are never all in memory.
 
+    path: A knowledge base, or a pipeline that has one
+    output: Save it here; default: where it is
+    queries: Docs (.spacy) whose mentions are searched for, with a pipeline; default: vectors near prototypes
+    n_queries: Number of queries, drawn by seed
+    recall: Fraction of queries whose first result is to be that of the exact index
+    k: Number of entities that are searched for
+    types: Try this type only: ivf, ivf_sq8, ivf_pq or hnsw
+    seconds: Begin nothing new after this many seconds (0: try all)
+    memory: GiB that an index may take (0: any)
+    dry_run: Measure and save nothing
+    metrics: Write all results to this .json file
+    name: Name of the linker in the pipeline
+    seed: Seed of the draw
+
+    A knowledge base that cannot be written completely stays as it was.
     Raises KrisselError K006 (settings, queries without a pipeline or without mentions), K201 and K212 (queries), K611
     and K610 (no pipeline, no linker), and what `tune` and `PrototypeKB.from_disk` raise.
     """
-    if n_queries < 1:
-        raise KrisselError(Errors.K006.format(setting="n_queries", found=n_queries, expected="an integer from 1"))
+    if metrics is not None:
+        check_file(metrics)
     check_parent(output or path)
     nlp: Optional[Language] = None
     for place in _kb_places(path, name):
@@ -75,14 +94,21 @@ def tune_index(
         vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
     # Built indexes are as large as the one that stays: on the disk that is to hold it.
     with temporary_folder(target.absolute()) as folder:
-        tuning, index = tune(kb, vectors, folder, **settings)
+        tuning, index = tune(kb, vectors, folder, memory=memory * 2**30, progress=progress, **settings)
         if not dry_run:
             kb.set_index(index, tuning.summary(kb.n_prototypes))
             if nlp is None:
                 kb.to_disk(target)
             else:
                 _save(nlp, path, output, target, name)
+    if metrics is not None:
+        content = {"command": command, "chosen": asdict(tuning.chosen), **asdict(tuning)}
+        write_text(metrics, json.dumps(content, indent=2) + "\n")
     return tuning
+
+
+def show_tune_index(tuning: Tuning, path: Path, output: Optional[Path], dry_run: bool) -> str:
+    return "\n".join([*tuning_lines(tuning), "Nothing was saved" if dry_run else f"Saved: {output or path}"])
 
 
 def _kb_places(path: Path, name: str) -> List[Path]:

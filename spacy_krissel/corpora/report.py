@@ -49,6 +49,9 @@ class CorpusReport:
     def __getitem__(self, name: str) -> int:
         return self.counts[name]
 
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {count}" for name, count in self.to_dict()["counts"].items())
+
     def count(self, name: str, number: int = 1) -> None:
         self.counts[name] += number
 

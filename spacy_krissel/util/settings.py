@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import MutableMapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, Callable, Dict, Iterator, List, Literal, Tuple, TypeVar, Union, get_args, get_origin
@@ -135,6 +135,24 @@ def check(name: str, value: Any, type_: Any, adapter: Any = None) -> Any:
         raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected(type_))) from None
 
 
+def passes_on(target: Callable[..., Any], *names: str) -> Callable[[Declared], Declared]:
+    """Decorate a function that passes its `**settings` on to `target`: its signature then has these parameters of the
+    target, and its docstring their help, where it has none of its own."""
+    parameters = inspect.signature(target).parameters
+    help = described(target)
+
+    def decorate(function: Declared) -> Declared:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        passed = [parameters[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in names]
+        function.__signature__ = signature.replace(parameters=[*own, *passed])  # type: ignore[attr-defined]
+        lines = [f"{name}: {help[name]}" for name in names if name in help and name not in described(function)]
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", *lines])
+        return function
+
+    return decorate
+
+
 def described(declared: Any) -> Dict[str, str]:
     """The help of each parameter in the docstring of a function or class: lines `name: text`, and those indented
     below them."""
@@ -167,21 +185,32 @@ def expected(type_: Any) -> str:
     return f"a list with {expected(args[0])} in each place"
 
 
+def bounds(type_: Any) -> Dict[str, Any]:
+    """The bounds of a declared type by their kind: Ge, Gt, Le, Lt, MinLen."""
+    origin, args = get_origin(type_), get_args(type_)
+    if origin is Union:
+        return {kind: bound for each in args for kind, bound in bounds(each).items()}
+    if origin is not Annotated:
+        return {}
+    found = [each for field in args[1:] for each in getattr(field, "metadata", ()) if is_dataclass(each)]
+    return {type(each).__name__: getattr(each, fields(each)[0].name) for each in found}
+
+
 def _bounded(args: Tuple[Any, ...]) -> str:
-    bounds = {type(each).__name__: each for field in args[1:] for each in getattr(field, "metadata", ())}
+    limits = bounds(Annotated[args])
     what = expected(args[0])
-    if "MinLen" in bounds:
+    if "MinLen" in limits:
         return f"{what} that is not empty"
-    if "Gt" in bounds and "Lt" in bounds:
-        return f"{what} between {bounds['Gt'].gt} and {bounds['Lt'].lt}"
-    if "Gt" in bounds:
-        upper = f", at most {bounds['Le'].le}" if "Le" in bounds else ""
-        return f"{what} above {bounds['Gt'].gt}{upper}"
-    if "Ge" in bounds and "Le" in bounds:
-        return f"{what} from {bounds['Ge'].ge} to {bounds['Le'].le}"
-    if "Ge" in bounds and "Lt" in bounds:
-        return f"{what} from {bounds['Ge'].ge} to below {bounds['Lt'].lt}"
-    return f"{what}, {bounds['Ge'].ge} or more" if "Ge" in bounds else what
+    if "Gt" in limits and "Lt" in limits:
+        return f"{what} between {limits['Gt']} and {limits['Lt']}"
+    if "Gt" in limits:
+        upper = f", at most {limits['Le']}" if "Le" in limits else ""
+        return f"{what} above {limits['Gt']}{upper}"
+    if "Ge" in limits and "Le" in limits:
+        return f"{what} from {limits['Ge']} to {limits['Le']}"
+    if "Ge" in limits and "Lt" in limits:
+        return f"{what} from {limits['Ge']} to below {limits['Lt']}"
+    return f"{what}, {limits['Ge']} or more" if "Ge" in limits else what
 
 
 @cache

@@ -78,7 +78,7 @@ def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
     network.write_text("STY|T038|Biologic Function|B2.2.1|\nSTY|T047|Disease or Syndrome|B2.2.1.2.1|\n")
     assert "mentions: 6" in run(*arguments, "--type", "T038", "--semantic-network", network)
     assert "[K006]" in refuse(*arguments, "--preset", "st21pv", "--semantic-network", network)
-    assert "[K006]" in refuse(*arguments, "--preset", "cake")
+    assert "'pel'" in run(*arguments, "--preset", "cake", code=2)
 
 
 def test_sentences_and_text_labels(run, tmp_path):
@@ -179,7 +179,7 @@ def test_encoder(made, run, refuse, tiny_bert, tmp_path):
     nlp.to_disk(tmp_path / "pipeline")
     assert str(tmp_path / "encoder") in run("encoder", tmp_path / "pipeline", tmp_path / "encoder")
     assert (tmp_path / "encoder" / "model.safetensors").exists()
-    assert "average-with" in run("encoder", tmp_path / "pipeline", tmp_path / "encoder", "--share", "0.3", code=2)
+    assert "average_with" in refuse("encoder", tmp_path / "pipeline", tmp_path / "other", "--share", "0.3")
     said = refuse("encoder", made.path / "training" / "model-last", tmp_path / "small")
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
@@ -361,7 +361,7 @@ def test_evaluate_tells_seen_from_unseen(made, run, refuse, toy_files, tmp_path)
     said = run(*arguments, "-o", tmp_path, "--no-baselines", *train)
     metrics = json.loads((tmp_path / "evaluation.json").read_text())
     assert metrics["slices"]["seen"]["n"] == metrics["n_seen"] == 11 and "unseen" not in metrics["slices"]
-    assert "11 that training showed" in said and "R@64" in said
+    assert "11 seen in training" in said and "R@64" in said
     assert "[K001]" in refuse(*arguments, "-o", tmp_path, "--train", tmp_path / "missing.spacy")
 
 
@@ -408,7 +408,7 @@ def test_wrong_disambiguation(made, run, refuse, missing, tmp_path):
     arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
     assert "[K006]" in refuse(*arguments, "--disambiguate", "cake")
     assert "[K001]" in refuse(*arguments, "--disambiguate", "longest", "--taxonomy", missing)
-    assert "--disambiguate" in run(*arguments, "--taxonomy", made.path / "store", code=2)
+    assert "--disambiguate" in refuse(*arguments, "--taxonomy", made.path / "store")
     assert "[K212]" in refuse("affected-mentions", made.path / "store", made.path / "homonyms.json")
     assert list(tmp_path.iterdir()) == []
 
@@ -424,11 +424,11 @@ def test_wrong_ontology(refuse, toy_files, tmp_path):
     assert "[K" in refuse("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
 
 
-def test_wrong_corpora(refuse, missing, toy_files, tmp_path):
+def test_wrong_corpora(run, refuse, missing, toy_files, tmp_path):
     output = tmp_path / "gold.spacy"
     assert "[K201]" in refuse("convert", missing, "-o", output)
     assert "line 1" in refuse("convert", toy_files / "ontology.jsonl", "-o", output, "--format", "pubtator")
-    assert "[K006]" in refuse("convert", toy_files / "gold.pubtator", "-o", output, "--format", "cake")
+    assert "'bioc'" in run("convert", toy_files / "gold.pubtator", "-o", output, "--format", "cake", code=2)
     assert "[K006]" in refuse("convert", toy_files / "gold.pubtator", "-o", tmp_path / "gold.txt")
     assert "[K001]" in refuse("convert", toy_files / "gold.pubtator", "-o", output, "--ontology", missing)
     assert not output.exists()
@@ -437,11 +437,10 @@ def test_wrong_corpora(refuse, missing, toy_files, tmp_path):
 def test_wrong_mining(run, refuse, made, missing, toy_files, tmp_path):
     output = tmp_path / "shards"
     assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
-    assert "[K006]" in refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--case", "upper")
-    assert "Invalid value for '--cap'" in run(
-        "mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1", code=2
-    )
-    for ray in (("--ray",), ("--ray-address", "auto")):
+    texts = toy_files / "texts.jsonl"
+    assert "'smart'" in run("mine", made.path / "store", texts, "-o", output, "--case", "upper", code=2)
+    assert "cap" in run("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, "--cap", "-1", code=None)
+    for ray in (("--ray", "local"), ("--ray", "auto")):
         said = refuse("mine", made.path / "store", toy_files / "texts.jsonl", "-o", output, *ray, "--n-process", "2")
         assert "[K006]" in said and "n_process" in said
 
@@ -489,9 +488,9 @@ def test_wrong_evaluation(refuse, made, missing, tmp_path):
     assert not (tmp_path / "metrics").exists()
 
 
-def test_comparison_without_a_path(run, made):
+def test_comparison_without_a_path(refuse, made):
     arguments = (made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
-    assert "name=path" in run("evaluate", *arguments, "--compare", "cake", code=2)
+    assert "name=path" in refuse("evaluate", *arguments, "--compare", "cake")
 
 
 def test_wrong_linking(refuse, made, missing, tmp_path):

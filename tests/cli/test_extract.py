@@ -22,7 +22,7 @@ def made(run, tmp_path_factory):
     """What the demo makes of its complaints."""
     path = tmp_path_factory.mktemp("complaints")
     run("ontology", ROOT / "assets" / "findings.jsonl", "--output", path / "findings")
-    run("text-labels", ROOT / "assets" / "complaints.jsonl", "--output", path / "complaints.spacy")
+    run("convert", ROOT / "assets" / "complaints.jsonl", "--output", path / "complaints.spacy")
     run("text-split", path / "complaints.spacy", "--output", path / "split")
     overrides = {"paths.ontology": str(path / "findings"), "paths.texts": str(path / "split" / "train.spacy")}
     train(ROOT / "configs" / "oslat-small.cfg", path / "out", overrides=overrides)

@@ -1,4 +1,4 @@
-"""The chain that makes OSLAT's data: text-labels, text-split, psytar-names, ontology."""
+"""The chain that makes OSLAT's data: convert, text-split, psytar-names, ontology."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_json_lines(run, refuse, tmp_path):
         {"text": f"text {i}", "entities": [{"id": f"C{j}", "spans": [[0, 4]]} for j in range(2)]} for i in range(30)
     ]
     (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, records)))
-    assert "mentions: 60\n" in run("text-labels", tmp_path / "labels.jsonl", "-o", tmp_path / "labels.spacy")
+    assert "mentions: 60\n" in run("convert", tmp_path / "labels.jsonl", "-o", tmp_path / "labels.spacy")
     said = run("text-split", tmp_path / "labels.spacy", "-o", tmp_path / "split", "--unseen", 0, "--unit", "sentence")
     assert "| training | 30 | 2 | 54 | 54 | 0 | 0.0 |\n| test, seen |" in said
     assert "[K006]" in refuse("text-split", tmp_path / "labels.spacy", "-o", tmp_path / "split", "--unseen", "0.9")

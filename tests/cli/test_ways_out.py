@@ -39,7 +39,6 @@ OUTPUTS = [
     Written(("prototypes", "{in}", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),
     Written(("psytar", "{in}", "-o", "{out}"), ".spacy"),
     Written(("psytar-names", "{in}", "-o", "{out}"), ".jsonl"),
-    Written(("text-labels", "{in}", "-o", "{out}"), ".spacy"),
     Written(("text-split", "{in}", "-o", "{out}")),
     Written(("train", "{config}", "-o", "{out}")),
     Written(("tune", "{in}", "-o", "{out}")),
@@ -184,5 +183,6 @@ def test_names_of_reports_are_no_paths(refuse, tmp_path):
     ids=lambda arguments: " ".join(arguments[:1] + arguments[-2:]),
 )
 def test_numbers_out_of_range_are_refused_with_the_range(run, arguments):
-    said = run(*arguments, code=2)
-    assert "Invalid value for" in said and arguments[-2] in said
+    said = run(*arguments, code=None)
+    assert "Invalid value for" in said or "[K006]" in said
+    assert arguments[-2].strip("-").replace("-", "_") in said.replace("-", "_")

@@ -48,7 +48,7 @@ def test_exported_encoder_is_averaged_with_its_start(encoders, tiny_bert, tmp_pa
     weights = {}
     for share in (0.0, 0.5, 1.0):
         # Each in a folder of its own: the files are mapped, not read.
-        export_encoder(tmp_path / "trained", tmp_path / str(share), average=str(tiny_bert), share=share)
+        export_encoder(tmp_path / "trained", tmp_path / str(share), average_with=str(tiny_bert), share=share)
         weights[share] = load_file(tmp_path / str(share) / "model.safetensors")
     export_encoder(tmp_path / "trained", tmp_path / "as-it-is")
     for name, weight in load_file(tmp_path / "as-it-is" / "model.safetensors").items():
@@ -56,7 +56,7 @@ def test_exported_encoder_is_averaged_with_its_start(encoders, tiny_bert, tmp_pa
         assert_allclose(weights[0.5][name], weight * 2 / 3, rtol=1e-5)
         assert_allclose(weights[0.0][name], weight / 3, rtol=1e-5)
     with pytest.raises(KrisselError, match="K401"):
-        export_encoder(tmp_path / "trained", tmp_path / "other", average=str(tmp_path / "missing"))
+        export_encoder(tmp_path / "trained", tmp_path / "other", average_with=str(tmp_path / "missing"))
     assert not (tmp_path / "other").exists()
 
 

@@ -175,9 +175,9 @@ def test_gold_beside_names(trained_dir, toy_store, gold_file, tmp_path):
 def test_gold_alone(trained_dir, toy_store, gold_file, tmp_path):
     described = prototypes(
         trained_dir, tmp_path / "out", toy_store.path, gold=[gold_file], names=False, mentions_per_entity=0,
-        gold_settings={"surface_forms": False}, progress=False,
+        progress=False,
     )  # fmt: skip
-    assert described["prototype_kinds"] == {"gold": 11} and described["entities"] == 12
+    assert described["prototype_kinds"] == {"gold": 18} and described["entities"] == 12
 
 
 def test_gold_is_added_to_what_a_pipeline_has(save_linker, gold_file, tmp_path, monkeypatch):

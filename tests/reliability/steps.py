@@ -323,7 +323,7 @@ def commands(given: Inputs) -> Dict[str, Command]:
             "out.spacy", lambda path, v: cli("convert", both["gold.pubtator"][v], "-o", path), {"": docs_of}
         ),
         "text-labels": Command(
-            "out.spacy", lambda path, v: cli("text-labels", work / f"labels-{v}.jsonl", "-o", path), {"": docs_of}
+            "out.spacy", lambda path, v: cli("convert", work / f"labels-{v}.jsonl", "-o", path), {"": docs_of}
         ),
         "text-split": Command(
             "out", lambda path, v: cli("text-split", labels[v], "-o", path, "--min-train", 0), {"": split_of}

@@ -1,0 +1,190 @@
+"""The options of a command, made from the signature and the docstring of the function that does its work."""
+
+import inspect
+import re
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Literal,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Tuple,
+    Union,
+    get_args,
+    get_origin,
+)
+
+import typer
+
+from ..util.settings import bounds, described
+
+# Beside the option's own name.
+SHORT = {"output": "-o", "gpu_id": "-g", "code": "-c"}
+GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
+
+
+class Command(NamedTuple):
+    """A command of a `CodedApp`.
+
+    function: "module:function". The function's required positional parameters are arguments; `output` is an option but
+        where it is one of `arguments`. A parameter `progress` is true, `command` is the command line, `overrides` are
+        further options, such as --training.max_steps 100. What it returns is printed, in the form that
+        `show_<function>` of the same module gives it; that may take parameters of the function as well.
+    panel: of the help.
+    names: of options, by parameter, where it is another.
+    gpu: add the option --gpu-id, and choose the GPU before the function is called.
+    """
+
+    function: str
+    panel: str
+    gpu: bool = False
+    arguments: Tuple[str, ...] = ()
+    names: Mapping[str, str] = {}
+
+
+def command_line() -> str:
+    """The command as it was typed, for reports."""
+    return " ".join(["python -m spacy", *sys.argv[1:]])
+
+
+def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> Any:
+    """The command with an option for each parameter of its function; those that were typed are passed on.
+
+    guard: decorates what is called.
+    """
+    function, show = _functions(command)
+    options = _options(command, function)
+    takes = inspect.signature(function).parameters
+
+    def run(ctx: typer.Context, **values: Any) -> None:
+        if command.gpu:
+            from ..pipeline.pipeline_io import choose_gpu
+
+            choose_gpu(values["gpu_id"])
+        typed = {name: _plain(value) for name, value in values.items() if name in takes and _is_typed(ctx, name)}
+        typed.update({name: make(ctx) for name, make in FILLED_IN.items() if name in takes})
+        found = function(**typed)
+        if show is not None:
+            given = {**{name: each.default for name, each in takes.items()}, **typed}
+            found = show(found, **{name: given[name] for name in list(inspect.signature(show).parameters)[1:]})
+        if found is not None:
+            typer.echo(str(found))
+
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    for option, (type_, default) in options.items():
+        parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_))
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__doc__ = _summary(function)
+    single = typer.Typer(add_completion=False)
+    more = {"allow_extra_args": True, "ignore_unknown_options": True} if "overrides" in takes else {}
+    single.command(name, rich_help_panel=command.panel, context_settings=more)(guard(run))
+    return typer.main.get_command(single)
+
+
+def _functions(command: Command) -> Tuple[Callable[..., Any], Optional[Callable[..., str]]]:
+    module_name, _, name = command.function.partition(":")
+    module = import_module(module_name)
+    return getattr(module, name), getattr(module, f"show_{name}", None)
+
+
+def _options(command: Command, function: Callable[..., Any]) -> Dict[str, Tuple[Any, Any]]:
+    """By parameter, the type of its option or argument, and what typer needs to know of it."""
+    help = described(function)
+    options = {
+        each.name: _option(each, help.get(each.name, ""), command)
+        for each in inspect.signature(function).parameters.values()
+        if each.name not in FILLED_IN and cli_type(each.annotation) is not None
+    }
+    if command.gpu:
+        options["gpu_id"] = (int, GPU)
+    return options
+
+
+def _option(parameter: inspect.Parameter, help: str, command: Command) -> Tuple[Any, Any]:
+    required = parameter.default is inspect.Parameter.empty
+    type_: Any = cli_type(parameter.annotation)
+    limits = bounds(parameter.annotation)
+    help = help[:1].upper() + help[1:]
+    settings: Dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
+    default = parameter.default if not required else ...
+    if get_origin(type_) is list and not required:
+        default = list(default or ())
+        settings["help"] = f"{help.rstrip('.')}; may be repeated"
+    if parameter.name in command.arguments or (
+        required and parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and parameter.name != "output"
+    ):
+        return type_, typer.Argument(default, **settings)
+    if not required and default is None:
+        type_ = Optional[type_]
+    return type_, typer.Option(
+        default, *_names(command.names.get(parameter.name, parameter.name), type_, default), **settings
+    )
+
+
+def _names(name: str, type_: Any, default: Any) -> List[str]:
+    option = f"--{name.replace('_', '-')}"
+    if type_ is bool and default:
+        return [f"{option}/--no-{option[2:]}"]
+    # One value of a list at a time.
+    one = re.sub(r"(?<=x)es$|(?<!ie)s$", "", option)
+    names = [one] if get_origin(type_) is list else []
+    return [*dict.fromkeys([*names, option]), *([SHORT[name]] if name in SHORT else [])]
+
+
+def cli_type(type_: Any) -> Any:
+    """The type of an option that takes values of a parameter's type; None where there is none."""
+    origin, args = get_origin(type_), get_args(type_)
+    if type_ in (bool, int, float, str, Path):
+        return type_
+    if origin is Annotated:
+        return cli_type(args[0])
+    if origin is Literal:
+        return Enum("Choice", {str(value): value for value in args})
+    if origin is Union:
+        # Of a path or text, and of one or several, the wider.
+        types = [found for each in args if (found := cli_type(each)) is not None]
+        return max(types, key=lambda each: (get_origin(each) is list, each is Path), default=None)
+    if origin in (list, Sequence, Iterable, Collection):
+        item = cli_type(args[0])
+        return None if item is None else List[item]
+    return None
+
+
+def _summary(function: Any) -> str:
+    """A docstring up to its first parameter."""
+    text = inspect.cleandoc(function.__doc__ or "")
+    starts = [text.find(f"\n{name}") for line in described(function) for name in (f"{line}:", f"{line},")]
+    return text[: min((start for start in starts if start >= 0), default=len(text))].strip()
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _is_typed(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and not source.name.startswith("DEFAULT")
+
+
+def _overrides(ctx: typer.Context) -> Dict[str, Any]:
+    from spacy.cli._util import parse_config_overrides
+
+    return parse_config_overrides(list(ctx.args))
+
+
+# Parameters that are no options.
+FILLED_IN: Dict[str, Callable[[typer.Context], Any]] = {
+    "progress": lambda ctx: True,
+    "command": lambda ctx: command_line(),
+    "overrides": _overrides,
+}

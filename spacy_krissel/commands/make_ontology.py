@@ -1,0 +1,155 @@
+"""From ontology files to an ontology store, and a report of its homonyms."""
+
+import json
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from ..errors import Errors, KrisselError
+from ..evaluation.tables import markdown_table
+from ..ontology.build import build_ontology
+from ..ontology.enrich import DEFAULT_FIELDS
+from ..ontology.homonyms.shared_names import homonym_report
+from ..ontology.store import KIND, OntologyStore
+from ..util.atomic import check_file, write_text
+from ..util.manifest import check_replaceable
+from ..util.settings import passes_on
+
+CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
+
+
+@passes_on(build_ontology, "format", "tree_types", "disambiguate", "version", "licence")
+def ontology(
+    sources: List[Path],
+    output: Path,
+    *,
+    species: Sequence[str] = (),
+    umls_source: Sequence[str] = (),
+    umls_term_type: Sequence[str] = (),
+    umls_type: Sequence[str] = (),
+    umls_language: Sequence[str] = (),
+    umls_suppressed: bool = False,
+    umls_type_ids: bool = False,
+    umls_relation: Sequence[str] = (),
+    merge: bool = False,
+    enrich: Sequence[Path] = (),
+    enrich_names: bool = False,
+    tree: Sequence[str] = (),
+    taxonomy: Optional[Path] = None,
+    homonyms: Optional[Path] = None,
+    progress: bool = False,
+    **settings: Any,
+) -> Tuple[OntologyStore, Dict[str, Any]]:
+    """Read ontology files into a columnar store that is opened without being read.
+
+    sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
+    output: Directory of the store
+    format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
+        cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml
+    species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
+    umls_source: UMLS: atoms of this source (SNOMEDCT_US)
+    umls_term_type: UMLS: atoms of this term type (PT)
+    umls_type: UMLS: concepts of this semantic type or below, by id, name or tree number
+    umls_language: UMLS: atoms in this language; default: ENG
+    umls_suppressed: UMLS: suppressible and obsolete atoms too
+    umls_type_ids: UMLS: types by id (T047), not by name
+    umls_relation: UMLS: concepts with this relation (RL, SY) are cross-references
+    merge: Merge the entities of several sources that are one concept, which is named by the first source
+    version: Version of the sources, where they do not say it themselves
+    licence: Licence of the sources, where they do not say it themselves
+    enrich: Ontology file or store to take definitions and tree numbers from
+    enrich_names: Take names too, where an id is shared
+    tree: Keep entities with a tree number that begins with this (D)
+    tree_types: The types of an entity are the names of the roots of its trees
+    disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
+        other name
+    taxonomy: Store of a taxonomy with the names of the entities' species
+    homonyms: Report the names that several entities share to this .json file
+
+    RETURNS: the store, and the report of homonyms. Raises as `build_ontology` does.
+    """
+    if taxonomy and homonyms is None and settings.get("disambiguate") is None:
+        expected = "--disambiguate or --homonyms as well"
+        raise KrisselError(Errors.K006.format(setting="taxonomy", found=str(taxonomy), expected=expected))
+    asked: Dict[str, Any] = {
+        "species": species,
+        "vocabularies": umls_source,
+        "term_types": umls_term_type,
+        "semantic_types": umls_type,
+        "languages": umls_language,
+        "suppressed": umls_suppressed,
+        "type_ids": umls_type_ids,
+        "relations": umls_relation,
+    }
+    check_replaceable(output, KIND)
+    if homonyms is not None:
+        check_file(homonyms)
+    taxa = OntologyStore(taxonomy) if taxonomy else None
+    report: Dict[str, Any] = {}
+
+    def inspect(store: OntologyStore, key: str = "read") -> None:
+        if homonyms is not None:
+            report[key] = homonym_report(store, taxa)
+
+    store = build_ontology(
+        sources,
+        output,
+        enrich_from=enrich,
+        fields=(*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS,
+        trees=tree,
+        taxonomy=taxa,
+        inspect=inspect,
+        merge_sources=merge,
+        progress=progress,
+        **{name: value for name, value in asked.items() if value},
+        **settings,
+    )
+    disambiguated = store.manifest["info"].get("disambiguated") if settings.get("disambiguate") else None
+    inspect(store, "result" if disambiguated else "read")
+    if disambiguated:
+        report["disambiguated"] = disambiguated
+    if homonyms is not None:
+        write_text(homonyms, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    return store, report
+
+
+def show_ontology(
+    found: Tuple[OntologyStore, Dict[str, Any]], output: Path, merge: bool, homonyms: Optional[Path]
+) -> str:
+    store, report = found
+    manifest = store.manifest
+    lines = [
+        f"{manifest['entities']} entities, {manifest['names']} names ({manifest['shared_names']} shared) in {output}"
+    ]
+    if merge:
+        merged = manifest["info"]["merged"]
+        lines.append(f"{merged['merged']:,} of {merged['seen']:,} entities became part of another")
+    if "disambiguated" in report:
+        lines.append(_summary(report["disambiguated"]))
+    if homonyms is not None:
+        lines.append(f"{_table(report)}\n\nReport: {homonyms}")
+    return "\n".join(lines)
+
+
+def _summary(counts: Dict[str, Any]) -> str:
+    rate = counts["success_rate"]
+    if rate is None:
+        return "No homonyms to disambiguate"
+    return (
+        f"{rate:.2%} of {counts['before']['homonyms']:,} homonyms disambiguated, {counts['failures']:,} names still "
+        f"shared; {counts['second_choices']:,} second choices, {counts['unchanged']:,} names unchanged"
+    )
+
+
+def _table(report: Dict[str, Any]) -> str:
+    """BELHD's Table 2, of the store as it was read and as it is."""
+    keys = [key for key in ("read", "result") if key in report]
+    columns = [report[key] for key in keys]
+    rows: List[Tuple[str, ...]] = [("homonyms", *keys)]
+    rows += [(key, *(f"{column[key]:,}" for column in columns)) for key in ("entities", "names", "homonyms")]
+    rows.append(("names that are homonyms", *(_of(column["pairs"], column["names"]) for column in columns)))
+    rows += [(f"– {title}", *(f"{column[key]:,}" for column in columns)) for key, title in CASES.items()]
+    return markdown_table(rows)
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,} ({part / max(whole, 1):.2%})"

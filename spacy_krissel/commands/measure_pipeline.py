@@ -1,0 +1,121 @@
+"""A saved pipeline on a gold corpus: evaluated, or its threshold fitted."""
+
+import json
+from inspect import signature
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+from ..errors import Errors, KrisselError
+from ..evaluation.calibrate import Calibration, calibrate
+from ..evaluation.evaluate import evaluate
+from ..evaluation.report import Report
+from ..evaluation.tables import check_report, nil_line, strict_line
+from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
+from ..util.atomic import check_file, write_text
+from ..util.settings import passes_on
+
+
+@passes_on(evaluate, "name", "spans_key", "labels", "baselines", "gold_nil", "seed")
+def evaluate_pipeline(
+    pipeline: Path,
+    gold: Path,
+    *,
+    ontology: Path,
+    output: Path = Path("metrics"),
+    predicted: bool = False,
+    compare: Sequence[str] = (),
+    train: Sequence[Path] = (),
+    command: str = "",
+    **settings: Any,
+) -> Report:
+    """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+
+    pipeline: A pipeline with a knowledge base
+    gold: Gold corpus: .spacy, PubTator or BioC
+    ontology: Ontology store: primary ids, slices and baselines
+    output: Folder for the .json, .md and .html report
+    name: Name of the report
+    predicted: Link the pipeline's own mentions, not the gold ones
+    spans_key: Gold mentions are in doc.spans[spans_key]
+    labels: Count gold mentions with this label only
+    baselines: Exact match and TF-IDF in the same table
+    compare: name=path of another system's .links.jsonl
+    train: Gold corpus that was trained on, for seen and unseen
+    gold_nil: Count gold mentions without a concept as NIL
+    seed: Seed of the bootstrap
+    """
+    others: Dict[str, str] = {}
+    for pair in compare:
+        title, _, others[title] = pair.partition("=")
+        if not others[title]:
+            raise KrisselError(Errors.K006.format(setting="compare", found=pair, expected="name=path"))
+    check_report(output, settings.get("name", signature(evaluate).parameters["name"].default))
+    return evaluate(
+        load_pipeline(pipeline),
+        gold,
+        ontology,
+        output,
+        mentions="predicted" if predicted else "gold",
+        compare=others or None,
+        train=train,
+        command=command,
+        **settings,
+    )
+
+
+def show_evaluate_pipeline(report: Report, output: Path, name: str) -> str:
+    return f"{report.to_table()}\nReport: {output / name}.json, .md, .html"
+
+
+@passes_on(calibrate, "precision", "spans_key", "labels", "held_out", "seed")
+def calibrate_pipeline(
+    pipeline: Path,
+    gold: Path,
+    output: Path,
+    *,
+    linker: str = "krissel_linker",
+    metrics: Optional[Path] = None,
+    command: str = "",
+    **settings: Any,
+) -> Calibration:
+    """Fit the threshold for NIL to gold mentions without an entity (PEL, §5.3), and save the pipeline with it.
+
+    The threshold is for the linker's own scores; a re-ranker leaves NIL as it is. Calibrate last: another encoder,
+    knowledge base or `lexical_weight` gives other scores.
+
+    pipeline: A pipeline with a knowledge base
+    gold: Gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC
+    output: Where to save the pipeline with its threshold
+    precision: Precision of NIL to keep, 0 to 1, at the best recall; default: the best F1
+    linker: Name of the linker in the pipeline
+    spans_key: Gold mentions are in doc.spans[spans_key]
+    labels: Gold mentions with this label only
+    held_out: Fraction of the documents of a training corpus that training kept to develop on (its dev_share): fit to
+        these only; 0 takes all
+    seed: Seed of that training
+    metrics: Write the results and the curve to this .json file
+    """
+    # Before minutes of encoding.
+    check_place(output)
+    if metrics is not None:
+        check_file(metrics)
+    nlp = load_pipeline(pipeline)
+    found = calibrate(nlp, gold, name=linker, **settings)
+    save_pipeline(nlp, output, name=linker)
+    if metrics is not None:
+        curve = {name: values.tolist() for name, values in found.curve._asdict().items()}
+        write_text(metrics, json.dumps({"command": command, **found.data, "curve": curve}, indent=2) + "\n")
+    return found
+
+
+def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metrics: Optional[Path]) -> str:
+    data = found.data
+    rerankers = "".join(f", before {name}" for name in data["rerankers"])
+    lines = [
+        f"Threshold: {found.threshold:.6g} on the scores of {linker}{rerankers}",
+        f"Fitted to {data['n']:,} mentions, {data['n_nil']:,} of them NIL; results on others tend to be lower",
+    ]
+    for when, threshold in (("before", found.threshold_before), ("after", found.threshold)):
+        title = f"{when} ({'no threshold' if threshold is None else format(threshold, '.6g')})"
+        lines.append(f"{title}\n  NIL     {nil_line(data[when])}\n  strict  {strict_line(data[when])}")
+    return "\n".join([*lines, f"Pipeline: {output}", *([f"Written: {metrics}"] if metrics else [])])
