@@ -57,7 +57,8 @@ def show_export_encoder(found: None, output: Path) -> str:
 def make_encoder_from_pipeline(path: Path, name: str = "krissel_linker") -> Callable[[Model], None]:
     """Registered in misc as `spacy-krissel.EncoderFromPipeline.v1`: the start for `[initialize.components…]`.
 
-    path: a trained pipeline, a directory or the name of a package. name: of its linker.
+    path: a trained pipeline, a directory or the name of a package
+    name: name of its linker
 
     Every encoder of the pipeline to be trained, that of references too, gets the weights of the trained encoder of
     mentions or names, be it small or a transformer; see `layers.start.start_from`.
