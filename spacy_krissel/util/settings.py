@@ -37,7 +37,7 @@ def checked(declared: Declared) -> Declared:
 
     A setting is a parameter annotated with numbers, texts, paths, booleans, literals, or lists and dictionaries of
     these; bounds are pydantic's, as in `Annotated[int, Field(ge=1)]` or the types above. Other parameters pass as they
-    are. NumPy's numbers become plain ones, tuples and sets lists.
+    are. NumPy's numbers become plain ones, tuples and sets lists, and text a `Path` where one is declared.
 
     Raises KrisselError K006 where called with a wrong value.
     """
@@ -217,10 +217,19 @@ def _bounded(args: Tuple[Any, ...]) -> str:
 def _settings(declared: Any) -> Dict[str, Tuple[Any, TypeAdapter]]:
     types = type_hints(declared, include_extras=True)
     return {
-        name: (types[name], TypeAdapter(types[name], config=STRICT))
+        name: (types[name], TypeAdapter(_paths_from_text(types[name]), config=STRICT))
         for name in inspect.signature(declared).parameters
         if name in types and _is_setting(types[name])
     }
+
+
+def _paths_from_text(type_: Any) -> Any:
+    # A config gives paths as text.
+    if type_ is Path:
+        return Annotated[Path, Field(strict=False)]
+    if get_origin(type_) is Union:
+        return Union[tuple(map(_paths_from_text, get_args(type_)))]
+    return type_
 
 
 def _is_setting(type_: Any) -> bool:

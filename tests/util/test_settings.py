@@ -109,3 +109,14 @@ def test_a_maker_has_other_settings_than_what_it_makes():
             make(**wrong)
     with pytest.raises(TypeError):
         make(owner="me")
+
+
+def test_the_text_of_a_path_in_a_config_is_refused():
+    @checked
+    def read(path: Path, cache: Optional[Path] = None, either: Union[str, Path] = "") -> Any:
+        return path, cache, either
+
+    assert read("a", "b", "c") == (Path("a"), Path("b"), "c")
+    assert read(Path("a"), None, Path("c")) == (Path("a"), None, Path("c"))
+    with pytest.raises(KrisselError, match="K006.*'path' is 3"):
+        read(3)

@@ -12,7 +12,7 @@ from thinc.types import Floats2d
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...layers.referenced import reference_parts
 from ...losses.masked import Loss
-from ...ontology.held_out import HeldOut
+from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, NotNegative, checked
 from ...views import ReferenceParts, View, reference_view
@@ -55,7 +55,7 @@ class ContrastiveObjective:
         beta: NotNegative = 1.0,
         p_mask: Fraction = 0.2,
         p_replace: Fraction = 0.2,
-        held_out: Fraction = 0.05,
+        held_out: Fraction = HELD_OUT,
         chunk_size: Count = 0,
         seed: int = 0,
     ) -> None:
