@@ -133,7 +133,7 @@ def test_entities_of_training_are_seen(make_nlp, make_doc, docs, store, tmp_path
     # D2 and D5 of D1, D4, D2 and D5.
     assert (report.data["slices"]["seen"]["n"], report.data["slices"]["unseen"]["n"]) == (2, 2)
     assert report.data["slices"]["seen"]["recall"]["64"] == 0.5 and report.data["slices"]["seen"]["strict"] == 0.0
-    assert report.data["n_seen"] == 3 and "3 that training showed" in report.to_markdown()
+    assert report.data["n_seen"] == 3 and "3 seen in training" in report.to_markdown()
     one = evaluate(nlp, docs, store, train=tmp_path / "train.spacy", baselines=False).data
     assert (one["n_seen"], one["slices"]["seen"]["n"]) == (1, 1)
     both = evaluate(nlp, docs, store, train=[trained], seen=["D1", "D5"], baselines=False).data
