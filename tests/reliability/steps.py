@@ -91,7 +91,7 @@ def file_of(path):
     # Times and paths are of one run.
     text = path.read_text(encoding="utf8")
     return re.sub(
-        r"(?m)^.*(per_second|mentions a second|command|<dc:date|/tmp/|#[mp][0-9a-f]{10}|id=\").*$",
+        r"(?m)^.*(per_second|mentions per second|command|<dc:date|/tmp/|#[mp][0-9a-f]{10}|id=\").*$",
         "",
         text,
     )
