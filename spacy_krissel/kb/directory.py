@@ -85,7 +85,7 @@ def unpack(bytes_data: bytes, directory: Path) -> None:
                 out.writelines(pieces)
 
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 INDEX_DIR = "index"
 
 

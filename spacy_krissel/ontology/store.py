@@ -28,7 +28,7 @@ from .ids import spellings
 from .table import EntityTable, Ids, id_at, lists_of, name_at, numbered_names
 
 KIND = "ontology store"
-VERSION = 1
+VERSION = 2
 ENTITIES = "entities.arrow"
 NAMES = "names.arrow"
 IDS = "ids.arrow"
