@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.cli.package import package
+from spacy.language import Language
 from spacy.util import load_model_from_path
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
@@ -102,7 +103,7 @@ def test_a_linker_that_keeps_no_candidates(nlp, linker, docs):
     assert linker.cfg["n_candidates"] == 0
 
 
-def test_it_survives_saving_and_packaging(nlp, docs, gold_linker, tmp_path):
+def test_it_survives_saving_and_packaging(nlp, docs, tmp_path):
     found = calibrate(nlp, docs)
     save_pipeline(nlp, tmp_path / "first")
     again = spacy.load(tmp_path / "first")
@@ -110,9 +111,9 @@ def test_it_survives_saving_and_packaging(nlp, docs, gold_linker, tmp_path):
     package(tmp_path / "second", tmp_path, create_wheel=False, create_sdist=False, silent=True)
     (config,) = tmp_path.glob("en_pipeline-*/en_pipeline/en_pipeline-*/config.cfg")
     loaded = [load_model_from_path(config.parent), spacy.load(tmp_path / "second"), again]
-    # Into a pipeline that knows of no threshold, as files and as bytes.
-    loaded.append(spacy.load(gold_linker).from_disk(tmp_path / "second"))
-    loaded.append(spacy.load(gold_linker).from_bytes(again.to_bytes()))
+    # Into a pipeline of the same config, as files and as bytes.
+    loaded.append(Language.from_config(again.config).from_disk(tmp_path / "second"))
+    loaded.append(Language.from_config(again.config).from_bytes(again.to_bytes()))
     for each in loaded:
         # spaCy's JSON keeps ten decimals.
         assert find_linker(each).cfg["threshold"] == pytest.approx(found.threshold, abs=1e-9)
@@ -122,8 +123,9 @@ def test_it_survives_saving_and_packaging(nlp, docs, gold_linker, tmp_path):
             **{key: pytest.approx(found.data[key]) for key in ("threshold", "before", "after")},
         }
     assert links(loaded[0], docs) == links(nlp, docs)
-    override = {"components.krissel_linker.threshold": 0.25}
-    assert find_linker(spacy.load(tmp_path / "second", config=override)).cfg["threshold"] == 0.25
+    for threshold in (0.25, None):
+        override = {"components.krissel_linker.threshold": threshold}
+        assert find_linker(spacy.load(tmp_path / "second", config=override)).cfg["threshold"] == threshold
 
 
 def test_a_kb_outside_stays_there(nlp, docs, tmp_path):
