@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.cli.package import package
-from spacy.language import Language
+from spacy.lang.en import English
 from spacy.util import load_model_from_path
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
@@ -112,8 +112,8 @@ def test_it_survives_saving_and_packaging(nlp, docs, tmp_path):
     (config,) = tmp_path.glob("en_pipeline-*/en_pipeline/en_pipeline-*/config.cfg")
     loaded = [load_model_from_path(config.parent), spacy.load(tmp_path / "second"), again]
     # Into a pipeline of the same config, as files and as bytes.
-    loaded.append(Language.from_config(again.config).from_disk(tmp_path / "second"))
-    loaded.append(Language.from_config(again.config).from_bytes(again.to_bytes()))
+    loaded.append(English.from_config(again.config).from_disk(tmp_path / "second"))
+    loaded.append(English.from_config(again.config).from_bytes(again.to_bytes()))
     for each in loaded:
         # spaCy's JSON keeps ten decimals.
         assert find_linker(each).cfg["threshold"] == pytest.approx(found.threshold, abs=1e-9)
