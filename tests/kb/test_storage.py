@@ -19,7 +19,7 @@ from spacy_krissel.index.milvus_index import make_milvus_index
 from spacy_krissel.kb import columns
 from spacy_krissel.kb import directory as folder
 from spacy_krissel.kb.candidates import candidate_dicts
-from spacy_krissel.kb.directory import KIND
+from spacy_krissel.kb.directory import FORMAT_VERSION, KIND
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
@@ -337,7 +337,7 @@ def sign(path):
     manifest = json.loads((path / "manifest.json").read_text())
     for key in ("kind", "format_version", "files", OWN_HASH):
         del manifest[key]
-    write_manifest(path, KIND, 1, manifest)
+    write_manifest(path, KIND, FORMAT_VERSION, manifest)
 
 
 def test_a_flipped_bit_is_read(random_kb, tmp_path):
