@@ -18,7 +18,7 @@ MENTIONS = ("medic-mentions", "chemicals-mentions", "both-mentions")
 CORPORA = ("ncbi", "bc5cdr", "chemicals", "bioid")
 FEW = "--training.max_epochs 0 --training.max_steps 2 --training.eval_frequency 2"
 NAMES = f"{FEW} --corpora.train.held_out 0.3 --training.batcher.pairs 4"
-TEXTS = f"{FEW} --components.krissel_span_extractor.model.tokens.window 32"
+TEXTS = f"{FEW} --corpora.train.dev_share 0.3 --components.krissel_span_extractor.model.tokens.window 32"
 LINKER = "components.krissel_linker"
 
 
@@ -46,9 +46,9 @@ def run(toy_store, toy_shards, toy_gold, toy_names, tiny_bert, tmp_path, monkeyp
         link(tmp_path / "corpus" / f"{name}-train.spacy", toy_gold[1])
     nlp = spacy.blank("en")
     docs = []
-    for entity, names in toy_names.items():
+    for number, (entity, names) in enumerate(toy_names.items()):
         for name in names[:3]:
-            docs.append(nlp.make_doc(f"the patient had {name} in acute fever"))
+            docs.append(nlp.make_doc(f"the patient had {name} in acute fever number {number}"))
             docs[-1].cats = {entity: 1.0}
     (tmp_path / "corpus" / "psytar").mkdir()
     DocBin(docs=docs).to_disk(tmp_path / "corpus" / "psytar" / "train.spacy")
