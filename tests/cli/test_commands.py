@@ -406,7 +406,7 @@ def test_missing_ontology(refuse, missing, tmp_path, toy_files):
 
 def test_wrong_disambiguation(made, run, refuse, missing, tmp_path):
     arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
-    assert "[K006]" in refuse(*arguments, "--disambiguate", "cake")
+    assert "'shortest', 'longest'" in run(*arguments, "--disambiguate", "cake", code=2)
     assert "[K001]" in refuse(*arguments, "--disambiguate", "longest", "--taxonomy", missing)
     assert "--disambiguate" in refuse(*arguments, "--taxonomy", made.path / "store")
     assert "[K212]" in refuse("affected-mentions", made.path / "store", made.path / "homonyms.json")

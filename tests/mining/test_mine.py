@@ -260,7 +260,7 @@ def test_no_match_is_warned_of_and_written(ontology, write_texts, tmp_path):
 @pytest.mark.parametrize("entities", [[], [Entity("A", "x", ("12", "was")), Entity("B", "flu"), Entity("C", "Flu")]])
 def test_an_ontology_without_names_is_refused(entities, write_texts, tmp_path):
     empty = write_store(entities, tmp_path / "empty")
-    with pytest.raises(KrisselError, match=f"K301.*empty.*holds {len(entities)} entities"):
+    with pytest.raises(KrisselError, match=f"K301.*empty.*has {len(entities)} entities"):
         mine(empty, write_texts(TEXTS), tmp_path / "shards")
     assert not (tmp_path / ".shards.partial").exists()
 
