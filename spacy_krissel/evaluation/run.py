@@ -5,7 +5,7 @@ import warnings
 from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Literal, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Literal, MutableMapping, Optional, Sequence, Tuple
 
 import numpy as np
 from spacy.language import Language
@@ -200,9 +200,9 @@ def mined_entities(nlp: Language) -> Optional[List[str]]:
     return None
 
 
-def _settings(nlp: Language, names: Sequence[str]) -> List[Dict[str, Any]]:
+def _settings(nlp: Language, names: Sequence[str]) -> List[MutableMapping[str, Any]]:
     settings = (getattr(nlp.get_pipe(name), "cfg", None) for name in names)
-    return [cfg for cfg in settings if isinstance(cfg, dict)]
+    return [cfg for cfg in settings if isinstance(cfg, MutableMapping)]
 
 
 @contextmanager
