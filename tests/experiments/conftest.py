@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import srsly
+from evaluation.conftest import gold_linker  # noqa: F401
 
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.mining.mine import mine
