@@ -13,6 +13,7 @@ import pyarrow as pa
 from ..errors import Errors, KrisselError
 from ..index.protocol import Vectors
 from ..util.disk import damage
+from ..util.lock import Lock
 
 # Rows written at a time.
 BLOCK_ROWS = 65_536
@@ -68,6 +69,8 @@ class GrowingVectors:
         # What is in memory and not joined yet, so that many small additions cost no more than one.
         self._added: List[Vectors] = []
         self._rows = len(start)
+        # The first of many threads that read joins what was added.
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return self._rows
@@ -87,12 +90,17 @@ class GrowingVectors:
     @property
     def array(self) -> Vectors:
         """All vectors so far (n, width). Read only."""
-        if self._added:
-            self._array, self._added = np.concatenate([self._array, *self._added]), []
-        elif len(self._array) != self._rows:
-            self._file.flush()
-            self._array = _mapped(self._file, (self._rows, self._array.shape[1]), self._array.dtype, "r")
-        return self._array
+        if len(self._array) == self._rows:
+            return self._array
+        with self._lock:
+            if self._added:
+                joined = np.concatenate([self._array, *self._added])
+                self._added = []
+                self._array = joined
+            elif len(self._array) != self._rows:
+                self._file.flush()
+                self._array = _mapped(self._file, (self._rows, self._array.shape[1]), self._array.dtype, "r")
+            return self._array
 
     def _write(self, vectors: Vectors) -> None:
         self._file.seek(0, 2)
