@@ -109,13 +109,17 @@ class PrototypeTable:
         # With references: of the first prototypes, until those added since are searched.
         self._sums: Optional[GrowingVectors] = None
         self._lock = Lock()
+        # The first of many threads that read joins what was added.
+        self._joining = Lock()
+        self._summing = Lock()
         self._entity_rows: Optional[Rows] = None
         self._by_entity: Optional[Groups] = None
         self._lexical_index: Optional[LexicalIndex] = None
         self._gold_entities: Optional[Rows] = None
 
     def __len__(self) -> int:
-        return len(self._table) + sum(map(len, self._new_tables))
+        with self._joining:
+            return len(self._table) + sum(map(len, self._new_tables))
 
     def append(self, entity_rows: Rows, prototypes: Sequence[Prototype], vectors: Vectors) -> None:
         """Add prototypes whose entities stand at `entity_rows` (m,), with their vectors (m, width).
@@ -230,12 +234,13 @@ class PrototypeTable:
         own = self.prototype_vectors
         if self._references is None:
             return own
-        if self._sums is None:
-            self._sums = GrowingVectors(own[:0], self.scratch)
-        for start in range(len(self._sums), len(own), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            self._sums.append(self._references.added_to(own[block], self.entity_rows[block]))
-        return self._sums.array
+        with self._summing:
+            if self._sums is None:
+                self._sums = GrowingVectors(own[:0], self.scratch)
+            for start in range(len(self._sums), len(own), BLOCK_ROWS):
+                block = slice(start, start + BLOCK_ROWS)
+                self._sums.append(self._references.added_to(own[block], self.entity_rows[block]))
+            return self._sums.array
 
     @property
     def references(self) -> Optional[References]:
@@ -370,13 +375,14 @@ class PrototypeTable:
         return prototypes
 
     def _join(self) -> None:
-        if self._new_tables:
-            added = pa.concat_tables(self._new_tables).combine_chunks()
-            if self.scratch is None:
-                self._table = pa.concat_tables([self._table, added]).combine_chunks()
-            else:
-                self._table = pa.concat_tables([self._table, on_disk(added, self.scratch)])
-            self._new_tables = []
+        with self._joining:
+            if self._new_tables:
+                added = pa.concat_tables(self._new_tables).combine_chunks()
+                if self.scratch is None:
+                    self._table = pa.concat_tables([self._table, added]).combine_chunks()
+                else:
+                    self._table = pa.concat_tables([self._table, on_disk(added, self.scratch)])
+                self._new_tables = []
 
     def _forget(self) -> None:
         self._entity_rows = self._by_entity = self._lexical_index = self._gold_entities = None
