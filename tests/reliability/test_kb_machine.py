@@ -112,7 +112,7 @@ class KBMachine(RuleBasedStateMachine):
         seed=st.integers(0, 2**32),
         source=st.sampled_from(SOURCES),
         doc=st.sampled_from(DOCS),
-        weight=st.sampled_from([None, 0.5]),
+        weight=st.sampled_from([1.0, 0.5]),
     )
     def add_prototypes(self, ids, seed, source, doc, weight):
         kind = "mention" if doc else "name"
@@ -124,7 +124,7 @@ class KBMachine(RuleBasedStateMachine):
                 self.kb.add_prototypes(added, matrix, weight=weight)
             return
         self.kb.add_prototypes(added, matrix, weight=weight)
-        scaled = matrix if weight is None else matrix * np.float32(weight)
+        scaled = matrix * np.float32(weight)
         self._add(Known(id_, kind, source, doc, "", tuple(row.tolist())) for id_, row in zip(ids, scaled, strict=True))
 
     @rule(data=st.data(), source=st.sampled_from(SOURCES), doc=st.sampled_from(DOCS[1:]))
