@@ -12,8 +12,9 @@ The paper trains again with abbreviations written out; here only the linking dif
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Annotated, Any
 
 import spacy
 import typer
@@ -32,7 +33,7 @@ from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 
 RESULTS = Path(__file__).parent / "results"
 MENTIONS, SPECIES = "krissel_gold", "Species"
-HELPERS: Dict[str, Dict[str, Any]] = {
+HELPERS: dict[str, dict[str, Any]] = {
     "none": {"use_abbreviations": False, "species_label": ""},
     "abbreviations": {"use_abbreviations": True, "species_label": ""},
     "species": {"use_abbreviations": False, "species_label": SPECIES},
@@ -50,7 +51,7 @@ def species_matcher(nlp: Language, store: OntologyStore, taxonomy: OntologyStore
     return matcher
 
 
-def prepared(docs: Iterable[Doc], matcher: Optional[PhraseMatcher]) -> Iterator[Tuple[Doc, List[str]]]:
+def prepared(docs: Iterable[Doc], matcher: PhraseMatcher | None) -> Iterator[tuple[Doc, list[str]]]:
     """(a copy of the doc whose mentions have no id, and whose entities are its species; the gold ids)."""
     for doc in docs:
         gold = gold_spans(doc, "")
@@ -63,8 +64,8 @@ def prepared(docs: Iterable[Doc], matcher: Optional[PhraseMatcher]) -> Iterator[
 
 
 def linked(
-    path: Path, ontology: Path, docs: List[Doc], matcher: Optional[PhraseMatcher]
-) -> Tuple[List[str], Dict[str, List[int]]]:
+    path: Path, ontology: Path, docs: list[Doc], matcher: PhraseMatcher | None
+) -> tuple[list[str], dict[str, list[int]]]:
     """(the document of each mention, is it linked right with each helper)"""
     nlp = load_pipeline(path)
     linker = find_linker(nlp)
@@ -72,8 +73,8 @@ def linked(
     build_prototypes(nlp, source, progress=True)
     linker.cfg["spans_key"] = MENTIONS
     store = OntologyStore(ontology)
-    places: List[str] = []
-    right: Dict[str, List[int]] = {}
+    places: list[str] = []
+    right: dict[str, list[int]] = {}
     for helper, settings in HELPERS.items():
         if helper == "species" and matcher is None:
             continue
@@ -94,8 +95,8 @@ def main(
     ontology: Annotated[Path, typer.Option(help="The ontology's store")],
     apart: Annotated[Path, typer.Option(help="Pipeline trained on the ontology told apart")],
     ontology_apart: Annotated[Path, typer.Option(help="The store told apart")],
-    gold: Annotated[List[Path], typer.Option(help=".spacy file with gold mentions; several times for several")],
-    taxonomy: Annotated[Optional[Path], typer.Option(help="Store of NCBI Taxonomy")] = None,
+    gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions; several times for several")],
+    taxonomy: Annotated[Path | None, typer.Option(help="Store of NCBI Taxonomy")] = None,
     name: Annotated[str, typer.Option(help="Of the result, benchmarks/results/homonym-helpers-NAME.json")] = "bioid",
 ) -> None:
     """Print strict accuracy with each helper, the knowledge base as it is and told apart."""
@@ -111,7 +112,7 @@ def main(
     bootstrap = Bootstrap(places)
     first = next(iter(answers.values()))
     ones = [1] * len(first)
-    rows: Dict[str, Dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for title, right in answers.items():
         lead = (sum(right) - sum(first)) / len(first)
         rows[title] = {

@@ -15,11 +15,12 @@ import random
 import resource
 import sys
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Dict, Iterator, Optional
+from typing import Annotated, Any
 
 import typer
 from wasabi import msg
@@ -40,7 +41,7 @@ def main(
     names: Annotated[int, typer.Argument(help="Names in the table")] = 10_000_000,
     order: Annotated[str, typer.Option(help="Which other name goes first: shortest or longest")] = "shortest",
     seed: Annotated[int, typer.Option(help="Of the table")] = 0,
-    folder: Annotated[Optional[Path], typer.Option(help="Where the stores are written, for a while")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where the stores are written, for a while")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Make a table of genes, disambiguate its homonyms, and print time, memory and what was done."""
@@ -54,7 +55,7 @@ def main(
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // UNIT
         after = homonym_figures(told_apart)
     n_names = store.manifest["names"]
-    result: Dict[str, Any] = {
+    result: dict[str, Any] = {
         "names": n_names,
         "figures": figures,
         "left": after.homonyms,
@@ -132,7 +133,7 @@ class Clock:
     def __init__(self) -> None:
         self._last = time.perf_counter(), time.process_time()
 
-    def lap(self) -> Dict[str, float]:
+    def lap(self) -> dict[str, float]:
         now = time.perf_counter(), time.process_time()
         wall, cpu = (end - start for end, start in zip(now, self._last, strict=True))
         self._last = now

@@ -16,10 +16,11 @@ import resource
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -50,7 +51,7 @@ SHARING = 20
 class MadeEntity(NamedTuple):
     id: str
     name: str
-    types: Tuple[str, ...]
+    types: tuple[str, ...]
 
 
 class MadeSource:
@@ -93,7 +94,7 @@ class Vectors:
         fields = _unit(rng.standard_normal((FIELDS, width)))
         self.groups = _unit(fields[rng.integers(0, FIELDS, n_groups)] + self._noise(rng, n_groups, GROUP_SPREAD))
         self._next = 0
-        self._chunks: Dict[int, np.ndarray] = {}
+        self._chunks: dict[int, np.ndarray] = {}
 
     def encode(self, views: Sequence[View]) -> np.ndarray:
         """The vectors of the next prototypes: (len(views), width) float32. It stands in the place of an encoder."""
@@ -133,7 +134,7 @@ def main(
     width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
     dtype: Annotated[str, typer.Option(help="float16 or float32")] = "float16",
     seed: Annotated[int, typer.Option()] = 0,
-    index: Annotated[List[str], typer.Option(help="Types that are tried")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
+    index: Annotated[list[str], typer.Option(help="Types that are tried")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
     n_queries: Annotated[int, typer.Option(help="Queries that indexes are measured with")] = 500,
     recall: Annotated[float, typer.Option(help="That the chosen index must have")] = 0.99,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
@@ -141,7 +142,7 @@ def main(
     """Build, open, search and tune; print what it took."""
     # Where it was is nobody's business.
     arguments = ["FOLDER" if argument == str(folder) else Path(argument).name for argument in sys.argv[1:]]
-    result: Dict[str, Any] = {"command": " ".join(["python benchmarks/kb_at_size.py", *arguments])}
+    result: dict[str, Any] = {"command": " ".join(["python benchmarks/kb_at_size.py", *arguments])}
     result["build"] = in_process(build, folder, entities, prototypes, width, dtype, seed)
     show("Build", result["build"])
     result["exact"] = opened_twice(folder, entities, prototypes, width, seed)
@@ -168,7 +169,7 @@ def main(
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
 
 
-def build(folder: Path, entities: int, prototypes: int, width: int, dtype: str, seed: int) -> Dict[str, Any]:
+def build(folder: Path, entities: int, prototypes: int, width: int, dtype: str, seed: int) -> dict[str, Any]:
     with watched() as figures:
         source = MadeSource(entities, prototypes)
         kb = PrototypeKB(Vocab(), width, dtype=dtype)
@@ -184,7 +185,7 @@ def build(folder: Path, entities: int, prototypes: int, width: int, dtype: str, 
     return figures
 
 
-def tuned(folder: Path, types: List[str], n_queries: int, recall: float, seed: int) -> Dict[str, Any]:
+def tuned(folder: Path, types: list[str], n_queries: int, recall: float, seed: int) -> dict[str, Any]:
     with watched() as figures:
         tuning = tune_index(folder, n_queries=n_queries, types=types, recall=recall, seed=seed, progress=True)
     chosen = asdict(tuning.chosen)
@@ -192,12 +193,12 @@ def tuned(folder: Path, types: List[str], n_queries: int, recall: float, seed: i
     return {**figures, "chosen": chosen, "trials": trials, "lines": list(tuning_lines(tuning))}
 
 
-def opened_twice(folder: Path, entities: int, prototypes: int, width: int, seed: int) -> Dict[str, Any]:
+def opened_twice(folder: Path, entities: int, prototypes: int, width: int, seed: int) -> dict[str, Any]:
     """What one process takes to open and search, and what two that did so have in common."""
     context = multiprocessing.get_context("spawn")
-    pipes: List[Any] = []
-    processes: List[Any] = []
-    answers: List[Dict[str, Any]] = []
+    pipes: list[Any] = []
+    processes: list[Any] = []
+    answers: list[dict[str, Any]] = []
     for _ in range(2):
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs, folder, entities, prototypes, width, seed))
@@ -226,7 +227,7 @@ def serve(pipe: Any, folder: Path, entities: int, prototypes: int, width: int, s
     before = memory_of_this()
     start = time.perf_counter()
     kb = PrototypeKB(Vocab(), width).from_disk(folder)
-    answer: Dict[str, Any] = {"open_seconds": time.perf_counter() - start}
+    answer: dict[str, Any] = {"open_seconds": time.perf_counter() - start}
     answer["open_rss_mib"] = memory_of_this()["rss_mib"] - before["rss_mib"]
     start = time.perf_counter()
     result = kb.search(queries[:1], 16)
@@ -247,8 +248,8 @@ def serve(pipe: Any, folder: Path, entities: int, prototypes: int, width: int, s
 class watched:
     """Time and memory of what stands within, from the system's own figures."""
 
-    def __enter__(self) -> Dict[str, Any]:
-        self._figures: Dict[str, Any] = {"peak_private_mib": 0.0}
+    def __enter__(self) -> dict[str, Any]:
+        self._figures: dict[str, Any] = {"peak_private_mib": 0.0}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._start = time.perf_counter()
@@ -266,7 +267,7 @@ class watched:
             self._figures["peak_private_mib"] = max(self._figures["peak_private_mib"], anonymous())
 
 
-def in_process(function: Callable[..., Dict[str, Any]], *arguments: Any) -> Dict[str, Any]:
+def in_process(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
     """What the function gives in a fresh process, whose peak is its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(function, arguments)
@@ -277,7 +278,7 @@ def anonymous() -> float:
     return _proc("/proc/self/status").get("RssAnon", 0) / 1024
 
 
-def memory_of_this() -> Dict[str, float]:
+def memory_of_this() -> dict[str, float]:
     """rss: what this process has in memory; pss: with what it shares divided by those who share it."""
     found = _proc("/proc/self/smaps_rollup")
     private = found.get("Private_Clean", 0) + found.get("Private_Dirty", 0)
@@ -297,18 +298,18 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
-def show(title: str, figures: Dict[str, Any]) -> None:
+def show(title: str, figures: dict[str, Any]) -> None:
     msg.divider(title)
     for name, value in figures.items():
         print(f"{name}: {json.dumps(value) if isinstance(value, (list, dict)) else f'{value:,.2f}'}")
 
 
-def _proc(path: str) -> Dict[str, int]:
+def _proc(path: str) -> dict[str, int]:
     pairs = [line.split(":") for line in _lines(path) if line.rstrip().endswith("kB")]
     return {name: int(value.split()[0]) for name, value in pairs}
 
 
-def _lines(path: str) -> List[str]:
+def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).is_file() else []
 
 

@@ -7,8 +7,9 @@ peer looks for the nearest forms with the sparse product of all of them, in the 
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Tuple
+from typing import Any
 
 import numpy as np
 import typer
@@ -59,7 +60,7 @@ def _nearest(similarity: Any) -> list:
     return [similarity.indices[a:b][np.argsort(-similarity.data[a:b])[:K]] for a, b in lines]
 
 
-def _timed(act: Callable[[], Any]) -> Tuple[Any, float]:
+def _timed(act: Callable[[], Any]) -> tuple[Any, float]:
     start = time.process_time()
     return act(), time.process_time() - start
 

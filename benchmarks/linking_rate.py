@@ -14,11 +14,12 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Callable, List, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple
 
 import spacy
 import typer
@@ -59,11 +60,9 @@ def main(
     device: Annotated[str, typer.Option(help="cpu, or cuda:0 and its kin")] = "cpu",
     batch_size: Annotated[int, typer.Option(help="Documents linked at a time")] = 512,
     passes: Annotated[int, typer.Option(help="Timed passes of each part; the best counts")] = 3,
-    peak: Annotated[
-        Optional[float], typer.Option(help="The card's bf16 rate in TFLOPS, if it is not known here")
-    ] = None,
+    peak: Annotated[float | None, typer.Option(help="The card's bf16 rate in TFLOPS, if it is not known here")] = None,
     seed: Annotated[int, typer.Option()] = 0,
-    folder: Annotated[Optional[Path], typer.Option(help="Where files are written, for a while")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where files are written, for a while")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Make an encoder, a knowledge base and documents, link these, and print what that took."""
@@ -127,7 +126,7 @@ def main(
     print(f"\n{card or device}: {result['of_the_paper']:.1f} times the paper's {PAPER} mentions a second")
 
 
-def save_encoder(path: Path, shape: Size, seed: int) -> List[str]:
+def save_encoder(path: Path, shape: Size, seed: int) -> list[str]:
     """A BERT with random weights, as `save_pretrained` writes it; RETURNS: the words that it reads as one piece."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -175,7 +174,7 @@ def make_pipeline(encoder: Path, device: str) -> Any:
     return nlp
 
 
-def make_docs(nlp: Any, mentions: int, words: List[str], seed: int) -> List[Doc]:
+def make_docs(nlp: Any, mentions: int, words: list[str], seed: int) -> list[Doc]:
     """Documents of 400 words with ten mentions of two words each, so that windows are full."""
     draw = Random(seed)
     docs = []
@@ -186,7 +185,7 @@ def make_docs(nlp: Any, mentions: int, words: List[str], seed: int) -> List[Doc]
     return docs
 
 
-def link(nlp: Any, docs: List[Doc], batch_size: int) -> None:
+def link(nlp: Any, docs: list[Doc], batch_size: int) -> None:
     for _ in nlp.pipe(docs, batch_size=batch_size):
         pass
 

@@ -16,10 +16,11 @@ import platform
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Dict, Iterator, List, Optional, Sequence
+from typing import Annotated, Any
 
 import spacy
 import typer
@@ -40,14 +41,14 @@ DEFAULT_WIDTHS = [200, 20]
 
 def main(
     pipeline: Annotated[Path, typer.Option(help="Trained pipeline with a krissel_linker and its KB")],
-    gold: Annotated[List[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
+    gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
     ontology: Annotated[Path, typer.Option(help="Ontology store that the pipeline's KB was made from")],
     scispacy_python: Annotated[Path, typer.Option(help="The python of a virtual environment that has scispacy")],
-    label: Annotated[Optional[List[str]], typer.Option(help="Time mentions of this label only, repeatable")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Time mentions of this label only, repeatable")] = None,
     passes: Annotated[int, typer.Option(help="Timed passes of each side; the best counts")] = 3,
     k: Annotated[int, typer.Option(help="The peer's number of neighbours (30 is its default)")] = 30,
-    ef_search: Annotated[List[int], typer.Option(help="The peer's search width, repeatable")] = DEFAULT_WIDTHS,
-    index_cache: Annotated[Optional[Path], typer.Option(help="Folder that keeps the peer's index")] = None,
+    ef_search: Annotated[list[int], typer.Option(help="The peer's search width, repeatable")] = DEFAULT_WIDTHS,
+    index_cache: Annotated[Path | None, typer.Option(help="Folder that keeps the peer's index")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Time our pipeline and scispaCy's candidate generator on the same mentions, alternating, and print both."""
@@ -70,8 +71,8 @@ def main(
             time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents)
             for request in requests:
                 ask(peer, request)
-            ours: List[Dict[str, Any]] = []
-            theirs: List[List[Dict[str, Any]]] = [[] for _ in requests]
+            ours: list[dict[str, Any]] = []
+            theirs: list[list[dict[str, Any]]] = [[] for _ in requests]
             for _ in range(passes):
                 ours.append(time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents))
                 for request, answers in zip(requests, theirs, strict=True):
@@ -95,7 +96,7 @@ def main(
     msg.info(f"{result['ratio_to_fastest']:.1f} times its fastest row")
 
 
-def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Optional[Sequence[str]]) -> List[Doc]:
+def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Sequence[str] | None) -> list[Doc]:
     """Fresh docs of the pipeline's vocab whose gold mentions have the wanted labels; docs without any are left out."""
     docs = []
     for doc_bin in doc_bins:
@@ -107,7 +108,7 @@ def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Optional[Sequen
     return docs
 
 
-def gold_mentions(doc: Doc, store: OntologyStore) -> List[Dict[str, Any]]:
+def gold_mentions(doc: Doc, store: OntologyStore) -> list[dict[str, Any]]:
     """Each entity's text and primary gold ids; the list of ids is empty where it has no concept."""
     mentions = []
     for ent in doc.ents:
@@ -116,7 +117,7 @@ def gold_mentions(doc: Doc, store: OntologyStore) -> List[Dict[str, Any]]:
     return mentions
 
 
-def time_pipeline(nlp: Language, docs: List[Doc], documents: Sequence[Sequence[Dict[str, Any]]]) -> Dict[str, Any]:
+def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     """One timed pass of `nlp.pipe` over docs whose links are removed first, and its strict accuracy."""
     for doc in docs:
         doc.spans.clear()
@@ -142,7 +143,7 @@ def time_pipeline(nlp: Language, docs: List[Doc], documents: Sequence[Sequence[D
     }
 
 
-def summarize(ours: Sequence[Dict[str, Any]], theirs: Sequence[Sequence[Dict[str, Any]]]) -> Dict[str, Any]:
+def summarize(ours: Sequence[dict[str, Any]], theirs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
     """The fastest pass of each side, all its times, and our speed as a multiple of each of the peer's rows."""
     rows = [{"system": "krissel_linker, nlp.pipe", **fastest(ours)}]
     for answers in theirs:
@@ -157,7 +158,7 @@ def summarize(ours: Sequence[Dict[str, Any]], theirs: Sequence[Sequence[Dict[str
     }
 
 
-def fastest(runs: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
+def fastest(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**min(runs, key=lambda run: run["seconds"]), "all_seconds": [run["seconds"] for run in runs]}
 
 
@@ -186,14 +187,14 @@ def serving(command: Sequence[str]) -> Iterator[subprocess.Popen]:
         process.wait()
 
 
-def ask(peer: subprocess.Popen, request: Dict[str, Any]) -> Dict[str, Any]:
+def ask(peer: subprocess.Popen, request: dict[str, Any]) -> dict[str, Any]:
     assert peer.stdin is not None
     peer.stdin.write(json.dumps(request) + "\n")
     peer.stdin.flush()
     return read_answer(peer)
 
 
-def read_answer(peer: subprocess.Popen) -> Dict[str, Any]:
+def read_answer(peer: subprocess.Popen) -> dict[str, Any]:
     """The peer's next JSON line; whatever its libraries print in between is passed over."""
     assert peer.stdout is not None
     for line in peer.stdout:
@@ -202,7 +203,7 @@ def read_answer(peer: subprocess.Popen) -> Dict[str, Any]:
     raise RuntimeError(f"scispaCy's process ended with code {peer.wait()} before it answered")
 
 
-def markdown_table(rows: Sequence[Dict[str, Any]]) -> str:
+def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
     lines = ["| system | mentions/s | ours is faster by | strict accuracy |", "| --- | ---: | ---: | ---: |"]
     for row in rows:
         ratio = f"{row['ratio']:.1f} ×" if "ratio" in row else ""

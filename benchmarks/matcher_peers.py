@@ -10,9 +10,10 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, List, Tuple
+from typing import Any
 
 import typer
 
@@ -43,7 +44,7 @@ def main(peer: str, names: str, texts: Path) -> None:
     print(json.dumps({**result, "matches": found, "version": version(package)}))
 
 
-def phrase_matcher(patterns: List[str]) -> Callable[[List[str]], int]:
+def phrase_matcher(patterns: list[str]) -> Callable[[list[str]], int]:
     """By lower-cased tokens, as its documentation advises for many names; texts are tokenized as they come."""
     import spacy
     from spacy.matcher import PhraseMatcher
@@ -55,7 +56,7 @@ def phrase_matcher(patterns: List[str]) -> Callable[[List[str]], int]:
     return lambda texts: sum(len(matcher(doc)) for doc in nlp.tokenizer.pipe(texts))
 
 
-def flashtext(patterns: List[str]) -> Callable[[List[str]], int]:
+def flashtext(patterns: list[str]) -> Callable[[list[str]], int]:
     from flashtext import KeywordProcessor
 
     processor: Any = KeywordProcessor()
@@ -64,7 +65,7 @@ def flashtext(patterns: List[str]) -> Callable[[List[str]], int]:
     return lambda texts: sum(len(processor.extract_keywords(text)) for text in texts)
 
 
-def ahocorasick_rust(patterns: List[str]) -> Callable[[List[str]], int]:
+def ahocorasick_rust(patterns: list[str]) -> Callable[[list[str]], int]:
     """All overlapping matches in lower case; those on word boundaries are kept, the longest from left to right."""
     import ahocorasick_rs
 
@@ -79,7 +80,7 @@ def ahocorasick_rust(patterns: List[str]) -> Callable[[List[str]], int]:
     return lambda texts: sum(map(match, texts))
 
 
-def ahocorasick_c(patterns: List[str]) -> Callable[[List[str]], int]:
+def ahocorasick_c(patterns: list[str]) -> Callable[[list[str]], int]:
     """The same by pyahocorasick."""
     import ahocorasick
 
@@ -95,7 +96,7 @@ def ahocorasick_c(patterns: List[str]) -> Callable[[List[str]], int]:
     return lambda texts: sum(map(match, texts))
 
 
-def longest(text: str, found: Iterable[Tuple[int, int]]) -> int:
+def longest(text: str, found: Iterable[tuple[int, int]]) -> int:
     """The number of matches on word boundaries, the longest at each place, from left to right without overlap."""
     whole = [
         (start, -end)
@@ -110,7 +111,7 @@ def longest(text: str, found: Iterable[Tuple[int, int]]) -> int:
     return count
 
 
-PEERS: Dict[str, Tuple[Callable[[List[str]], Callable[[List[str]], int]], str]] = {
+PEERS: dict[str, tuple[Callable[[list[str]], Callable[[list[str]], int]], str]] = {
     "phrasematcher": (phrase_matcher, "spacy"),
     "flashtext": (flashtext, "flashtext"),
     "ahocorasick_rs": (ahocorasick_rust, "ahocorasick_rs"),

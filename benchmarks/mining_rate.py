@@ -15,11 +15,12 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Dict, Iterator, List, Optional
+from typing import Annotated, Any
 
 import typer
 
@@ -44,23 +45,23 @@ def run(
     store: Annotated[Path, typer.Argument(help="Ontology store")],
     megabytes: Annotated[int, typer.Option(help="Text that ours is measured on")] = 400,
     peer_megabytes: Annotated[int, typer.Option(help="Text that the peers are measured on")] = 4,
-    peer_python: Annotated[Optional[Path], typer.Option(help="The python of an environment with the peers")] = None,
+    peer_python: Annotated[Path | None, typer.Option(help="The python of an environment with the peers")] = None,
     peer_names: Annotated[int, typer.Option(help="Names that the peers hold")] = 1_000_000,
     processes: Annotated[int, typer.Option(help="Of the second run of ours")] = 2,
     repeats: Annotated[int, typer.Option(help="Runs of each", min=1)] = 2,
     seed: Annotated[int, typer.Option(help="Of the texts")] = 0,
-    folder: Annotated[Optional[Path], typer.Option(help="Where texts and shards are written, for a while")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where texts and shards are written, for a while")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Mine made-up texts, match them by the peers, and print rates, memory and ratios."""
     opened = OntologyStore(store)
-    result: Dict[str, Any] = {"command": " ".join(["python", *sys.argv])}
+    result: dict[str, Any] = {"command": " ".join(["python", *sys.argv])}
     with TemporaryDirectory(prefix="krissel-", dir=folder) as temporary:
         texts, few = Path(temporary) / "texts", Path(temporary) / "few"
         write_texts(opened, texts, megabytes * 10**6, seed)
         write_texts(opened, few, peer_megabytes * 10**6, seed)
         shards, several = Path(temporary) / "shards", f"{processes} processes"
-        runs: Dict[str, List[str]] = {
+        runs: dict[str, list[str]] = {
             "one": mining(store, texts, shards, 1),
             several: mining(store, texts, shards, processes),
         }
@@ -73,7 +74,7 @@ def run(
             for peer in PEERS:
                 # This package is not in their environment, and is not to be found there.
                 runs[peer] = [str(peer_python), "-I", str(PEER_SCRIPT), peer, str(names), str(few)]
-        found: Dict[str, List[Dict[str, Any]]] = {title: [] for title in runs}
+        found: dict[str, list[dict[str, Any]]] = {title: [] for title in runs}
         for _ in range(repeats):
             for title, command in runs.items():
                 shutil.rmtree(shards, ignore_errors=True)
@@ -136,18 +137,18 @@ def first_entities(store: OntologyStore, names: int) -> Iterator[Entity]:
         yield entity
 
 
-def mining(store: Path, texts: Path, output: Path, processes: int) -> List[str]:
+def mining(store: Path, texts: Path, output: Path, processes: int) -> list[str]:
     return [sys.executable, __file__, "mine", str(store), str(texts), str(output), str(processes)]
 
 
-def told(command: List[str]) -> Dict[str, Any]:
+def told(command: list[str]) -> dict[str, Any]:
     """What a process prints as its last line."""
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    answer: Dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
+    answer: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
     return answer
 
 
-def table(result: Dict[str, Any], several: str) -> str:
+def table(result: dict[str, Any], several: str) -> str:
     rows = ["| | names | MB of text a second | most memory, MiB |", "| --- | ---: | ---: | ---: |"]
     for title, found in result.items():
         if isinstance(found, dict) and "mb_per_second" in found:

@@ -15,12 +15,13 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Callable, Dict, List, Optional, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -36,12 +37,12 @@ app = typer.Typer(add_completion=False)
 @app.command("run")
 def run(
     files: Annotated[Path, typer.Argument(help="Folder of the RRF files")],
-    folder: Annotated[Optional[Path], typer.Option(help="Where store and concepts are written, for a while")] = None,
-    scispacy_python: Annotated[Optional[Path], typer.Option(help="The python of an environment with scispacy")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where store and concepts are written, for a while")] = None,
+    scispacy_python: Annotated[Path | None, typer.Option(help="The python of an environment with scispacy")] = None,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Build a store, open it, look up ids and names, and print seconds, memory and ratios."""
-    result: Dict[str, Any] = {}
+    result: dict[str, Any] = {}
     with TemporaryDirectory(prefix="krissel-", dir=folder) as temporary:
         store, concepts = Path(temporary) / "store", Path(temporary) / "concepts.jsonl"
         start = time.perf_counter()
@@ -89,7 +90,7 @@ def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
     unknown = [f"X{id_}" for id_ in ids]
     # Others than those whose pages were just read.
     others = [opened.ids[draw.randrange(len(opened))] for _ in range(n)]
-    timed: Dict[str, Callable[[], Sequence[Any]]] = {
+    timed: dict[str, Callable[[], Sequence[Any]]] = {
         "ids resolved in a batch": lambda: opened.resolve_all(others),
         "ids resolved in a batch, with UMLS: before them": lambda: opened.resolve_all([f"UMLS:{id_}" for id_ in ids]),
         "unknown ids in a batch": lambda: opened.resolve_all(unknown),
@@ -98,7 +99,7 @@ def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
         # Of a name, all entities that bear it.
         "entities by name": lambda: [opened.get(id_) for name in names for id_ in opened.find(name)],
     }
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for title, function in timed.items():
         start = time.perf_counter()
         answers = function()
@@ -110,7 +111,7 @@ def write_concepts(store: OntologyStore, path: Path) -> None:
     """The store's entities as the peer reads them."""
     with path.open("w", encoding="utf8") as file_:
         for entity in store:
-            record: Dict[str, Any] = {
+            record: dict[str, Any] = {
                 "concept_id": entity.id,
                 "canonical_name": entity.name,
                 "aliases": list(entity.aliases),
@@ -119,10 +120,10 @@ def write_concepts(store: OntologyStore, path: Path) -> None:
             file_.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def table(result: Dict[str, Any]) -> str:
+def table(result: dict[str, Any]) -> str:
     """What was measured, a row each."""
     store, build, open_, rates_ = (result[key] for key in ("store", "build", "open", "rates"))
-    rows: List[List[str]] = [["", ""], ["---", "---:"]]
+    rows: list[list[str]] = [["", ""], ["---", "---:"]]
     rows += [[key.replace("_", " "), f"{store[key]:,.0f}"] for key in islice(store, 4)]
     rows.append(["store, MiB", f"{store['mib']:,.0f}"])
     rows.append(["files to store: seconds", f"{build['seconds']:.0f}"])
@@ -144,12 +145,12 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / UNIT
 
 
-def _part(part: str, store: Path) -> Dict[str, Any]:
-    answer: Dict[str, Any] = json.loads(_process([sys.executable, __file__, part, str(store)]))
+def _part(part: str, store: Path) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(_process([sys.executable, __file__, part, str(store)]))
     return answer
 
 
-def _process(command: List[str]) -> str:
+def _process(command: list[str]) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip().splitlines()[-1]
 
 

@@ -14,7 +14,7 @@ import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Dict, List, Optional
+from typing import Annotated, Any
 
 import spacy
 import typer
@@ -34,10 +34,10 @@ def main(
     linker: Annotated[Path, typer.Option(help="Trained pipeline with a krissel_linker and its KB")],
     list_: Annotated[Path, typer.Option("--list", help="Pipeline with a re-ranker of all candidates in one pass")],
     pairs: Annotated[Path, typer.Option(help="Pipeline with a re-ranker of one pair a row")],
-    gold: Annotated[List[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
+    gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
     ontology: Annotated[Path, typer.Option(help="Ontology store that the linker's KB was made from")],
     k: Annotated[int, typer.Option(help="Candidates of a mention")] = 32,
-    documents: Annotated[Optional[int], typer.Option(help="Only so many documents of each file")] = None,
+    documents: Annotated[int | None, typer.Option(help="Only so many documents of each file")] = None,
     passes: Annotated[int, typer.Option(help="Timed passes of each form; the best counts")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
@@ -45,7 +45,7 @@ def main(
     store = OntologyStore(ontology)
     settings = {"components.krissel_linker.n_candidates": k}
     nlp = spacy.load(linker, config=settings, exclude=["krissel_reranker"])
-    docs: List[Doc] = []
+    docs: list[Doc] = []
     for path in gold:
         docs += read_docs([DocBin(store_user_data=True).from_disk(path)], nlp, None)[:documents]
     mentions = [gold_mentions(doc, store) for doc in docs]
@@ -54,7 +54,7 @@ def main(
     linked = DocBin(docs=list(nlp.pipe(docs)), store_user_data=True)
     rerankers = {form: load_reranker(path, k) for form, path in zip(FORMS, (list_, pairs), strict=True)}
     n_mentions = sum(map(len, mentions))
-    rows: Dict[str, Dict[str, Any]] = {
+    rows: dict[str, dict[str, Any]] = {
         "linker": {"strict": strict(list(linked.get_docs(nlp.vocab)), mentions)},
         **{form: {"all_seconds": []} for form in FORMS},
     }
@@ -98,7 +98,7 @@ def load_reranker(path: Path, k: int) -> KrisselReranker:
     return reranker
 
 
-def strict(docs: List[Doc], mentions: List[List[Dict[str, Any]]]) -> float:
+def strict(docs: list[Doc], mentions: list[list[dict[str, Any]]]) -> float:
     """The share of mentions with a concept whose one predicted id is right."""
     scored, right = 0, 0
     for doc, golds in zip(docs, mentions, strict=True):
@@ -108,9 +108,9 @@ def strict(docs: List[Doc], mentions: List[List[Dict[str, Any]]]) -> float:
     return right / scored
 
 
-def described(model: Reranker) -> Dict[str, Any]:
+def described(model: Reranker) -> dict[str, Any]:
     """What the models say of themselves, such as the pieces of a candidate."""
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for node in model.walk():
         settings = node.attrs.get("settings")
         if settings is not None:

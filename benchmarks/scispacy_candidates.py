@@ -18,7 +18,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Dict, List, Optional, Tuple
+from typing import Annotated, Any
 
 import nmslib
 import numpy
@@ -40,11 +40,11 @@ INDEX_PARAMS = {"M": 100, "efConstruction": 2000, "post": 0, "indexThreadQty": o
 def main(
     kb_path: Annotated[Path, typer.Argument(help="Concepts, one JSON object a line, in scispaCy's form")],
     mentions_path: Annotated[Path, typer.Argument(help='{"documents": [[{"text": ..., "gold": [ids]}, ...], ...]}')],
-    output: Annotated[Optional[Path], typer.Option("--output", "-o", help="Where to write the result (JSON)")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result (JSON)")] = None,
     k: Annotated[int, typer.Option(help="Neighbours looked up for a mention, as in scispaCy's EntityLinker")] = 30,
-    ef_search: Annotated[List[int], typer.Option(help="HNSW search width, repeatable")] = DEFAULT_WIDTHS,
+    ef_search: Annotated[list[int], typer.Option(help="HNSW search width, repeatable")] = DEFAULT_WIDTHS,
     passes: Annotated[int, typer.Option(help="Timed passes over the mentions; the best counts")] = 3,
-    index_cache: Annotated[Optional[Path], typer.Option(help="Folder that keeps the index")] = None,
+    index_cache: Annotated[Path | None, typer.Option(help="Folder that keeps the index")] = None,
     serve: Annotated[bool, typer.Option("--serve", help="Answer requests on standard input")] = False,
 ) -> None:
     """Build scispaCy's index of a knowledge base in memory and time its candidate generator."""
@@ -77,7 +77,7 @@ def main(
     print(result)
 
 
-def answer_requests(generator: CandidateGenerator, documents: List[List[dict]], k: int, built: Dict[str, Any]) -> None:
+def answer_requests(generator: CandidateGenerator, documents: list[list[dict]], k: int, built: dict[str, Any]) -> None:
     """Say that the index stands, then run one pass for each request line {"batching": ..., "ef_search": ...}."""
     print(json.dumps({"ready": True, **built}), flush=True)
     for line in sys.stdin:
@@ -86,8 +86,8 @@ def answer_requests(generator: CandidateGenerator, documents: List[List[dict]], 
 
 
 def time_pass(
-    generator: CandidateGenerator, documents: List[List[dict]], k: int, ef_search: int, batching: str
-) -> Dict[str, Any]:
+    generator: CandidateGenerator, documents: list[list[dict]], k: int, ef_search: int, batching: str
+) -> dict[str, Any]:
     """One timed pass over all mentions.
 
     `batching` is "document" (one call a document, as scispaCy's EntityLinker does) or "corpus" (one call for all). Only
@@ -113,7 +113,7 @@ def time_pass(
     }
 
 
-def accuracy(candidates: List[List[MentionCandidate]], golds: List[List[str]]) -> Dict[str, Any]:
+def accuracy(candidates: list[list[MentionCandidate]], golds: list[list[str]]) -> dict[str, Any]:
     """Strict accuracy of the candidate with the highest similarity; several tied at the top are wrong.
 
     A mention is right when any of its gold ids is predicted; mentions without gold ids are left out.
@@ -130,7 +130,7 @@ def accuracy(candidates: List[List[MentionCandidate]], golds: List[List[str]]) -
     return {"scored": scored, "strict": right / scored if scored else None}
 
 
-def build_generator(kb_path: Path, index_cache: Optional[Path]) -> Tuple[CandidateGenerator, int, bool]:
+def build_generator(kb_path: Path, index_cache: Path | None) -> tuple[CandidateGenerator, int, bool]:
     """scispaCy's KnowledgeBase and CandidateGenerator over the concepts in `kb_path`.
 
     Returns the generator, its number of names and whether the index came from the cache. The cache holds the HNSW graph

@@ -18,9 +18,10 @@ development split that is scored stays unseen. Scores are micro-averaged over me
 import json
 import random
 import time
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Annotated, Any, NamedTuple
 
 import spacy
 import typer
@@ -44,15 +45,15 @@ Resolve = Callable[[str], str]
 class Mention(NamedTuple):
     start: int  # characters
     end: int
-    ids: Tuple[str, ...]  # gold: any of them is right; predicted: at most one
+    ids: tuple[str, ...]  # gold: any of them is right; predicted: at most one
 
 
 def main(
     pipeline: Annotated[Path, typer.Argument(help="Trained pipeline with a krissel_linker")],
     train: Annotated[Path, typer.Argument(help=".spacy file that the NER is trained on")],
     dev: Annotated[Path, typer.Argument(help=".spacy file that is scored")],
-    ontology: Annotated[Optional[Path], typer.Option(help="Ontology store: maps ids to primary ones")] = None,
-    ner: Annotated[Optional[Path], typer.Option(help="Folder of the NER: loaded, or written if new")] = None,
+    ontology: Annotated[Path | None, typer.Option(help="Ontology store: maps ids to primary ones")] = None,
+    ner: Annotated[Path | None, typer.Option(help="Folder of the NER: loaded, or written if new")] = None,
     label: Annotated[str, typer.Option(help="The one label that all mentions get")] = "Disease",
     epochs: Annotated[int, typer.Option(help="NER epochs")] = 8,
     seed: Annotated[int, typer.Option(help="Seed of the NER's initialization and shuffling")] = 0,
@@ -102,7 +103,7 @@ def build_chain(pipeline: Path, ner: Language, *, abbreviations: bool) -> Langua
     return nlp
 
 
-def load_or_train_ner(path: Optional[Path], train: Path, *, label: str, epochs: int, seed: int) -> Language:
+def load_or_train_ner(path: Path | None, train: Path, *, label: str, epochs: int, seed: int) -> Language:
     """The NER saved at `path`, or one trained on the docs of `train` and saved there."""
     if path and path.exists():
         return spacy.load(path)
@@ -130,7 +131,7 @@ def train_ner(docs: Sequence[Doc], *, label: str = "Disease", epochs: int = 8, s
     sizes = compounding(4.0, 16.0, 1.005)
     best_f, best = -1.0, b""
     for epoch in range(1, epochs + 1):
-        losses: Dict[str, float] = {}
+        losses: dict[str, float] = {}
         shuffler.shuffle(examples)
         for batch in minibatch(examples, size=sizes):
             nlp.update(batch, sgd=optimizer, drop=0.2, losses=losses)
@@ -149,11 +150,11 @@ def one_label(doc: Doc, label: str) -> Doc:
     return copy
 
 
-def read_docs(path: Path) -> List[Doc]:
+def read_docs(path: Path) -> list[Doc]:
     return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
 
 
-def make_resolver(ontology: Optional[Path]) -> Resolve:
+def make_resolver(ontology: Path | None) -> Resolve:
     """Maps an id to the store's primary id, an unknown one to itself."""
     if ontology is None:
         return str
@@ -163,7 +164,7 @@ def make_resolver(ontology: Optional[Path]) -> Resolve:
     return lambda id_: store.resolve(id_) or id_
 
 
-def gold_mentions(doc: Doc, resolve: Resolve) -> List[Mention]:
+def gold_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
     """All gold mentions, overlapping ones too, which the converter keeps in a span group."""
     spans = doc.spans[SPANS_KEY] if SPANS_KEY in doc.spans else doc.ents
     return [
@@ -171,7 +172,7 @@ def gold_mentions(doc: Doc, resolve: Resolve) -> List[Mention]:
     ]
 
 
-def predicted_mentions(doc: Doc, resolve: Resolve) -> List[Mention]:
+def predicted_mentions(doc: Doc, resolve: Resolve) -> list[Mention]:
     ties = Span.has_extension("krissel_ties")
     return [
         Mention(
@@ -183,7 +184,7 @@ def predicted_mentions(doc: Doc, resolve: Resolve) -> List[Mention]:
     ]
 
 
-def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Mention]]) -> Dict[str, Any]:
+def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Mention]]) -> dict[str, Any]:
     """Span and id precision, recall and F, micro-averaged; see the module's docstring for the counting."""
     n_gold, n_predicted, n_found = 0, 0, 0
     n_gold_ids, n_predicted_ids, n_found_ids, n_right = 0, 0, 0, 0
@@ -208,13 +209,13 @@ def score(golds: Sequence[Sequence[Mention]], predictions: Sequence[Sequence[Men
     }
 
 
-def precision_recall_f(n_right: int, n_predicted: int, n_gold: int) -> Dict[str, float]:
+def precision_recall_f(n_right: int, n_predicted: int, n_gold: int) -> dict[str, float]:
     precision = n_right / n_predicted if n_predicted else 0.0
     recall = n_right / n_gold if n_gold else 0.0
     return {"p": precision, "r": recall, "f": 2 * precision * recall / (precision + recall) if n_right else 0.0}
 
 
-def markdown_table(rows: Sequence[Dict[str, Any]]) -> str:
+def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
     lines = [
         "| chain | span P | span R | span F | id P | id R | id F | id accuracy on found spans |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",

@@ -10,7 +10,7 @@ import resource
 import sys
 import time
 from importlib.metadata import version
-from typing import Any, Dict
+from typing import Any
 
 import typer
 from scispacy.linking_utils import KnowledgeBase
@@ -25,7 +25,7 @@ def main(concepts: str) -> None:
     start = time.perf_counter()
     kb = KnowledgeBase(concepts)
     seconds = time.perf_counter() - start
-    found: Dict[str, Any] = {"seconds": seconds, "mib": peak() - before, "entities": len(kb.cui_to_entity)}
+    found: dict[str, Any] = {"seconds": seconds, "mib": peak() - before, "entities": len(kb.cui_to_entity)}
     print(json.dumps({**found, "version": version("scispacy")}))
 
 

@@ -14,7 +14,7 @@ import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Dict, List
+from typing import Annotated, Any
 
 import spacy
 import typer
@@ -26,7 +26,7 @@ from spacy_krissel.mentions.mention_views import mention_views
 from spacy_krissel.views import View
 
 RESULT = Path(__file__).parent / "results" / "sentence-passes.json"
-ROWS: Dict[str, Dict[str, Any]] = {
+ROWS: dict[str, dict[str, Any]] = {
     "a sentence": {"context": "sentence", "window": 128, "units": True},
     "a mention, its sentence": {"context": "sentence", "window": 128, "units": False},
     "a mention, its window": {"context": "window", "window": 64, "units": False},
@@ -49,11 +49,11 @@ def main(
             encoder, window=settings["window"], pooling="marker", units=settings["units"], mixed_precision=True
         )
         models[row].initialize()
-    seconds: Dict[str, List[float]] = {row: [] for row in ROWS}
+    seconds: dict[str, list[float]] = {row: [] for row in ROWS}
     for _ in range(passes + 1):
         for row, settings in ROWS.items():
             start = time.perf_counter()
-            views: List[View] = []
+            views: list[View] = []
             for doc in docs:
                 views += mention_views(doc, list(doc.ents), context=settings["context"], use_abbreviations=False)
             models[row].predict(views)

@@ -8,8 +8,9 @@ features of mentions 0.33, `HashingVectorizer` 3.3; features of contexts 2.6, `H
 
 import random
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Callable, Dict, List
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from spacy_krissel.views import View
 CONTEXT_CHARS = 100
 
 
-def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256) -> Dict[str, float]:
+def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256) -> dict[str, float]:
     """Median processor time per batch, by part."""
     rng = random.Random(0)
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 11))) for _ in range(20_000)]
@@ -37,10 +38,10 @@ def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256
         for ngrams in ((3, 5), (4, 5))
     ]
 
-    def peer_of_mention(batch: List[View]) -> Any:
+    def peer_of_mention(batch: list[View]) -> Any:
         return vectorizers[0].transform([view.mention for view in batch])
 
-    def peer_of_context(batch: List[View]) -> Any:
+    def peer_of_context(batch: list[View]) -> Any:
         near = [f"{view.left[-CONTEXT_CHARS:]} {view.right[:CONTEXT_CHARS]}" for view in batch]
         return vectorizers[1].transform(near)
 
@@ -54,12 +55,12 @@ def main(batches: int = 12, size: int = 256, rows: int = 2**17, width: int = 256
     }
 
 
-def _own_step(features: Callable, rows: int, width: int) -> Callable[[List[View]], None]:
+def _own_step(features: Callable, rows: int, width: int) -> Callable[[list[View]], None]:
     model = HashedBags(rows, width, features)
     model.initialize()
     optimizer = Adam(0.001, use_averages=False)
 
-    def step(batch: List[View]) -> None:
+    def step(batch: list[View]) -> None:
         Y, backprop = model.begin_update(batch)
         backprop(Y)
         model.finish_update(optimizer)
@@ -67,11 +68,11 @@ def _own_step(features: Callable, rows: int, width: int) -> Callable[[List[View]
     return step
 
 
-def _torch_step(features: Callable, rows: int, width: int) -> Callable[[List[View]], None]:
+def _torch_step(features: Callable, rows: int, width: int) -> Callable[[list[View]], None]:
     table = torch.nn.EmbeddingBag(rows, width, mode="mean", sparse=True)
     optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.001)
 
-    def step(batch: List[View]) -> None:
+    def step(batch: list[View]) -> None:
         bags = features(batch)
         counts = np.bincount(bags.bags, minlength=len(batch))
         found = bags.rows[np.argsort(bags.bags, kind="stable")]
@@ -83,7 +84,7 @@ def _torch_step(features: Callable, rows: int, width: int) -> Callable[[List[Vie
     return step
 
 
-def _median(part: Callable[[List[View]], Any], batches: List[List[View]]) -> float:
+def _median(part: Callable[[list[View]], Any], batches: list[list[View]]) -> float:
     times = []
     for batch in batches:
         start = time.process_time()

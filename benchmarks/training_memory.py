@@ -14,7 +14,7 @@ import resource
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Dict, List
+from typing import Annotated, Any
 
 import typer
 from spacy.schemas import ConfigSchemaTraining
@@ -42,7 +42,7 @@ def main(
 ) -> None:
     """Train for a few steps, and print the process's peak memory after each."""
     linker = "components.krissel_linker"
-    overrides: Dict[str, Any] = {
+    overrides: dict[str, Any] = {
         "paths.ontology": str(ontology),
         "paths.mentions": str(mentions),
         "paths.encoder": encoder,
@@ -57,7 +57,7 @@ def main(
     training = registry.resolve(resolved["training"], schema=ConfigSchemaTraining)
     (corpus,) = resolve_dot_names(resolved, [training["train_corpus"]])
     batches = training["batcher"](corpus(nlp))
-    rows: List[Dict[str, Any]] = [{"step": 0, "mentions": 0, "peak_mib": peak()}]
+    rows: list[dict[str, Any]] = [{"step": 0, "mentions": 0, "peak_mib": peak()}]
     for step in range(1, steps + 1):
         batch = next(batches, None)
         if batch is None:

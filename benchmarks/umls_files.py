@@ -8,10 +8,11 @@ suppressed, and a fourth as many names in other languages; one name in seventy i
 """
 
 import json
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from random import Random
-from typing import Annotated, Callable, Dict, Iterator, List, TextIO
+from typing import Annotated, TextIO
 
 import typer
 
@@ -39,12 +40,12 @@ def main(
     print(json.dumps(write_umls(folder, concepts, seed), indent=2))
 
 
-def write_umls(folder: Path, concepts: int, seed: int = 0) -> Dict[str, int]:
+def write_umls(folder: Path, concepts: int, seed: int = 0) -> dict[str, int]:
     """Write the files of `concepts` concepts below `folder`; RETURNS: the rows of each file."""
     folder.mkdir(parents=True, exist_ok=True)
     made = _Made(seed)
-    rows: Dict[str, int] = {}
-    files: Dict[str, TextIO] = {}
+    rows: dict[str, int] = {}
+    files: dict[str, TextIO] = {}
     names = ("MRCONSO", "MRSTY", "MRDEF", "MRCUI", "MRREL")
     try:
         for name in names:
@@ -73,7 +74,7 @@ class _Made:
         self._words = words(self._random, N_WORDS)
         self._ranks = list(accumulate(1 / (rank + 30) for rank in range(N_WORDS)))
         self._atoms = 0
-        self._earlier: List[str] = []
+        self._earlier: list[str] = []
         self._places = [_place(number) for number in range(N_TYPES)]
 
     def concept(self, number: int, concepts: int, write: Callable[..., None]) -> None:
@@ -159,7 +160,7 @@ class _Made:
             "",
         )
 
-    def _draw_words(self, draw: Random, n: int) -> List[str]:
+    def _draw_words(self, draw: Random, n: int) -> list[str]:
         return draw.choices(self._words, cum_weights=self._ranks, k=n)
 
     def types(self) -> Iterator[str]:
@@ -195,9 +196,9 @@ class _Made:
             yield "|".join([*cells, source, ""]) + "|\n"
 
 
-def words(draw: Random, n: int) -> List[str]:
+def words(draw: Random, n: int) -> list[str]:
     """Different made-up words, the first of them the shortest."""
-    found: Dict[str, None] = {}
+    found: dict[str, None] = {}
     while len(found) < n:
         syllables = 2 + len(found) * 3 // n + draw.randrange(3)
         found[
@@ -212,7 +213,7 @@ def _length(draw: Random) -> int:
 
 def _place(number: int) -> str:
     """Where a semantic type stands: below A or B, the deeper the later."""
-    digits: List[str] = []
+    digits: list[str] = []
     rest = number // 2
     while rest:
         rest, digit = divmod(rest - 1, 4)

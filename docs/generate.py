@@ -8,12 +8,13 @@ import html
 import inspect
 import re
 import sys
+from collections.abc import Callable, Iterator
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 from typing import get_type_hints as type_hints
 
-PAGES: Dict[str, Callable[[], str]] = {}
+PAGES: dict[str, Callable[[], str]] = {}
 GROUPS = {
     "spacy_architectures": ("@architectures", "Models"),
     "thinc_losses": ("@losses", "Losses"),
@@ -52,7 +53,7 @@ def page(name: str) -> Callable[[Callable[[], str]], Callable[[], str]]:
     return add
 
 
-def components() -> Iterator[Tuple[str, List[Setting]]]:
+def components() -> Iterator[tuple[str, list[Setting]]]:
     """Each component with its settings, in the order of its config."""
     from spacy.language import Language
 
@@ -79,7 +80,7 @@ def components() -> Iterator[Tuple[str, List[Setting]]]:
         yield name, rows
 
 
-def parts() -> Iterator[Tuple[str, str, str, List[Setting]]]:
+def parts() -> Iterator[tuple[str, str, str, list[Setting]]]:
     """Each registered part: its group, its name, what it is, and its settings."""
     for group in GROUPS:
         for entry in entry_points(group):
@@ -87,7 +88,7 @@ def parts() -> Iterator[Tuple[str, str, str, List[Setting]]]:
             yield group, entry.name, summary(part), part_settings(part)
 
 
-def part_settings(part: Any) -> List[Setting]:
+def part_settings(part: Any) -> list[Setting]:
     from spacy_krissel.util.settings import described
 
     help = described(part)
@@ -100,7 +101,7 @@ def part_settings(part: Any) -> List[Setting]:
     ]
 
 
-def commands() -> Iterator[Tuple[str, str, List[Setting]]]:
+def commands() -> Iterator[tuple[str, str, list[Setting]]]:
     """Each command of `krissel`: its name, what it does, and its arguments and options."""
     group: Any = click_group()
     for name in group.list_commands(None):
@@ -125,7 +126,7 @@ def click_group() -> Any:
     return typer.main.get_group(krissel)
 
 
-def codes() -> Iterator[Tuple[str, str, str]]:
+def codes() -> Iterator[tuple[str, str, str]]:
     """Each code: the title of its group, the code, and its message."""
     from spacy_krissel.errors import Errors, Warnings
 
@@ -200,7 +201,7 @@ def api_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def table(rows: List[Setting], first: str) -> List[str]:
+def table(rows: list[Setting], first: str) -> list[str]:
     if not rows:
         return ["No settings.", ""]
     lines = [f"| {first} | type | default | |", "| --- | --- | --- | --- |"]
@@ -273,7 +274,7 @@ def default_name(value: Any) -> str:
     return "" if callable(value) or value is ... else str(value)
 
 
-def entry_points(group: str) -> List[Any]:
+def entry_points(group: str) -> list[Any]:
     found = [each for each in distribution("spacy-krissel").entry_points if each.group == group]
     return sorted(found, key=lambda each: each.name)
 

@@ -5,7 +5,7 @@ every `spacy.blank`.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .commands.build_prototypes import build_prototypes
@@ -65,5 +65,5 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def __dir__() -> List[str]:
+def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})

@@ -4,9 +4,10 @@ Views are cut from text here only. Encoders turn `View`s into features of their 
 `piece_window`.
 """
 
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Protocol, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +42,7 @@ class View(NamedTuple):
     right: str
     masked: bool = False
     reference: bool = False
-    co_mentions: Tuple[Tuple[int, int], ...] = ()
+    co_mentions: tuple[tuple[int, int], ...] = ()
 
 
 class Described(Protocol):
@@ -88,8 +89,8 @@ class CandidateView(NamedTuple):
     parts: the candidate's reference; an encoder of word pieces puts its separator between any two of them.
     """
 
-    names: Tuple[str, ...]
-    parts: Tuple[str, ...]
+    names: tuple[str, ...]
+    parts: tuple[str, ...]
 
 
 def candidate_view(entity: Described, *, max_names: int = 8, without: Sequence[str] = ()) -> CandidateView:
@@ -112,7 +113,7 @@ def name_view(name: str) -> View:
     return View("", name, "")
 
 
-def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: Optional[Sequence[str]] = None) -> View:
+def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: Sequence[str] | None = None) -> View:
     """The entity-centric reference `stn [SEP] type [SEP] aliases [SEP] definition` (KRISSBERT §3.5); with
     `title_first`, `title [SEP] stn [SEP] type [SEP] definition`.
 
@@ -137,7 +138,7 @@ def reference_view(entity: Described, parts: ReferenceParts = ALL_PARTS, names: 
     )
 
 
-def reference_texts(view: View) -> List[str]:
+def reference_texts(view: View) -> list[str]:
     """The parts of a reference, which `[SEP]` separates."""
     return [text for text in (*view.left.split(PART), view.mention, *view.right.split(PART)) if text]
 
@@ -158,7 +159,7 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
 
 def view_edges(
     whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = CONTEXT_CHARS
-) -> Tuple["np.ndarray", "np.ndarray"]:
+) -> tuple["np.ndarray", "np.ndarray"]:
     """Where the contexts of many mentions begin and end, as in `mention_view`.
 
     whole: the concatenated texts. firsts: the start of each text, and the end of the last, (n_texts + 1,).
@@ -193,7 +194,7 @@ def span_view(span: "Span", context_chars: int = CONTEXT_CHARS) -> View:
     return mention_view(span.doc.text, span.start_char, span.end_char, context_chars)
 
 
-def passage_views(texts: Sequence[str]) -> List[View]:
+def passage_views(texts: Sequence[str]) -> list[View]:
     """The views of all mentions of a passage, each with the others as its `co_mentions`.
 
     texts: the passage, split at its mentions: `[before, mention, between, mention, …, after]`.
@@ -212,7 +213,7 @@ def _passage_view(texts: Sequence[str], own: int) -> View:
     return View("".join(texts[:own]), texts[own], "".join(texts[own + 1 :]), co_mentions=tuple(co_mentions))
 
 
-def passage_texts(view: View) -> Tuple[List[str], int]:
+def passage_texts(view: View) -> tuple[list[str], int]:
     """The inverse of `passage_views`: the texts, and the index of the view's own mention."""
     whole = view.left + view.mention + view.right
     own = (len(view.left), len(view.left) + len(view.mention))
@@ -263,9 +264,9 @@ def piece_window(
     window: int,
     cls_id: int,
     sep_id: int,
-    start_id: Optional[int],
-    end_id: Optional[int],
-) -> Tuple[List[int], int, int]:
+    start_id: int | None,
+    end_id: int | None,
+) -> tuple[list[int], int, int]:
     """`[CLS] left [Ms] mention [Me] right [SEP]` in at most `window` pieces, centred on the mention (KRISSBERT §3.2).
 
     Context that one side does not need goes to the other. A mention longer than the window keeps its first and last
@@ -293,8 +294,8 @@ def piece_window(
 
 
 def reference_window(
-    parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int, between_id: Optional[int] = None
-) -> List[int]:
+    parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int, between_id: int | None = None
+) -> list[int]:
     """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces, cut at the end.
 
     between_id: separates the parts instead of `[SEP]`, which is then at the end only.

@@ -3,7 +3,7 @@
 import os
 import shlex
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 from unittest.mock import patch
 
 import srsly
@@ -20,17 +20,17 @@ def name_of(folder: Path) -> str:
     return "" if folder == ROOT else folder.relative_to(ROOT).as_posix()
 
 
-def read_project(folder: Path, **variables: Any) -> Dict[str, Any]:
+def read_project(folder: Path, **variables: Any) -> dict[str, Any]:
     """Valid and with its variables filled in; `variables` replace some."""
     with patch.dict(os.environ, {"KRISSEL_DATA": DATA}):
         return load_project_config(folder, overrides={f"vars.{key}": value for key, value in variables.items()})
 
 
-def words_of(line: str) -> List[str]:
+def words_of(line: str) -> list[str]:
     return shlex.split(line)
 
 
-def settings_of(folder: str, command: str, line: int = 0) -> Dict[str, Any]:
+def settings_of(folder: str, command: str, line: int = 0) -> dict[str, Any]:
     """What a line of a command changes of a config (`--training.max_steps 3`), by key; without paths."""
     commands = {each["name"]: each["script"] for each in read_project(ROOT / folder)["commands"]}
     words = words_of(commands[command][line])
@@ -41,7 +41,7 @@ def settings_of(folder: str, command: str, line: int = 0) -> Dict[str, Any]:
     return {key: value for key, value in found.items() if not key.startswith(("paths.", "system."))}
 
 
-def rows_in(path: str) -> Dict[str, Any]:
+def rows_in(path: str) -> dict[str, Any]:
     """What an ablation file of `experiments/` changes of its training config, by key; without paths."""
     overrides = srsly.read_yaml(ROOT / "experiments" / path)["train"]["overrides"]
     return {key: value for key, value in overrides.items() if not key.startswith("paths.")}

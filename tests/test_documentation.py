@@ -9,8 +9,9 @@ import importlib.util
 import io
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, List, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -30,12 +31,12 @@ class Block(NamedTuple):
     reason: str
 
 
-def blocks_of(page: Path) -> List[Block]:
+def blocks_of(page: Path) -> list[Block]:
     found = BLOCK.finditer(page.read_text(encoding="utf8"))
     return [Block(each["language"], each["code"], each["reason"] or "") for each in found]
 
 
-def commands_of(code: str) -> Iterator[List[str]]:
+def commands_of(code: str) -> Iterator[list[str]]:
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words:

@@ -3,7 +3,6 @@
 from configparser import ConfigParser
 from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
-from typing import Dict, List
 
 import pytest
 import spacy
@@ -12,7 +11,7 @@ SETUP = Path(__file__).parents[1] / "setup.cfg"
 PREFIXES = {"spacy_factories": "krissel_", "spacy_cli": "krissel"}
 
 
-def entry_points() -> List[EntryPoint]:
+def entry_points() -> list[EntryPoint]:
     """Those of the installed distribution."""
     return sorted(distribution("spacy-krissel").entry_points, key=lambda point: (point.group, point.name))
 
@@ -51,7 +50,7 @@ def test_setup_cfg_is_installed():
     written = {}
     for group, lines in parser["options.entry_points"].items():
         written[group] = dict(line.replace(" ", "").split("=") for line in lines.strip().splitlines())
-    installed: Dict[str, Dict[str, str]] = {}
+    installed: dict[str, dict[str, str]] = {}
     for point in entry_points():
         installed.setdefault(point.group, {})[point.name] = point.value
     assert installed == written, "install the package again: its entry points changed since"

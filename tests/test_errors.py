@@ -2,9 +2,10 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
-from typing import Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import NamedTuple
 
 import pytest
 
@@ -26,9 +27,9 @@ BLOCKS = {
 }
 
 
-def codes(catalogue: type) -> Dict[str, str]:
+def codes(catalogue: type) -> dict[str, str]:
     """Code → the file of `errors/` that defines it."""
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for base in catalogue.__mro__:
         for name in vars(base):
             if not name.startswith("_"):
@@ -48,7 +49,7 @@ class Use(NamedTuple):
     place: str
     catalogue: str
     code: str
-    fields: Optional[Set[str]]
+    fields: set[str] | None
 
 
 def uses() -> Iterator[Use]:
@@ -56,7 +57,7 @@ def uses() -> Iterator[Use]:
         if PACKAGE / "errors" in path.parents:
             continue
         tree = ast.parse(path.read_text(encoding="utf8"))
-        formatted: Dict[ast.AST, Optional[Set[str]]] = {}
+        formatted: dict[ast.AST, set[str] | None] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
                 plain = not node.args and all(keyword.arg for keyword in node.keywords)
@@ -70,10 +71,10 @@ def uses() -> Iterator[Use]:
                     yield Use(place, node.value.id, node.attr, formatted.get(node))
 
 
-USES: List[Use] = list(uses())
+USES: list[Use] = list(uses())
 
 
-def fields_of(message: str) -> Set[str]:
+def fields_of(message: str) -> set[str]:
     return {field.split("[")[0].split(".")[0] for _, field, _, _ in Formatter().parse(message) if field is not None}
 
 

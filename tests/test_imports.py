@@ -1,8 +1,9 @@
 """The layers of the package: imports run downward only, and some packages know nothing of some libraries."""
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Set
+from typing import NamedTuple
 
 import pytest
 
@@ -97,7 +98,7 @@ def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
                 yield Import(module, f"{base}.{alias.name}", node.lineno, typing, late)
         late = late or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        body: List[ast.AST] = list(getattr(node, "body", [])) if guarded else []
+        body: list[ast.AST] = list(getattr(node, "body", [])) if guarded else []
         for child in ast.iter_child_nodes(node):
             yield from visit(child, typing or child in body, late)
 
@@ -105,7 +106,7 @@ def imports_of(module: str, source: str, is_package: bool) -> Iterator[Import]:
 
 
 @pytest.fixture(scope="module")
-def imports() -> List[Import]:
+def imports() -> list[Import]:
     found = []
     for module, path in SOURCES.items():
         found.extend(imports_of(module, path.read_text(encoding="utf8"), path.name == "__init__.py"))
@@ -120,11 +121,11 @@ def our_module(name: str) -> str:
     return parent if parent in SOURCES else ""
 
 
-def cycle_in(graph: Dict[str, Set[str]]) -> List[str]:
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
     """Modules that import each other in a ring, the first one again at the end; empty without a ring."""
-    done: Set[str] = set()
+    done: set[str] = set()
 
-    def visit(module: str, path: List[str]) -> List[str]:
+    def visit(module: str, path: list[str]) -> list[str]:
         if module in path:
             return [*path[path.index(module) :], module]
         if module in done:
@@ -205,7 +206,7 @@ def test_imports_run_downward(imports):
 
 def test_no_cycle(imports):
     """Between modules, whenever the import runs."""
-    graph: Dict[str, Set[str]] = {}
+    graph: dict[str, set[str]] = {}
     for each in imports:
         target = our_module(each.imported)
         if target and not each.typing:

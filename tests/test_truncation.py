@@ -3,7 +3,8 @@
 import gzip
 import json
 import warnings
-from typing import Any, Callable, List, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from lab.data.lay_names import read_lay_names
@@ -51,7 +52,7 @@ DOCUMENT = """<document><id>{i}</id><passage><offset>0</offset><text>Some pain {
 </document>"""
 ARTICLE = """<PubmedArticle><MedlineCitation><PMID>{i}</PMID><Article><ArticleTitle>Title {i}.</ArticleTitle>
 </Article></MedlineCitation></PubmedArticle>"""
-FORMATS: List[Format] = [
+FORMATS: list[Format] = [
     ontology("medic", lines("D00{i}|MESH:1{i}||Name of {i}|Synonym of {i}|Other {i}")),
     ontology(
         "obo",

@@ -1,10 +1,10 @@
 """Few-shot linking: accuracy with n gold mentions an entity as prototypes (KRISSBERT Figure 2, §3.7)."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Dict, List, Sequence, Union
 
 import numpy as np
 from spacy.language import Language
@@ -28,7 +28,7 @@ from .errors import Errors, KrisselError
 SOURCE = "few-shot"
 SHOTS = (0, 1, 2, 4, 8, "all")
 SEEDS = (0, 1, 2)
-Shots = Union[int, str]
+Shots = int | str
 
 
 @dataclass
@@ -36,7 +36,7 @@ class FewShot:
     """Strict accuracy with `shots` gold mentions an entity: one value a draw. prototypes: added ones, on average."""
 
     shots: Shots
-    strict: List[float]
+    strict: list[float]
     prototypes: float
 
 
@@ -44,13 +44,13 @@ def few_shot(
     nlp: Language,
     examples: Source,
     docs: Source,
-    ontology: Union[OntologyStore, str, Path],
+    ontology: OntologyStore | str | Path,
     *,
     shots: Sequence[Shots] = SHOTS,
     seeds: Sequence[int] = SEEDS,
     weight: float = GOLD_WEIGHT,
     name: str = "krissel_linker",
-) -> List[FewShot]:
+) -> list[FewShot]:
     """Strict accuracy on `docs` with n mentions of `examples` an entity among the prototypes, for each n of `shots`.
 
     The gold mentions are encoded once, and each draw is added to the knowledge base and taken out again; gold
@@ -71,7 +71,7 @@ def few_shot(
     counts.warn()
     views = list(dict.fromkeys(prototype.view for prototype in every))
     encode = find_linker(nlp, name).encode
-    vectors: Dict[View, np.ndarray] = dict(zip(views, encode(views), strict=True))
+    vectors: dict[View, np.ndarray] = dict(zip(views, encode(views), strict=True))
 
     def known(views: Sequence[View]) -> np.ndarray:
         return np.stack([vectors[view] for view in views])
@@ -82,7 +82,7 @@ def few_shot(
             row = FewShot(n, [], 0.0)
             draws = seeds if n not in (0, "all") else seeds[:1]
             for seed in draws:
-                drawn: List[Prototype] = []
+                drawn: list[Prototype] = []
                 added = 0
                 if n:
                     per_entity = 0 if n == "all" else int(n)

@@ -4,7 +4,7 @@
 `spacy_krissel.losses`: `(cosines, positives, negatives)` to the gradient of the cosines and the loss.
 """
 
-from typing import Annotated, Any, Tuple
+from typing import Annotated, Any
 
 from pydantic import Field
 from spacy import registry
@@ -32,7 +32,7 @@ class Circle:
         self.margin = margin
         self.scale = scale
 
-    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         check_masks(cosines, positives, negatives)
         xp: Any = get_array_module(cosines)
         n, margin, scale = len(cosines), self.margin, self.scale
@@ -57,7 +57,7 @@ class CosinePairs:
     def __init__(self, margin: Annotated[float, Field(ge=-1, le=1)] = 0.0) -> None:
         self.margin = margin
 
-    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         check_masks(cosines, positives, negatives)
         xp: Any = get_array_module(cosines)
         n_positives, n_negatives = (max(1, int(mask.sum())) for mask in (positives, negatives))
@@ -80,7 +80,7 @@ class LiftedStructure:
     def __init__(self, margin: Positive = 0.5) -> None:
         self.margin = margin
 
-    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         check_masks(cosines, positives, negatives)
         xp: Any = get_array_module(cosines)
         apart: Any = distances(cosines)
@@ -108,7 +108,7 @@ class NCA:
     def __init__(self, scale: Positive = 20.0) -> None:
         self.scale = scale
 
-    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         check_masks(cosines, positives, negatives)
         xp: Any = get_array_module(cosines)
         scores = self.scale * (2 * cosines - 2)
@@ -133,7 +133,7 @@ class MaxMarginTriplet:
     def __init__(self, margin: Positive = 0.2) -> None:
         self.margin = margin
 
-    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, cosines: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         check_masks(cosines, positives, negatives)
         xp: Any = get_array_module(cosines)
         apart: Any = distances(cosines)

@@ -1,8 +1,9 @@
 """Texts and names as folded words, the same way for both, for baselines that compare them word by word."""
 
 import re
+from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Collection, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
@@ -15,12 +16,12 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 @cache
-def stop_words(lang: str) -> FrozenSet[str]:
+def stop_words(lang: str) -> frozenset[str]:
     """spaCy's stop words of a language."""
     return frozenset(get_lang_class(lang).Defaults.stop_words)
 
 
-def split_words(text: str) -> List[str]:
+def split_words(text: str) -> list[str]:
     """The runs of letters and digits, folded as `fold_name` folds: "X-rays" is x, rays."""
     return [fold_name(match.group()) for match in _WORD.finditer(text)]
 
@@ -33,7 +34,7 @@ class TextWord(NamedTuple):
     end: int
 
 
-def doc_words(doc: Doc) -> List[TextWord]:
+def doc_words(doc: Doc) -> list[TextWord]:
     """The words of a doc as `split_words` makes them, wherever its tokenizer cuts."""
     token_at = [token.i for token in doc for _ in token.text_with_ws]
     text = doc.text
@@ -51,8 +52,8 @@ class NameTable:
     """
 
     def __init__(self, store: OntologyStore, entity_ids: Sequence[str], stop: Collection[str] = ()) -> None:
-        self.words: List[Tuple[str, ...]] = []
-        self.of: Dict[str, range] = {}
+        self.words: list[tuple[str, ...]] = []
+        self.of: dict[str, range] = {}
         starts = []
         for id_ in entity_ids:
             starts.append(len(self.words))
@@ -71,9 +72,9 @@ class NameTable:
 class NameTables:
     """The tables of a store, the last one kept: an evaluation asks for the same entities block by block."""
 
-    def __init__(self, store: OntologyStore, stop: Optional[Collection[str]] = None) -> None:
+    def __init__(self, store: OntologyStore, stop: Collection[str] | None = None) -> None:
         self._store, self._stop = store, frozenset(stop or ())
-        self._last: Tuple[Tuple[str, ...], NameTable] = ((), NameTable(store, ()))
+        self._last: tuple[tuple[str, ...], NameTable] = ((), NameTable(store, ()))
 
     def table(self, entity_ids: Sequence[str]) -> NameTable:
         """Raises KrisselError K106 for an entity that the store does not hold."""

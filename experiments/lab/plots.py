@@ -2,9 +2,10 @@
 
 import importlib.util
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
-from typing import Any, Callable, Dict, List
+from typing import Any
 
 import numpy as np
 
@@ -32,14 +33,14 @@ SETTINGS: Any = {"svg.hashsalt": "spacy-krissel", "svg.fonttype": "none", "font.
 METADATA = {"Date": None}
 
 
-def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
+def draw_curves(found: dict[str, Any], folder: Path) -> list[Path]:
     """Draw an ablation's `top_k`, `few_shot`, `nil_curves` and `gradient_norms`, as they stand in ablation.json, to
     `folder`.
 
     RETURNS: the files. Warns KW901, and draws nothing, without matplotlib.
     """
 
-    def figures() -> Dict[Path, Any]:
+    def figures() -> dict[Path, Any]:
         made = {}
         titles = {row["name"]: row["title"] for row in found["rows"]}
         if found["top_k"]:
@@ -55,7 +56,7 @@ def draw_curves(found: Dict[str, Any], folder: Path) -> List[Path]:
     return draw(figures)
 
 
-def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
+def draw(figures: Callable[[], dict[Path, Any]]) -> list[Path]:
     """Save the figures that `figures` makes, each to its path, the same file for the same figures. RETURNS: the paths.
 
     Warns KW901, and makes none, without matplotlib. Raises KrisselError K026 (the disk).
@@ -73,7 +74,7 @@ def draw(figures: Callable[[], Dict[Path, Any]]) -> List[Path]:
     return list(made)
 
 
-def top_k_figure(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, str]) -> Any:
+def top_k_figure(curves: dict[str, dict[str, list[float]]], titles: dict[str, str]) -> Any:
     """A panel per set, a line per row: K against the fraction of mentions with a gold entity among the first K."""
     figure, axes = panels(len(curves), sharey=True)
     for panel, (gold, rows) in zip(axes, curves.items(), strict=True):
@@ -92,7 +93,7 @@ def top_k_figure(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, st
     return figure
 
 
-def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
+def few_shot_figure(curves: dict[str, list[dict[str, Any]]]) -> Any:
     """A line per set: gold mentions per entity against strict accuracy, the mean of the draws and their range."""
     figure, (panel,) = panels(1)
     # Not a number: "all" is one of them.
@@ -116,7 +117,7 @@ def few_shot_figure(curves: Dict[str, List[Dict[str, Any]]]) -> Any:
     return figure
 
 
-def nil_curves_figure(curves: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
+def nil_curves_figure(curves: dict[str, dict[str, Any]], titles: dict[str, str]) -> Any:
     """A panel per set, a line per row: recall against precision of NIL in percent."""
     figure, axes = panels(len(curves), sharey=True)
     lowest = 100.0
@@ -134,7 +135,7 @@ def nil_curves_figure(curves: Dict[str, Dict[str, Any]], titles: Dict[str, str])
     return figure
 
 
-def gradient_norms_figure(norms: Dict[str, Dict[str, Any]], titles: Dict[str, str]) -> Any:
+def gradient_norms_figure(norms: dict[str, dict[str, Any]], titles: dict[str, str]) -> Any:
     """A line per row: training steps against the smoothed norm of the gradient, in units of its mean over all steps, so
     that losses of different scale can be compared."""
     figure, (panel,) = panels(1)
@@ -148,7 +149,7 @@ def gradient_norms_figure(norms: Dict[str, Dict[str, Any]], titles: Dict[str, st
     return figure
 
 
-def line_style(place: int) -> Dict[str, Any]:
+def line_style(place: int) -> dict[str, Any]:
     """Colour, dashes and marker of the line at a place: no two of the first ten are alike without colour."""
     return {
         "color": COLOURS[place % len(COLOURS)],
@@ -173,7 +174,7 @@ def legend(figure: Any, panel: Any) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.5)
 
 
-def draw_nil_curve(curve: NilCurve, threshold: float, path: Path) -> List[Path]:
+def draw_nil_curve(curve: NilCurve, threshold: float, path: Path) -> list[Path]:
     """Draw the curve, with a mark at the one of its thresholds that was chosen, to the SVG at `path`.
 
     RETURNS: the files; none without matplotlib, which KW901 warns of.

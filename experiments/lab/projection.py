@@ -1,7 +1,8 @@
 """Names in two dimensions, coloured by entity, as encoders see them (SapBERT, Figure 1)."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,14 +32,14 @@ class Projection(NamedTuple):
 
 def choose_names(
     store: OntologyStore, *, n_entities: int, n_names: int, seed: int = 0
-) -> Tuple[List[str], np.ndarray, List[str]]:
+) -> tuple[list[str], np.ndarray, list[str]]:
     """Names of `n_entities` entities that have at least `n_names` of their own, both drawn by seed; shared names are
     left out, which belong to no one entity.
 
     RETURNS: names (n,), the number of the entity of each (n,), and the preferred names of the entities.
     Raises KrisselError K905 when too few entities have so many names.
     """
-    names: Dict[int, List[str]] = {}
+    names: dict[int, list[str]] = {}
     for row, name, _ in store.names(shared=False):
         names.setdefault(row, []).append(name)
     rows = [row for row, found in names.items() if len(found) >= n_names]
@@ -71,8 +72,8 @@ def project(vectors: np.ndarray, owners: np.ndarray, *, seed: int = 0) -> Projec
 
 
 def draw_projections(
-    projections: Dict[str, Projection], owners: np.ndarray, entities: Sequence[str], path: Path
-) -> List[Path]:
+    projections: dict[str, Projection], owners: np.ndarray, entities: Sequence[str], path: Path
+) -> list[Path]:
     """A panel for each encoder, by title, to the SVG at `path`. RETURNS: the files.
 
     Warns KW901, and draws nothing, without matplotlib.
@@ -80,7 +81,7 @@ def draw_projections(
     return draw(lambda: {path: projection_figure(projections, owners, entities)})
 
 
-def projection_figure(projections: Dict[str, Projection], owners: np.ndarray, entities: Sequence[str]) -> Any:
+def projection_figure(projections: dict[str, Projection], owners: np.ndarray, entities: Sequence[str]) -> Any:
     from matplotlib import colormaps
 
     figure, axes = panels(len(projections))

@@ -6,8 +6,9 @@ imported here; the module of a command is imported when the command is asked for
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any, Callable, List, Mapping, NoReturn, Set, TextIO, TypeVar
+from typing import Any, NoReturn, TextIO, TypeVar
 
 import typer
 from spacy.cli._util import app
@@ -35,7 +36,7 @@ class CodedApp(typer.Typer):
         super().__init__(cls=type("LazyGroup", (LazyGroup,), {"lazy": commands}), **settings)
 
     @property
-    def names(self) -> Set[str]:
+    def names(self) -> set[str]:
         return {*self._commands, *(each.name or "" for each in self.registered_commands)}
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Function], Function]:
@@ -53,7 +54,7 @@ class LazyGroup(TyperGroup):
 
     lazy: Mapping[str, Command] = {}
 
-    def list_commands(self, ctx: Any) -> List[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return [*self.lazy, *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

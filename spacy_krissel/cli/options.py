@@ -3,29 +3,15 @@
 import inspect
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Callable,
-    Dict,
-    List,
-    Literal,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Tuple,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 
-from ..util.settings import bounds, described
+from ..util.settings import UNION, bounds, described
 
 # Beside the option's own name.
 SHORT = {"output": "-o", "gpu_id": "-g", "code": "-c"}
@@ -47,7 +33,7 @@ class Command(NamedTuple):
     function: str
     panel: str
     gpu: bool = False
-    arguments: Tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
 
 
@@ -91,13 +77,13 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     return typer.main.get_command(single)
 
 
-def _functions(command: Command) -> Tuple[Callable[..., Any], Optional[Callable[..., str]]]:
+def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str] | None]:
     module_name, _, name = command.function.partition(":")
     module = import_module(module_name)
     return getattr(module, name), getattr(module, f"show_{name}", None)
 
 
-def _options(command: Command, function: Callable[..., Any]) -> Dict[str, Tuple[Any, Any]]:
+def _options(command: Command, function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
     """By parameter, the type of its option or argument, and what typer needs to know of it."""
     help = described(function)
     options = {
@@ -110,12 +96,12 @@ def _options(command: Command, function: Callable[..., Any]) -> Dict[str, Tuple[
     return options
 
 
-def _option(parameter: inspect.Parameter, help: str, command: Command) -> Tuple[Any, Any]:
+def _option(parameter: inspect.Parameter, help: str, command: Command) -> tuple[Any, Any]:
     required = parameter.default is inspect.Parameter.empty
     type_: Any = cli_type(parameter.annotation)
     limits = bounds(parameter.annotation)
     help = help[:1].upper() + help[1:]
-    settings: Dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
+    settings: dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
     default = parameter.default if not required else ...
     if get_origin(type_) is list and not required:
         default = list(default or ())
@@ -125,13 +111,13 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> Tuple[
     ):
         return type_, typer.Argument(default, **settings)
     if not required and default is None:
-        type_ = Optional[type_]
+        type_ = type_ | None
     return type_, typer.Option(
         default, *_names(command.names.get(parameter.name, parameter.name), type_, default), **settings
     )
 
 
-def _names(name: str, type_: Any, default: Any) -> List[str]:
+def _names(name: str, type_: Any, default: Any) -> list[str]:
     option = f"--{name.replace('_', '-')}"
     if type_ is bool and default:
         return [f"{option}/--no-{option[2:]}"]
@@ -150,13 +136,13 @@ def cli_type(type_: Any) -> Any:
         return cli_type(args[0])
     if origin is Literal:
         return Enum("Choice", {str(value): value for value in args})
-    if origin is Union:
+    if origin in UNION:
         # Of a path or text, and of one or several, the wider.
         types = [found for each in args if (found := cli_type(each)) is not None]
         return max(types, key=lambda each: (get_origin(each) is list, each is Path), default=None)
     if origin in (list, Sequence, Iterable, Collection):
         item = cli_type(args[0])
-        return None if item is None else List[item]
+        return None if item is None else list[item]
     return None
 
 
@@ -176,14 +162,14 @@ def _is_typed(ctx: typer.Context, name: str) -> bool:
     return source is not None and not source.name.startswith("DEFAULT")
 
 
-def _overrides(ctx: typer.Context) -> Dict[str, Any]:
+def _overrides(ctx: typer.Context) -> dict[str, Any]:
     from spacy.cli._util import parse_config_overrides
 
     return parse_config_overrides(list(ctx.args))
 
 
 # Parameters that are no options.
-FILLED_IN: Dict[str, Callable[[typer.Context], Any]] = {
+FILLED_IN: dict[str, Callable[[typer.Context], Any]] = {
     "progress": lambda ctx: True,
     "command": lambda ctx: command_line(),
     "overrides": _overrides,

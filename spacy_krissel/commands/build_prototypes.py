@@ -1,8 +1,9 @@
 """Build the full knowledge base of a trained pipeline."""
 
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Dict, Optional, Sequence, Union
+from typing import Any
 
 from spacy.language import Language
 
@@ -28,11 +29,11 @@ def build_prototypes(
     source: PrototypeSource,
     *,
     name: str = "krissel_linker",
-    index: Optional[Callable] = None,
-    scratch: Optional[Path] = None,
+    index: Callable | None = None,
+    scratch: Path | None = None,
     progress: bool = False,
-    encoders: Optional[Encoders] = None,
-    work: Optional[VectorWork] = None,
+    encoders: Encoders | None = None,
+    work: VectorWork | None = None,
 ) -> PrototypeKB:
     """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
@@ -61,7 +62,7 @@ def build_prototypes(
 
 def add_gold_files(
     nlp: Language, gold: Sequence[Path], *, name: str = "krissel_linker", **settings: Any
-) -> Dict[str, GoldCounts]:
+) -> dict[str, GoldCounts]:
     """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
 
     settings: of `PrototypeKB.add_gold`. RETURNS: the counts by source.
@@ -84,9 +85,9 @@ def add_gold_files(
     }
 
 
-def _gold_sources(gold: Sequence[Path]) -> Dict[str, Path]:
+def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     """Raises KrisselError K619 when two files have one name."""
-    sources: Dict[str, Path] = {}
+    sources: dict[str, Path] = {}
     for path in gold:
         if path.stem in sources:
             problem, todo = f"'{sources[path.stem]}' has the same name", "Rename one of them, or leave one out"
@@ -108,26 +109,26 @@ def _gold_sources(gold: Sequence[Path]) -> Dict[str, Path]:
 )
 @checked
 def prototypes(
-    pipeline: Union[str, Path],
+    pipeline: str | Path,
     output: Path,
-    ontology: Optional[Path] = None,
-    mentions: Optional[Path] = None,
+    ontology: Path | None = None,
+    mentions: Path | None = None,
     *,
     gold: Sequence[Path] = (),
-    gold_per_entity: Optional[Count] = None,
-    gold_weight: Optional[NotNegative] = None,
-    index: Union[str, Callable, None] = None,
-    kb_path: Optional[Path] = None,
-    overrides: Optional[Dict[str, Any]] = None,
+    gold_per_entity: Count | None = None,
+    gold_weight: NotNegative | None = None,
+    index: str | Callable | None = None,
+    kb_path: Path | None = None,
+    overrides: dict[str, Any] | None = None,
     name: str = "krissel_linker",
     seed: Count = 0,
     n_process: PositiveInt = 1,
     gpu_id: int = -1,
-    ray: Optional[str] = None,
+    ray: str | None = None,
     restart: bool = False,
     progress: bool = False,
     **settings: Any,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Encode names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) into a knowledge base.
 
     Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
@@ -187,7 +188,7 @@ def prototypes(
     with kb_left_out(name) if ontology is not None else nullcontext():
         nlp = load_pipeline(pipeline, overrides)
     with ExitStack() as stack:
-        work: Optional[VectorWork] = None
+        work: VectorWork | None = None
         if ontology is not None:
             settings["seed"] = seed
             source = PrototypeSource(ontology, mentions, **settings)
@@ -214,11 +215,11 @@ def prototypes(
     return pipe.kb.description()
 
 
-def show_prototypes(description: Dict[str, Any]) -> str:
+def show_prototypes(description: dict[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in description.items())
 
 
-def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
+def _state(pipe: KBPipe, state: dict[str, Any]) -> dict[str, Any]:
     """What vectors depend on. state: what the views do."""
     pipe.require_weights()
     made_by = {"version": __version__, "encoder": pipe.fingerprint(), "references": str(pipe.reference_parts())}
@@ -226,13 +227,13 @@ def _state(pipe: KBPipe, state: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _encoders(
-    pipeline: Union[str, Path],
-    overrides: Optional[Dict[str, Any]],
+    pipeline: str | Path,
+    overrides: dict[str, Any] | None,
     name: str,
     n_process: int,
     gpu_id: int,
-    ray: Optional[str],
-) -> ContextManager[Optional[Encoders]]:
+    ray: str | None,
+) -> AbstractContextManager[Encoders | None]:
     from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
     encoder = EncoderOf(Path(pipeline).absolute() if Path(pipeline).exists() else pipeline, overrides or {}, name)

@@ -2,11 +2,12 @@
 
 import multiprocessing
 import os
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import spacy
@@ -21,7 +22,7 @@ from ..views import View
 
 # An actor that was lost is made anew so often, and its work begun anew.
 MAX_RETRIES = 5
-_encode: Optional[Encode] = None
+_encode: Encode | None = None
 
 
 class EncoderOf(NamedTuple):
@@ -31,7 +32,7 @@ class EncoderOf(NamedTuple):
     """
 
     pipeline: Path
-    overrides: Dict[str, Any]
+    overrides: dict[str, Any]
     name: str
 
     def load(self, gpu_id: int) -> Encode:
@@ -53,7 +54,7 @@ class EncodingProcesses:
         # Of which one is encoded by each, and one waits.
         self.n_ahead = 2 * n_process
 
-    def begin(self, views: List[View]) -> "Future[np.ndarray]":
+    def begin(self, views: list[View]) -> "Future[np.ndarray]":
         return self._pool.submit(_encode_in_worker, views)
 
     def result(self, begun: "Future[np.ndarray]") -> np.ndarray:
@@ -100,7 +101,7 @@ class EncodingActors:
         self._n_begun = 0
         self.n_ahead = 2 * n_actors
 
-    def begin(self, views: List[View]) -> Any:
+    def begin(self, views: list[View]) -> Any:
         self._n_begun += 1
         return self._actors[self._n_begun % len(self._actors)].encode.remote(views)
 
@@ -116,7 +117,7 @@ class RayEncoder:
         # Ray shows an actor no GPU but its own.
         self._encode = encoder.load(0 if use_gpu else -1)
 
-    def encode(self, views: List[View]) -> np.ndarray:
+    def encode(self, views: list[View]) -> np.ndarray:
         return self._encode(views)
 
 
@@ -144,6 +145,6 @@ def _start_worker(encoder: EncoderOf, devices: Any, n_threads: int) -> None:
     threadpool_limits(n_threads)
 
 
-def _encode_in_worker(views: List[View]) -> np.ndarray:
+def _encode_in_worker(views: list[View]) -> np.ndarray:
     assert _encode is not None
     return _encode(views)

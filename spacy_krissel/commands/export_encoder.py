@@ -1,8 +1,8 @@
 """The encoder of a trained pipeline as the start of another one."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Callable, Optional, Union
 
 from thinc.api import Model
 
@@ -14,12 +14,12 @@ from ..util.settings import Fraction, checked
 
 @checked
 def export_encoder(
-    pipeline: Union[str, Path],
-    output: Union[str, Path],
+    pipeline: str | Path,
+    output: str | Path,
     *,
     name: str = "krissel_linker",
-    average_with: Optional[str] = None,
-    share: Optional[Fraction] = None,
+    average_with: str | None = None,
+    share: Fraction | None = None,
 ) -> None:
     """Write the encoder of mentions or names as a transformer: give its directory as --paths.encoder.
 

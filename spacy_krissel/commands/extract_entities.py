@@ -1,7 +1,6 @@
 """Entities in texts without mentions, and the tokens that say so."""
 
 from pathlib import Path
-from typing import List, Optional
 
 from spacy.tokens import Doc
 
@@ -12,8 +11,8 @@ from ..util.atomic import check_file
 
 
 def extract(
-    pipeline: Path, texts: List[str], *, output: Optional[Path] = None, name: str = "krissel_span_extractor"
-) -> List[Doc]:
+    pipeline: Path, texts: list[str], *, output: Path | None = None, name: str = "krissel_span_extractor"
+) -> list[Doc]:
     """Find the entities in texts, most probable first, each with the fragments of the text that say so.
 
     pipeline: A pipeline with a span extractor and its knowledge base
@@ -40,7 +39,7 @@ def extract(
     return docs
 
 
-def show_extract(docs: List[Doc], output: Optional[Path]) -> str:
+def show_extract(docs: list[Doc], output: Path | None) -> str:
     lines = []
     for doc in docs:
         lines.append(doc.text)

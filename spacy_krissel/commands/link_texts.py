@@ -2,8 +2,9 @@
 
 import json
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, Tuple, Union
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -21,14 +22,14 @@ from ..util.settings import PositiveInt, checked
 
 @checked
 def link(
-    pipeline: Union[str, Path],
-    texts: Union[str, Path],
-    output: Union[str, Path],
+    pipeline: str | Path,
+    texts: str | Path,
+    output: str | Path,
     *,
     name: str = "krissel_linker",
     batch_size: PositiveInt = 128,
     progress: bool = False,
-) -> Tuple[int, int]:
+) -> tuple[int, int]:
     """Link the mentions of docs or texts; write one JSON object per doc, or docs with kb_id_ set.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
@@ -70,7 +71,7 @@ def link(
     return n_docs, n_mentions
 
 
-def show_link(found: Tuple[int, int], output: Path) -> str:
+def show_link(found: tuple[int, int], output: Path) -> str:
     n_docs, n_mentions = found
     return f"{n_mentions} mentions of {n_docs} docs linked in {output}"
 
@@ -112,7 +113,7 @@ def _write_spacy(docs: Iterable[Doc], path: Path, key: str) -> None:
     path.write_bytes(DocBin(docs=docs, store_user_data=True).to_bytes())
 
 
-def doc_to_dict(doc: Doc, spans_key: str = "") -> Dict[str, Any]:
+def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
     """A linked doc as JSON: its id and text, and each mention with its link and candidates."""
     mentions = [
         {

@@ -1,8 +1,9 @@
 """From ontology files to an ontology store, and a report of its homonyms."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..evaluation.tables import markdown_table
@@ -19,7 +20,7 @@ CASES = {"preferred": "preferred name", "other": "other name", "cross_species": 
 
 @passes_on(build_ontology, "format", "tree_types", "disambiguate", "version", "licence")
 def ontology(
-    sources: List[Path],
+    sources: list[Path],
     output: Path,
     *,
     species: Sequence[str] = (),
@@ -34,11 +35,11 @@ def ontology(
     enrich: Sequence[Path] = (),
     enrich_names: bool = False,
     tree: Sequence[str] = (),
-    taxonomy: Optional[Path] = None,
-    homonyms: Optional[Path] = None,
+    taxonomy: Path | None = None,
+    homonyms: Path | None = None,
     progress: bool = False,
     **settings: Any,
-) -> Tuple[OntologyStore, Dict[str, Any]]:
+) -> tuple[OntologyStore, dict[str, Any]]:
     """Read ontology files into a columnar store that is opened without being read.
 
     sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
@@ -70,7 +71,7 @@ def ontology(
     if taxonomy and homonyms is None and settings.get("disambiguate") is None:
         expected = "--disambiguate or --homonyms as well"
         raise KrisselError(Errors.K006.format(setting="taxonomy", found=str(taxonomy), expected=expected))
-    asked: Dict[str, Any] = {
+    asked: dict[str, Any] = {
         "species": species,
         "vocabularies": umls_source,
         "term_types": umls_term_type,
@@ -84,7 +85,7 @@ def ontology(
     if homonyms is not None:
         check_file(homonyms)
     taxa = OntologyStore(taxonomy) if taxonomy else None
-    report: Dict[str, Any] = {}
+    report: dict[str, Any] = {}
 
     def inspect(store: OntologyStore, key: str = "read") -> None:
         if homonyms is not None:
@@ -112,9 +113,7 @@ def ontology(
     return store, report
 
 
-def show_ontology(
-    found: Tuple[OntologyStore, Dict[str, Any]], output: Path, merge: bool, homonyms: Optional[Path]
-) -> str:
+def show_ontology(found: tuple[OntologyStore, dict[str, Any]], output: Path, merge: bool, homonyms: Path | None) -> str:
     store, report = found
     manifest = store.manifest
     lines = [
@@ -130,7 +129,7 @@ def show_ontology(
     return "\n".join(lines)
 
 
-def _summary(counts: Dict[str, Any]) -> str:
+def _summary(counts: dict[str, Any]) -> str:
     rate = counts["success_rate"]
     if rate is None:
         return "No homonyms to disambiguate"
@@ -140,11 +139,11 @@ def _summary(counts: Dict[str, Any]) -> str:
     )
 
 
-def _table(report: Dict[str, Any]) -> str:
+def _table(report: dict[str, Any]) -> str:
     """BELHD's Table 2, of the store as it was read and as it is."""
     keys = [key for key in ("read", "result") if key in report]
     columns = [report[key] for key in keys]
-    rows: List[Tuple[str, ...]] = [("homonyms", *keys)]
+    rows: list[tuple[str, ...]] = [("homonyms", *keys)]
     rows += [(key, *(f"{column[key]:,}" for column in columns)) for key in ("entities", "names", "homonyms")]
     rows.append(("names that are homonyms", *(_of(column["pairs"], column["names"]) for column in columns)))
     rows += [(f"– {title}", *(f"{column[key]:,}" for column in columns)) for key, title in CASES.items()]

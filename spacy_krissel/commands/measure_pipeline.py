@@ -1,9 +1,10 @@
 """A saved pipeline on a gold corpus: evaluated, or its threshold fitted."""
 
 import json
+from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..evaluation.calibrate import Calibration, calibrate
@@ -44,7 +45,7 @@ def evaluate_pipeline(
     gold_nil: Count gold mentions without a concept as NIL
     seed: Seed of the bootstrap
     """
-    others: Dict[str, str] = {}
+    others: dict[str, str] = {}
     for pair in compare:
         title, _, others[title] = pair.partition("=")
         if not others[title]:
@@ -74,7 +75,7 @@ def calibrate_pipeline(
     output: Path,
     *,
     linker: str = "krissel_linker",
-    metrics: Optional[Path] = None,
+    metrics: Path | None = None,
     command: str = "",
     **settings: Any,
 ) -> Calibration:
@@ -108,7 +109,7 @@ def calibrate_pipeline(
     return found
 
 
-def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metrics: Optional[Path]) -> str:
+def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metrics: Path | None) -> str:
     data = found.data
     rerankers = "".join(f", before {name}" for name in data["rerankers"])
     lines = [

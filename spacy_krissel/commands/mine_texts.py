@@ -2,7 +2,7 @@
 
 from inspect import signature
 from pathlib import Path
-from typing import Any, List
+from typing import Any
 
 from ..mining.mine import MiningReport, mine
 from ..mining.shards import KIND
@@ -16,7 +16,7 @@ DEFAULT_CAP = signature(mine).parameters["cap"].default
 @passes_on(mine, "case", "aliases", "seed", "n_process", "ray", "restart")
 def mine_texts(
     ontology: Path,
-    texts: List[Path],
+    texts: list[Path],
     output: Path,
     *,
     cap: Count = DEFAULT_CAP,

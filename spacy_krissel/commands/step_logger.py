@@ -2,16 +2,17 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Callable, Dict, List, Optional, Tuple
+from typing import IO, Any
 
 from spacy.language import Language
 from spacy.training.loggers import console_logger_v3
 
-LogStep = Callable[[Optional[Dict[str, Any]]], None]
+LogStep = Callable[[dict[str, Any] | None], None]
 
 
-def make_step_logger(path: Optional[Path] = None, progress_bar: Optional[str] = None) -> Callable:
+def make_step_logger(path: Path | None = None, progress_bar: str | None = None) -> Callable:
     """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a JSON line a step.
 
     A line has the step, from 0, and of each trained linker the loss and the l2 norm of the gradient, before clipping
@@ -25,12 +26,12 @@ def make_step_logger(path: Optional[Path] = None, progress_bar: Optional[str] = 
         return make_table
     file_path = Path(path)
 
-    def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> Tuple[LogStep, Callable[[], None]]:
+    def setup(nlp: Language, stdout: IO = sys.stdout, stderr: IO = sys.stderr) -> tuple[LogStep, Callable[[], None]]:
         # Not above: spaCy imports every logger when it looks for one of its own, in each `spacy.blank()`.
         from ..pipeline.kb_pipe import KBPipe
 
         log_row, finish = make_table(nlp, stdout, stderr)
-        linkers: List[Tuple[str, KBPipe]] = []
+        linkers: list[tuple[str, KBPipe]] = []
         for name, pipe in nlp.pipeline:
             if isinstance(pipe, KBPipe):
                 pipe.log_gradients = True
@@ -39,7 +40,7 @@ def make_step_logger(path: Optional[Path] = None, progress_bar: Optional[str] = 
         file_ = file_path.open("w", encoding="utf8")
         step = 0
 
-        def log_step(info: Optional[Dict[str, Any]]) -> None:
+        def log_step(info: dict[str, Any] | None) -> None:
             nonlocal step
             log_row(info)
             file_.write(json.dumps({"step": step, **{name: pipe.last_step for name, pipe in linkers}}) + "\n")

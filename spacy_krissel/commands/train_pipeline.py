@@ -4,10 +4,11 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Callable, Dict, Iterator, Optional, Union
+from typing import Annotated, Any
 
 from pydantic import Field
 from spacy.cli._util import import_code, show_validation_error
@@ -43,12 +44,12 @@ STEP_SETTINGS = ("dropout", "accumulate_gradient", "patience", "max_steps", "eva
 
 @checked
 def train(
-    config: Union[str, Path],
-    output: Union[str, Path, None] = None,
+    config: str | Path,
+    output: str | Path | None = None,
     *,
-    code: Optional[Path] = None,
+    code: Path | None = None,
     gpu_id: Annotated[int, Field(ge=-1)] = -1,
-    overrides: Optional[Dict[str, Any]] = None,
+    overrides: dict[str, Any] | None = None,
     timeout: NotNegative = 60.0,
 ) -> None:
     """`spacy train`, for several GPUs or machines.
@@ -98,7 +99,7 @@ def train(
             _train(nlp, folder if is_first else None, gpu_id)
 
 
-def _train(nlp: Language, output: Optional[Path], gpu_id: int) -> None:
+def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
     """`spacy.training.loop.train`, but an earlier `model-last` or `model-best` is there until the next one replaces it
     by a rename, and processes that train together have the scores of the first."""
     config = nlp.config.interpolate()
@@ -158,7 +159,7 @@ def _train(nlp: Language, output: Optional[Path], gpu_id: int) -> None:
         msg.good("Saved pipeline to output directory", output / DIR_MODEL_LAST)
 
 
-def _read_config(path: Path, overrides: Dict[str, Any]) -> Config:
+def _read_config(path: Path, overrides: dict[str, Any]) -> Config:
     try:
         config = load_config(path, overrides=overrides, interpolate=False)
     except ConfigValidationError:

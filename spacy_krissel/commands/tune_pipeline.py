@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 import numpy as np
 from spacy.language import Language
@@ -27,13 +27,13 @@ from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
 @checked
 def tune_index(
     path: Path,
-    output: Optional[Path] = None,
+    output: Path | None = None,
     *,
-    queries: Optional[Path] = None,
+    queries: Path | None = None,
     n_queries: PositiveInt = 1000,
     memory: NotNegative = 0.0,
     dry_run: bool = False,
-    metrics: Optional[Path] = None,
+    metrics: Path | None = None,
     name: str = "krissel_linker",
     seed: Count = 0,
     command: str = "",
@@ -65,7 +65,7 @@ def tune_index(
     if metrics is not None:
         check_file(metrics)
     check_parent(output or path)
-    nlp: Optional[Language] = None
+    nlp: Language | None = None
     for place in _kb_places(path, name):
         # Where an earlier run was killed.
         restore_backup(place)
@@ -107,11 +107,11 @@ def tune_index(
     return tuning
 
 
-def show_tune_index(tuning: Tuning, path: Path, output: Optional[Path], dry_run: bool) -> str:
+def show_tune_index(tuning: Tuning, path: Path, output: Path | None, dry_run: bool) -> str:
     return "\n".join([*tuning_lines(tuning), "Nothing was saved" if dry_run else f"Saved: {output or path}"])
 
 
-def _kb_places(path: Path, name: str) -> List[Path]:
+def _kb_places(path: Path, name: str) -> list[Path]:
     """Where the knowledge base may be that is to be tuned."""
     places = [path, path / name / "kb"]
     if (path / "config.cfg").is_file():
@@ -122,10 +122,10 @@ def _kb_places(path: Path, name: str) -> List[Path]:
     return places
 
 
-def _save(nlp: Language, path: Path, output: Optional[Path], kb_path: Path, name: str) -> None:
+def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str) -> None:
     """Save the pipeline to `output`, or its changed parts alone where it is."""
     pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
-    kb_config: Dict[str, Any] = config["generate_empty_kb"]
+    kb_config: dict[str, Any] = config["generate_empty_kb"]
     # An index that the config names would be made in the place of the one that was chosen.
     named = kb_config.get("index") is not None
     if named:

@@ -1,9 +1,9 @@
 """A gold corpus as its source states it, before spaCy sees it: texts and the mentions annotated in them."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Iterable, List, Optional, Sequence, Tuple
 
-Fragments = Tuple[Tuple[int, int], ...]
+Fragments = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class AnnotatedText:
 
     id: str
     text: str
-    mentions: List[Mention] = field(default_factory=list)
+    mentions: list[Mention] = field(default_factory=list)
     source: str = ""
     line: int = 0
-    words: Optional[List[str]] = None
+    words: list[str] | None = None
     weak: bool = False
 
     def file_of(self, mention: Mention) -> str:
@@ -49,7 +49,7 @@ class AnnotatedText:
         return mention.source or self.source
 
 
-def parse_offset(text: str) -> Optional[int]:
+def parse_offset(text: str) -> int | None:
     """A character offset as corpora write it, or None for anything else."""
     # No document is a billion characters long, and `int` refuses thousands of digits.
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
@@ -62,6 +62,6 @@ def parse_fragments(pairs: Iterable[Sequence[str]]) -> Fragments:
     return fragments if len(fragments) == len(found) else ()
 
 
-def covered_text(text: str, fragments: Iterable[Tuple[int, int]]) -> str:
+def covered_text(text: str, fragments: Iterable[tuple[int, int]]) -> str:
     """The text of the fragments, joined by spaces."""
     return " ".join(text[start:end] for start, end in fragments)

@@ -1,7 +1,8 @@
 """Corpora of many files, annotations beside texts: a folder, an archive, or one file of annotations."""
 
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..util.inputs import coded_reading
@@ -12,15 +13,15 @@ from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 TEXT_SUFFIXES = (".txt", ".text")
-PathLike = Union[str, Path]
+PathLike = str | Path
 
 
 class Bundle(NamedTuple):
     """path: as it was given. files: those of annotations, in order. members: what an archive holds; None on disk."""
 
     path: Path
-    files: List[PurePath]
-    members: Optional[Dict[PurePath, bytes]]
+    files: list[PurePath]
+    members: dict[PurePath, bytes] | None
 
     def name(self, file_: PurePath) -> str:
         """For messages: `archive!member`, or the path."""
@@ -34,7 +35,7 @@ class Bundle(NamedTuple):
             return stream.read_all()
 
     def find_text(
-        self, annotations: PurePath, name: str, layouts: Sequence[str], documents: Optional[PathLike]
+        self, annotations: PurePath, name: str, layouts: Sequence[str], documents: PathLike | None
     ) -> PurePath:
         """The text that `annotations` are of: beside them, or in one of `layouts` in a folder above them.
 
@@ -42,7 +43,7 @@ class Bundle(NamedTuple):
         Raises KrisselError K226 when it is in none of them.
         """
         start = Path(annotations).absolute() if self.members is None else annotations
-        folders: List[PurePath] = [annotations.parent]
+        folders: list[PurePath] = [annotations.parent]
         if documents is not None:
             folders.insert(0, Path(documents) if self.members is None else PurePosixPath(documents))
         n_named = len(folders)
@@ -84,9 +85,9 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
         if not path.is_file():
             raise KrisselError(Errors.K201.format(path=path, expected=expected))
         return Bundle(path, [path], None)
-    members: Optional[Dict[PurePath, bytes]] = None
+    members: dict[PurePath, bytes] | None = None
     if path.is_dir():
-        names: List[PurePath] = list(_below(path))
+        names: list[PurePath] = list(_below(path))
     else:
         members = dict(_members(path, (suffix, *TEXT_SUFFIXES)))
         names = list(members)
@@ -113,7 +114,7 @@ def read_each(
         yield annotated
 
 
-def holds_suffixes(path: Path, suffixes: Sequence[str]) -> List[str]:
+def holds_suffixes(path: Path, suffixes: Sequence[str]) -> list[str]:
     """Those of `suffixes` that files of a folder or an archive end in.
 
     Raises KrisselError K201 (no such archive), K211 (damaged).
@@ -127,7 +128,7 @@ def _below(path: Path) -> Iterator[Path]:
     return (name for name in path.rglob("*") if name.is_file() and not name.name.startswith("."))
 
 
-def _members(path: Path, suffixes: Tuple[str, ...]) -> Iterator[Tuple[PurePosixPath, bytes]]:
+def _members(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[PurePosixPath, bytes]]:
     """The files of an archive; what is in them only where their names end in `suffixes`."""
     size = 0
     with open_archive(path, "an archive") as members:

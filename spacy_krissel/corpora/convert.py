@@ -1,21 +1,10 @@
 """Gold corpora to `.spacy` files."""
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Literal,
-    Optional,
-    Set,
-    Union,
-)
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from spacy.language import Language
@@ -34,8 +23,8 @@ from .filters import distinct_texts
 from .readers import READERS, Format, check_documents, detect_format
 from .report import CorpusReport
 
-PathLike = Union[str, Path]
-Paths = Union[PathLike, Annotated[List[PathLike], Field(min_length=1)]]
+PathLike = str | Path
+Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 _PREFIX = re.compile(r"\w[\w.-]*:?")
 
 
@@ -45,14 +34,14 @@ def convert(
     output: PathLike,
     *,
     format: Format = "auto",
-    documents: Optional[PathLike] = None,
+    documents: PathLike | None = None,
     lang: str = "en",
-    labels: Optional[List[str]] = None,
-    types: Optional[List[str]] = None,
-    preset: Optional[Literal["st21pv", "pel"]] = None,
-    semantic_network: Optional[PathLike] = None,
-    ontology: Union[PathLike, Resolver, None] = None,
-    strip_prefixes: List[str] = [],  # noqa: B006
+    labels: list[str] | None = None,
+    types: list[str] | None = None,
+    preset: Literal["st21pv", "pel"] | None = None,
+    semantic_network: PathLike | None = None,
+    ontology: PathLike | Resolver | None = None,
+    strip_prefixes: list[str] = [],  # noqa: B006
     prefix: str = "",
     unknown_as_nil: bool = False,
     sentences: bool = False,
@@ -60,7 +49,7 @@ def convert(
     split: Literal["all", "train", "dev"] = "all",
     dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1,
     seed: Count = 0,
-    ids: Optional[PathLike] = None,
+    ids: PathLike | None = None,
     progress: bool = False,
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return a report of what was read.
@@ -131,16 +120,16 @@ def read_docs(
     nlp: Language,
     *,
     format: Format = "auto",
-    documents: Optional[PathLike] = None,
-    labels: Optional[List[str]] = None,
-    types: Optional[List[str]] = None,
-    preset: Optional[Literal["st21pv", "pel"]] = None,
-    semantic_network: Optional[PathLike] = None,
-    ontology: Union[PathLike, Resolver, None] = None,
-    strip_prefixes: List[str] = [],  # noqa: B006
+    documents: PathLike | None = None,
+    labels: list[str] | None = None,
+    types: list[str] | None = None,
+    preset: Literal["st21pv", "pel"] | None = None,
+    semantic_network: PathLike | None = None,
+    ontology: PathLike | Resolver | None = None,
+    strip_prefixes: list[str] = [],  # noqa: B006
     prefix: str = "",
     unknown_as_nil: bool = False,
-    report: Optional[CorpusReport] = None,
+    report: CorpusReport | None = None,
 ) -> Iterator[Doc]:
     """The documents of gold corpora, tokenised by `nlp`, one at a time (`to_doc`). Settings: see `convert`.
 
@@ -185,7 +174,7 @@ def blank_pipeline(lang: str) -> Language:
         raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
 
 
-def _listed(path: Path) -> Dict[str, int]:
+def _listed(path: Path) -> dict[str, int]:
     """The ids in a file, with their lines. Raises KrisselError K204 when there is none."""
     expected = "one document id per line"
     with open_lines(path, expected) as lines:
@@ -195,9 +184,7 @@ def _listed(path: Path) -> Dict[str, int]:
     return listed
 
 
-def _chosen(
-    docs: Iterable[Doc], part: GoldSplit, listed: Optional[Dict[str, int]], report: CorpusReport
-) -> Iterator[Doc]:
+def _chosen(docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport) -> Iterator[Doc]:
     """The documents of a split that are listed; the ids that remain in `listed` at the end were not found."""
     for doc in docs:
         if listed is not None and listed.pop(document_id(doc), None) is None:
@@ -223,12 +210,12 @@ def _as_texts(docs: Iterable[Doc], sentences: bool, with_labels: bool, report: C
 
 
 def _read_docs(
-    paths: List[Path],
+    paths: list[Path],
     format: str,
-    documents: Optional[PathLike],
-    steps: List[Callable[..., Iterator[AnnotatedText]]],
+    documents: PathLike | None,
+    steps: list[Callable[..., Iterator[AnnotatedText]]],
     nlp: Language,
-    report: Optional[CorpusReport],
+    report: CorpusReport | None,
 ) -> Iterator[Doc]:
     from .docs import to_doc
 
@@ -244,22 +231,22 @@ def _read_docs(
 
 
 def _read_texts(
-    paths: Iterable[Path], format: str, documents: Optional[PathLike], report: CorpusReport
+    paths: Iterable[Path], format: str, documents: PathLike | None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     for path in paths:
         actual = detect_format(path) if format == "auto" else format
         check_documents(actual, documents)
-        settings: Dict[str, Any] = {} if documents is None else {"documents": documents}
+        settings: dict[str, Any] = {} if documents is None else {"documents": documents}
         yield from READERS[actual](path, report=report, **settings)
 
 
 def _filters(
-    labels: Optional[List[str]], types: Optional[Set[str]], ontology: Optional[Resolver]
-) -> List[Callable[..., Iterator[AnnotatedText]]]:
+    labels: list[str] | None, types: set[str] | None, ontology: Resolver | None
+) -> list[Callable[..., Iterator[AnnotatedText]]]:
     from ..ontology.store import OntologyStore
     from .filters import keep_labels, keep_types
 
-    found: List[Callable[..., Iterator[AnnotatedText]]] = []
+    found: list[Callable[..., Iterator[AnnotatedText]]] = []
     if labels is not None:
         found.append(partial(keep_labels, labels=set(labels)))
     if types is not None:
@@ -269,9 +256,7 @@ def _filters(
     return found
 
 
-def _wanted_types(
-    types: Optional[List[str]], preset: Optional[str], semantic_network: Optional[PathLike]
-) -> Optional[Set[str]]:
+def _wanted_types(types: list[str] | None, preset: str | None, semantic_network: PathLike | None) -> set[str] | None:
     from .semantic_types import preset_types, read_semantic_network, type_keys, with_descendants
 
     if types is None and preset is None:

@@ -1,9 +1,10 @@
 """`.spacy` files: reading, splitting and writing them."""
 
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Iterable, Iterator, List, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from spacy.vocab import Vocab
 
 # A token's attributes that are texts.
-STRINGS: List[Union[int, str]] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
+STRINGS: list[int | str] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
 
 
-def read_doc_bins(path: Union[str, Path], vocab: "Vocab") -> Iterator["Doc"]:
+def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
     """The docs of a `.spacy` file, or of all such files below a folder.
 
     Raises KrisselError K201 (no such file), K212 (a damaged file, or a folder without any), K055 (it unpacks to
@@ -75,7 +76,7 @@ def _look_at(doc: "Doc") -> None:
         raise ValueError("a category is no text")
 
 
-def write_doc_bin(docs: Iterable["Doc"], path: Union[str, Path]) -> None:
+def write_doc_bin(docs: Iterable["Doc"], path: str | Path) -> None:
     """Write docs with their user data as one `.spacy` file, all or nothing; its folder is made.
 
     Raises KrisselError K026, where nothing can be written there before the first doc is asked for.

@@ -2,8 +2,9 @@
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -28,7 +29,7 @@ class _Located(NamedTuple):
     kb_id: str
 
 
-def to_doc(annotated: AnnotatedText, nlp: Language, *, report: Optional[CorpusReport] = None) -> Doc:
+def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport | None = None) -> Doc:
     """A document with the mentions of `annotated`, tokenised by `nlp` unless the corpus sets its words.
 
     `doc.spans["krissel"]` holds every mention in order of its offsets, nested and overlapping ones included;
@@ -91,9 +92,9 @@ def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
         write_fragments(doc, disjoint, DISJOINT_KEY)
 
 
-def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> List[DocMention]:
+def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> list[DocMention]:
     # In order, and looked up: a long article has thousands.
-    located: Dict[_Located, None] = {}
+    located: dict[_Located, None] = {}
     for mention in annotated.mentions:
         fragments = _locate(mention, annotated, report)
         if fragments is None:
@@ -108,15 +109,15 @@ def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) ->
     return [DocMention(key.kb_id, key.label, tuple(_tokens(doc, *each) for each in key.fragments)) for key in kept]
 
 
-def _tokens(doc: Doc, start: int, end: int) -> Tuple[int, int]:
+def _tokens(doc: Doc, start: int, end: int) -> tuple[int, int]:
     span = doc.char_span(start, end)
     assert span is not None, "the tokens were cut at the edges of every mention"
     return span.start, span.end
 
 
-def _weak_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> List[DocMention]:
+def _weak_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> list[DocMention]:
     doc.cats = {}
-    mentions: Dict[DocMention, None] = {}
+    mentions: dict[DocMention, None] = {}
     for mention in annotated.mentions:
         concepts = split_ids(mention.kb_id)
         report.count("nil", not concepts)
@@ -150,7 +151,7 @@ def _whole_tokens(doc: Doc, mention: Mention, annotated: AnnotatedText, report: 
     return join_fragments(found)
 
 
-def _trimmed(text: str, start: int, end: int) -> Optional[Tuple[int, int]]:
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     """A fragment without white space at its edges; None where there is nothing else."""
     covered = text[start:end]
     if not covered.strip():
@@ -158,7 +159,7 @@ def _trimmed(text: str, start: int, end: int) -> Optional[Tuple[int, int]]:
     return start + len(covered) - len(covered.lstrip()), end - len(covered) + len(covered.rstrip())
 
 
-def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Optional[Fragments]:
+def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) -> Fragments | None:
     """The fragments of a mention without white space at their edges, or None when it cannot be kept."""
     text = annotated.text
     covered = [text[max(0, start) : max(0, end)] for start, end in mention.fragments]
@@ -185,7 +186,7 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
 
 def _join(text: str, fragments: Fragments) -> Fragments:
     """`fragments` in order, those that hold only white space given up, and those that nothing else parts joined."""
-    joined: List[Tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for start, end in sorted(fragments):
         if (trimmed := _trimmed(text, start, end)) is None:
             continue
@@ -197,7 +198,7 @@ def _join(text: str, fragments: Fragments) -> Fragments:
     return tuple(joined)
 
 
-def _is_stated(mention: Mention, covered: List[str]) -> bool:
+def _is_stated(mention: Mention, covered: list[str]) -> bool:
     """Does a mention state the text that it covers, letter for letter?"""
     if len(covered) == 1:
         return covered[0] == mention.text
@@ -209,10 +210,10 @@ def _letters(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def _cut_tokens(doc: Doc, found: List[_Located], report: CorpusReport) -> None:
+def _cut_tokens(doc: Doc, found: list[_Located], report: CorpusReport) -> None:
     """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
     starts = [token.idx for token in doc] if found else []
-    cuts: Dict[int, List[int]] = {}
+    cuts: dict[int, list[int]] = {}
     for edge in sorted({offset for key in found for fragment in key.fragments for offset in fragment}):
         i = bisect_right(starts, edge) - 1
         if 0 < edge - starts[i] < len(doc[i]):

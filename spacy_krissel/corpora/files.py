@@ -2,19 +2,20 @@
 
 import tarfile
 import warnings
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, Callable, ContextManager, Iterator, List, NamedTuple, Optional, Tuple, Union, cast
+from typing import IO, NamedTuple, cast
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.inputs import DAMAGED, Closing, InputFile, check_encoding, open_input
 from .report import CorpusReport
 
 BOM = "\ufeff"
-PathLike = Union[str, Path]
+PathLike = str | Path
 
 
-def open_binary(path: PathLike, expected: str = "a file") -> ContextManager[InputFile]:
+def open_binary(path: PathLike, expected: str = "a file") -> AbstractContextManager[InputFile]:
     """Open a file to read it in this block, see `open_input`.
 
     Raises KrisselError K201 (no such file), K202 (damaged compression), and what `open_input` raises.
@@ -27,10 +28,10 @@ def open_lines(
     path: PathLike,
     expected: str = "a text file",
     *,
-    report: Optional[CorpusReport] = None,
-    skip: Optional[Callable[[int, str], None]] = None,
+    report: CorpusReport | None = None,
+    skip: Callable[[int, str], None] | None = None,
     closing: Closing = (),
-) -> Iterator[Iterator[Tuple[int, str]]]:
+) -> Iterator[Iterator[tuple[int, str]]]:
     """The lines of a UTF-8 file with their numbers, from 1, without line ends, for this block; `.gz` is decompressed.
 
     Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
@@ -49,7 +50,7 @@ def open_lines(
             check_end(str(path), file_.line, report)
 
 
-def check_end(source: str, line: int, report: Optional[CorpusReport]) -> None:
+def check_end(source: str, line: int, report: CorpusReport | None) -> None:
     """Say that the last line, with this number, has no line end; see `open_lines`."""
     if report is not None and report.last_bad == (source, line):
         raise KrisselError(Errors.K206.format(path=source, line=line, problem=report.last_problem))
@@ -60,7 +61,7 @@ def check_end(source: str, line: int, report: Optional[CorpusReport]) -> None:
         warnings.warn(message, KrisselWarning, stacklevel=4)
 
 
-def _decoded(file_: InputFile, skip: Optional[Callable[[int, str], None]]) -> Iterator[Tuple[int, str]]:
+def _decoded(file_: InputFile, skip: Callable[[int, str], None] | None) -> Iterator[tuple[int, str]]:
     for raw in file_.lines():
         try:
             line = decode_line(raw, file_.path, file_.line)
@@ -85,14 +86,14 @@ def decode_text(raw: bytes, path: PathLike) -> str:
         raise KrisselError(Errors.K203.format(path=path, line=line, found=found)) from error
 
 
-def text_lines(raw: bytes, path: PathLike, report: CorpusReport) -> Iterator[Tuple[int, str]]:
+def text_lines(raw: bytes, path: PathLike, report: CorpusReport) -> Iterator[tuple[int, str]]:
     """The lines of a file of annotations that is in memory, as `open_lines` has them.
 
     The places of what is found wrong are those of `path`. Raises KrisselError K057 and K203, and K206 at the end.
     """
     if b"\r" in raw.rstrip(b"\r\n") and b"\n" not in raw.rstrip(b"\r\n"):
         raise KrisselError(Errors.K057.format(path=path, count=raw.count(b"\r")))
-    lines: List[str] = decode_text(raw, path).removeprefix(BOM).split("\n")
+    lines: list[str] = decode_text(raw, path).removeprefix(BOM).split("\n")
     for number, line in enumerate(lines, 1):
         yield number, line.removesuffix("\r")
     if lines[-1].strip():
@@ -173,7 +174,7 @@ class _Header(tarfile.TarInfo):
     """Refuses headers that hold more than names: they would be read whole."""
 
     @classmethod
-    def frombuf(cls, buf: Union[bytes, bytearray], encoding: str, errors: str) -> "_Header":
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
         found = super().frombuf(buf, encoding, errors)
         if found.type in HEADERS and not 0 <= found.size <= MAX_HEADER:
             raise tarfile.ReadError(f"a header of {found.size} bytes")

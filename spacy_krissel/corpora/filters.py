@@ -1,8 +1,8 @@
 """What is kept of annotated texts, and with which ids."""
 
 import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import Callable, Collection, Iterable, Iterator, Optional, Set
 
 from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
@@ -18,7 +18,7 @@ Texts = Iterable[AnnotatedText]
 
 def distinct_texts(texts: Texts, report: CorpusReport) -> Iterator[AnnotatedText]:
     """`texts` without those whose id was read before, counted as `duplicate_documents`."""
-    seen: Set[str] = set()
+    seen: set[str] = set()
     for annotated in texts:
         if annotated.id in seen:
             report.blemish("duplicate_documents", annotated.source, annotated.line, f"document {annotated.id}")
@@ -32,7 +32,7 @@ def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> 
 
     Warns KW209 of labels that no mention has.
     """
-    found: Set[str] = set()
+    found: set[str] = set()
     for annotated in texts:
         found.update(mention.label for mention in annotated.mentions)
         yield _with(annotated, lambda mention: mention.label in labels, "other_labels", report)
@@ -43,7 +43,7 @@ def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> 
 
 
 def keep_types(
-    texts: Texts, wanted: Collection[str], store: Optional[OntologyStore], report: CorpusReport
+    texts: Texts, wanted: Collection[str], store: OntologyStore | None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """`texts` without mentions of other semantic types, counted as `other_types`. A text that loses all of them stays.
 
@@ -70,7 +70,7 @@ def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, 
     return replace(annotated, mentions=kept)
 
 
-def _has_type(mention: Mention, wanted: Collection[str], store: Optional[OntologyStore]) -> bool:
+def _has_type(mention: Mention, wanted: Collection[str], store: OntologyStore | None) -> bool:
     # The whole label first: a name may hold a comma ("Element, Ion, or Isotope").
     if any(type_key(type_) in wanted for type_ in (mention.label, *mention.label.split(","))):
         return True
@@ -83,7 +83,7 @@ def _has_type(mention: Mention, wanted: Collection[str], store: Optional[Ontolog
 def rewrite_ids(
     texts: Texts,
     report: CorpusReport,
-    ontology: Optional[Resolver],
+    ontology: Resolver | None,
     strip: Collection[str] = (),
     prefix: str = "",
     unknown_as_nil: bool = False,

@@ -1,7 +1,7 @@
 """PubMed as NLM publishes it: XML files of the baseline, and of the updates to it."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, List, Tuple
 
 from ..util.xml_files import expat_parser, feed_parser
 from .files import open_binary
@@ -20,7 +20,7 @@ DELETED = "DeleteCitation"
 UNLABELLED = "UNLABELLED"
 
 
-def read_pubmed(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Tuple[str, str, int]]:
+def read_pubmed(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[tuple[str, str, int]]:
     """The articles of a file, in its order: the PMID, title and abstract as one text, and the line.
 
     The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. Of nested markup
@@ -47,23 +47,23 @@ class _Articles:
     """
 
     def __init__(self, path: Path, report: CorpusReport) -> None:
-        self.found: List[Tuple[str, str, int]] = []
-        self.deleted: List[str] = []
+        self.found: list[tuple[str, str, int]] = []
+        self.deleted: list[str] = []
         # Records that have ended.
         self.done = 0
         self._path, self._report = path, report
         self._line = 0
         self._pmid, self._title = "", ""
-        self._abstract: List[str] = []
+        self._abstract: list[str] = []
         self._label = ""
         self._in_other_abstract = False
         self._in_deleted = False
-        self._characters: List[str] = []
+        self._characters: list[str] = []
         self.parser = expat_parser()
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
 
-    def _start(self, name: str, attributes: Dict[str, str]) -> None:
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
         if name in READ:
             self._characters.clear()
             self._label = attributes.get("Label", "")

@@ -2,8 +2,9 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
+from typing import Any, TypeVar
 
 from ..errors import KrisselWarning, Warnings
 
@@ -41,9 +42,9 @@ class CorpusReport:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
-        self.places: Dict[str, List[str]] = {}
+        self.places: dict[str, list[str]] = {}
         # Of bad records: source and line, and what is wrong.
-        self.last_bad: Tuple[str, Union[int, str]] = ("", 0)
+        self.last_bad: tuple[str, int | str] = ("", 0)
         self.last_problem = ""
 
     def __getitem__(self, name: str) -> int:
@@ -55,7 +56,7 @@ class CorpusReport:
     def count(self, name: str, number: int = 1) -> None:
         self.counts[name] += number
 
-    def blemish(self, name: str, source: str, line: Union[int, str], detail: str = "") -> None:
+    def blemish(self, name: str, source: str, line: int | str, detail: str = "") -> None:
         """Count a blemish of one of the `BLEMISHES` and keep its place if it is among the first."""
         self.counts[name] += 1
         if name == "bad_records":
@@ -64,7 +65,7 @@ class CorpusReport:
         if len(places) < FIRST_PLACES:
             places.append(f"{source}, line {line}" + (f" ({detail})" if detail else ""))
 
-    def add(self, other: Dict[str, Any]) -> None:
+    def add(self, other: dict[str, Any]) -> None:
         """Add what `to_dict` of the report of a later part made."""
         self.counts.update(other["counts"])
         self.labels.update(other["labels"])
@@ -80,7 +81,7 @@ class CorpusReport:
                     places += f"; and {count - len(self.places[name])} more"
                 warnings.warn(message.format(count=count, places=places), KrisselWarning, stacklevel=3)
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "counts": {name: count for name, count in sorted(self.counts.items()) if count},
             "labels": dict(self.labels.most_common()),
@@ -92,7 +93,7 @@ def reporting(read: Callable[..., Iterator[Item]]) -> Callable[..., Iterator[Ite
     """Decorate a reader whose parameter `report` counts what it finds: called without one, it warns at the end."""
 
     @wraps(read)
-    def reader(*args: Any, report: Optional[CorpusReport] = None, **options: Any) -> Iterator[Item]:
+    def reader(*args: Any, report: CorpusReport | None = None, **options: Any) -> Iterator[Item]:
         own = CorpusReport() if report is None else report
         yield from read(*args, report=own, **options)
         if report is None:

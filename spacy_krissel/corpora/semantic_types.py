@@ -1,9 +1,10 @@
 """Semantic types of UMLS by id and name, their hierarchy, and the sets of them that papers use."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Dict, Iterable, List, NamedTuple, Set, Tuple, Union
+from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..ontology.folding import fold_name
@@ -48,7 +49,7 @@ PEL = {
     "T097": "Professional or Occupational Group",
     "T196": "Element, Ion, or Isotope",
 }
-PRESETS: Dict[str, Dict[str, str]] = {"st21pv": ST21PV, "pel": PEL}
+PRESETS: dict[str, dict[str, str]] = {"st21pv": ST21PV, "pel": PEL}
 _IDS = {fold_name(name): id_ for preset in PRESETS.values() for id_, name in preset.items()}
 
 
@@ -59,7 +60,7 @@ def type_key(text: str) -> str:
     return _IDS.get(folded, folded).lower()
 
 
-def preset_types(name: str) -> Tuple[str, ...]:
+def preset_types(name: str) -> tuple[str, ...]:
     """The ids of a named set of types. Raises KrisselError K006 for another name."""
     if name not in PRESETS:
         expected = f"one of {', '.join(PRESETS)}"
@@ -67,7 +68,7 @@ def preset_types(name: str) -> Tuple[str, ...]:
     return tuple(PRESETS[name])
 
 
-def type_keys(types: Iterable[str]) -> Dict[str, str]:
+def type_keys(types: Iterable[str]) -> dict[str, str]:
     """`type_key` of each type → the type as it was written. Raises KrisselError K006 for one text instead of a list."""
     if isinstance(types, str):
         raise KrisselError(Errors.K006.format(setting="types", found=types, expected=f"a list, such as [{types!r}]"))
@@ -87,13 +88,13 @@ class SemanticType(NamedTuple):
     number: str
 
 
-def read_semantic_network(path: Union[str, Path]) -> List[SemanticType]:
+def read_semantic_network(path: str | Path) -> list[SemanticType]:
     """The types of the file SRDEF, `STY|T017|Anatomical Structure|A1.2|…` a line; relations (`RL|…`) are left out.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no type), K225 (another line:
     the file is small, and without one type all below it would be lost).
     """
-    types: Dict[SemanticType, None] = {}
+    types: dict[SemanticType, None] = {}
     number = 0
     with open_lines(path, EXPECTED) as lines:
         for number, line in lines:
@@ -116,13 +117,13 @@ def read_semantic_network(path: Union[str, Path]) -> List[SemanticType]:
     return list(types)
 
 
-def with_descendants(types: Iterable[str], network: Iterable[SemanticType]) -> Set[str]:
+def with_descendants(types: Iterable[str], network: Iterable[SemanticType]) -> set[str]:
     """The keys (`type_key`) of `types`, named by id or by name, and of all types below them, each by id and by name.
 
     Raises KrisselError K006 for a type that the network does not have.
     """
     network = list(network)
-    wanted: Set[str] = set()
+    wanted: set[str] = set()
     for key, written in type_keys(types).items():
         roots = [type_.number for type_ in network if key in _keys(type_)]
         if not roots:
@@ -134,5 +135,5 @@ def with_descendants(types: Iterable[str], network: Iterable[SemanticType]) -> S
     return wanted
 
 
-def _keys(type_: SemanticType) -> Set[str]:
+def _keys(type_: SemanticType) -> set[str]:
     return {type_key(type_.id), type_key(type_.name)}

@@ -1,8 +1,8 @@
 """Sentences as documents of their own."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Iterator, List, Optional, Tuple
 
 from spacy.tokens import Doc, Span
 
@@ -12,7 +12,7 @@ from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id, gold_mentio
 from .report import CorpusReport
 
 
-def sentence_docs(doc: Doc, *, report: Optional[CorpusReport] = None) -> Iterator[Doc]:
+def sentence_docs(doc: Doc, *, report: CorpusReport | None = None) -> Iterator[Doc]:
     """A doc for each sentence of `doc`, with its tokens, gold mentions and the id `DOCUMENT:number`, from 1.
 
     Sentences are told by `sentence_starts`; a blank line ends one, too, since headings have no full stop. Those that a
@@ -28,10 +28,10 @@ def sentence_docs(doc: Doc, *, report: Optional[CorpusReport] = None) -> Iterato
     mentions = gold_mentions(doc)
     sentences = list(_sentences(doc, mentions, report))
     starts = [start for start, _ in sentences]
-    within: List[List[DocMention]] = [[] for _ in sentences]
+    within: list[list[DocMention]] = [[] for _ in sentences]
     for mention in mentions:
         within[bisect_right(starts, mention.fragments[0][0]) - 1].append(mention)
-    ents: List[List[Span]] = [[] for _ in sentences]
+    ents: list[list[Span]] = [[] for _ in sentences]
     for ent in doc.ents:
         ents[bisect_right(starts, ent.start) - 1].append(ent)
     name = document_id(doc)
@@ -40,7 +40,7 @@ def sentence_docs(doc: Doc, *, report: Optional[CorpusReport] = None) -> Iterato
         yield _cut(doc, start, end, within[i], ents[i], f"{name}:{i + 1}")
 
 
-def _sentences(doc: Doc, mentions: List[DocMention], report: CorpusReport) -> Iterator[Tuple[int, int]]:
+def _sentences(doc: Doc, mentions: list[DocMention], report: CorpusReport) -> Iterator[tuple[int, int]]:
     """Where each begins and ends, in tokens."""
     offsets = set(sentence_starts(doc))
     borders = {token.i for token in doc if token.idx in offsets}
@@ -65,7 +65,7 @@ def _sentences(doc: Doc, mentions: List[DocMention], report: CorpusReport) -> It
             yield start, end
 
 
-def _cut(doc: Doc, start: int, end: int, mentions: List[DocMention], ents: List[Span], name: str) -> Doc:
+def _cut(doc: Doc, start: int, end: int, mentions: list[DocMention], ents: list[Span], name: str) -> Doc:
     tokens = doc[start:end]
     spaces = [bool(token.whitespace_) for token in tokens]
     cut = Doc(doc.vocab, words=[token.text for token in tokens], spaces=[*spaces[:-1], False])

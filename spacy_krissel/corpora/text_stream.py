@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
@@ -44,7 +45,7 @@ class Text(NamedTuple):
     line: int
 
 
-def text_files(path: Path) -> List[Path]:
+def text_files(path: Path) -> list[Path]:
     """The file, or all files below the folder that `read_texts` reads, in the order of their paths.
 
     Raises KrisselError K201 when there is none.
@@ -64,7 +65,7 @@ def is_pubmed(path: Path) -> bool:
 
 
 @reporting
-def read_texts(path: Union[str, Path], *, report: CorpusReport, deleted: Optional[List[str]] = None) -> Iterator[Text]:
+def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | None = None) -> Iterator[Text]:
     """The texts of a file, or of all such files below a folder in the order of their paths, one at a time.
 
     - `.jsonl`: an object a line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or the
@@ -101,7 +102,7 @@ def _has_suffix(path: Path, suffixes: tuple) -> bool:
     return path.name.lower().endswith(suffixes)
 
 
-def _read_file(path: Path, report: CorpusReport, deleted: List[str]) -> Iterator[Text]:
+def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[Text]:
     if is_pubmed(path):
         return (Text(id_, text, str(path), line) for id_, text, line in read_pubmed(path, report, deleted))
     return _reader(path)(path, report)
@@ -156,9 +157,7 @@ def _read_archive(path: Path, report: CorpusReport) -> Iterator[Text]:
                     yield Text(f"{member.name.stem}:{number}", text, member.source, number)
 
 
-def _text_of_record(
-    record: Mapping[str, Any], name: str, source: str, line: int, report: CorpusReport
-) -> Optional[Text]:
+def _text_of_record(record: Mapping[str, Any], name: str, source: str, line: int, report: CorpusReport) -> Text | None:
     """The text of a record with "text" and, optionally, "title" and "id", or None for a bad one, which is counted.
 
     name: the file's, for a record without an id.
@@ -220,7 +219,7 @@ def _check_size(file_: "pq.ParquetFile", path: Path) -> None:
         FILE.check_unpacked(unpacked, packed, path, f"row group {number + 1}")
 
 
-def _records(batch: "pa.RecordBatch", path: Path, row: int) -> Iterator[Dict[str, Any]]:
+def _records(batch: "pa.RecordBatch", path: Path, row: int) -> Iterator[dict[str, Any]]:
     largest = max((_largest(column) for column in batch.columns), default=0)
     RECORD.check(largest, path, f"a row from {row + 1} to {row + batch.num_rows}")
     step = max(1, min(BATCH_ROWS, RECORD.bytes // max(1, largest)))

@@ -9,9 +9,10 @@ import math
 import os
 import sys
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from thinc.api import Model, PyTorchShim, fix_random_seed, get_array_module
@@ -22,7 +23,7 @@ from .random_state import capture_rng, replay_rng
 T = TypeVar("T")
 Backprop = Callable[[Any], Any]
 # Item numbers to their rows of an array, and the backprop of these rows.
-Begin = Callable[[List[int]], Tuple[Any, Backprop]]
+Begin = Callable[[list[int]], tuple[Any, Backprop]]
 
 
 def n_launched() -> int:
@@ -90,7 +91,7 @@ def process_number() -> int:
     return 0 if distributed is None else distributed.get_rank()
 
 
-def begin_shared(begin: Begin, sizes: Sequence[int], rows: Optional[Sequence[Sequence[int]]] = None) -> Tuple[Any, Any]:
+def begin_shared(begin: Begin, sizes: Sequence[int], rows: Sequence[Sequence[int]] | None = None) -> tuple[Any, Any]:
     """`begin(range(n))` of n items, divided among the processes.
 
     begin: takes item numbers; returns their rows of an array, item by item, and the backprop of these rows, which
@@ -133,7 +134,7 @@ def begin_shared(begin: Begin, sizes: Sequence[int], rows: Optional[Sequence[Seq
     return whole, backprop_own
 
 
-def make_shared(make: Callable[[List[int]], Any], rows: Sequence[Sequence[int]]) -> Any:
+def make_shared(make: Callable[[list[int]], Any], rows: Sequence[Sequence[int]]) -> Any:
     """`begin_shared` without backprop, for items whose work is proportional to their rows: the whole array."""
     return begin_shared(lambda own: (make(own), _nothing), [len(each) for each in rows], rows)[0]
 
@@ -229,7 +230,7 @@ def sum_gradients(model: Model) -> None:
         [*(node.has_grad(name) is True for node, name in params), *(p.grad is not None for p in weights)], dtype="int32"
     )
     add_up([held])
-    gradients: List[Any] = []
+    gradients: list[Any] = []
     for (node, name), anywhere in zip(params, held, strict=False):
         if anywhere:
             if not node.has_grad(name):

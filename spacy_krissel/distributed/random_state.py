@@ -2,8 +2,9 @@
 
 import random
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Iterator, List, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -14,8 +15,8 @@ class RandomState(NamedTuple):
     python: Any
     numpy: Any
     torch: Any
-    cuda: Optional[List[Any]]
-    cupy_seed: Optional[int]
+    cuda: list[Any] | None
+    cupy_seed: int | None
 
 
 def capture_rng() -> RandomState:

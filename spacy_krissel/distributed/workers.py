@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import connection
-from typing import Any, Iterator
+from typing import Any
 
 from ..errors import Errors, KrisselError
 

@@ -1,8 +1,9 @@
 """Lexical and memorisation baselines, as link records of the same mentions."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ BLOCK_CELLS = 2**24
 QUERY_BLOCK = 128
 
 
-def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[str, str]) -> List[str]:
+def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[str, str]) -> list[str]:
     """The text of each record, with the abbreviations of its document expanded as by the linker.
 
     documents: texts by the documents' ids.
@@ -32,8 +33,8 @@ def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[st
 
 
 def exact_match(
-    records: Sequence[LinkRecord], store: OntologyStore, *, texts: Optional[Sequence[str]] = None
-) -> List[LinkRecord]:
+    records: Sequence[LinkRecord], store: OntologyStore, *, texts: Sequence[str] | None = None
+) -> list[LinkRecord]:
     """Link each mention to the entities with its folded text as a name; several are a tie, none is missing.
 
     texts: used instead of the mentions' own texts.
@@ -51,8 +52,8 @@ def exact_match(
 
 
 def tfidf(
-    records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64, texts: Optional[Sequence[str]] = None
-) -> List[LinkRecord]:
+    records: Sequence[LinkRecord], store: OntologyStore, *, k: int = 64, texts: Sequence[str] | None = None
+) -> list[LinkRecord]:
     """Link each mention to the entity whose best name is nearest by TF-IDF over character 3-grams.
 
     3-grams lie within the words of the folded name, padded with a space on each side; IDF is over distinct folded
@@ -91,7 +92,7 @@ def tfidf(
     return linked
 
 
-def _texts(records: Sequence[LinkRecord], texts: Optional[Sequence[str]]) -> Sequence[str]:
+def _texts(records: Sequence[LinkRecord], texts: Sequence[str] | None) -> Sequence[str]:
     return [record.text for record in records] if texts is None else texts
 
 
@@ -102,14 +103,14 @@ class _FoldedNames(NamedTuple):
     bearer, name: parallel int arrays of pairs (entity row, position in `folded`), sorted by entity row.
     """
 
-    folded: List[str]
-    original: List[str]
+    folded: list[str]
+    original: list[str]
     bearer: np.ndarray
     name: np.ndarray
 
     @classmethod
     def collect(cls, store: OntologyStore) -> "_FoldedNames":
-        spelling: Dict[str, str] = {}
+        spelling: dict[str, str] = {}
         pairs = []
         for row, name, _ in store.names():
             folded = fold_name(name)
@@ -127,7 +128,7 @@ class _FoldedNames(NamedTuple):
 
 def _nearest_entities(
     texts: "csr_matrix", names: "csr_matrix", table: _FoldedNames, k: int
-) -> Tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:
     """The k entities with the best name for each text: scores (n, k), 0 padded, and entity rows (n, k), -1 padded."""
     n = texts.shape[0]
     scores = np.zeros((n, k), dtype=np.float32)
@@ -149,7 +150,7 @@ def _nearest_entities(
     return scores, rows
 
 
-def _entity_blocks(bearer: np.ndarray, size: int) -> Iterator[Tuple[int, int]]:
+def _entity_blocks(bearer: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
     """Ranges of about `size` pairs that keep the names of an entity together."""
     start = 0
     while start < len(bearer):
@@ -192,10 +193,10 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
     )
 
 
-def lookup(records: Sequence[LinkRecord], seen: Iterable[Tuple[str, str]]) -> List[LinkRecord]:
+def lookup(records: Sequence[LinkRecord], seen: Iterable[tuple[str, str]]) -> list[LinkRecord]:
     """The memorisation baseline: link each mention to the most frequent entity of its folded text among `seen` (text,
     id). Equally frequent entities are a tie; a mention with an unseen text is missing."""
-    forms: Dict[str, Counter] = {}
+    forms: dict[str, Counter] = {}
     for text, id_ in seen:
         forms.setdefault(fold_name(text), Counter())[id_] += 1
     linked = []

@@ -1,11 +1,11 @@
 """Percentile bootstrap intervals of ratios over documents, since mentions of one document are not independent."""
 
-from typing import Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
 
 import numpy as np
 
-Interval = Optional[Tuple[float, float]]
-Values = Union[Sequence[float], np.ndarray]
+Interval = tuple[float, float] | None
+Values = Sequence[float] | np.ndarray
 
 
 class Bootstrap:
@@ -31,7 +31,7 @@ class Bootstrap:
         """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
         return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
 
-    def ratio_difference(self, ours: Tuple[Values, Values], theirs: Tuple[Values, Values]) -> Interval:
+    def ratio_difference(self, ours: tuple[Values, Values], theirs: tuple[Values, Values]) -> Interval:
         """The paired interval of one ratio minus another, each (numerators, denominators), over the resamples where
         both have a denominator."""
         tops = [self._draws @ self._by_doc(numerators) for numerators, _ in (ours, theirs)]

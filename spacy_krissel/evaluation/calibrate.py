@@ -1,10 +1,11 @@
 """Fit a linker's threshold for NIL to a development set: the plain function behind `krissel calibrate`."""
 
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Dict, Iterator, List, Optional, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -39,8 +40,8 @@ class Calibration:
     """
 
     threshold: float
-    threshold_before: Optional[float]
-    data: Dict[str, Any]
+    threshold_before: float | None
+    data: dict[str, Any]
     curve: NilCurve
 
 
@@ -49,10 +50,10 @@ def calibrate(
     nlp: Language,
     docs: Source,
     *,
-    precision: Optional[Annotated[float, Field(gt=0, le=1)]] = None,
+    precision: Annotated[float, Field(gt=0, le=1)] | None = None,
     name: str = "krissel_linker",
     spans_key: str = "",
-    labels: Optional[List[str]] = None,
+    labels: list[str] | None = None,
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     seed: Count = 0,
 ) -> Calibration:
@@ -101,9 +102,9 @@ def calibrate(
     if (scores < threshold).all():
         warnings.warn(Warnings.KW712.format(n=len(linked)), KrisselWarning, stacklevel=3)
     curve = nil_curve(scores, is_nil)
-    before: Optional[float] = linker.cfg["threshold"]
+    before: float | None = linker.cfg["threshold"]
 
-    def figures(threshold: Optional[float]) -> Dict[str, Any]:
+    def figures(threshold: float | None) -> dict[str, Any]:
         # Of the linker's scores, not of those that a re-ranker left.
         return {**nil_scores(call_nil(final, scores, threshold)), "aupr": curve.average_precision}
 
@@ -126,7 +127,7 @@ def calibrate(
     return Calibration(threshold, before, data, curve)
 
 
-def _rerankers(nlp: Language, linker: KrisselLinker) -> List[str]:
+def _rerankers(nlp: Language, linker: KrisselLinker) -> list[str]:
     """The re-rankers that put this linker's candidates in order: those of the same spans."""
     return [
         name
@@ -137,7 +138,7 @@ def _rerankers(nlp: Language, linker: KrisselLinker) -> List[str]:
 
 def _linked(
     nlp: Language, gold: Sequence[GoldDoc], linker: KrisselLinker, name: str, rerankers: Sequence[str]
-) -> List[LinkRecord]:
+) -> list[LinkRecord]:
     """The records of the gold mentions as the linker and these re-rankers link them without a threshold."""
     off = [pipe for pipe in link_writers(nlp) if pipe != name and pipe not in rerankers]
     with nlp.select_pipes(disable=off), _without_threshold(linker):

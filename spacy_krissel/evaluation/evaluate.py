@@ -1,8 +1,9 @@
 """Evaluate a pipeline on a gold corpus: the plain function behind `python -m spacy krissel evaluate`."""
 
 import warnings
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Literal, Mapping, Optional, Sequence, Union
+from typing import Any, Literal
 
 from spacy.language import Language
 
@@ -20,27 +21,27 @@ from .report import Report
 from .run import MAX_PLACES, mined_entities, run_pipeline
 from .tables import check_report
 
-Compared = Mapping[str, Union[Sequence[LinkRecord], str, Path]]
+Compared = Mapping[str, Sequence[LinkRecord] | str | Path]
 
 
 @checked
 def evaluate(
     nlp: Language,
     docs: Source,
-    ontology: Union[OntologyStore, str, Path],
-    output: Union[str, Path, None] = None,
+    ontology: OntologyStore | str | Path,
+    output: str | Path | None = None,
     *,
     name: str = "evaluation",
     mentions: Literal["gold", "predicted"] = "gold",
     spans_key: str = "",
-    labels: Optional[List[str]] = None,
+    labels: list[str] | None = None,
     baselines: bool = True,
-    compare: Optional[Compared] = None,
-    seen: Optional[Collection[str]] = None,
-    train: Union[str, Path, Sequence[Source]] = (),
+    compare: Compared | None = None,
+    seen: Collection[str] | None = None,
+    train: str | Path | Sequence[Source] = (),
     gold_nil: bool = False,
     n_candidates: PositiveInt = 64,
-    batch_size: Optional[PositiveInt] = None,
+    batch_size: PositiveInt | None = None,
     disable: Sequence[str] = (),
     timed_mentions: Count = 2000,
     resamples: Count = 1000,
@@ -105,7 +106,7 @@ def evaluate(
     _warn_of_unknown_ids(records, store)
     if baselines:
         others = {**_baselines(records, {item.id: item.doc.text for item in gold}, store), **others}
-    settings: Dict[str, Any] = {"resamples": resamples, "seed": seed}
+    settings: dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,
         "version": __version__,
@@ -139,27 +140,27 @@ def evaluate(
 
 def _baselines(
     records: Sequence[LinkRecord], documents: Mapping[str, str], store: OntologyStore
-) -> Dict[str, Sequence[LinkRecord]]:
+) -> dict[str, Sequence[LinkRecord]]:
     texts = write_out_abbreviations(records, documents)
-    linked: Dict[str, Sequence[LinkRecord]] = {}
+    linked: dict[str, Sequence[LinkRecord]] = {}
     for title, link in BASELINES.items():
         linked[title] = link(records, store)
         linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
     return linked
 
 
-def _records(other: Union[Sequence[LinkRecord], str, Path]) -> Sequence[LinkRecord]:
+def _records(other: Sequence[LinkRecord] | str | Path) -> Sequence[LinkRecord]:
     return read_records(other) if isinstance(other, (str, Path)) else other
 
 
-def _titles(errors: Sequence[LinkRecord], store: OntologyStore) -> Dict[str, str]:
+def _titles(errors: Sequence[LinkRecord], store: OntologyStore) -> dict[str, str]:
     ids = {id_ for record in errors for id_ in (*record.gold, *record.ties, record.prediction)}
     return {id_: store.get(id_).name for id_ in sorted(ids) if id_ in store}
 
 
 def _warn_of_unknown_ids(records: Sequence[LinkRecord], store: OntologyStore) -> None:
     gold = counted(records)
-    lost: List[LinkRecord] = [
+    lost: list[LinkRecord] = [
         record for record in gold if record.gold != (NIL,) and not any(id_ in store for id_ in record.gold)
     ]
     if lost:

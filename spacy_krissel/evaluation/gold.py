@@ -1,10 +1,11 @@
 """Gold documents, and their copies without links that a pipeline is run on."""
 
 import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Collection, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -17,7 +18,7 @@ from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import Resolver
 from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_entities, text_hash
 
-Source = Union[str, Path, Iterable[Doc]]
+Source = str | Path | Iterable[Doc]
 
 
 class GoldMention(NamedTuple):
@@ -35,12 +36,12 @@ class GoldDoc:
 
     id: str
     doc: Doc
-    mentions: List[GoldMention]
+    mentions: list[GoldMention]
 
 
 def read_gold(
-    source: Source, nlp: Language, *, spans_key: str = "", labels: Optional[Collection[str]] = None
-) -> List[GoldDoc]:
+    source: Source, nlp: Language, *, spans_key: str = "", labels: Collection[str] | None = None
+) -> list[GoldDoc]:
     """Gold documents from a .spacy file or a folder of them, a PubTator or BioC file, or an iterable of `Doc`s.
 
     Mentions are those of `doc.spans[spans_key]` if a key is given, else of `doc.spans["krissel"]` (all mentions of the
@@ -65,7 +66,7 @@ def read_gold(
 
 def linked_mentions(
     source: Source, nlp: Language, store: Resolver, *, spans_key: str = ""
-) -> Iterator[Tuple[str, str]]:
+) -> Iterator[tuple[str, str]]:
     """The text of each linked mention with the primary id of its entity, or of each entity of a composite mention.
 
     source, spans_key: see `read_gold`, which also says what is raised.
@@ -74,18 +75,18 @@ def linked_mentions(
         yield from _links(item, store)
 
 
-def _links(gold: GoldDoc, store: Resolver) -> Iterator[Tuple[str, str]]:
+def _links(gold: GoldDoc, store: Resolver) -> Iterator[tuple[str, str]]:
     for mention in gold.mentions:
         for id_ in split_gold(mention.kb_id, store):
             yield gold.doc[mention.start : mention.end].text, id_
 
 
-def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> Set[str]:
+def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> set[str]:
     """The primary ids of all entities that gold documents link to, composite mentions included.
 
     sources, spans_key: see `read_gold`. Raises KrisselError K721 for a source without any, and what `read_gold` raises.
     """
-    entities: Set[str] = set()
+    entities: set[str] = set()
     for source in sources:
         gold = read_gold(source, nlp, spans_key=spans_key)
         found = {id_ for item in gold for _, id_ in _links(item, store)}
@@ -96,12 +97,12 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
     return entities
 
 
-def linked_texts(paths: Sequence[Union[str, Path]], vocab: Vocab) -> Set[str]:
+def linked_texts(paths: Sequence[str | Path], vocab: Vocab) -> set[str]:
     """The ids of all entities that texts of .spacy files speak of, as they stand there (`text_entities`).
 
     Raises KrisselError K721 for a file without any, and what `read_doc_bins` raises.
     """
-    entities: Set[str] = set()
+    entities: set[str] = set()
     for path in paths:
         docs = list(read_doc_bins(path, vocab))
         found = {entity for doc in docs for entity in text_entities(doc)}
@@ -121,7 +122,7 @@ def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
     return read_docs(path, nlp)
 
 
-def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> List[Doc]:
+def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
     """Copies of a document with its gold mentions, without ids, where a linker reads them.
 
     With `spans_key` one copy with all mentions in that group; otherwise as many copies as `doc.ents`, which may not
@@ -141,9 +142,9 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> List[Doc]:
     return copies
 
 
-def _flat_layers(mentions: List[GoldMention]) -> List[List[GoldMention]]:
+def _flat_layers(mentions: list[GoldMention]) -> list[list[GoldMention]]:
     """The mentions divided greedily into few lists without overlap, longest first at each start."""
-    layers: List[List[GoldMention]] = [[]]
+    layers: list[list[GoldMention]] = [[]]
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
         for layer in layers:
             if not layer or layer[-1].end <= mention.start:
@@ -169,6 +170,6 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
         yield count
 
 
-def _knowledge_bases(nlp: Language) -> List[PrototypeKB]:
+def _knowledge_bases(nlp: Language) -> list[PrototypeKB]:
     found = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
     return [kb for kb in found if isinstance(kb, PrototypeKB)]

@@ -2,8 +2,9 @@
 
 import random
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..mentions.gold_ids import NIL
@@ -43,16 +44,16 @@ def is_lenient(record: LinkRecord, find: Find) -> bool:
     return not answers.isdisjoint(record.gold)
 
 
-def macro_accuracy(records: Sequence[LinkRecord]) -> Optional[float]:
+def macro_accuracy(records: Sequence[LinkRecord]) -> float | None:
     """The unweighted mean of the labels' strict accuracies; None for fewer than two labels. It is the accuracy of
     ZESHEL, whose labels are worlds (PEL, appendix B)."""
-    by_label: Dict[str, List[float]] = {}
+    by_label: dict[str, list[float]] = {}
     for record in records:
         by_label.setdefault(record.label, []).append(float(is_strict(record)))
     return sum(sum(right) / len(right) for right in by_label.values()) / len(by_label) if len(by_label) > 1 else None
 
 
-def gold_rank(record: LinkRecord) -> Optional[int]:
+def gold_rank(record: LinkRecord) -> int | None:
     """The rank of the first gold entity among the distinct candidates, from 0; None when there is none."""
     for rank, entity in enumerate(dict.fromkeys(record.ranked)):
         if entity in record.gold:
@@ -64,11 +65,11 @@ def measure(
     records: Sequence[LinkRecord],
     store: OntologyStore,
     *,
-    seen: Optional[Collection[str]] = None,
-    mined: Optional[Collection[str]] = None,
+    seen: Collection[str] | None = None,
+    mined: Collection[str] | None = None,
     resamples: int = 1000,
     seed: int = 0,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """All measures of one system.
 
     seen: ids of entities seen in training, for the slices seen and unseen.
@@ -136,7 +137,7 @@ def compare(
     name: str = "the other system",
     resamples: int = 1000,
     seed: int = 0,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Strict accuracy of `records` minus that of `others` on the same mentions, with its paired 95 % interval.
 
     RETURNS: {"strict": difference, "interval": [low, high]}.
@@ -159,7 +160,7 @@ def compare(
 
 def shuffled_scores(
     records: Sequence[LinkRecord], store: OntologyStore, *, seed: int = 0, n_shuffles: int = N_SHUFFLES
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Strict accuracy after exchanging contexts among mentions of one surface form (mean of `n_shuffles` shuffles).
 
     On the slice `homonym`, a system that uses context falls to chance: a perfect system to `perfect` (some mentions get
@@ -190,13 +191,13 @@ def shuffled_scores(
     }
 
 
-def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> List[LinkRecord]:
+def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> list[LinkRecord]:
     """Give every gold mention the context of a random mention with the same surface form (perhaps its own).
 
     Since the surface form is the same, this equals taking over the other mention's gold: the records come back with
     their gold exchanged and what the system said about each place kept.
     """
-    groups: Dict[str, List[int]] = defaultdict(list)
+    groups: dict[str, list[int]] = defaultdict(list)
     for i, record in enumerate(records):
         groups[fold_name(record.text)].append(i)
     rng = random.Random(seed)
@@ -208,8 +209,8 @@ def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> List[LinkR
 
 
 def winners(
-    records: Sequence[LinkRecord], store: OntologyStore, *, mined: Optional[Collection[str]] = None
-) -> Dict[str, Any]:
+    records: Sequence[LinkRecord], store: OntologyStore, *, mined: Collection[str] | None = None
+) -> dict[str, Any]:
     """The links to entities by kind of the winning prototype (`kinds`), and, with `mined`, to entities without mined
     mentions (`unmined`).
 
@@ -217,12 +218,12 @@ def winners(
     """
     linked = [record for record in records if record.prediction not in ("", NIL)]
 
-    def part(members: Sequence[LinkRecord]) -> Dict[str, Any]:
+    def part(members: Sequence[LinkRecord]) -> dict[str, Any]:
         right = [float(is_strict(record)) for record in members]
         return {"n": len(members), "share": len(members) / len(linked) if linked else None, "strict": _mean(right)}
 
     kinds = sorted({record.prototype_kind for record in linked} - {""})
-    found: Dict[str, Any] = {
+    found: dict[str, Any] = {
         "kinds": {kind: part([record for record in linked if record.prototype_kind == kind]) for kind in kinds}
     }
     if mined is not None:
@@ -231,7 +232,7 @@ def winners(
     return found
 
 
-def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
+def nil_scores(records: Sequence[LinkRecord]) -> dict[str, Any]:
     """Detection of NIL among gold mentions; all None when no gold mention is NIL (PEL, Table 4).
 
     RETURNS: `precision`, `recall` and `f1` of predicted NIL; `aupr`, the average precision over all thresholds on the
@@ -242,7 +243,7 @@ def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
     n_gold = sum(record.gold == (NIL,) for record in records)
     n_predicted = sum(record.prediction == NIL for record in records)
     n_right = sum(record.gold == (NIL,) and record.prediction == NIL for record in records)
-    scores: Dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
+    scores: dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
     if n_gold:
         top = top_scores(records)
         is_nil = [record.gold == (NIL,) for record in records]
@@ -253,7 +254,7 @@ def nil_scores(records: Sequence[LinkRecord]) -> Dict[str, Any]:
     return {**scores, "n_gold": n_gold, "n_predicted": n_predicted}
 
 
-def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: int = 0) -> Dict[str, Any]:
+def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
     """Precision, recall and F1 of span and id: exact offsets and the strictly right id, whatever the label.
 
     Predictions are links; NIL and missing predictions are none. Gold are the mentions with a concept.
@@ -268,7 +269,7 @@ def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: i
     return {**scores, "interval": _listed(interval), "n_gold": int(sum(gold)), "n_predicted": int(sum(predicted))}
 
 
-def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> Dict[str, float]:
+def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> dict[str, float]:
     """Precision, recall and F1; 0 where the denominator is 0."""
     return {
         "precision": n_right / n_predicted if n_predicted else 0.0,
@@ -277,13 +278,13 @@ def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> Dict[
     }
 
 
-def _ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Optional[float]:
+def _ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float | None:
     return sum(numerators) / sum(denominators) if any(denominators) else None
 
 
-def _mean(values: Sequence[float]) -> Optional[float]:
+def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _listed(interval: Optional[Tuple[float, float]]) -> Optional[List[float]]:
+def _listed(interval: tuple[float, float] | None) -> list[float] | None:
     return None if interval is None else list(interval)

@@ -4,8 +4,9 @@ PEL (Wiatrak et al. 2022), §5.3, predicts NIL where the top score is below the 
 development set; Table 4 gives the area under the precision–recall curve, Figure 2 shows it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, List, NamedTuple, Optional, Sequence
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -85,7 +86,7 @@ def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: Ar
 
 @checked
 def fit_threshold(
-    scores: ArrayLike, is_nil: ArrayLike, precision: Optional[Annotated[float, Field(gt=0, le=1)]] = None
+    scores: ArrayLike, is_nil: ArrayLike, precision: Annotated[float, Field(gt=0, le=1)] | None = None
 ) -> float:
     """The threshold with the best F1 of NIL or, with `precision`, with the best recall at that precision or higher.
 
@@ -114,7 +115,7 @@ def fit_threshold(
     return float(curve.thresholds[reached[recall.argmax()]])
 
 
-def top_scores(records: Sequence[LinkRecord]) -> Optional[np.ndarray]:
+def top_scores(records: Sequence[LinkRecord]) -> np.ndarray | None:
     """The score of each record's best candidate (n,), whether or not it was linked.
 
     -inf without a candidate (always NIL); +inf for a mention that was not found (never NIL). None where a link has no
@@ -125,7 +126,7 @@ def top_scores(records: Sequence[LinkRecord]) -> Optional[np.ndarray]:
     return np.array([_top(record) for record in records], dtype=np.float64)
 
 
-def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: Optional[float]) -> List[LinkRecord]:
+def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: float | None) -> list[LinkRecord]:
     """`records`, made without a threshold, with this threshold on `scores` (n,)."""
     if threshold is None:
         return list(records)

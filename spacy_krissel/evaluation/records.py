@@ -1,9 +1,10 @@
 """Link records: one per evaluated mention, the same for pipelines and baselines."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar, Dict, Iterable, Iterator, List, Tuple, Union
+from typing import ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -33,10 +34,10 @@ class LinkRecord:
     end: int
     text: str
     label: str
-    gold: Tuple[str, ...]
-    ranked: List[str] = field(default_factory=list)
-    scores: List[float] = field(default_factory=list)
-    ties: List[str] = field(default_factory=list)
+    gold: tuple[str, ...]
+    ranked: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    ties: list[str] = field(default_factory=list)
     prediction: str = ""
     prototype: str = ""
     prototype_surface: str = ""
@@ -48,28 +49,28 @@ class LinkRecord:
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
 
-def counted(records: Iterable[LinkRecord]) -> List[LinkRecord]:
+def counted(records: Iterable[LinkRecord]) -> list[LinkRecord]:
     """The records of gold mentions, without predicted mentions where there is no gold mention."""
     return [record for record in records if record.gold]
 
 
-def record_keys(records: Iterable[LinkRecord]) -> Iterator[Tuple[str, int, int, int]]:
+def record_keys(records: Iterable[LinkRecord]) -> Iterator[tuple[str, int, int, int]]:
     """Document, offsets and occurrence of each record, which identify a mention in two lists."""
-    seen: Dict[Tuple[str, int, int], int] = {}
+    seen: dict[tuple[str, int, int], int] = {}
     for record in records:
         place = (record.doc, record.start, record.end)
         seen[place] = seen.get(place, -1) + 1
         yield (*place, seen[place])
 
 
-def write_records(records: Iterable[LinkRecord], path: Union[str, Path]) -> None:
+def write_records(records: Iterable[LinkRecord], path: str | Path) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 
 
-def read_records(path: Union[str, Path]) -> List[LinkRecord]:
+def read_records(path: str | Path) -> list[LinkRecord]:
     """Read what `write_records` wrote.
 
     Raises KrisselError K001 (no such file) and K704 (a line is not a record; names file and line).

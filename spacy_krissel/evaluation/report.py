@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any
 
 from ..mentions.gold_ids import NIL
 from ..util.atomic import write_text
@@ -30,11 +30,11 @@ class Report:
     """
 
     name: str
-    data: Dict[str, Any]
-    records: List[LinkRecord] = field(repr=False)
-    titles: Dict[str, str] = field(default_factory=dict, repr=False)
+    data: dict[str, Any]
+    records: list[LinkRecord] = field(repr=False)
+    titles: dict[str, str] = field(default_factory=dict, repr=False)
 
-    def errors(self) -> List[LinkRecord]:
+    def errors(self) -> list[LinkRecord]:
         """The counted mentions whose link is not strictly right."""
         return [record for record in counted(self.records) if not is_strict(record)]
 
@@ -76,7 +76,7 @@ class Report:
             reasons=sorted({reason for _, reason in shown}),
         )
 
-    def save(self, folder: Union[str, Path]) -> Path:
+    def save(self, folder: str | Path) -> Path:
         """Write `<name>.json`, `.md`, `.html` and `.links.jsonl` (the records) to `folder`; returns the JSON's path.
 
         Raises KrisselError K006 and K026 as `check_report` does.
@@ -106,7 +106,7 @@ def error_reason(record: LinkRecord) -> str:
     return "right one in the top 5" if rank < 5 else "right one further down"
 
 
-def _tiles(row: Dict[str, str]) -> List[Tuple[str, str, str]]:
+def _tiles(row: dict[str, str]) -> list[tuple[str, str, str]]:
     tiles = [("strict accuracy", row["strict"], f"95 %: {row['95 %']}"), ("lenient", row["lenient"], "")]
     tiles += [(f"recall at {k}", row[f"R@{k}"], "") for k in RECALL_AT if k > 1]
     return [*tiles, *((key, row[key], "strict, in this slice") for key in ("ambiguous", "homonym"))]

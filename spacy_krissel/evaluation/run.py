@@ -3,9 +3,10 @@
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Literal, MutableMapping, Optional, Sequence, Tuple
+from typing import Any, Literal
 
 import numpy as np
 from spacy.language import Language
@@ -32,7 +33,7 @@ MAX_PLACES = 3
 class Run:
     """The records of a run, the number of gold mentions that are not counted, and the speed."""
 
-    records: List[LinkRecord]
+    records: list[LinkRecord]
     n_left_out: int
     mentions_per_second: float
 
@@ -44,10 +45,10 @@ def run_pipeline(
     store: Resolver,
     *,
     mentions: Literal["gold", "predicted"] = "gold",
-    labels: Optional[List[str]] = None,
+    labels: list[str] | None = None,
     gold_nil: bool = False,
     n_candidates: PositiveInt = 64,
-    batch_size: Optional[PositiveInt] = None,
+    batch_size: PositiveInt | None = None,
     disable: Sequence[str] = (),
     timed_mentions: Count = 2000,
 ) -> Run:
@@ -90,15 +91,15 @@ def run_pipeline(
     return Run(records, n_left_out, speed)
 
 
-def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tuple[List[LinkRecord], int]:
+def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> tuple[list[LinkRecord], int]:
     copies = [(item, copy) for item in gold for copy in without_links(item, nlp, spans_key)]
-    linked: Dict[int, List[Doc]] = defaultdict(list)
+    linked: dict[int, list[Doc]] = defaultdict(list)
     docs = nlp.pipe((copy for _, copy in copies), batch_size=batch_size)
     for (item, _), doc in zip(copies, docs, strict=True):
         linked[id(item)].append(doc)
     records, n_left_out, lost = [], 0, []
     for item in gold:
-        found: Dict[Tuple[int, int, str], List[Span]] = defaultdict(list)
+        found: dict[tuple[int, int, str], list[Span]] = defaultdict(list)
         for doc in linked[id(item)]:
             for span in spans_of(doc, spans_key):
                 found[span.start_char, span.end_char, span.label_].append(span)
@@ -119,12 +120,12 @@ def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tup
     return records, n_left_out
 
 
-def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> Tuple[List[LinkRecord], int]:
+def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> tuple[list[LinkRecord], int]:
     wanted = None if labels is None else {label.casefold() for label in labels}
     docs = nlp.pipe((nlp.make_doc(item.doc.text) for item in gold), batch_size=batch_size)
     records, n_left_out = [], 0
     for item, doc in zip(gold, docs, strict=True):
-        found: Dict[Tuple[int, int], List[Span]] = defaultdict(list)
+        found: dict[tuple[int, int], list[Span]] = defaultdict(list)
         for span in spans_of(doc, spans_key):
             if wanted is None or span.label_.casefold() in wanted:
                 found[span.start_char, span.end_char].append(span)
@@ -147,7 +148,7 @@ def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -
 
 
 def _record(
-    item: GoldDoc, place: Span, label: str, gold: Tuple[str, ...], linked: Optional[Span], store: Resolver
+    item: GoldDoc, place: Span, label: str, gold: tuple[str, ...], linked: Span | None, store: Resolver
 ) -> LinkRecord:
     """The record of the gold (or, without gold, predicted) mention at `place`, with the answer `linked`."""
     view = mention_view(place.doc.text, place.start_char, place.end_char, SHOWN_CONTEXT)
@@ -182,7 +183,7 @@ def _record(
     return record
 
 
-def prototype_surface(candidate: Dict[str, Any]) -> str:
+def prototype_surface(candidate: dict[str, Any]) -> str:
     """The surface form of a prototype: the marked part of its evidence, or the entity's name for a reference."""
     if candidate["kind"] == "reference":
         return candidate["name"]
@@ -191,7 +192,7 @@ def prototype_surface(candidate: Dict[str, Any]) -> str:
     return surface if opened and closed else candidate["name"]
 
 
-def mined_entities(nlp: Language) -> Optional[List[str]]:
+def mined_entities(nlp: Language) -> list[str] | None:
     """Ids of entities with mined mentions as prototypes; None without a knowledge base of prototypes."""
     for name in nlp.pipe_names:
         kb = getattr(nlp.get_pipe(name), "kb", None)
@@ -200,7 +201,7 @@ def mined_entities(nlp: Language) -> Optional[List[str]]:
     return None
 
 
-def _settings(nlp: Language, names: Sequence[str]) -> List[MutableMapping[str, Any]]:
+def _settings(nlp: Language, names: Sequence[str]) -> list[MutableMapping[str, Any]]:
     settings = (getattr(nlp.get_pipe(name), "cfg", None) for name in names)
     return [cfg for cfg in settings if isinstance(cfg, MutableMapping)]
 
@@ -221,7 +222,7 @@ def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) ->
 
 
 def _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions) -> float:
-    docs: List[Doc] = []
+    docs: list[Doc] = []
     n_gold = 0
     for item in gold:
         if n_gold >= timed_mentions:

@@ -1,7 +1,8 @@
 """The scorer of the span extractor, for `spacy train` and `spacy evaluate`."""
 
 import warnings
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from spacy.tokens import Doc, Span
 from spacy.training import Example
@@ -14,14 +15,14 @@ from ..mentions.gold_mentions import gold_mentions
 from .metrics import precision_recall
 
 
-def make_entity_scorer() -> Callable[..., Dict[str, Any]]:
+def make_entity_scorer() -> Callable[..., dict[str, Any]]:
     """The registered maker of `score_entities`, scorer `spacy-krissel.EntityScorer.v1`."""
     return score_entities
 
 
 def score_entities(
     examples: Iterable[Example], *, spans_key: str = "krissel_entities", **settings: Any
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Score the entities that were found in texts, and their tokens.
 
     krissel_entity_p/r/f: (text, entity) pairs found, against the categories of the gold doc.
@@ -35,7 +36,7 @@ def score_entities(
         gold = {entity for entity, value in example.reference.cats.items() if value > 0.5}
         found = {each["id"] for each in example.predicted._.krissel_entities}
         _add(pairs, len(gold & found), len(found), len(gold))
-        wanted: Dict[str, set] = {}
+        wanted: dict[str, set] = {}
         for mention in gold_mentions(example.reference):
             wanted.setdefault(mention.kb_id, set()).update(mention.tokens)
         for mention in read_fragments(example.predicted, spans_key):
@@ -52,7 +53,7 @@ def _add(counts: list, n_right: int, n_predicted: int, n_gold: int) -> None:
     counts[2] += n_gold
 
 
-def _prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> Dict[str, Optional[float]]:
+def _prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> dict[str, float | None]:
     scores = precision_recall(n_right, n_predicted, n_gold) if n_gold else {}
     return {f"krissel_{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
@@ -61,12 +62,12 @@ def _prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> Dict[str, Op
 TIED = "\0tied"
 
 
-def make_link_scorer() -> Callable[..., Dict[str, Any]]:
+def make_link_scorer() -> Callable[..., dict[str, Any]]:
     """The registered maker of `score_links`, scorer `spacy-krissel.LinkScorer.v1`."""
     return score_links
 
 
-def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings: Any) -> Dict[str, Any]:
+def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings: Any) -> dict[str, Any]:
     """Score links against gold ids by character offsets, on `doc.ents` or on `doc.spans[spans_key]`.
 
     krissel_acc: accuracy on gold mentions with a concept: the one predicted id is right (any of a composite id).
@@ -83,7 +84,7 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     groups, plain names are those of the last one with gold.
     """
     examples = list(examples)
-    counts: Dict[str, int] = dict.fromkeys(("gold", "right", "predicted", "nil_gold", "nil_predicted", "nil_right"), 0)
+    counts: dict[str, int] = dict.fromkeys(("gold", "right", "predicted", "nil_gold", "nil_predicted", "nil_right"), 0)
     for example in examples:
         _count(example, spans_key, counts)
     n_gold = counts["gold"] + counts["nil_gold"]
@@ -93,7 +94,7 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
             Warnings.KW034.format(what=what, docs=len(examples), mentions=n_gold), KrisselWarning, stacklevel=2
         )
         counts = dict.fromkeys(counts, 0)
-    scores: Dict[str, Any] = {"acc": counts["right"] / counts["gold"] if counts["gold"] else None}
+    scores: dict[str, Any] = {"acc": counts["right"] / counts["gold"] if counts["gold"] else None}
     scores.update(_link_prf("nil", counts["nil_right"], counts["nil_predicted"], counts["nil_gold"]))
     scores.update(_link_prf("span", counts["right"], counts["predicted"], counts["gold"]))
     plain = {f"krissel_{name}": score for name, score in scores.items()}
@@ -106,8 +107,8 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     return {**found, **{f"krissel_{spans_key}_{name}": score for name, score in scores.items()}}
 
 
-def _count(example: Example, spans_key: str, counts: Dict[str, int]) -> None:
-    predicted: Dict[Tuple[int, int], List[Span]] = {}
+def _count(example: Example, spans_key: str, counts: dict[str, int]) -> None:
+    predicted: dict[tuple[int, int], list[Span]] = {}
     place = _places(example.predicted)
     for span in spans_of(example.predicted, spans_key):
         predicted.setdefault(place(span), []).append(span)
@@ -133,12 +134,12 @@ def _count(example: Example, spans_key: str, counts: Dict[str, int]) -> None:
     counts["predicted"] += sum(_answer(span) not in ("", NIL) for there in predicted.values() for span in there)
 
 
-def _link_prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> Dict[str, Optional[float]]:
+def _link_prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> dict[str, float | None]:
     scores = precision_recall(n_right, n_predicted, n_gold) if n_gold else {}
     return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
 
-def _places(doc: Doc) -> Callable[[Span], Tuple[int, int]]:
+def _places(doc: Doc) -> Callable[[Span], tuple[int, int]]:
     # In characters without white space, in which the two docs may differ.
     before = [0]
     for char in doc.text:
@@ -146,7 +147,7 @@ def _places(doc: Doc) -> Callable[[Span], Tuple[int, int]]:
     return lambda span: (before[span.start_char], before[span.end_char])
 
 
-def _gold_ids(kb_id: str) -> List[str]:
+def _gold_ids(kb_id: str) -> list[str]:
     if is_nil(kb_id) or not kb_id.strip():
         return []
     # The whole too: without an ontology, a composite id looks like an id with a separator in it.

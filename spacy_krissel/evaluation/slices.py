@@ -1,20 +1,20 @@
 """Named subsets of the evaluated mentions."""
 
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Callable, Collection, Dict, List, Optional, Sequence, Set, Tuple
 
 from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .records import LinkRecord
 
-Find = Callable[[str], Tuple[str, ...]]
+Find = Callable[[str], tuple[str, ...]]
 
 
 def cached_find(store: OntologyStore) -> Find:
     """`store.find`, cached."""
 
     @cache
-    def find(name: str) -> Tuple[str, ...]:
+    def find(name: str) -> tuple[str, ...]:
         return tuple(store.find(name)) if name else ()
 
     return find
@@ -25,9 +25,9 @@ def slice_mentions(
     store: OntologyStore,
     find: Find,
     *,
-    seen: Optional[Collection[str]] = None,
-    mined: Optional[Collection[str]] = None,
-) -> Dict[str, List[bool]]:
+    seen: Collection[str] | None = None,
+    mined: Collection[str] | None = None,
+) -> dict[str, list[bool]]:
     """For each slice, a boolean per record.
 
     unambiguous / ambiguous: the mention's text is a name of exactly one entity / of none or several.
@@ -40,7 +40,7 @@ def slice_mentions(
     Mentions with gold NIL are in `nil`, and in the slices of their label and text.
     """
     n_entities = [len(find(record.text)) for record in records]
-    slices: Dict[str, List[bool]] = {
+    slices: dict[str, list[bool]] = {
         "ambiguous": [n != 1 for n in n_entities],
         "unambiguous": [n == 1 for n in n_entities],
         "homonym": [n >= 2 for n in n_entities],
@@ -66,7 +66,7 @@ def slice_mentions(
 
 
 def _gold_types(record: LinkRecord, store: OntologyStore) -> Collection[str]:
-    types: Set[str] = set()
+    types: set[str] = set()
     for entity in record.gold:
         if (row := store.row(entity)) is not None:
             types.update(store.types_at(row))

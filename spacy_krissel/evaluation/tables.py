@@ -1,7 +1,8 @@
 """A report's results as rows of text, for Markdown, the terminal and the page."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..util.atomic import check_folder
@@ -13,10 +14,10 @@ MIN_SHOWN = 10
 MAX_SHOWN_TYPES = 20
 KINDS = {"gold": "gold mentions", "predicted": "predicted mentions; one that is not found is wrong"}
 
-Row = Tuple[str, ...]
+Row = tuple[str, ...]
 
 
-def check_report(folder: Union[str, Path], name: str) -> Path:
+def check_report(folder: str | Path, name: str) -> Path:
     """The folder for a report's files, checked before the work.
 
     Raises KrisselError K006 for a name with folders, K026 where no file can be written to the folder.
@@ -27,7 +28,7 @@ def check_report(folder: Union[str, Path], name: str) -> Path:
     return Path(folder)
 
 
-def system_rows(data: Dict[str, Any]) -> List[Row]:
+def system_rows(data: dict[str, Any]) -> list[Row]:
     """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it."""
     recall = [f"R@{k}" for k in RECALL_AT]
     header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "improvement")
@@ -37,11 +38,11 @@ def system_rows(data: Dict[str, Any]) -> List[Row]:
     return rows
 
 
-def slice_rows(data: Dict[str, Any]) -> List[Row]:
+def slice_rows(data: dict[str, Any]) -> list[Row]:
     """A header, and a row per slice with enough mentions."""
     shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
     types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
-    rows: List[Row] = [("slice", "n", "strict", "95 %", "lenient", f"R@{RECALL_AT[-1]}")]
+    rows: list[Row] = [("slice", "n", "strict", "95 %", "lenient", f"R@{RECALL_AT[-1]}")]
     for name in [name for name in shown if name not in types] + types[:MAX_SHOWN_TYPES]:
         n, strict, lenient = (shown[name][key] for key in ("n", "strict", "lenient"))
         recall = shown[name]["recall"][str(RECALL_AT[-1])]
@@ -50,7 +51,7 @@ def slice_rows(data: Dict[str, Any]) -> List[Row]:
     return rows
 
 
-def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
+def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
     facts = [
@@ -91,15 +92,15 @@ def fact_rows(data: Dict[str, Any]) -> List[Tuple[str, str]]:
     return facts
 
 
-def percent(value: Optional[float]) -> str:
+def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}"
 
 
-def bounds(interval: Optional[Sequence[float]]) -> str:
+def bounds(interval: Sequence[float] | None) -> str:
     return "–" if interval is None else f"{percent(interval[0])} to {percent(interval[1])}"
 
 
-def improvement(difference: Optional[Mapping[str, Any]], figure: str = "strict") -> str:
+def improvement(difference: Mapping[str, Any] | None, figure: str = "strict") -> str:
     """The difference of two systems in points, with its paired interval; "" where there is none."""
     if difference is None or difference[figure] is None:
         return ""
@@ -107,23 +108,23 @@ def improvement(difference: Optional[Mapping[str, Any]], figure: str = "strict")
     return f"{100 * difference[figure]:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
-def precision_recall_line(scores: Dict[str, Any]) -> str:
+def precision_recall_line(scores: dict[str, Any]) -> str:
     precision, recall, f1 = (percent(scores[key]) for key in ("precision", "recall", "f1"))
     return f"precision {precision}, recall {recall}, F1 {f1}"
 
 
-def nil_line(nil: Dict[str, Any]) -> str:
+def nil_line(nil: dict[str, Any]) -> str:
     """The results of `nil_scores`; without gold NIL the counts only."""
     figures = f"{precision_recall_line(nil)}, auPR {percent(nil['aupr'])}; " if nil["n_gold"] else ""
     return f"{figures}{nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
 
 
-def strict_line(nil: Dict[str, Any]) -> str:
+def strict_line(nil: dict[str, Any]) -> str:
     """Accuracy over all classes with NIL, and on mentions with an entity only."""
     return f"{percent(nil['strict'])} over all classes, {percent(nil['strict_linked'])} on mentions with an entity"
 
 
-def markdown_head(title: str, facts: Sequence[Tuple[str, str]], command: str) -> List[str]:
+def markdown_head(title: str, facts: Sequence[tuple[str, str]], command: str) -> list[str]:
     """The first paragraphs of a report: title, facts and the command."""
     lines = (f"- {markdown_text(name)}: {markdown_text(value)}" for name, value in facts)
     parts = [f"# {markdown_text(title)}", "\n".join(lines)]
@@ -137,7 +138,7 @@ def markdown_table(rows: Sequence[Row]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _system_row(name: str, figures: Dict[str, Any], difference: Optional[Dict[str, Any]]) -> Row:
+def _system_row(name: str, figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
     slices = [figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")]
     return (
         name,

@@ -1,6 +1,6 @@
 """What every index checks of the arrays it is given."""
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ..errors import Errors, KrisselError
 from .protocol import Mask, Vectors
 
 
-def check_vectors(array: Any, width: Optional[int], what: str) -> Vectors:
+def check_vectors(array: Any, width: int | None, what: str) -> Vectors:
     """`array` as finite floats of shape (any, `width`); `what` names it in the message.
 
     Raises KrisselError K503 (no float matrix of that width) and K504 (NaN or infinity).

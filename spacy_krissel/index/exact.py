@@ -1,8 +1,9 @@
 """Exhaustive search, the measure of every other index: NumPy, or torch on one or all CUDA devices."""
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from .protocol import Mask, Rows, Scores, Vectors
 QUERY_ROWS, BLOCK_ROWS = 256, 32_768
 CUDA_QUERY_ROWS, CUDA_BLOCK_ROWS = 1024, 262_144
 # Row numbers (b,) and their vectors (b, d); a torch tensor where they lie on a device.
-Block = Tuple[Rows, Any]
+Block = tuple[Rows, Any]
 # (queries, block, k, floor) -> query number, position in the block and score of everything that may be among the best.
-FindHits = Callable[[Vectors, Any, int, Scores], Tuple[Rows, Rows, Scores]]
+FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
 
 
 @checked
@@ -36,20 +37,20 @@ class ExactIndex:
     def __init__(self, device: str = "cpu") -> None:
         self.device = check_device(device)
         self._vectors: Vectors = np.zeros((0, 0), dtype=np.float32)
-        self._shards: List[Shard] = []
+        self._shards: list[Shard] = []
         self._shards_lock = Lock()
 
     @property
-    def settings(self) -> Dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         return {}
 
-    def reads(self, settings: Dict[str, Any]) -> bool:
+    def reads(self, settings: dict[str, Any]) -> bool:
         return True
 
     def __len__(self) -> int:
         return len(self._vectors)
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_shards": []}
 
     def build(self, vectors: Vectors) -> None:
@@ -60,7 +61,7 @@ class ExactIndex:
         vectors = check_vectors(vectors, self._vectors.shape[1] if len(self) else None, "vectors")
         self.build(np.concatenate([self._vectors, vectors]) if len(self) else vectors)
 
-    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+    def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         if not len(self):
             raise KrisselError(Errors.K508)
         queries = check_queries(queries, self._vectors.shape[1])
@@ -86,7 +87,7 @@ class ExactIndex:
         self._vectors = vectors
         self._shards = []
 
-    def _on_devices(self) -> List["Shard"]:
+    def _on_devices(self) -> list["Shard"]:
         if not self._shards:
             import torch
 
@@ -111,7 +112,7 @@ class Shard(NamedTuple):
     first: int
     tensor: Any
 
-    def search(self, rows: Rows, queries: Vectors, k: int) -> Tuple[Scores, Rows]:
+    def search(self, rows: Rows, queries: Vectors, k: int) -> tuple[Scores, Rows]:
         """As `search_blocks`, over those of the ascending rows that are here."""
         here = rows[np.searchsorted(rows, self.first) : np.searchsorted(rows, self.first + len(self.tensor))]
         blocks = ((block, self._vectors(block)) for block in _cut(here, CUDA_BLOCK_ROWS))
@@ -123,7 +124,7 @@ class Shard(NamedTuple):
         return self.tensor[torch.from_numpy(rows - self.first).to(self.tensor.device)].float()
 
 
-def _all_devices() -> List[str]:
+def _all_devices() -> list[str]:
     import torch
 
     return [f"cuda:{number}" for number in range(torch.cuda.device_count())]
@@ -141,9 +142,9 @@ def search_blocks(
     blocks: Iterable[Block],
     queries: Vectors,
     k: int,
-    find_hits: Optional[FindHits] = None,
+    find_hits: FindHits | None = None,
     query_rows: int = QUERY_ROWS,
-) -> Tuple[Scores, Rows]:
+) -> tuple[Scores, Rows]:
     """The `k` highest inner products of queries (q, d) over all blocks, which come in ascending order of rows.
 
     RETURNS: scores (q, k) and rows (q, k), best first, equal scores by row; padded with -inf and -1.
@@ -170,14 +171,14 @@ def search_blocks(
     return scores, rows
 
 
-def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> Tuple[Rows, Rows, Scores]:
+def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
     scores = queries @ vectors.T  # (q, b)
     hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
     query, position = np.divmod(hits, scores.shape[1])
     return query, position, scores.reshape(-1)[hits]
 
 
-def torch_hits(queries: Vectors, vectors: Any, k: int, floor: Scores) -> Tuple[Rows, Rows, Scores]:
+def torch_hits(queries: Vectors, vectors: Any, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
     import torch
 
     scores = torch.from_numpy(queries).to(vectors.device) @ vectors.T  # (q, b)
@@ -204,7 +205,7 @@ def lower_bound(scores: Scores, k: int) -> Scores:
     return np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k]
 
 
-def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> Tuple[Scores, Rows]:
+def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> tuple[Scores, Rows]:
     """The best `k` of a ragged list of hits, all arrays (h,), as scores and rows (n_queries, k), padded."""
     order = np.lexsort((row, -score, query))
     query, row, score = query[order], row[order], score[order]
@@ -230,7 +231,7 @@ class StoredVectors:
     """The vectors that an index was built from, where they lie: in memory or mapped, one array behind another."""
 
     def __init__(self, parts: Sequence[Vectors]) -> None:
-        self._parts: List[Vectors] = list(parts)
+        self._parts: list[Vectors] = list(parts)
 
     def __len__(self) -> int:
         return sum(map(len, self._parts))
@@ -258,7 +259,7 @@ class StoredVectors:
         return np.concatenate([np.asarray(part) for part in self._parts])
 
 
-def refined(stored: StoredVectors, queries: Vectors, rows: Rows, k: int) -> Tuple[Scores, Rows]:
+def refined(stored: StoredVectors, queries: Vectors, rows: Rows, k: int) -> tuple[Scores, Rows]:
     """The best `k` of the found `rows` (q, w), padded with -1, by their inner products with the queries (q, d).
 
     RETURNS: scores and rows (q, k), best first, equal scores by row; padded with -inf and -1.

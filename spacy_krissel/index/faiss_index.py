@@ -5,8 +5,9 @@ IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vector
 
 import errno
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, Literal, Optional, Tuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,7 +29,7 @@ GPU_MAX_K = 2048
 FEW_ALLOWED = 20_000
 # Each type's settings with their defaults. `nlist` 0 stands for four times the root of the number of vectors,
 # `pq_bytes` 0 for half the width, `refine` 0 for no second look.
-DEFAULTS: Dict[str, Dict[str, int]] = {
+DEFAULTS: dict[str, dict[str, int]] = {
     "flat": {},
     "hnsw": {"m": 16, "ef_construction": 200, "ef_search": 64},
     "ivf": {"nlist": 0, "nprobe": 16},
@@ -70,13 +71,13 @@ class FaissIndex:
         type: Literal["flat", "hnsw", "ivf", "ivf_sq8", "ivf_pq"] = "hnsw",
         device: str = "cpu",
         float16: bool = False,
-        m: Optional[PositiveInt] = None,
-        ef_construction: Optional[PositiveInt] = None,
-        ef_search: Optional[PositiveInt] = None,
-        nlist: Optional[Count] = None,
-        nprobe: Optional[PositiveInt] = None,
-        pq_bytes: Optional[Count] = None,
-        refine: Optional[Count] = None,
+        m: PositiveInt | None = None,
+        ef_construction: PositiveInt | None = None,
+        ef_search: PositiveInt | None = None,
+        nlist: Count | None = None,
+        nprobe: PositiveInt | None = None,
+        pq_bytes: Count | None = None,
+        refine: Count | None = None,
     ) -> None:
         settings = {"m": m, "ef_construction": ef_construction, "ef_search": ef_search, "nlist": nlist}
         settings.update(nprobe=nprobe, pq_bytes=pq_bytes, refine=refine)
@@ -86,22 +87,22 @@ class FaissIndex:
         self.float16 = float16
         self._ivf = type.startswith("ivf")
         # Where codes are searched, what is at hand to decide between those found.
-        self._stored: Optional[StoredVectors] = None
+        self._stored: StoredVectors | None = None
         # Told how many vectors were added, block by block; what it raises ends a build.
-        self.on_added: Optional[Callable[[int], None]] = None
+        self.on_added: Callable[[int], None] | None = None
         self._index: Any = None
         self._mapped = False
-        self._read_from: Optional[Path] = None
+        self._read_from: Path | None = None
         self._gpu_index: Any = None
         self._resources: Any = None
         self._gpu_lock = Lock()
 
     @property
-    def settings(self) -> Dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         return {"type": self.type, "float16": self.float16, **self._own}
 
-    def reads(self, settings: Dict[str, Any]) -> bool:
-        def build(all_settings: Dict[str, Any]) -> Dict[str, Any]:
+    def reads(self, settings: dict[str, Any]) -> bool:
+        def build(all_settings: dict[str, Any]) -> dict[str, Any]:
             return {name: value for name, value in all_settings.items() if name not in SEARCH_SETTINGS}
 
         return build(settings) == build(self.settings)
@@ -109,7 +110,7 @@ class FaissIndex:
     def __len__(self) -> int:
         return self._index.ntotal if self._index is not None else 0
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_gpu_index": None, "_resources": None, "_mapped": False, "on_added": None}
         if self._stored is not None:
             state["_stored"] = StoredVectors([self._stored.whole()])
@@ -117,7 +118,7 @@ class FaissIndex:
             state["_index"] = _faiss().serialize_index(self._index)
         return state
 
-    def __setstate__(self, state: Dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self._index is not None:
             self._index = _faiss().deserialize_index(self._index)
@@ -133,7 +134,7 @@ class FaissIndex:
             copied._stored = self._stored.copy()
         return copied
 
-    def build(self, vectors: Vectors, centroids: Optional[Vectors] = None) -> None:
+    def build(self, vectors: Vectors, centroids: Vectors | None = None) -> None:
         """centroids: those of another IVF index of the same vectors and as many lists, which spares finding them."""
         faiss = _faiss()
         vectors = check_vectors(vectors, None, "vectors")
@@ -168,7 +169,7 @@ class FaissIndex:
             self._take(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
         self._extend(vectors)
 
-    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+    def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         faiss = _faiss()
         if self._index is None:
             raise KrisselError(Errors.K508)
@@ -188,7 +189,7 @@ class FaissIndex:
             found = (index.storage if self._is_small() else index).search(queries, wanted)
         return self._decided(queries, k, *found)
 
-    def centroids(self) -> Optional[Vectors]:
+    def centroids(self) -> Vectors | None:
         """Those of an IVF index (nlist, d), None for another."""
         return self._index.quantizer.reconstruct_n(0, self._index.nlist) if self._ivf and self._index else None
 
@@ -254,7 +255,7 @@ class FaissIndex:
             self._stored.add(vectors)
         self._gpu_index = None
 
-    def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> Tuple[Scores, Rows]:
+    def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
         """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""
         rows = np.flatnonzero(allowed)
         few = len(rows) <= FEW_ALLOWED or len(rows) * 20 <= len(allowed)
@@ -288,7 +289,7 @@ class FaissIndex:
         """
         return self.type == "hnsw" and len(self) <= 2 * self._own["m"] * self._own["ef_search"]
 
-    def _decided(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> Tuple[Scores, Rows]:
+    def _decided(self, queries: Vectors, k: int, scores: Scores, rows: Rows) -> tuple[Scores, Rows]:
         """The best `k` of what the index found: scores and rows (q, w), FAISS's own padding.
 
         Raises KrisselError K506 where these are no rows, as in a damaged file that was not verified.
@@ -366,7 +367,7 @@ def _training_sample(vectors: Vectors, most: int) -> Vectors:
     return np.ascontiguousarray(vectors, dtype=np.float32)
 
 
-def _own_settings(type: str, device: str, float16: bool, settings: Dict[str, Optional[int]]) -> Dict[str, int]:
+def _own_settings(type: str, device: str, float16: bool, settings: dict[str, int | None]) -> dict[str, int]:
     """The settings of this type of index: those given and the defaults. Raises KrisselError K006."""
     given = {name: value for name, value in settings.items() if value is not None}
     for name, value in given.items():
@@ -383,7 +384,7 @@ def _own_settings(type: str, device: str, float16: bool, settings: Dict[str, Opt
     return {**DEFAULTS[type], **given}
 
 
-def factory_string(type: str, float16: bool, settings: Dict[str, Any], n: int, width: int) -> str:
+def factory_string(type: str, float16: bool, settings: dict[str, Any], n: int, width: int) -> str:
     """What FAISS calls an index for `n` vectors of this width. Raises KrisselError K006 (pq_bytes)."""
     storage = "SQfp16" if float16 else "Flat"
     if type == "hnsw":
@@ -405,7 +406,7 @@ def training_rows(nlist: int) -> int:
     return min(MAX_TRAIN * nlist, max(MANY_TRAIN, MAX_TRAIN_OF_MANY * nlist))
 
 
-def estimated_bytes(type: str, settings: Dict[str, Any], n: int, width: int) -> float:
+def estimated_bytes(type: str, settings: dict[str, Any], n: int, width: int) -> float:
     """About what an index of `n` vectors holds, with row numbers and links of 8 and 4 bytes."""
     value = 2 if settings.get("float16") else 4
     if type == "hnsw":

@@ -1,7 +1,8 @@
 """The kinds of index this package can load, by the name a saved index carries."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Callable, Dict
+from typing import Any
 
 from ..errors import Errors, KrisselError
 from .exact import ExactIndex
@@ -12,7 +13,7 @@ from .protocol import VectorIndex
 KINDS = {ExactIndex.kind: ExactIndex, FaissIndex.kind: FaissIndex, MilvusIndex.kind: MilvusIndex}
 
 
-def make_index(kind: str, settings: Dict[str, Any]) -> VectorIndex:
+def make_index(kind: str, settings: dict[str, Any]) -> VectorIndex:
     """An empty index of the `kind` and `settings` found in a manifest.
 
     Raises KrisselError K507 for a kind that is not ours, K006 for a setting that is not its own.

@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -58,12 +59,12 @@ class MilvusIndex:
 
     def __init__(
         self,
-        uri: Optional[str] = None,
+        uri: str | None = None,
         collection: str = "krissel",
         token_env: str = "MILVUS_TOKEN",
         type: str = "FLAT",
-        index_params: Optional[Dict[str, Any]] = None,
-        search_params: Optional[Dict[str, Any]] = None,
+        index_params: dict[str, Any] | None = None,
+        search_params: dict[str, Any] | None = None,
         batch_size: PositiveInt = 4096,
     ) -> None:
         self.uri = _checked_uri(uri)
@@ -76,12 +77,12 @@ class MilvusIndex:
         self.index_params = dict(index_params or {})
         self.search_params = dict(search_params or {})
         self.batch_size = batch_size
-        self._store: Optional[MilvusStore] = None
+        self._store: MilvusStore | None = None
         # Of Milvus Lite's database.
-        self._folder: Optional[LiteFolder] = None
+        self._folder: LiteFolder | None = None
 
     @property
-    def settings(self) -> Dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         return {
             "uri": self.uri,
             "collection": self.collection,
@@ -92,8 +93,8 @@ class MilvusIndex:
             "batch_size": self.batch_size,
         }
 
-    def reads(self, settings: Dict[str, Any]) -> bool:
-        def of_collection(all_settings: Dict[str, Any]) -> Dict[str, Any]:
+    def reads(self, settings: dict[str, Any]) -> bool:
+        def of_collection(all_settings: dict[str, Any]) -> dict[str, Any]:
             return {name: value for name, value in all_settings.items() if name not in SEARCH_SETTINGS}
 
         return of_collection(settings) == of_collection(self.settings)
@@ -101,7 +102,7 @@ class MilvusIndex:
     def __len__(self) -> int:
         return self._store.rows if self._store is not None else 0
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         """With the files of Milvus Lite's database. A collection at an address stays where it is."""
         state = {**self.__dict__, "_store": None, "_folder": None, "_files": {}}
         if self._store is not None:
@@ -113,7 +114,7 @@ class MilvusIndex:
                 state["_files"] = {name: (path / name).read_bytes() for name in database_files(path)}
         return state
 
-    def __setstate__(self, state: Dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         files = state.pop("_files")
         self.__dict__.update(state)
         if self._store is not None and self.uri is None:
@@ -147,7 +148,7 @@ class MilvusIndex:
             store.copy(f"{self.collection}_{uuid.uuid4().hex[:16]}", self.type, self.index_params)
             store.add(self._blocks(vectors))
 
-    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+    def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         if self._store is None:
             raise KrisselError(Errors.K508)
         queries = check_queries(queries, self._store.width)
@@ -180,7 +181,7 @@ class MilvusIndex:
         store.use(name, vectors)
         self._store, self._folder = store, folder
 
-    def _new_store(self, folder: Optional[LiteFolder]) -> Tuple[MilvusStore, Optional[LiteFolder]]:
+    def _new_store(self, folder: LiteFolder | None) -> tuple[MilvusStore, LiteFolder | None]:
         return MilvusStore(str(folder.path if folder else self.uri), self.token_env), folder
 
     def _opened(self) -> MilvusStore:
@@ -209,7 +210,7 @@ class MilvusIndex:
                 bar.update(min(step, len(vectors) - start))
 
 
-def _checked_uri(uri: Optional[str]) -> Optional[str]:
+def _checked_uri(uri: str | None) -> str | None:
     """Raises KrisselError K006 for anything but None and an address without a secret."""
     if uri is None or (is_url(uri) and "@" not in uri):
         return uri
@@ -238,12 +239,12 @@ class MilvusSearch:
     type: Milvus's type of index. params: its search_params.
     """
 
-    def __init__(self, store: MilvusStore, type: str, params: Dict[str, Any]) -> None:
+    def __init__(self, store: MilvusStore, type: str, params: dict[str, Any]) -> None:
         self._store = store
         self._params = params
         self._width = WIDTHS.get(type)
 
-    def best(self, queries: Vectors, k: int, named: Optional[Rows] = None) -> Tuple[Scores, Rows]:
+    def best(self, queries: Vectors, k: int, named: Rows | None = None) -> tuple[Scores, Rows]:
         """The best `k` rows for each of the queries (q, d), of all rows or of the `named`, which ascend."""
         scores, rows = _padding(len(queries), k)
         n = self._store.rows if named is None else len(named)
@@ -271,7 +272,7 @@ class MilvusSearch:
             scores[todo], rows[todo] = search_blocks(self._blocks(numbers), queries[todo], k)
         return scores, rows
 
-    def best_allowed(self, queries: Vectors, k: int, allowed: Mask) -> Tuple[Scores, Rows]:
+    def best_allowed(self, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
         """The best `k` allowed rows. Few are named; of many, enough are asked for and those not allowed left out."""
         numbers = np.flatnonzero(allowed)
         scores, rows = _padding(len(queries), k)
@@ -287,7 +288,7 @@ class MilvusSearch:
             scores[todo], rows[todo] = self._best_named(queries[todo], k, numbers)
         return scores, rows
 
-    def _best_named(self, queries: Vectors, k: int, numbers: Rows) -> Tuple[Scores, Rows]:
+    def _best_named(self, queries: Vectors, k: int, numbers: Rows) -> tuple[Scores, Rows]:
         scores, rows = _padding(len(queries), k)
         for start in range(0, len(numbers), NAMED_ROWS):
             found = self.best(queries, k, numbers[start : start + NAMED_ROWS])
@@ -303,13 +304,13 @@ class MilvusSearch:
             yield rows[start : start + len(vectors)], vectors
             start += len(vectors)
 
-    def _parameters(self, limit: int) -> Dict[str, Any]:
+    def _parameters(self, limit: int) -> dict[str, Any]:
         if self._width is None:
             return self._params
         return {**self._params, self._width: max(limit, self._params.get(self._width, LEAST_WIDTH))}
 
 
-def _padding(n_queries: int, k: int) -> Tuple[Scores, Rows]:
+def _padding(n_queries: int, k: int) -> tuple[Scores, Rows]:
     scores: Scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
     rows: Rows = np.full((n_queries, k), -1, dtype=np.int64)
     return scores, rows

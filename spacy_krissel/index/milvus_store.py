@@ -5,10 +5,11 @@ import shutil
 import sys
 import tempfile
 import uuid
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Optional
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class MilvusStore:
         with self._asked() as client:
             return bool(client.has_collection(name))
 
-    def create(self, name: str, width: int, type: str, index_params: Dict[str, Any], blocks: Iterable[Vectors]) -> None:
+    def create(self, name: str, width: int, type: str, index_params: dict[str, Any], blocks: Iterable[Vectors]) -> None:
         """Make the collection `name` of blocks of vectors (b, width). Until it is whole it has another name."""
         part = f"{name}_part_{uuid.uuid4().hex[:8]}"
         with self._asked() as client:
@@ -134,7 +135,7 @@ class MilvusStore:
             self.rows = self._insert(client, self.name, self.rows, blocks)
         return True
 
-    def copy(self, name: str, type: str, index_params: Dict[str, Any]) -> None:
+    def copy(self, name: str, type: str, index_params: dict[str, Any]) -> None:
         """Be the same rows in a collection `name` of their own, which is made."""
         self.create(name, self.width, type, index_params, self.vectors(np.arange(self.rows)))
         with self._asked() as client:
@@ -149,14 +150,14 @@ class MilvusStore:
                 block = self._fetch(client, self.name, rows[start : start + step])
             yield block
 
-    def search(self, queries: Vectors, limit: int, condition: str, params: Dict[str, Any]) -> Tuple[Rows, Rows, Scores]:
+    def search(self, queries: Vectors, limit: int, condition: str, params: dict[str, Any]) -> tuple[Rows, Rows, Scores]:
         """Up to `limit` rows for each of the queries (q, width) among those that meet the condition.
 
         RETURNS: query number, row and score of each: three arrays (h,).
         """
-        counts: List[int] = []
-        rows: List[int] = []
-        scores: List[float] = []
+        counts: list[int] = []
+        rows: list[int] = []
+        scores: list[float] = []
         step = max(1, min(QUERIES, ALL_RESULTS // limit))
         with self._asked() as client:
             for start in range(0, len(queries), step):
@@ -292,7 +293,7 @@ class LiteFolder:
         process be killed.
     """
 
-    def __init__(self, source: Optional[Path] = None, parent: Optional["LiteFolder"] = None) -> None:
+    def __init__(self, source: Path | None = None, parent: Optional["LiteFolder"] = None) -> None:
         self.root: Path = Path(tempfile.mkdtemp(prefix="krissel-milvus-", dir=parent.root if parent else None))
         self.path = self.root / NAME
         self._pid = os.getpid()
@@ -306,7 +307,7 @@ class LiteFolder:
         return self._pid == os.getpid()
 
 
-def database_files(path: Path) -> List[str]:
+def database_files(path: Path) -> list[str]:
     """The files of a database that no process has open, as names within its folder `path`."""
     files = (file_ for file_ in path.rglob("*") if file_.is_file() and file_.name not in LEFT_OUT)
     return sorted(file_.relative_to(path).as_posix() for file_ in files)

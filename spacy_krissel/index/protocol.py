@@ -1,7 +1,8 @@
 """What the knowledge base asks of a vector index."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, Optional, Protocol, Tuple
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ Mask = NDArray[np.bool_]
 class Searches(Protocol):
     """What can be asked for the nearest rows."""
 
-    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+    def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         """The `k` rows with the highest inner product for each of the queries (q, d), among the allowed ones."""
 
 
@@ -36,10 +37,10 @@ class VectorIndex(Searches, Protocol):
     owns_vectors: bool
 
     @property
-    def settings(self) -> Dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """What is saved and made again on load; where it runs is no part of it. JSON values only."""
 
-    def reads(self, settings: Dict[str, Any]) -> bool:
+    def reads(self, settings: dict[str, Any]) -> bool:
         """Whether `from_disk` takes what an index of this kind with `settings` wrote."""
 
     def __len__(self) -> int: ...

@@ -3,9 +3,10 @@
 import mmap
 import os
 import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..ontology.entity import Entity
@@ -35,7 +36,7 @@ class CandidateTable:
     The folder may be moved, removed or replaced once the table is there: all is read from the maps.
     """
 
-    def __init__(self, path: Path, folder: Optional[tempfile.TemporaryDirectory] = None) -> None:
+    def __init__(self, path: Path, folder: tempfile.TemporaryDirectory | None = None) -> None:
         """path: the folder. folder: a temporary one that holds it, removed with this object.
 
         Raises KrisselError K001 to K004, K109 (missing, not a store, of another version, damaged).
@@ -66,7 +67,7 @@ class CandidateTable:
     def __len__(self) -> int:
         return len(self._store)
 
-    def get(self, ids: Sequence[str]) -> Dict[str, Entity]:
+    def get(self, ids: Sequence[str]) -> dict[str, Entity]:
         """The entities with these ids; those that are not in the table are left out."""
         return {id_: self._store.get(id_) for id_ in ids if id_ in self._store}
 

@@ -1,6 +1,7 @@
 """Search results in the words of others: plain dicts for `span._`, and spaCy's own `Candidate`."""
 
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.kb import Candidate
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from .prototype_kb import PrototypeKB
 
 
-def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: Optional[int] = None) -> List[List[Dict[str, Any]]]:
+def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
     """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
     and "evidence", its text as one line."""
     entities, scores = result.entities[:, :k], result.scores[:, :k]
@@ -36,7 +37,7 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: Optional[int] = 
     return [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: SearchResult) -> List[List[Candidate]]:
+def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: SearchResult) -> list[list[Candidate]]:
     """spaCy's candidates of each mention, best first.
 
     The one place that knows the class: its prior probability is the softmax of the scores (it has no place for a

@@ -3,9 +3,10 @@
 import mmap
 import re
 import tempfile
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
-from typing import Any, Callable, Iterator, List, Optional, Tuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -62,12 +63,12 @@ class GrowingVectors:
     start: the first ones (n, width), shared and never written to. directory: of the file; None: in memory.
     """
 
-    def __init__(self, start: Vectors, directory: Optional[Path] = None) -> None:
+    def __init__(self, start: Vectors, directory: Path | None = None) -> None:
         self._array = start
         self._directory = directory
         self._file: Any = None
         # What is in memory and not joined yet, so that many small additions cost no more than one.
-        self._added: List[Vectors] = []
+        self._added: list[Vectors] = []
         self._rows = len(start)
         # The first of many threads that read joins what was added.
         self._lock = Lock()
@@ -109,7 +110,7 @@ class GrowingVectors:
             self._file.write(block.data)
 
 
-def zero_vectors(rows: int, width: int, dtype: str, directory: Optional[Path]) -> Vectors:
+def zero_vectors(rows: int, width: int, dtype: str, directory: Path | None) -> Vectors:
     """Zeros (rows, width) to write into: in memory, or in a file without a name in the `directory`."""
     if directory is None:
         return np.zeros((rows, width), dtype=dtype)
@@ -212,7 +213,7 @@ def _allocation(error: BaseException) -> int:
     return int(size.group(1)) if size else 0
 
 
-def _pieces(table: pa.Table, rows: Any) -> Iterator[Tuple[pa.Table, Any]]:
+def _pieces(table: pa.Table, rows: Any) -> Iterator[tuple[pa.Table, Any]]:
     """The pieces of `table` that hold some of the ascending `rows`, and those rows within each."""
     lengths = [len(chunk) for chunk in table.column(0).chunks]
     ends = np.cumsum(lengths, dtype=np.int64)

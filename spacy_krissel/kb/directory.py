@@ -1,9 +1,10 @@
 """A saved knowledge base, as a folder and as bytes: entities, prototypes, references and index."""
 
 import hashlib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Collection, Dict, Iterator, Literal, Mapping, NamedTuple, Optional
+from typing import Annotated, Any, Literal, NamedTuple
 
 import srsly
 from pydantic import Field
@@ -91,7 +92,7 @@ INDEX_DIR = "index"
 
 class IndexShape(Shape):
     kind: str
-    settings: Dict[str, Any]
+    settings: dict[str, Any]
 
 
 class ReferencesShape(Shape):
@@ -108,11 +109,11 @@ class KBShape(Shape):
     dimensions: Annotated[int, Field(ge=0, le=2**24)]
     dtype: Literal["float32", "float16"]
     normalized: bool
-    encoder: Optional[str]
+    encoder: str | None
     index: IndexShape
     index_saved: bool
-    tuning: Optional[Dict[str, Any]]
-    references: Optional[ReferencesShape]
+    tuning: dict[str, Any] | None
+    references: ReferencesShape | None
 
     def needs(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
@@ -135,20 +136,20 @@ class Folder:
     """
 
     source: Source
-    manifest: Dict[str, Any]
+    manifest: dict[str, Any]
     entities: EntityTable
     prototypes: PrototypeTable
-    references: Optional[References]
-    index: Optional[VectorIndex]
+    references: References | None
+    index: VectorIndex | None
 
 
 def write_folder(
     path: Path,
-    description: Dict[str, Any],
+    description: dict[str, Any],
     entities: EntityTable,
     prototypes: PrototypeTable,
-    references: Optional[References],
-    index: Optional[VectorIndex],
+    references: References | None,
+    index: VectorIndex | None,
 ) -> None:
     """Write the folder `path`, all or nothing. description: see `PrototypeKB.description`."""
     with new_directory(path, KIND, FORMAT_VERSION) as directory:
@@ -171,7 +172,7 @@ def write_folder(
 
 
 def read_folder(
-    path: Path, width: int, make: Optional[MakeIndex], excluded: Collection[str], *, verify: bool = True
+    path: Path, width: int, make: MakeIndex | None, excluded: Collection[str], *, verify: bool = True
 ) -> Folder:
     """Read the folder `path`.
 
@@ -200,9 +201,7 @@ def read_folder(
     return Folder(source, manifest, entities, prototypes, references, index)
 
 
-def _read_index(
-    path: Path, saved: Dict[str, Any], vectors: Vectors, make: Optional[MakeIndex]
-) -> Optional[VectorIndex]:
+def _read_index(path: Path, saved: dict[str, Any], vectors: Vectors, make: MakeIndex | None) -> VectorIndex | None:
     """The index saved at `path`, if it is the one that is wanted."""
     if make is None:
         index = make_index(saved["kind"], saved["settings"])

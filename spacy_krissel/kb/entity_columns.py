@@ -1,9 +1,10 @@
 """The entities of a knowledge base, columnar and memory-mapped."""
 
 import bisect
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, Union, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +41,7 @@ class EntityLike(Protocol):
 class StringColumn(Sequence[str]):
     """A column of strings that is read where it is asked."""
 
-    def __init__(self, column: pa.ChunkedArray, path: Optional[Path] = None) -> None:
+    def __init__(self, column: pa.ChunkedArray, path: Path | None = None) -> None:
         """path: the file that the column is mapped from."""
         self.table = column
         self.path = path
@@ -55,7 +56,7 @@ class StringColumn(Sequence[str]):
     def __getitem__(self, row: slice) -> Sequence[str]: ...
 
     @coded
-    def __getitem__(self, row: Union[int, slice]) -> Union[str, Sequence[str]]:
+    def __getitem__(self, row: int | slice) -> str | Sequence[str]:
         if isinstance(row, slice):
             return [self[i] for i in range(*row.indices(len(self)))]
         return self.table[int(row)].as_py()
@@ -65,7 +66,7 @@ class StringColumn(Sequence[str]):
             yield from self._chunk(number)
 
     @coded
-    def _chunk(self, number: int) -> List[str]:
+    def _chunk(self, number: int) -> list[str]:
         return self.table.chunk(number).to_pylist()
 
     @coded
@@ -77,14 +78,14 @@ class StringColumn(Sequence[str]):
 class EntityTable:
     """Entities in the order of their ids, so that a lower row is also the lower id."""
 
-    def __init__(self, table: Optional[pa.Table] = None, path: Optional[Path] = None) -> None:
+    def __init__(self, table: pa.Table | None = None, path: Path | None = None) -> None:
         """path: the file that the table is mapped from."""
         self.table = SCHEMA.empty_table() if table is None else table
         self.path = path
         self.ids = StringColumn(self.table.column("id"), path)
         self.names = StringColumn(self.table.column("name"), path)
-        self._alternatives: Optional[Dict[str, int]] = None
-        self._species: Optional[List[str]] = None
+        self._alternatives: dict[str, int] | None = None
+        self._species: list[str] | None = None
 
     @classmethod
     def from_entities(cls, entities: Iterable[EntityLike]) -> "EntityTable":
@@ -129,22 +130,22 @@ class EntityTable:
         return Entity(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
 
     @coded
-    def types_at(self, row: int) -> Tuple[str, ...]:
+    def types_at(self, row: int) -> tuple[str, ...]:
         return tuple(self.table.column("types")[int(row)].as_py())
 
     @coded
-    def species(self) -> List[str]:
+    def species(self) -> list[str]:
         """The species of the entities, each once, sorted; without that of entities that have none."""
         if self._species is None:
             self._species = sorted(each for each in pc.unique(self.table.column("species")).to_pylist() if each)
         return self._species
 
-    def row(self, entity: str) -> Optional[int]:
+    def row(self, entity: str) -> int | None:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None
 
     @coded
-    def resolve(self, entity: str) -> Optional[int]:
+    def resolve(self, entity: str) -> int | None:
         """The row of a primary or alternative id; a primary id wins, then the lowest row."""
         found = self.row(entity)
         if found is not None:
@@ -171,9 +172,9 @@ class EntityTable:
 
     def mask(
         self,
-        types: Optional[Iterable[str]] = None,
-        ids: Optional[Iterable[str]] = None,
-        species: Optional[Iterable[str]] = None,
+        types: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        species: Iterable[str] | None = None,
     ) -> Mask:
         """Entities that have one of the `types`, are among the `ids` and are of one of the `species`, where given:
         (len(self),). One without a species may be of any.
@@ -218,7 +219,7 @@ class EntityTable:
         found = pc.is_in(self.table.column("species"), value_set=pa.array([*species, ""], pa.string()))
         return found.to_numpy().copy()
 
-    def unknown(self, what: str, unknown: Sequence[str], known: Optional[Sequence[str]] = None) -> KrisselError:
+    def unknown(self, what: str, unknown: Sequence[str], known: Sequence[str] | None = None) -> KrisselError:
         known = self.ids if known is None else known
         some = ", ".join(known[:5]) or "none"
         message = Errors.K525.format(count=len(unknown), what=what, first=unknown[0], total=len(known), known=some)

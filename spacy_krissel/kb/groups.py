@@ -1,6 +1,6 @@
 """Values by key as flat arrays, for many keys at a time."""
 
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Groups(NamedTuple):
         start = int(self.starts[key])
         return self.values[start : start + int(self.lengths[key])]
 
-    def take(self, keys: Rows) -> Tuple[Rows, Rows]:
+    def take(self, keys: Rows) -> tuple[Rows, Rows]:
         """All values of the `keys`, and for each the place in `keys` that it belongs to, ascending."""
         known = np.flatnonzero((keys >= 0) & (keys < len(self.lengths)))
         keys = keys[known]

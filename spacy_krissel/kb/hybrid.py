@@ -1,7 +1,7 @@
 """One score of vectors, lexical similarity and gold mentions."""
 
+from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Callable, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class LexicalQuery:
     hidden (q,): for these, the surface form that the text folds to does not count, as if no entity had it.
     """
 
-    def __init__(self, index: LexicalIndex, texts: Sequence[str], hidden: Optional[Sequence[bool]] = None) -> None:
+    def __init__(self, index: LexicalIndex, texts: Sequence[str], hidden: Sequence[bool] | None = None) -> None:
         keys = list(zip(texts, repeat(False) if hidden is None else hidden, strict=hidden is not None))
         places = {key: place for place, key in enumerate(dict.fromkeys(keys))}
         distinct = [text for text, _ in places]
@@ -37,7 +37,7 @@ class LexicalQuery:
         if hidden is not None:
             self._without = np.where([is_hidden for _, is_hidden in places], index.forms(distinct), -1)
 
-    def proposed(self, allowed: Optional[Mask] = None) -> Rows:
+    def proposed(self, allowed: Mask | None = None) -> Rows:
         """The entities that lexical search finds for each query: (q, PROPOSED), -1 padded."""
         return self._index.search(self._vectors, PROPOSED, allowed, self._without)[self._of_query]
 
@@ -57,14 +57,14 @@ def rank_candidates(
     nearest: Rows,
     k: int,
     *,
-    allowed: Optional[Mask] = None,
-    lexical: Optional[LexicalQuery] = None,
+    allowed: Mask | None = None,
+    lexical: LexicalQuery | None = None,
     lexical_weight: float = 0.0,
-    texts: Optional[Sequence[str]] = None,
-    names: Optional[Vectors] = None,
+    texts: Sequence[str] | None = None,
+    names: Vectors | None = None,
     name_weight: float = 0.0,
     gold_prior: float = 0.0,
-    can_see: Optional[CanSee] = None,
+    can_see: CanSee | None = None,
     break_ties: bool = True,
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
@@ -115,7 +115,7 @@ def rank_candidates(
     return ranked
 
 
-def with_ties(found: Sequence[SearchResult]) -> Tuple[Rows, Rows]:
+def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:
     """The entities of all results and those that tie at the top beyond k, and the prototypes of the first: (q, w)."""
     columns = []
     for result in found:
@@ -131,8 +131,8 @@ def with_ties(found: Sequence[SearchResult]) -> Tuple[Rows, Rows]:
 
 
 def _nearest(
-    prototypes: PrototypeTable, vectors: Vectors, queries: Rows, entities: Rows, can_see: Optional[CanSee] = None
-) -> Tuple[Rows, Scores]:
+    prototypes: PrototypeTable, vectors: Vectors, queries: Rows, entities: Rows, can_see: CanSee | None = None
+) -> tuple[Rows, Scores]:
     """The row of the prototype of `entities[i]` that is nearest to `vectors[queries[i]]`, and their inner product.
 
     `queries` ascend. RETURNS: (n,) both; -1 and -inf for an entity without prototypes, or with none that it can see.

@@ -1,6 +1,7 @@
 """What the entities of a knowledge base are called, searched by spelling."""
 
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -32,7 +33,7 @@ class LexicalIndex:
     named: which of these pairs are names that somebody gave to the entity, (len(forms),); None: all.
     """
 
-    def __init__(self, forms: Sequence[str], entities: Rows, named: Optional[Mask] = None) -> None:
+    def __init__(self, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> None:
         folded, of_form = _distinct([folded_form(form) for form in forms])
         # Their hashes and not the forms, of which there are millions; this process alone reads them.
         hashes = _hashes(folded)
@@ -70,7 +71,7 @@ class LexicalIndex:
         found[known] = self._by_hash[place[known]]
         return found
 
-    def named(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
+    def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """The entities that each text names, and for each the place in `texts` that it belongs to, ascending.
 
         A text that is spelt another way than any form names nothing."""
@@ -88,9 +89,7 @@ class LexicalIndex:
         counts.sum_duplicates()
         return self._weighted(counts)
 
-    def search(
-        self, vectors: csr_matrix, k: int, allowed: Optional[Mask] = None, without: Optional[Rows] = None
-    ) -> Rows:
+    def search(self, vectors: csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None) -> Rows:
         """`k` entities whose spelling is near to each of the `vectors` (q, n-grams): entity rows (q, k), -1 padded.
 
         Approximate, and in no order: by the rarest n-grams of a text alone. `allowed` is a mask of entities; `without`
@@ -121,7 +120,7 @@ class LexicalIndex:
         found[query[rank < k], rank[rank < k]] = entities[rank < k]
         return found
 
-    def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Optional[Rows] = None) -> Scores:
+    def similarity(self, vectors: csr_matrix, queries: Rows, entities: Rows, without: Rows | None = None) -> Scores:
         """The similarity of `vectors[queries[i]]` with `entities[i]`: (n,), for pairs in the order of `queries`.
 
         without (len(vectors),): a form that does not count for each of the `vectors`, -1 for none.
@@ -168,7 +167,7 @@ class LexicalIndex:
         return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
 
 
-def _highest(matrix: csr_matrix, n: int) -> Tuple[Rows, Rows]:
+def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:
     """Where the `n` highest values of each row stand, in no order: their rows, and their places in `matrix.data`."""
     counts = np.minimum(np.diff(matrix.indptr), n)
     places = ranges(matrix.indptr[:-1], counts)
@@ -206,8 +205,8 @@ def folded_form(text: str) -> str:
     return american(fold_name(text))
 
 
-def _distinct(texts: Sequence[str]) -> Tuple[List[str], Rows]:
+def _distinct(texts: Sequence[str]) -> tuple[list[str], Rows]:
     """The distinct texts in the order they come in, and the place of each text among them."""
-    places: Dict[str, int] = {}
+    places: dict[str, int] = {}
     of_text = np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)
     return list(places), of_text

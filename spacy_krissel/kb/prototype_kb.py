@@ -2,24 +2,11 @@
 
 import copy
 import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Literal,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    Union,
-)
+from typing import Any, Literal
 from weakref import WeakSet
 
 import numpy as np
@@ -58,7 +45,7 @@ STATE = (
     *("_index", "_tuning", "_source", "_saved"),
 )
 
-Encode = Callable[[List[View]], Vectors]
+Encode = Callable[[list[View]], Vectors]
 
 
 @checked
@@ -89,7 +76,7 @@ class PrototypeKB(KnowledgeBase):
         vocab: Vocab,
         entity_vector_length: int,
         *,
-        index: Optional[MakeIndex] = None,
+        index: MakeIndex | None = None,
         normalize: bool = False,
         dtype: Literal["float32", "float16"] = "float32",
         n_candidates: PositiveInt = 16,
@@ -104,21 +91,21 @@ class PrototypeKB(KnowledgeBase):
         self._entities = EntityTable()
         self._prototypes = PrototypeTable(entity_vector_length, dtype)
         # Kept while they are not in use.
-        self._references: Optional[References] = None
+        self._references: References | None = None
         self._reference_weight = reference_weight
         self._encoder = ""
-        self._encode: Optional[Encode] = None
+        self._encode: Encode | None = None
         self._make_index = index
         # The kind of index that was read, used where none was asked for.
-        self._make_read: Optional[MakeIndex] = None
-        self._index: Optional[VectorIndex] = None
-        self._tuning: Optional[Dict[str, Any]] = None
+        self._make_read: MakeIndex | None = None
+        self._index: VectorIndex | None = None
+        self._tuning: dict[str, Any] | None = None
         # The folder that holds the same, and the one that does so except for the index.
-        self._source: Optional[Source] = None
-        self._saved: Optional[Source] = None
+        self._source: Source | None = None
+        self._saved: Source | None = None
         self._lock = Lock()
         # The version that is read, until the next change; itself where this is one.
-        self._version: Optional[Any] = None
+        self._version: Any | None = None
         self._is_version = False
         # This knowledge base and its versions in use, which share tables and indexes.
         self._family: WeakSet[Any] = WeakSet([self])
@@ -161,21 +148,21 @@ class PrototypeKB(KnowledgeBase):
         """Canonical names by entity row."""
         return self._entities.names
 
-    def entity_row(self, entity: str) -> Optional[int]:
+    def entity_row(self, entity: str) -> int | None:
         return self._entities.row(entity)
 
     def entity_rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for unknown ones: (len(entities),)."""
         return self._entities.rows(entities)
 
-    def entity_types(self, row: int) -> Tuple[str, ...]:
+    def entity_types(self, row: int) -> tuple[str, ...]:
         return self._entities.types_at(row)
 
-    def entity_species(self) -> List[str]:
+    def entity_species(self) -> list[str]:
         """The distinct species of all entities, sorted."""
         return self._entities.species()
 
-    def resolve(self, id: str) -> Optional[str]:
+    def resolve(self, id: str) -> str | None:
         """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
         entities = self._entities
         row = entities.resolve(id)
@@ -184,9 +171,9 @@ class PrototypeKB(KnowledgeBase):
     def entity_mask(
         self,
         *,
-        types: Optional[Iterable[str]] = None,
-        ids: Optional[Iterable[str]] = None,
-        species: Optional[Iterable[str]] = None,
+        types: Iterable[str] | None = None,
+        ids: Iterable[str] | None = None,
+        species: Iterable[str] | None = None,
     ) -> Mask:
         """The entities with one of the `types`, one of the `ids` and one of the `species`, where given, for
         `search(allowed=)`. An entity without a species counts as any species.
@@ -254,24 +241,24 @@ class PrototypeKB(KnowledgeBase):
         return len(self._now._prototypes.gold_entities) > 0
 
     @property
-    def scratch(self) -> Optional[Path]:
+    def scratch(self) -> Path | None:
         """A folder for unnamed temporary files that hold what is added until it is saved, so that a knowledge base can
         exceed memory; None: in memory."""
         return self._prototypes.scratch
 
     @scratch.setter
-    def scratch(self, directory: Optional[Path]) -> None:
+    def scratch(self, directory: Path | None) -> None:
         with self._editing():
             self._prototypes = self._prototypes.copy(directory)
 
-    def prototypes_at(self, rows: Any) -> List[Prototype]:
+    def prototypes_at(self, rows: Any) -> list[Prototype]:
         """The prototypes at `rows`, an array of any shape, flattened, as in `SearchResult.prototypes`."""
         now = self._now
         found = now._prototypes.at(rows)
         ids = now.entity_ids.take(np.array([entity for entity, *_ in found], dtype=np.int64))
         return [Prototype(id_, kind, view, origin) for id_, (_, kind, view, origin) in zip(ids, found, strict=True)]
 
-    def prototype_mentions(self, rows: Any) -> List[str]:
+    def prototype_mentions(self, rows: Any) -> list[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
         return self._now._prototypes.mentions(rows)
 
@@ -289,7 +276,7 @@ class PrototypeKB(KnowledgeBase):
         """The rows of the prototypes of this kind, ascending."""
         return self._now._prototypes.rows_of_kinds([kind])
 
-    def entities_named(self, texts: Sequence[str]) -> Tuple[Rows, Rows]:
+    def entities_named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """The rows of the entities with each text as a surface form, and the place of that text in `texts`."""
         return self._now._prototypes.lexical_index.named(texts)
 
@@ -336,7 +323,7 @@ class PrototypeKB(KnowledgeBase):
             self._changed()
 
     def remove_prototypes(
-        self, *, kind: Optional[str] = None, source: Optional[str] = None, docs: Optional[Collection[str]] = None
+        self, *, kind: str | None = None, source: str | None = None, docs: Collection[str] | None = None
     ) -> int:
         """Remove the prototypes of a `kind`, from a `source` and from the documents `docs`, where given.
 
@@ -379,15 +366,15 @@ class PrototypeKB(KnowledgeBase):
         return add_gold(self, self._attached(), docs, weight=weight, **settings)
 
     def add_gold_prototypes(
-        self, prototypes: Iterable[Prototype], *, encode: Optional[Encode] = None, weight: float = GOLD_WEIGHT
-    ) -> Tuple[int, int]:
+        self, prototypes: Iterable[Prototype], *, encode: Encode | None = None, weight: float = GOLD_WEIGHT
+    ) -> tuple[int, int]:
         """Add gold prototypes; see `gold_prototypes.add_gold_prototypes`. encode: None: the attached encoder."""
         return add_gold_prototypes(self, encode or self._attached(), prototypes, weight=weight)
 
     # References and encoder ----------------------------------------------------------------------------------------
 
     @property
-    def references(self) -> Optional[Vectors]:
+    def references(self) -> Vectors | None:
         """The reference vectors by entity row (n_entities, d), in use or not; None without any."""
         return None if self._references is None else self._references.vectors
 
@@ -428,7 +415,7 @@ class PrototypeKB(KnowledgeBase):
         """
         self.stream_references([(entities, vectors)])
 
-    def stream_references(self, blocks: Iterable[Tuple[Sequence[str], Any]]) -> None:
+    def stream_references(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> None:
         """`set_references` from blocks of entities and vectors, for more than fit into memory. Where it raises, the
         present references stay."""
         with self._editing():
@@ -447,7 +434,7 @@ class PrototypeKB(KnowledgeBase):
                 self._encoder = fingerprint
                 self._changed()
 
-    def check_encoder(self, fingerprint: str, width: Optional[int] = None) -> None:
+    def check_encoder(self, fingerprint: str, width: int | None = None) -> None:
         """Raises KrisselError K522 when another encoder made the vectors, K528 when its vectors have another width.
 
         A knowledge base whose `encoder` is not stated takes any of the right width.
@@ -490,8 +477,8 @@ class PrototypeKB(KnowledgeBase):
         vectors: Any,
         k: int,
         *,
-        allowed: Optional[Mask] = None,
-        texts: Optional[Sequence[str]] = None,
+        allowed: Mask | None = None,
+        texts: Sequence[str] | None = None,
         lexical_weight: float = 0.0,
         names: Any = None,
         name_weight: float = 0.0,
@@ -582,7 +569,7 @@ class PrototypeKB(KnowledgeBase):
         now.check_filled()
         return search_entities(index, now._prototypes, now._queries(vectors), k, None)
 
-    def nearest_prototypes(self, vectors: Any, n: int) -> Tuple[Vectors, Rows, Rows]:
+    def nearest_prototypes(self, vectors: Any, n: int) -> tuple[Vectors, Rows, Rows]:
         """The `n` nearest prototypes of each vector (q, d), best first.
 
         RETURNS: inner products, prototype rows and entity rows, each (q, n), padded with -inf and -1.
@@ -592,14 +579,14 @@ class PrototypeKB(KnowledgeBase):
         scores, rows = now.build_index().search(now._queries(vectors), min(n, now.n_prototypes), None)
         return scores, rows, np.where(rows >= 0, now._prototypes.entity_rows[rows], -1)
 
-    def use_index(self, index: Optional[MakeIndex]) -> None:
+    def use_index(self, index: MakeIndex | None) -> None:
         """Search with another kind of index from now on; it is built when first needed. None is the exact one."""
         with self._editing():
             self._make_index = index
             self._make_read = self._index = self._tuning = None
             self._source = self._saved = None
 
-    def set_index(self, index: VectorIndex, tuning: Optional[Dict[str, Any]] = None) -> None:
+    def set_index(self, index: VectorIndex, tuning: dict[str, Any] | None = None) -> None:
         """Search with this index of its `vectors` from now on.
 
         tuning: what was measured of it, for the manifest. JSON values only.
@@ -638,7 +625,7 @@ class PrototypeKB(KnowledgeBase):
     def get_size_entities(self) -> int:
         return self.n_entities
 
-    def get_entity_strings(self) -> List[str]:
+    def get_entity_strings(self) -> list[str]:
         return list(self.entity_ids)
 
     def contains_alias(self, alias: str) -> bool:
@@ -648,7 +635,7 @@ class PrototypeKB(KnowledgeBase):
     def get_size_aliases(self) -> int:
         return len(self.get_alias_strings())
 
-    def get_alias_strings(self) -> List[str]:
+    def get_alias_strings(self) -> list[str]:
         """The distinct names and mentions among the prototypes."""
         return self._now._prototypes.distinct_mentions()
 
@@ -659,11 +646,11 @@ class PrototypeKB(KnowledgeBase):
         row = now.entity_row(entity)
         return 0.0 if row is None or not found.size else float((found == row).mean())
 
-    def get_candidates(self, mention: Span) -> List[Candidate]:
+    def get_candidates(self, mention: Span) -> list[Candidate]:
         """spaCy's candidates of a mention, best first. Raises KrisselError K521 without an attached encoder."""
         return self.get_candidates_batch([mention])[0]
 
-    def get_candidates_batch(self, mentions: Iterable[Span]) -> List[List[Candidate]]:
+    def get_candidates_batch(self, mentions: Iterable[Span]) -> list[list[Candidate]]:
         mentions = list(mentions)
         encode = self._attached()
         if not mentions:
@@ -689,7 +676,7 @@ class PrototypeKB(KnowledgeBase):
 
     # Saving and loading --------------------------------------------------------------------------------------------
 
-    def description(self) -> Dict[str, Any]:
+    def description(self) -> dict[str, Any]:
         """Counts, dimensions and policies, as they stand in the manifest."""
         now = self._now
         index = self._new_index() if self._index is None else self._index
@@ -712,7 +699,7 @@ class PrototypeKB(KnowledgeBase):
             "references": references,
         }
 
-    def to_disk(self, path: Union[str, Path], exclude: Iterable[str] = SimpleFrozenList()) -> None:
+    def to_disk(self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList()) -> None:
         """Write the folder `path` atomically; it may be the folder that was loaded.
 
         exclude: "index" leaves the index to be built after loading, "prototypes" keeps the entities alone.
@@ -726,7 +713,7 @@ class PrototypeKB(KnowledgeBase):
                         each._source = each._saved = source
 
     def from_disk(
-        self, path: Union[str, Path], exclude: Iterable[str] = SimpleFrozenList(), *, verify: Optional[bool] = None
+        self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList(), *, verify: bool | None = None
     ) -> "PrototypeKB":
         """Read the folder `path`, memory-mapped. An attached encoder stays.
 
@@ -773,13 +760,13 @@ class PrototypeKB(KnowledgeBase):
             self._source = self._saved = None
         return self
 
-    def is_saved(self, path: Union[str, Path]) -> bool:
+    def is_saved(self, path: str | Path) -> bool:
         """Was it saved to or loaded from the folder `path`, and not changed since? Changes to the folder by other
         processes do not count."""
         saved, path = self._now._saved, Path(path)
         return saved is not None and saved.path.resolve() == path.resolve() and path.exists()
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         """By path where a folder holds the same, by bytes after a change. The attached encoder is left out."""
         now = self._now
         settings = {
@@ -790,11 +777,11 @@ class PrototypeKB(KnowledgeBase):
             "reference_weight": now._reference_weight,
             "verify": self.verify,
         }
-        saved: Optional[Source] = now._source
+        saved: Source | None = now._source
         source = saved if saved is not None and not saved.problem() else now.to_bytes()
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
-    def _written(self, path: Path, excluded: Set[str]) -> "PrototypeKB":
+    def _written(self, path: Path, excluded: set[str]) -> "PrototypeKB":
         """Write the folder `path`. RETURNS: the version that was written."""
         now: PrototypeKB = self._now
         prototypes, references, index = now._prototypes, now._references, None
@@ -883,12 +870,12 @@ class PrototypeKB(KnowledgeBase):
         norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
         return vectors / np.where(norms > 0, norms, 1)
 
-    def _use(self, references: Optional[References]) -> None:
+    def _use(self, references: References | None) -> None:
         self._unshared_prototypes().references = references
         self._changed(vectors=True)
 
-    def _reference_vectors(self, blocks: Iterable[Tuple[Sequence[str], Any]]) -> Vectors:
-        references: Optional[Vectors] = None
+    def _reference_vectors(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> Vectors:
+        references: Vectors | None = None
         for entities, vectors in blocks:
             matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
             if len(matrix) != len(entities):
@@ -925,9 +912,7 @@ class PrototypeKB(KnowledgeBase):
             self.vocab.strings.add(id_, allow_transient=False)
 
 
-def _restore(
-    cls: Any, vocab: Vocab, width: int, settings: Dict[str, Any], source: Union[Source, bytes]
-) -> "PrototypeKB":
+def _restore(cls: Any, vocab: Vocab, width: int, settings: dict[str, Any], source: Source | bytes) -> "PrototypeKB":
     kb = cls(vocab, width, **settings)
     if isinstance(source, bytes):
         return kb.from_bytes(source)

@@ -1,7 +1,8 @@
 """The prototypes of a knowledge base: what was seen of each entity, and the vectors that are searched."""
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -96,26 +97,26 @@ class PrototypeTable:
         memory; None: in memory.
     """
 
-    def __init__(self, width: int, dtype: str = "float32", scratch: Optional[Path] = None) -> None:
+    def __init__(self, width: int, dtype: str = "float32", scratch: Path | None = None) -> None:
         self.dtype = dtype
         self.scratch = scratch
         # The file of which some rows are mapped.
-        self.path: Optional[Path] = None
+        self.path: Path | None = None
         self._table = SCHEMA.empty_table()
         # What was added and not joined yet, so that many small additions cost no more than one.
-        self._new_tables: List[pa.Table] = []
+        self._new_tables: list[pa.Table] = []
         self._own = GrowingVectors(np.zeros((0, width), dtype=dtype), scratch)
-        self._references: Optional[References] = None
+        self._references: References | None = None
         # With references: of the first prototypes, until those added since are searched.
-        self._sums: Optional[GrowingVectors] = None
+        self._sums: GrowingVectors | None = None
         self._lock = Lock()
         # The first of many threads that read joins what was added.
         self._joining = Lock()
         self._summing = Lock()
-        self._entity_rows: Optional[Rows] = None
-        self._by_entity: Optional[Groups] = None
-        self._lexical_index: Optional[LexicalIndex] = None
-        self._gold_entities: Optional[Rows] = None
+        self._entity_rows: Rows | None = None
+        self._by_entity: Groups | None = None
+        self._lexical_index: LexicalIndex | None = None
+        self._gold_entities: Rows | None = None
 
     def __len__(self) -> int:
         with self._joining:
@@ -152,9 +153,9 @@ class PrototypeTable:
     def where(
         self,
         *,
-        kind: Optional[str] = None,
-        source: Optional[str] = None,
-        docs: Optional[Collection[str]] = None,
+        kind: str | None = None,
+        source: str | None = None,
+        docs: Collection[str] | None = None,
     ) -> Mask:
         """The prototypes of this kind, from this source and from one of these documents, where given: (len(self),).
 
@@ -182,7 +183,7 @@ class PrototypeTable:
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
 
-    def copy(self, scratch: Optional[Path] = None) -> "PrototypeTable":
+    def copy(self, scratch: Path | None = None) -> "PrototypeTable":
         """A table that grows on its own, in the folder `scratch` or in memory; what both hold is shared."""
         copied = PrototypeTable(self.vectors.shape[1], self.dtype, scratch)
         copied.path = self.path
@@ -204,7 +205,7 @@ class PrototypeTable:
         return taken
 
     @coded
-    def source_counts(self) -> Dict[str, int]:
+    def source_counts(self) -> dict[str, int]:
         """How many prototypes each named source gave."""
         counts = self.table.column("source").value_counts().to_pylist()
         return {
@@ -243,12 +244,12 @@ class PrototypeTable:
             return self._sums.array
 
     @property
-    def references(self) -> Optional[References]:
+    def references(self) -> References | None:
         """The references in use."""
         return self._references
 
     @references.setter
-    def references(self, references: Optional[References]) -> None:
+    def references(self, references: References | None) -> None:
         self._references = references
         self._sums = None
 
@@ -296,7 +297,7 @@ class PrototypeTable:
         numbers = [KINDS.index(kind) for kind in kinds]
         return np.flatnonzero(np.isin(self.table.column("kind").to_numpy(), numbers))
 
-    def kind_counts(self) -> Dict[str, int]:
+    def kind_counts(self) -> dict[str, int]:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
         return {kind: int(count) for kind, count in zip(KINDS, counts, strict=True) if count}
 
@@ -306,7 +307,7 @@ class PrototypeTable:
         return np.unique(self.entity_rows[np.isin(self.table.column("kind").to_numpy(), numbers)])
 
     @coded
-    def at(self, rows: Any) -> List[Tuple[int, str, View, Origin]]:
+    def at(self, rows: Any) -> list[tuple[int, str, View, Origin]]:
         """Entity row, kind, view and origin of the prototypes at `rows`, an array of any shape, flattened."""
         taken = take_rows(self.table, rows).to_pydict()
         kinds = [KINDS[kind] for kind in taken["kind"]]
@@ -316,12 +317,12 @@ class PrototypeTable:
         return list(zip(taken["entity"], kinds, views, origins, strict=True))
 
     @coded
-    def mentions(self, rows: Any) -> List[str]:
+    def mentions(self, rows: Any) -> list[str]:
         """The surface forms of the prototypes at `rows`, an array of any shape, flattened."""
         return take_rows(self.table.select(["mention"]), rows).column(0).to_pylist()
 
     @coded
-    def distinct_mentions(self) -> List[str]:
+    def distinct_mentions(self) -> list[str]:
         """The surface forms of all prototypes but references, each once, in the order they come in."""
         return take_rows(self.table.select(["mention"]), self.rows_of_kinds(MENTIONS)).column(0).unique().to_pylist()
 
@@ -351,7 +352,7 @@ class PrototypeTable:
         width: int,
         dtype: str,
         n_entities: int,
-        references: Optional[References] = None,
+        references: References | None = None,
         *,
         verify: bool = True,
     ) -> "PrototypeTable":

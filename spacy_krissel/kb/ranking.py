@@ -1,7 +1,6 @@
 """From the nearest prototypes to the nearest distinct entities."""
 
 from dataclasses import dataclass
-from typing import Dict, Optional
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class SearchResult:
     entities: Rows
     scores: Scores
     prototypes: Rows
-    ties: Dict[int, Rows]
+    ties: dict[int, Rows]
 
     @classmethod
     def padded(cls, n: int, k: int) -> "SearchResult":
@@ -55,7 +54,7 @@ def search_entities(
     prototypes: PrototypeTable,
     queries: Vectors,
     k: int,
-    allowed: Optional[Mask],
+    allowed: Mask | None,
     break_ties: bool = True,
 ) -> SearchResult:
     """`k` distinct entities for each of the queries (q, d), among the `allowed` entities.
@@ -116,7 +115,7 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
 
 
 def _search_all(
-    result: SearchResult, prototypes: PrototypeTable, queries: Vectors, todo: Rows, mask: Optional[Mask]
+    result: SearchResult, prototypes: PrototypeTable, queries: Vectors, todo: Rows, mask: Mask | None
 ) -> None:
     """Compare every prototype, and take the maximum of each entity."""
     order = prototypes.by_entity.values

@@ -1,7 +1,7 @@
 """The vectors of entity-centric references, and their part in what is searched (KRISSBERT §3.5, eq. 6)."""
 
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class References:
     def from_disk(
         cls,
         directory: Path,
-        described: Optional[Dict[str, Any]],
+        described: dict[str, Any] | None,
         rows: int,
         width: int,
         dtype: str,

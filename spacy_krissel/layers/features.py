@@ -5,7 +5,8 @@ All work is on one array of code points per batch, a few NumPy passes instead of
 embedding table; the features of a view form a bag.
 """
 
-from typing import NamedTuple, Sequence, Tuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class Bags(NamedTuple):
     bags: np.ndarray
 
 
-def mention_features(views: Sequence[View], *, rows: int, ngrams: Tuple[int, int]) -> Bags:
+def mention_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int]) -> Bags:
     """The features of each surface form: `text_features`, and the whole string as one more. A masked view has a single
     feature, the last row."""
     texts = ["" if view.masked else view.mention for view in views]
@@ -59,13 +60,13 @@ def mention_features(views: Sequence[View], *, rows: int, ngrams: Tuple[int, int
     return _join(found)
 
 
-def context_features(views: Sequence[View], *, rows: int, ngrams: Tuple[int, int], chars: int) -> Bags:
+def context_features(views: Sequence[View], *, rows: int, ngrams: tuple[int, int], chars: int) -> Bags:
     """The features of each context, the nearest `chars` characters on both sides in one bag."""
     texts = [f"{_nearest_left(view.left, chars)} {_nearest_right(view.right, chars)}" for view in views]
     return text_features(texts, rows=rows, ngrams=ngrams)
 
 
-def text_features(texts: Sequence[str], *, rows: int, ngrams: Tuple[int, int]) -> Bags:
+def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -> Bags:
     """The words and the character n-grams (`ngrams` = shortest, longest length) of each text.
 
     Case and punctuation are folded. An n-gram lies within a word with the space on either side, so that "Neoplasms,
@@ -135,7 +136,7 @@ def _join(parts: Sequence[Bags]) -> Bags:
     return Bags(np.concatenate([part.rows for part in parts]), np.concatenate([part.bags for part in parts]))
 
 
-def _codes(texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The folded code points of all texts in one array, and each text's start and length."""
     # "surrogatepass": a lone surrogate is a feature like any other.
     codes = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
@@ -146,7 +147,7 @@ def _codes(texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
     return folded, np.cumsum(lengths) - lengths, lengths
 
 
-def _words(codes: np.ndarray, spaces: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+def _words(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Hash and start of each word, the characters between two of the `spaces`, in text order."""
     lengths = np.diff(spaces) - 1
     starts, lengths = spaces[:-1][lengths > 0] + 1, lengths[lengths > 0]

@@ -1,7 +1,8 @@
 """Hashed embedding bags, whose table is updated only in the rows a batch used."""
 
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Tuple, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import srsly
@@ -29,13 +30,13 @@ class HashedTable(Shim):
         self.rows = rows
         self.width = width
         self.learn_rate_scale = learn_rate_scale
-        self.table: Optional[np.ndarray] = None
-        self._moments: Optional[Tuple[np.ndarray, np.ndarray]] = None
+        self.table: np.ndarray | None = None
+        self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._steps = 0
-        self._gradients: List[Tuple[np.ndarray, np.ndarray]] = []
+        self._gradients: list[tuple[np.ndarray, np.ndarray]] = []
         self._warned = False
 
-    def initialize(self, seed: int, scale: Optional[np.ndarray] = None) -> None:
+    def initialize(self, seed: int, scale: np.ndarray | None = None) -> None:
         """Fill the table with normal noise, rows of length about 1, times `scale` (rows,) if given."""
         random = np.random.default_rng(seed)
         table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(np.sqrt(self.width))
@@ -53,7 +54,7 @@ class HashedTable(Shim):
         """The sum of squares of the accumulated gradient."""
         return float((self._summed()[1] ** 2).sum()) if self._gradients else 0.0
 
-    def _summed(self) -> Tuple[np.ndarray, np.ndarray]:
+    def _summed(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct rows with a gradient, and their gradients."""
         if len(self._gradients) == 1:
             return self._gradients[0]
@@ -143,7 +144,7 @@ class HashedTable(Shim):
 
     def to_bytes(self) -> bytes:
         table = self.table if self.table is None or isinstance(self.table, np.ndarray) else cast(Any, self.table).get()
-        message: Dict[str, Any] = {"rows": self.rows, "width": self.width}
+        message: dict[str, Any] = {"rows": self.rows, "width": self.width}
         message["table"] = None if table is None else np.ascontiguousarray(table).tobytes()
         return srsly.msgpack_dumps(message)
 
@@ -202,7 +203,7 @@ def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
     return model
 
 
-def _forward(model: Model, X: Any, is_train: bool) -> Tuple[Floats2d, Callable]:
+def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
     shim = _table(model)
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]
@@ -214,7 +215,7 @@ def _forward(model: Model, X: Any, is_train: bool) -> Tuple[Floats2d, Callable]:
     counts = np.bincount(bags.bags, minlength=len(X))
     Y = _means(model.ops, shim.table, bags.rows, counts)
 
-    def backprop(dY: Floats2d) -> List:
+    def backprop(dY: Floats2d) -> list:
         rows, places = np.unique(bags.rows, return_inverse=True)
         matrix = _mean_matrix(model.ops, counts, places.reshape(-1), len(rows))
         shim.accumulate(cast(Any, model.ops.xp).asarray(rows), matrix.T @ dY)

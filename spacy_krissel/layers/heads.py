@@ -1,6 +1,7 @@
 """Layers above an encoder: a projection head for training only (OSLAT §3.1), and a projection to fewer dimensions."""
 
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from thinc.api import Linear as linear
@@ -18,8 +19,8 @@ NAME = "headed_encoder"
 
 @checked
 def HeadedEncoder(
-    encoder: Model[List[View], Floats2d], *, hidden: PositiveInt = 384, width: PositiveInt = 128
-) -> Model[List[View], Floats2d]:
+    encoder: Model[list[View], Floats2d], *, hidden: PositiveInt = 384, width: PositiveInt = 128
+) -> Model[list[View], Floats2d]:
     """`W2 relu(W1 v + b1) + b2` of each vector v of `encoder` in training, v itself otherwise: n views to (n, width) in
     training, else to the encoder's own width (SimCLR; OSLAT §3.1).
 
@@ -36,21 +37,21 @@ def HeadedEncoder(
     )
 
 
-def _init_headed(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> None:
+def _init_headed(model: Model, X: list[View] | None = None, Y: Any = None) -> None:
     encoder, head = model.layers
     encoder.initialize(X=X)
     model.set_dim("nO", encoder.get_dim("nO"))
     head.initialize(X=model.ops.alloc2f(1, encoder.get_dim("nO")))
 
 
-def _forward_headed(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
+def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     encoder, head = model.layers
     vectors, backprop_encoder = encoder(X, is_train)
     if not is_train:
         return vectors, backprop_encoder
     Y, backprop_head = head(vectors, is_train)
 
-    def backprop(dY: Floats2d) -> List[View]:
+    def backprop(dY: Floats2d) -> list[View]:
         return backprop_encoder(backprop_head(dY))
 
     return Y, backprop
@@ -65,8 +66,8 @@ class ProjectionSettings(NamedTuple):
 
 @checked
 def ProjectedEncoder(
-    encoder: Model[List[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False
-) -> Model[List[View], Floats2d]:
+    encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False
+) -> Model[list[View], Floats2d]:
     """`W v` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
 
     W (h, p) starts with orthogonal columns, so that inner products hardly change before training.
@@ -88,7 +89,7 @@ def ProjectedEncoder(
     )
 
 
-def _init_projected(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
+def _init_projected(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=X)
     width, p = encoder.get_dim("nO"), model.get_dim("nO")
@@ -102,16 +103,16 @@ def _init_projected(model: Model, X: Optional[List[View]] = None, Y: Optional[Fl
 
 
 def _forward_projected(
-    model: Model, X: List[View], is_train: bool
-) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
+    model: Model, X: list[View], is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     W: Any = model.get_param("W")
     vectors, backprop_encoder = model.layers[0](X, is_train)
     Y = vectors @ W
-    backprop_unit: Optional[Callable] = None
+    backprop_unit: Callable | None = None
     if len(model.layers) > 1:
         Y, backprop_unit = model.layers[1](Y, is_train)
 
-    def backprop(dY: Floats2d) -> List[View]:
+    def backprop(dY: Floats2d) -> list[View]:
         if backprop_unit is not None:
             dY = backprop_unit(dY)
         model.inc_grad("W", vectors.T @ dY)

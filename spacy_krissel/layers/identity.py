@@ -1,7 +1,7 @@
 """What identifies an encoder: its weights and the settings its vectors depend on."""
 
 import hashlib
-from typing import Any, Type
+from typing import Any
 
 import srsly
 from thinc.api import Model, deserialize_attr, serialize_attr
@@ -13,7 +13,7 @@ def fingerprint(model: Model) -> str:
     return hashlib.sha256(model.to_bytes()).hexdigest()
 
 
-def keep_in_bytes(settings: Type) -> Type:
+def keep_in_bytes(settings: type) -> type:
     """Let thinc save a NamedTuple of settings as a model's attribute; on loading, the config's values stay.
 
     An encoder loaded with a changed setting thus has another fingerprint, and a knowledge base refuses it.

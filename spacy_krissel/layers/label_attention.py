@@ -1,6 +1,7 @@
 """Label attention: the parts of a text that are about an entity (OSLAT §3.2, eq. 2 and 3)."""
 
-from typing import Any, Callable, Dict, List, Literal, NamedTuple, Optional, Tuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from thinc.api import Model, get_array_module, glorot_uniform_init
@@ -21,7 +22,7 @@ class Attention(NamedTuple):
 
 def attend(
     queries: Floats2d, states: Floats2d, scale: float = 1.0
-) -> Tuple[Attention, Callable[[Floats2d], Tuple[Floats2d, Floats2d]]]:
+) -> tuple[Attention, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
     """`α = softmax(scale · q · hᵀ)`, `c = α · h`, for queries (m, d) and the states of one text (n, d), n ≥ 1.
 
     RETURNS: the attention, and its backprop, from the gradient of the contexts to those of queries and states.
@@ -32,7 +33,7 @@ def attend(
     weights = xp.exp(scores)
     weights /= weights.sum(axis=1, keepdims=True)
 
-    def backprop(d_contexts: Floats2d) -> Tuple[Floats2d, Floats2d]:
+    def backprop(d_contexts: Floats2d) -> tuple[Floats2d, Floats2d]:
         d_weights = d_contexts @ states.T
         d_scores = scale * weights * (d_weights - (weights * d_weights).sum(axis=1, keepdims=True))
         return d_scores @ states, weights.T @ d_contexts + d_scores.T @ queries
@@ -40,7 +41,7 @@ def attend(
     return Attention(weights, weights @ states), backprop
 
 
-def mean_states(states: TokenStates) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+def mean_states(states: TokenStates) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """The mean of each text's tokens (n, d), which is a name's query; zeros for a text without any. The backprop gives
     the gradient of the tokens' vectors."""
     xp: Any = get_array_module(states.vectors)
@@ -109,7 +110,7 @@ PresenceModel = Model[Seen, Floats1d]
 
 def attention(
     model: Model, queries: Floats2d, states: Floats2d
-) -> Tuple[Attention, Callable[[Floats2d], Tuple[Floats2d, Floats2d]]]:
+) -> tuple[Attention, Callable[[Floats2d], tuple[Floats2d, Floats2d]]]:
     """`attend` with the scale of a `LabelAttention` model."""
     return attend(queries, states, model.attrs["settings"].scale)
 
@@ -120,7 +121,7 @@ def presence_layer(model: Model) -> PresenceModel:
     return model.layers[1]
 
 
-def predict(model: Model, queries: Floats2d, states: Floats2d) -> Tuple[Attention, Any]:
+def predict(model: Model, queries: Floats2d, states: Floats2d) -> tuple[Attention, Any]:
     """What names (m, d) attend to in a text (n, d), n ≥ 1, and the probability (m,) that the text is about each one's
     entity (eq. 5), float32 on the CPU."""
     found, _ = attention(model, queries, states)
@@ -134,13 +135,13 @@ def predict_presence(model: Model, seen: Seen) -> Any:
 
 
 def _presence(classifier: str, hidden: int) -> PresenceModel:
-    params: Dict[str, Any] = {"W": None, "b": None, **({"V": None, "c": None} if hidden else {})}
+    params: dict[str, Any] = {"W": None, "b": None, **({"V": None, "c": None} if hidden else {})}
     return Model(
         "presence", _forward_presence, dims={"nI": None, "nH": hidden}, params=params, attrs={"sees": classifier}
     )
 
 
-def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None) -> None:
+def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None) -> None:
     tokens, presence = model.layers
     tokens.initialize(X=X)
     width = tokens.get_dim("nO")
@@ -158,11 +159,11 @@ def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None) -> N
         presence.set_param("b", ops.alloc1f(1))
 
 
-def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenStates, Callable]:
+def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable]:
     return model.layers[0](X, is_train)
 
 
-def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> Tuple[Floats1d, Callable[[Floats1d], None]]:
+def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> tuple[Floats1d, Callable[[Floats1d], None]]:
     xp: Any = get_array_module(X.contexts)
     parts = [X.contexts] if model.attrs["sees"] == "context" else _pairs(X)
     W: Any = model.get_param("W")
@@ -191,7 +192,7 @@ def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> Tuple[Fl
     return active @ W + b[0], backprop
 
 
-def _pairs(X: Seen) -> List[Floats2d]:
+def _pairs(X: Seen) -> list[Floats2d]:
     """The parts of `[c; q; c∘q; cos(c, q)]`: to copy them into one matrix takes longer than all products with them."""
     xp: Any = get_array_module(X.contexts)
     products = X.contexts * X.queries
@@ -200,7 +201,7 @@ def _pairs(X: Seen) -> List[Floats2d]:
     return [X.contexts, X.queries, products, cosines[:, None]]
 
 
-def _product(parts: List[Floats2d], weights: Any) -> Any:
+def _product(parts: list[Floats2d], weights: Any) -> Any:
     """The columns of `parts`, concatenated, times the weights, (nI, nH) or (nI,)."""
     found, start = 0.0, 0
     for part in parts:

@@ -1,8 +1,9 @@
 """The re-ranker that scores all candidates of a mention in one pass, candidates as vectors of their names."""
 
 import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy
 from thinc.api import Model, Optimizer, Shim, chain, glorot_uniform_init
@@ -48,7 +49,7 @@ class Lists(NamedTuple):
 
 @checked
 def ListCrossEncoder(
-    encoder: Model[List[View], Floats2d],
+    encoder: Model[list[View], Floats2d],
     *,
     n_names: PositiveInt = 4,
     hidden: PositiveInt = 32,
@@ -71,7 +72,7 @@ def ListCrossEncoder(
 
     Raises KrisselError K006 for a wrong setting.
     """
-    model: Model[List[RankedMention], Floats1d] = Model(
+    model: Model[list[RankedMention], Floats1d] = Model(
         "list_cross_encoder",
         forward,
         init=init,
@@ -84,7 +85,7 @@ def ListCrossEncoder(
     return chain(model, bounded(bound))
 
 
-def init(model: Model, X: Optional[List[RankedMention]] = None, Y: Optional[Floats1d] = None) -> None:
+def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=[mention.view for mention in X or ()] or [name_view("mention")])
     model.shims[0].forget()  # type: ignore[attr-defined]
@@ -104,13 +105,13 @@ def init(model: Model, X: Optional[List[RankedMention]] = None, Y: Optional[Floa
 
 
 def forward(
-    model: Model[List[RankedMention], Floats1d], X: List[RankedMention], is_train: bool
-) -> Tuple[Floats1d, Callable[[Floats1d], List[RankedMention]]]:
+    model: Model[list[RankedMention], Floats1d], X: list[RankedMention], is_train: bool
+) -> tuple[Floats1d, Callable[[Floats1d], list[RankedMention]]]:
     # Products of the array library: on a CPU, thinc's use one core only.
     ops = model.ops
     xp: Any = ops.xp
     lists = read_lists(model, X)
-    params: List[Any] = [model.get_param(name) for name in PARAMS]
+    params: list[Any] = [model.get_param(name) for name in PARAMS]
     W, U, V, b, A, B, b2, o = params
     features, owner = lists.features, lists.owner
     mentions, names = lists.mentions @ U, lists.names @ V  # (m, hidden)
@@ -127,7 +128,7 @@ def forward(
     outer = h @ A + (mean @ B)[owner] + b2
     g = ops.gelu(outer)
 
-    def backprop(dY: Any) -> List[RankedMention]:
+    def backprop(dY: Any) -> list[RankedMention]:
         d_outer = ops.backprop_gelu(dY[:, None] * o[None], outer)
         # The gradient of a mean is the sum over the mention's candidates, divided equally among them.
         d_sums = means(d_outer) / weights[:, None]  # (n, hidden)
@@ -146,7 +147,7 @@ def forward(
     return g @ o, backprop
 
 
-def read_lists(model: Model, mentions: List[RankedMention]) -> Lists:
+def read_lists(model: Model, mentions: list[RankedMention]) -> Lists:
     """The features and vectors of a batch, on the model's device."""
     n_names = model.attrs["settings"].n_names
     encoder, cache = model.layers[0], model.shims[0]
@@ -184,12 +185,12 @@ def read_lists(model: Model, mentions: List[RankedMention]) -> Lists:
     return Lists(as_array(features), as_array(own), as_array(nearest), as_array(owner), len(mentions))
 
 
-def _gaps(mentions: List[RankedMention]) -> numpy.ndarray:
+def _gaps(mentions: list[RankedMention]) -> numpy.ndarray:
     gaps = [mention.logits - mention.logits[:1] for mention in mentions]
     return numpy.clip(numpy.concatenate(gaps), -WIDEST_GAP, WIDEST_GAP)
 
 
-def dice(mention: str, names: Sequence[str]) -> List[float]:
+def dice(mention: str, names: Sequence[str]) -> list[float]:
     """The Dice coefficient of the character trigrams of `mention` and of each name, 0 to 1; case, punctuation and the
     order of words do not count."""
     own = _ngrams(mention)
@@ -198,7 +199,7 @@ def dice(mention: str, names: Sequence[str]) -> List[float]:
 
 
 @lru_cache(maxsize=100_000)
-def _ngrams(text: str) -> FrozenSet[str]:
+def _ngrams(text: str) -> frozenset[str]:
     # Each word with a space on either side, so that word order does not count: "Neoplasms, Breast".
     words = [f" {word} " for word in _BREAKS.sub(" ", text.lower()).split()]
     return frozenset(word[i : i + 3] for word in words for i in range(len(word) - 3 + 1))
@@ -215,9 +216,9 @@ class VectorCache(Shim):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self._vectors: Dict[str, numpy.ndarray] = {}
+        self._vectors: dict[str, numpy.ndarray] = {}
 
-    def encode(self, encoder: Model[List[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
+    def encode(self, encoder: Model[list[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
         """(len(names), width) float32 on the CPU."""
         distinct = list(dict.fromkeys(names))
         kept = self._vectors
@@ -252,5 +253,5 @@ class VectorCache(Shim):
         self.forget()
         return self
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_vectors": {}}

@@ -1,6 +1,7 @@
 """Rows scaled to unit length."""
 
-from typing import Any, Callable, Tuple
+from collections.abc import Callable
+from typing import Any
 
 from thinc.api import Model, get_array_module
 from thinc.types import Floats2d
@@ -11,11 +12,11 @@ def normalize_rows() -> Model[Floats2d, Floats2d]:
     return Model("normalize_rows", forward)
 
 
-def forward(model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool) -> Tuple[Floats2d, Callable]:
+def forward(model: Model[Floats2d, Floats2d], X: Floats2d, is_train: bool) -> tuple[Floats2d, Callable]:
     return unit_rows(X)
 
 
-def unit_rows(X: Floats2d) -> Tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+def unit_rows(X: Floats2d) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
     """The rows of X (n, d) at unit length, and the backprop; a row of zeros stays zero and gets no gradient."""
     xp: Any = get_array_module(X)
     norms = xp.linalg.norm(X, axis=1, keepdims=True)  # (n, 1)

@@ -1,6 +1,7 @@
 """A mention and its candidates, as a re-ranker sees them."""
 
-from typing import Any, Callable, List, NamedTuple, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 from thinc.api import Model
@@ -21,15 +22,15 @@ class RankedMention(NamedTuple):
     """
 
     view: View
-    candidates: Tuple[CandidateView, ...]
+    candidates: tuple[CandidateView, ...]
     logits: numpy.ndarray
 
 
 # Corrections for all candidates, mention by mention: (k₁ + k₂ + …,), each within ± bound.
-Reranker = Model[List[RankedMention], Floats1d]
+Reranker = Model[list[RankedMention], Floats1d]
 
 
-def list_lengths(mentions: Sequence[RankedMention]) -> List[int]:
+def list_lengths(mentions: Sequence[RankedMention]) -> list[int]:
     """How many candidates each mention has."""
     return [len(mention.candidates) for mention in mentions]
 
@@ -48,7 +49,7 @@ def bounded(bound: float) -> Model[Floats1d, Floats1d]:
     return Model("bounded", _forward_bounded, attrs={"bound": bound})
 
 
-def _forward_bounded(model: Model[Floats1d, Floats1d], X: Floats1d, is_train: bool) -> Tuple[Floats1d, Callable]:
+def _forward_bounded(model: Model[Floats1d, Floats1d], X: Floats1d, is_train: bool) -> tuple[Floats1d, Callable]:
     bound = model.attrs["bound"]
     xp: Any = model.ops.xp
     tanh = xp.tanh(X / bound)

@@ -1,6 +1,7 @@
 """A mention encoder with an encoder of entity-centric references (KRISSBERT §3.5)."""
 
-from typing import Any, Callable, List, Optional, Tuple
+from collections.abc import Callable
+from typing import Any
 
 from thinc.api import Model
 from thinc.types import Floats2d
@@ -17,15 +18,15 @@ keep_in_bytes(ReferenceParts)
 
 @checked
 def ReferencedEncoder(
-    mention: Model[List[View], Floats2d],
-    reference: Optional[Model[List[View], Floats2d]] = None,
+    mention: Model[list[View], Floats2d],
+    reference: Model[list[View], Floats2d] | None = None,
     *,
     aliases: bool = True,
     tree_numbers: bool = True,
     types: bool = True,
     definition: bool = True,
     title_first: bool = False,
-) -> Model[List[View], Floats2d]:
+) -> Model[list[View], Floats2d]:
     """Encode references with `reference` and all other views with `mention`: n views to (n, width), in their order.
 
     It is one encoder: trained, saved and fingerprinted as a whole.
@@ -51,7 +52,7 @@ def ReferencedEncoder(
     )
 
 
-def reference_parts(model: Model) -> Optional[ReferenceParts]:
+def reference_parts(model: Model) -> ReferenceParts | None:
     """What references contain for this encoder; None for an encoder of mentions alone."""
     for node in model.walk():
         if node.name == NAME:
@@ -59,7 +60,7 @@ def reference_parts(model: Model) -> Optional[ReferenceParts]:
     return None
 
 
-def _init(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
+def _init(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) -> None:
     for i, layer in enumerate(model.layers):
         # Each with its own kind of views, for document frequencies; with all views if there are none.
         own = [view for view in X or () if view.reference == bool(i)]
@@ -71,7 +72,7 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = 
         model.set_dim("nO", widths.pop())
 
 
-def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
+def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
     kinds = [view.reference for view in X] if len(model.layers) > 1 else []
     if True not in kinds:
         return model.layers[0](X, is_train)
@@ -85,7 +86,7 @@ def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Cal
     for rows, Y, _ in parts:
         vectors[rows] = Y
 
-    def backprop(d_vectors: Floats2d) -> List[Any]:
+    def backprop(d_vectors: Floats2d) -> list[Any]:
         for rows, _, backprop_rows in parts:
             backprop_rows(d_vectors[rows])
         return []

@@ -1,7 +1,8 @@
 """The small encoder: hashed n-grams of the mention, hashed words of its context, trained from nothing on a CPU."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Callable, List, NamedTuple, Optional, Tuple, cast
+from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import Field
 from thinc.api import Model, chain, glorot_uniform_init, torch2xp, xp2torch
@@ -52,7 +53,7 @@ def SmallEncoder(
     normalize: bool = True,
     learn_rate_scale: NotNegative = 1.0,
     seed: Count = 0,
-) -> Model[List[View], Floats2d]:
+) -> Model[list[View], Floats2d]:
     """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length: n views to
     (n, width).
 
@@ -86,7 +87,7 @@ def SmallEncoder(
         seed=seed + 1,
         learn_rate_scale=learn_rate_scale,
     )
-    model: Model[List[View], Floats2d] = Model(
+    model: Model[list[View], Floats2d] = Model(
         "small_encoder",
         _forward,
         init=_init,
@@ -101,7 +102,7 @@ def SmallEncoder(
     return chain(model, normalize_rows()) if normalize else model
 
 
-def _init(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> Model:
+def _init(model: Model, X: list[View] | None = None, Y: Any = None) -> Model:
     for bags in model.layers:
         bags.initialize(X)
     width, hidden = model.get_dim("nO"), model.get_dim("nH")
@@ -114,7 +115,7 @@ def _init(model: Model, X: Optional[List[View]] = None, Y: Any = None) -> Model:
     return model
 
 
-def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
+def _forward(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
     mention, context = model.layers
     width = model.get_dim("nO")
     xp: Any = model.ops.xp
@@ -126,7 +127,7 @@ def _forward(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Cal
     active = model.ops.gelu(inner)
     Y = m + w * c + product(active, W2) + model.get_param("b2")
 
-    def backprop(dY: Floats2d) -> List[View]:
+    def backprop(dY: Floats2d) -> list[View]:
         d_inner = model.ops.backprop_gelu(product(dY, W2.T), inner)
         d_both = product(d_inner, W1.T)
         model.inc_grad("W2", product(active.T, dY))

@@ -1,7 +1,8 @@
 """Vectors of all tokens of a text: what label attention reads (OSLAT §3.2)."""
 
 import re
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from thinc.api import Model
@@ -29,16 +30,16 @@ class TokenStates(NamedTuple):
     lengths: np.ndarray
     places: np.ndarray
 
-    def texts(self) -> List[slice]:
+    def texts(self) -> list[slice]:
         """Where each text's tokens stand."""
         ends = np.cumsum(self.lengths)
         return [slice(int(end - length), int(end)) for end, length in zip(ends, self.lengths, strict=True)]
 
 
-StatesModel = Model[List[str], TokenStates]
+StatesModel = Model[list[str], TokenStates]
 
 
-def WordStates(encoder: Model[List[View], Floats2d]) -> StatesModel:
+def WordStates(encoder: Model[list[View], Floats2d]) -> StatesModel:
     """The words of a text (runs of letters and digits), each encoded as a mention in its context: n texts to their
     `TokenStates`. The backprop takes the gradient of the vectors.
 
@@ -47,18 +48,18 @@ def WordStates(encoder: Model[List[View], Floats2d]) -> StatesModel:
     return Model(NAME, _forward, init=_init, layers=[encoder], dims={"nO": None})
 
 
-def words_of(text: str) -> List[Tuple[int, int]]:
+def words_of(text: str) -> list[tuple[int, int]]:
     """Where the words of a text begin and end."""
     return [match.span() for match in WORD.finditer(text)]
 
 
-def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None) -> None:
+def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=None if X is None else _views(X, [words_of(text) for text in X]))
     model.set_dim("nO", encoder.get_dim("nO"))
 
 
-def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenStates, Callable[[Floats2d], List[str]]]:
+def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenStates, Callable[[Floats2d], list[str]]]:
     words = [words_of(text) for text in X]
     views = _views(X, words)
     lengths = np.asarray([len(each) for each in words], dtype=np.int64)
@@ -71,14 +72,14 @@ def _forward(model: StatesModel, X: List[str], is_train: bool) -> Tuple[TokenSta
         return TokenStates(xp.concatenate(parts), lengths, places), lambda d_vectors: X
     vectors, backprop_encoder = model.layers[0](views, is_train)
 
-    def backprop(d_vectors: Floats2d) -> List[str]:
+    def backprop(d_vectors: Floats2d) -> list[str]:
         backprop_encoder(d_vectors)
         return X
 
     return TokenStates(vectors, lengths, places), backprop
 
 
-def _views(texts: Sequence[str], words: Sequence[List[Tuple[int, int]]]) -> List[View]:
+def _views(texts: Sequence[str], words: Sequence[list[tuple[int, int]]]) -> list[View]:
     return [
         mention_view(text, start, end, WORD_CONTEXT_CHARS)
         for text, places in zip(texts, words, strict=True)

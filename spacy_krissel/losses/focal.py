@@ -1,6 +1,6 @@
 """Focal loss: the many easy negatives of a text weigh little (Lin et al. 2017; OSLAT §3.3)."""
 
-from typing import Annotated, Any, Tuple, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 from thinc.api import get_array_module
@@ -23,7 +23,7 @@ class FocalLoss:
         self.alpha = alpha
         self.gamma = gamma
 
-    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         """scores: logits (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and
         the loss; 0 where no pair counts. Raises KrisselError K601 when the shapes do not fit."""
         check_masks(scores, positives, negatives)

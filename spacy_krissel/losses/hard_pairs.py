@@ -1,6 +1,6 @@
 """Online mining of hard pairs (SapBERT §2, eq. 1)."""
 
-from typing import Any, Tuple
+from typing import Any
 
 from thinc.api import get_array_module
 from thinc.types import Floats2d
@@ -24,7 +24,7 @@ class HardPairMiner:
     def __init__(self, margin: float = -0.2) -> None:
         self.margin = margin
 
-    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Any, Any]:
         """scores: cosines (q, k). RETURNS: the positives and the negatives (q, k) that are hard."""
         xp: Any = get_array_module(scores)
         apart: Any = distances(scores)

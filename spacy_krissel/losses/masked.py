@@ -1,6 +1,7 @@
 """What losses over scores and masks share: their type, a check of the shapes, sums over what a mask leaves."""
 
-from typing import Any, Callable, Tuple
+from collections.abc import Callable
+from typing import Any
 
 from thinc.api import get_array_module
 from thinc.types import Floats2d
@@ -8,9 +9,9 @@ from thinc.types import Floats2d
 from ..errors import Errors, KrisselError
 
 # Scores (q, k), positives and negatives (q, k) bool, to the gradient of the scores (q, k) and the loss.
-Loss = Callable[[Floats2d, Any, Any], Tuple[Floats2d, float]]
+Loss = Callable[[Floats2d, Any, Any], tuple[Floats2d, float]]
 # Scores, positives and negatives to those positives and negatives that count.
-Miner = Callable[[Floats2d, Any, Any], Tuple[Any, Any]]
+Miner = Callable[[Floats2d, Any, Any], tuple[Any, Any]]
 
 
 def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
@@ -23,7 +24,7 @@ def check_masks(scores: Floats2d, positives: Any, negatives: Any) -> None:
         raise KrisselError(Errors.K601.format(found="pairs that are both positive and negative"))
 
 
-def log_sum_exp(values: Floats2d, mask: Any) -> Tuple[Any, Any]:
+def log_sum_exp(values: Floats2d, mask: Any) -> tuple[Any, Any]:
     """`log Σ exp(values)` of each row over the mask: (q,), -inf where the mask leaves nothing of a row.
 
     RETURNS: the logarithms, and their derivatives (q, k), the fraction of each value in its row's sum.
@@ -39,14 +40,14 @@ def log_sum_exp(values: Floats2d, mask: Any) -> Tuple[Any, Any]:
     return logs[:, 0], exponents / xp.where(empty, 1, sums)
 
 
-def softplus(values: Any) -> Tuple[Any, Any]:
+def softplus(values: Any) -> tuple[Any, Any]:
     """`log(1 + exp(values))`, and its derivative, the sigmoid; both are 0 for -inf."""
     xp: Any = get_array_module(values)
     soft = xp.logaddexp(xp.zeros_like(values), values)
     return soft, xp.exp(values - soft)
 
 
-def soft_sum(values: Floats2d, mask: Any) -> Tuple[Any, Any]:
+def soft_sum(values: Floats2d, mask: Any) -> tuple[Any, Any]:
     """`log(1 + Σ exp(values))` of each row over the mask (q,), and its derivative (q, k)."""
     logs, fractions = log_sum_exp(values, mask)
     soft, d_soft = softplus(logs)

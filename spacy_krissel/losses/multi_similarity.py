@@ -1,6 +1,6 @@
 """Multi-Similarity loss (SapBERT §2, eq. 2; Wang et al. 2019)."""
 
-from typing import Any, Tuple, cast
+from typing import Any, cast
 
 from thinc.types import Floats2d
 
@@ -25,7 +25,7 @@ class MultiSimilarity:
         self.beta = beta
         self.epsilon = epsilon
 
-    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         """scores: S (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and the
         loss. Raises KrisselError K601 when the shapes do not fit."""
         check_masks(scores, positives, negatives)

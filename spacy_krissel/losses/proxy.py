@@ -1,6 +1,6 @@
 """The proxy-based loss of candidate retrieval (PEL §4.1, eq. 3; Kim et al. 2020)."""
 
-from typing import Any, Tuple, cast
+from typing import Any, cast
 
 from thinc.types import Floats2d
 
@@ -24,7 +24,7 @@ class ProxyLoss:
         self.alpha = alpha
         self.delta = delta
 
-    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         """scores: (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k) (eq. 4), and
         the loss. Raises KrisselError K601 when the shapes do not fit."""
         check_masks(scores, positives, negatives)

@@ -1,6 +1,6 @@
 """Softmax over the scores of a query: InfoNCE, cross-entropy, NT-Xent and marginal likelihood are this one loss."""
 
-from typing import Any, Literal, Tuple, cast
+from typing import Any, Literal, cast
 
 from thinc.api import get_array_module
 from thinc.types import Floats2d
@@ -28,7 +28,7 @@ class SoftmaxLoss:
         self.temperature = temperature
         self.positives = positives
 
-    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> Tuple[Floats2d, float]:
+    def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
         """scores: (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and the loss.
 
         Raises KrisselError K601 when the shapes do not fit.
@@ -39,7 +39,7 @@ class SoftmaxLoss:
         return cast(Floats2d, (gradient / self.temperature).astype(scores.dtype)), float(loss)
 
 
-def _pairs(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+def _pairs(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     xp: Any = get_array_module(logits)
     logs, fractions = log_sum_exp(logits, negatives)
     queries = xp.nonzero(positives)[0]  # of each positive pair
@@ -50,7 +50,7 @@ def _pairs(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
     return pulls.sum(axis=1, keepdims=True) * fractions - pulls, soft.sum() / count
 
 
-def _mean(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+def _mean(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     xp: Any = get_array_module(logits)
     counts = positives.sum(axis=1)
     learned = counts > 0
@@ -61,7 +61,7 @@ def _mean(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
     return gradient, (logs - means)[learned].sum() / n
 
 
-def _sum(logits: Any, positives: Any, negatives: Any) -> Tuple[Any, Any]:
+def _sum(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     xp: Any = get_array_module(logits)
     learned = positives.any(axis=1)
     n = max(1, int(learned.sum()))

@@ -3,7 +3,8 @@
 import re
 import textwrap
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
@@ -24,7 +25,7 @@ WORD = re.compile(r"[^\W_]+")
 EDGES = " \t\r\n\"'`‘’“”«»"
 
 
-def find_definitions(text: str) -> Dict[str, str]:
+def find_definitions(text: str) -> dict[str, str]:
     """Short form → long form as they stand in `text`, from "long form (SF)" and from "SF (long form)".
 
     Every letter and digit of the short form is found in the long form, in the same order and whatever its case, and the
@@ -33,8 +34,8 @@ def find_definitions(text: str) -> Dict[str, str]:
     short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
     Time is linear in the text.
     """
-    found: Dict[str, str] = {}
-    ends: Dict[str, str] = {}
+    found: dict[str, str] = {}
+    ends: dict[str, str] = {}
     for match in BRACKETS.finditer(text):
         before = _last_sentence(text[max(0, match.start() - WINDOW) : match.start()])
         inside = match[1].strip(EDGES)
@@ -49,7 +50,7 @@ def find_definitions(text: str) -> Dict[str, str]:
     return {**ends, **found}
 
 
-def _definitions(before: str, inside: str) -> Iterator[Tuple[str, str]]:
+def _definitions(before: str, inside: str) -> Iterator[tuple[str, str]]:
     """What a bracket with `inside` it, behind `before`, defines."""
     whole = _long_form(inside, before)
     if whole:
@@ -81,7 +82,7 @@ def is_short_form(text: str) -> bool:
     )
 
 
-def _long_form(short: str, before: str) -> Optional[str]:
+def _long_form(short: str, before: str) -> str | None:
     """The end of `before` that `short` is short for; None where it is not."""
     if not is_short_form(short):
         return None
@@ -100,7 +101,7 @@ def _long_form(short: str, before: str) -> Optional[str]:
     return None
 
 
-def _subsequence(chars: List[str], before: str) -> Optional[int]:
+def _subsequence(chars: list[str], before: str) -> int | None:
     """Where the shortest end of `before` starts that holds `chars` in order, the first one at the start of a word."""
     place = len(before)
     for char in reversed(chars[1:]):
@@ -112,7 +113,7 @@ def _subsequence(chars: List[str], before: str) -> Optional[int]:
     return place if place >= 0 else None
 
 
-def _initials(chars: List[str], before: str) -> Optional[int]:
+def _initials(chars: list[str], before: str) -> int | None:
     """Where the last `len(chars)` words of `before` start, if `chars` are their initials in any order."""
     words = list(WORD.finditer(before))[-len(chars) :]
     if len(words) < len(chars) or sorted(word[0][0] for word in words) != sorted(chars):
@@ -127,7 +128,7 @@ def _last_sentence(text: str) -> str:
     return text[start:]
 
 
-def long_forms(doc: Doc) -> Dict[str, str]:
+def long_forms(doc: Doc) -> dict[str, str]:
     """Short form → long form: from `doc._.abbreviations` when a component set it, else as the doc's text defines them.
 
     Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and dictionaries
@@ -146,7 +147,7 @@ def long_forms(doc: Doc) -> Dict[str, str]:
     return forms or find_definitions(doc_text(doc))
 
 
-def _pair(entry: Any) -> Optional[Tuple[str, str]]:
+def _pair(entry: Any) -> tuple[str, str] | None:
     """Short form and long form, of what scispaCy writes; None for anything else."""
     if isinstance(entry, dict):
         short, long = entry.get("short_text"), entry.get("long_text")
@@ -157,7 +158,7 @@ def _pair(entry: Any) -> Optional[Tuple[str, str]]:
     return (short, long) if isinstance(short, str) and isinstance(long, str) and short and long else None
 
 
-def write_out(mention: str, forms: Dict[str, str]) -> str:
+def write_out(mention: str, forms: dict[str, str]) -> str:
     """The mention, with each short form that stands in it as a word replaced by its long form.
 
     Behind its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)" becomes

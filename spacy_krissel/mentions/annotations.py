@@ -4,7 +4,8 @@
 pipe of this package is made.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
@@ -23,14 +24,14 @@ class SpanLink(NamedTuple):
     """
 
     kb_id: str
-    candidates: List[Dict[str, Any]]
-    ties: List[str]
+    candidates: list[dict[str, Any]]
+    ties: list[str]
 
 
 def write_links(
     doc: Doc,
     spans: Sequence[Span],
-    links: Sequence[Optional[SpanLink]],
+    links: Sequence[SpanLink | None],
     *,
     spans_key: str = "",
     overwrite: bool = True,
@@ -64,9 +65,9 @@ def write_links(
         _write_group(doc, spans, links, spans_key)
 
 
-def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[Optional[SpanLink]], key: str) -> None:
+def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[SpanLink | None], key: str) -> None:
     old: SpanGroup = doc.spans[key]
-    new: List[Span] = []
+    new: list[Span] = []
     for span, link in zip(spans, links, strict=True):
         if link is None:
             new.append(span)
@@ -77,7 +78,7 @@ def _write_group(doc: Doc, spans: Sequence[Span], links: Sequence[Optional[SpanL
     doc.spans[key] = SpanGroup(doc, name=old.name, attrs=dict(old.attrs), spans=new)
 
 
-def spans_of(doc: Doc, spans_key: str) -> Tuple[Span, ...]:
+def spans_of(doc: Doc, spans_key: str) -> tuple[Span, ...]:
     """The spans to link: `doc.ents`, or those of a group (none when the doc has no such group)."""
     if not spans_key:
         return tuple(doc.ents)

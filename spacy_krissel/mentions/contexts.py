@@ -1,8 +1,8 @@
 """The contexts that mentions are read in: a window, or a sentence with all of its mentions (BELHD §4.2)."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import List, Optional, Sequence, Tuple
 
 from spacy.pipeline import Sentencizer
 from spacy.tokens import Doc, Span
@@ -16,7 +16,7 @@ LONGEST_UNIT = 4096
 UNIT_REACH = 2048
 
 
-def context_views(doc: Doc, spans: Sequence[Span], context: Optional[str]) -> List[View]:
+def context_views(doc: Doc, spans: Sequence[Span], context: str | None) -> list[View]:
     """The view of each span.
 
     context: "window", the text around each span; "sentence", its sentence, with the other spans there as co-mentions;
@@ -32,7 +32,7 @@ def context_views(doc: Doc, spans: Sequence[Span], context: Optional[str]) -> Li
     return [name_view(span.text) for span in spans]
 
 
-def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
+def sentence_views(doc: Doc, spans: Sequence[Span]) -> list[View]:
     """The view of each span in its sentence, with the sentence's other spans as its co-mentions.
 
     Sentences are the doc's own where it has any, else spaCy's `Sentencizer` tells them by their punctuation; those that
@@ -41,7 +41,7 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
     """
     text = doc_text(doc)
     starts = sentence_starts(doc)
-    views: List[Optional[View]] = [None] * len(spans)
+    views: list[View | None] = [None] * len(spans)
     for start, end, unit in _units(starts, len(text), [(span.start_char, span.end_char) for span in spans]):
         if end - start > LONGEST_UNIT:
             places = [(spans[i].start_char - start, spans[i].end_char - start) for i in unit]
@@ -54,7 +54,7 @@ def sentence_views(doc: Doc, spans: Sequence[Span]) -> List[View]:
     return [view for view in views if view is not None]
 
 
-def _near_views(text: str, places: Sequence[Tuple[int, int]]) -> List[View]:
+def _near_views(text: str, places: Sequence[tuple[int, int]]) -> list[View]:
     """The view of each of the places, in order, with `UNIT_REACH` characters on either side and the others there."""
     views = []
     starts, ends = [start for start, _ in places], [end for _, end in places]
@@ -67,7 +67,7 @@ def _near_views(text: str, places: Sequence[Tuple[int, int]]) -> List[View]:
     return views
 
 
-def sentence_starts(doc: Doc) -> List[int]:
+def sentence_starts(doc: Doc) -> list[int]:
     """The offsets at which sentences begin, the first 0."""
     if doc.has_annotation("SENT_START"):
         found = [sentence.start_char for sentence in doc.sents]
@@ -77,13 +77,13 @@ def sentence_starts(doc: Doc) -> List[int]:
     return sorted({0, *found})
 
 
-def _units(starts: List[int], end: int, places: List[Tuple[int, int]]) -> List[Tuple[int, int, List[int]]]:
+def _units(starts: list[int], end: int, places: list[tuple[int, int]]) -> list[tuple[int, int, list[int]]]:
     """Where each unit begins and ends, and its places by number, in order.
 
     starts: of the sentences. end: of the text. places: where each mention begins and ends.
     """
     order = sorted(range(len(places)), key=places.__getitem__)
-    units: List[Tuple[int, int, List[int]]] = []
+    units: list[tuple[int, int, list[int]]] = []
     edges = [*starts[1:], end]
     sentence = 0
     i = 0
@@ -92,13 +92,13 @@ def _units(starts: List[int], end: int, places: List[Tuple[int, int]]) -> List[T
             sentence += 1
         first = starts[sentence]
         # As many sentences as its mentions reach into.
-        members: List[int] = []
+        members: list[int] = []
         while i < len(order) and places[order[i]][0] < edges[sentence]:
             members.append(order[i])
             while edges[sentence] < places[order[i]][1]:
                 sentence += 1
             i += 1
-        layers: List[List[int]] = []
+        layers: list[list[int]] = []
         for member in members:
             for layer in layers:
                 if places[layer[-1]][1] <= places[member][0]:

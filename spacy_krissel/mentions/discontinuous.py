@@ -1,7 +1,8 @@
 """Mentions in several fragments: how docs hold them. Of "pain and swelling in knee", *knee swelling* is one stretch of
 text and *knee pain* is not."""
 
-from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Tuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from spacy.tokens import Doc, Span, SpanGroup
 
@@ -20,20 +21,20 @@ class DocMention(NamedTuple):
 
     kb_id: str
     label: str
-    fragments: Tuple[Tuple[int, int], ...]
+    fragments: tuple[tuple[int, int], ...]
 
     @property
     def is_discontinuous(self) -> bool:
         return len(self.fragments) > 1
 
     @property
-    def tokens(self) -> FrozenSet[int]:
+    def tokens(self) -> frozenset[int]:
         return frozenset(i for start, end in self.fragments for i in range(start, end))
 
 
-def join_fragments(fragments: Iterable[Tuple[int, int]]) -> Tuple[Tuple[int, int], ...]:
+def join_fragments(fragments: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Fragments in order, each once; those that touch or overlap are one."""
-    joined: List[Tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for start, end in sorted(fragments):
         if joined and start <= joined[-1][1]:
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
@@ -62,10 +63,10 @@ def holds_fragments(doc: Doc, key: str) -> bool:
     return key in doc.spans and bool(doc.spans[key].attrs.get(FRAGMENTS_ATTR))
 
 
-def read_fragments(doc: Doc, key: str) -> List[DocMention]:
+def read_fragments(doc: Doc, key: str) -> list[DocMention]:
     """The mentions of `doc.spans[key]`, as `write_fragments` writes them; a span without `id_` is a mention by
     itself."""
-    found: Dict[Tuple[str, ...], List[Span]] = {}
+    found: dict[tuple[str, ...], list[Span]] = {}
     for number, span in enumerate(doc.spans[key] if key in doc.spans else ()):
         own = ("shared", span.id_, span.kb_id_, span.label_) if span.id_ else ("alone", str(number))
         found.setdefault(own, []).append(span)

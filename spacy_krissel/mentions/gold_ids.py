@@ -1,7 +1,8 @@
 """The ids of gold mentions: composites, prefixes and the marks for "no concept"."""
 
 import re
-from typing import Callable, Iterable, List, Optional, Protocol, Tuple
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 NIL = "NIL"
 # What sources write for "this mention has no concept", beside our own mark.
@@ -15,7 +16,7 @@ _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
 class Resolver(Protocol):
     """What is asked of an ontology where ids are concerned; an `OntologyStore` is one, a `PrototypeKB` too."""
 
-    def resolve(self, id: str) -> Optional[str]: ...
+    def resolve(self, id: str) -> str | None: ...
 
 
 def read_ids(raw: str) -> str:
@@ -30,14 +31,14 @@ def read_ids(raw: str) -> str:
     return "|".join([first.rstrip(), *map(str.strip, between), last.lstrip()])
 
 
-def read_class(name: str) -> Tuple[str, str]:
+def read_class(name: str) -> tuple[str, str]:
     """The label and the id of a class of annotations: one named `CL:0000540` is of the label `CL`, and one named
     `Disease`, which has no colon, is a label without an id."""
     prefix, colon, local = name.partition(":")
     return (prefix, name) if colon and prefix and local else (name, "")
 
 
-def split_ids(kb_id: str) -> List[str]:
+def split_ids(kb_id: str) -> list[str]:
     """The concepts of a gold id, without repeats: `D1|D2` → `["D1", "D2"]`, `-1` → `[]`.
 
     A composite is joined by `|` or `+`; parts that mean "no concept" are not concepts.
@@ -46,7 +47,7 @@ def split_ids(kb_id: str) -> List[str]:
     return list(dict.fromkeys(part for part in parts if part and part not in NIL_MARKS))
 
 
-def _split(joint: "re.Pattern[str]", raw: str) -> List[str]:
+def _split(joint: "re.Pattern[str]", raw: str) -> list[str]:
     # White space apart: a pattern that takes it in needs quadratic time for long runs of it.
     return [part.strip() for part in joint.split(raw)]
 

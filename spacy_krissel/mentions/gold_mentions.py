@@ -2,8 +2,8 @@
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Sequence, Tuple
 
 from spacy.tokens import Doc, Span
 
@@ -33,7 +33,7 @@ class Corrections:
             warnings.warn(Warnings.KW030.format(**vars(self)), KrisselWarning, stacklevel=3)
 
 
-def gold_spans(doc: Doc, spans_key: str = "", corrections: Optional[Corrections] = None) -> Sequence[Span]:
+def gold_spans(doc: Doc, spans_key: str = "", corrections: Corrections | None = None) -> Sequence[Span]:
     """The gold mentions of a doc: `doc.spans[spans_key]` if a key is given, else all mentions of the corpus where the
     doc holds them (`doc.spans["krissel"]`, as `convert` writes it, overlapping ones included), else `doc.ents`.
 
@@ -48,7 +48,7 @@ def gold_spans(doc: Doc, spans_key: str = "", corrections: Optional[Corrections]
     ents = {(ent.start, ent.end): ent for ent in doc.ents if ent.kb_id_}
     if not ents:
         return tuple(doc.spans[SPANS_KEY])
-    groups: Dict[Tuple[int, int], List[Span]] = {}
+    groups: dict[tuple[int, int], list[Span]] = {}
     for span in doc.spans[SPANS_KEY]:
         groups.setdefault((span.start, span.end), []).append(span)
     changed = {place: ent for place, ent in ents.items() if place in groups and not _agree(ent, groups[place])}
@@ -59,7 +59,7 @@ def gold_spans(doc: Doc, spans_key: str = "", corrections: Optional[Corrections]
         corrections.docs += 1
         first = [*changed.values(), *elsewhere][0]
         corrections.place = corrections.place or f"{document_id(doc)} {first.start_char}-{first.end_char}"
-    found: List[Span] = []
+    found: list[Span] = []
     for span in doc.spans[SPANS_KEY]:
         ent = changed.get((span.start, span.end))
         if ent is None:
@@ -89,7 +89,7 @@ def text_hash(doc: Doc) -> str:
     return f"sha256:{hashlib.sha256(doc.text.encode('utf8')).hexdigest()[:16]}"
 
 
-def split_gold(kb_id: str, store: Resolver, *, gold_nil: bool = False) -> Tuple[str, ...]:
+def split_gold(kb_id: str, store: Resolver, *, gold_nil: bool = False) -> tuple[str, ...]:
     """The primary ids that a gold annotation stands for; empty when it names no concept.
 
     Composite ids are joined with `|` or `+`. `-1`, `-` and `NIL` mean that there is no concept: such a mention is left
@@ -113,13 +113,13 @@ def primary_id(kb_id: str, store: Resolver) -> str:
     return kb_id
 
 
-def gold_mentions(doc: Doc) -> List[DocMention]:
+def gold_mentions(doc: Doc) -> list[DocMention]:
     """All gold mentions of a doc as `convert` writes it: those in one fragment, then those in several."""
     whole = [DocMention(span.kb_id_, span.label_, ((span.start, span.end),)) for span in gold_spans(doc)]
     return whole + read_fragments(doc, DISJOINT_KEY)
 
 
-def text_labels(doc: Doc) -> Dict[str, float]:
+def text_labels(doc: Doc) -> dict[str, float]:
     """1.0 for each entity that `doc` mentions, in one fragment or several, in the form of `doc.cats`.
 
     Each concept of a composite is one. Mentions without an id, or with one that says "no concept", add nothing. Those
@@ -128,7 +128,7 @@ def text_labels(doc: Doc) -> Dict[str, float]:
     return {concept: 1.0 for mention in gold_mentions(doc) for concept in split_ids(mention.kb_id)}
 
 
-def text_entities(doc: Doc) -> Tuple[str, ...]:
+def text_entities(doc: Doc) -> tuple[str, ...]:
     """The entities that a doc speaks of, sorted: its `cats`, or else the concepts of its gold mentions."""
     if doc.cats:
         return tuple(sorted(id_ for id_, value in doc.cats.items() if value >= 0.5))

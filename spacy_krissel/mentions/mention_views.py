@@ -1,6 +1,6 @@
 """What the spans of a doc are to an encoder."""
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
 
 from spacy.tokens import Doc, Span
 
@@ -11,8 +11,8 @@ from .discontinuous import holds_fragments
 
 
 def mention_views(
-    doc: Doc, spans: Sequence[Span], *, context: Optional[str], use_abbreviations: bool, spans_key: str = ""
-) -> List[View]:
+    doc: Doc, spans: Sequence[Span], *, context: str | None, use_abbreviations: bool, spans_key: str = ""
+) -> list[View]:
     """The view of each of a doc's spans in its context (`context_views`), with abbreviations written out or as they
     stand.
 
@@ -26,8 +26,8 @@ def mention_views(
     return _whole_mentions(views, spans) if holds_fragments(doc, spans_key) else views
 
 
-def _whole_mentions(views: Sequence[View], spans: Sequence[Span]) -> List[View]:
-    fragments: Dict[Tuple[str, int], List[int]] = {}
+def _whole_mentions(views: Sequence[View], spans: Sequence[Span]) -> list[View]:
+    fragments: dict[tuple[str, int], list[int]] = {}
     for row, span in enumerate(spans):
         fragments.setdefault((span.id_, 0) if span.id_ else ("", row), []).append(row)
     whole = list(views)

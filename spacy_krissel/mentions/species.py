@@ -3,7 +3,7 @@ apart in the knowledge base that BELHD's Table 5 compares with."""
 
 from bisect import bisect_right
 from collections import Counter
-from typing import FrozenSet, List, Sequence
+from collections.abc import Sequence
 
 from spacy.tokens import Doc, Span
 
@@ -12,7 +12,7 @@ from ..ontology.homonyms.species_names import taxon_number
 from .contexts import sentence_starts
 from .gold_ids import NIL
 
-Keys = FrozenSet[str]
+Keys = frozenset[str]
 NOTHING: Keys = frozenset()
 
 
@@ -21,7 +21,7 @@ def species_key(text: str) -> str:
     return taxon_number(text) or fold_name(text)
 
 
-def assigned_species(doc: Doc, spans: Sequence[Span], species: Sequence[Span]) -> List[Keys]:
+def assigned_species(doc: Doc, spans: Sequence[Span], species: Sequence[Span]) -> list[Keys]:
     """The keys of the species of each of `spans`, none where the doc speaks of none.
 
     That is the last one before it in its sentence, else the first one after it there, else the one that the doc names

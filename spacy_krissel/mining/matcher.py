@@ -1,8 +1,9 @@
 """The name matcher: every name of an ontology in one pass over a text (KRISSBERT §3.1)."""
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -75,20 +76,20 @@ class NameMatcher:
     def __init__(self, names: Iterable[SearchName], case: Case = "smart") -> None:
         self.case = case
         self._names: Iterable[SearchName] = names
-        self._table: Optional[NameTable] = None
+        self._table: NameTable | None = None
 
     def __len__(self) -> int:
         return len(self.build())
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         self.build()
         return self.__dict__
 
-    def find(self, text: str) -> List[NameMatch]:
+    def find(self, text: str) -> list[NameMatch]:
         """The unambiguous names in `text`, in order."""
         return [match for match in self.find_all(text) if match.row >= 0]
 
-    def find_all(self, text: str) -> List[NameMatch]:
+    def find_all(self, text: str) -> list[NameMatch]:
         """All names in `text`, in order; ambiguous and unsupported ones have a negative row."""
         (found,) = self.find_in([text])
         columns = (column.tolist() for column in (found.start, found.end, found.row))
@@ -96,7 +97,7 @@ class NameMatcher:
 
     def find_in(self, texts: Iterable[str]) -> Iterator[Matches]:
         """What `find_all` finds, in a block of texts at a time; far faster for many texts."""
-        block: List[str] = []
+        block: list[str] = []
         n_chars = n_texts = 0
         for text in texts:
             block.append(text)
@@ -124,7 +125,7 @@ class NameMatcher:
         exact = self.case == "preserve" or (self.case == "smart" and is_acronym(plain))
         return FormedName(name.text, plain, name.row, exact)
 
-    def _find_in_block(self, texts: List[str], n_before: int) -> Matches:
+    def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
         table = self.build()
         plains, keys, words = zip(*(forms(text, fold=self.case != "preserve") for text in texts), strict=True)
         # No name has two spaces in a row, so none is found across two texts.

@@ -6,9 +6,10 @@ import os
 import time
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, NamedTuple
 
 from ..corpora.report import CorpusReport
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
@@ -27,7 +28,7 @@ from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
 from .work import WORK_VERSION, WorkDirectory
 from .workers import local_workers, mine_units
 
-PathLike = Union[str, Path]
+PathLike = str | Path
 # A fraction of a second of matching: this much per process is done again after an interruption.
 CHUNK_CHARS = 4_000_000
 # Counted in reading.
@@ -42,7 +43,7 @@ class MiningReport(NamedTuple):
     """
 
     path: Path
-    manifest: Dict[str, Any]
+    manifest: dict[str, Any]
     seconds: float
     matched_bytes: int
     match_seconds: float
@@ -55,18 +56,18 @@ class MiningReport(NamedTuple):
 @checked
 def mine(
     ontology: OntologyStore,
-    texts: Union[PathLike, Sequence[PathLike]],
+    texts: PathLike | Sequence[PathLike],
     output: PathLike,
     *,
     case: Case = "smart",
-    cap: Optional[PositiveInt] = 32,
+    cap: PositiveInt | None = 32,
     seed: int = 0,
     n_process: PositiveInt = 1,
     restart: bool = False,
     progress: bool = False,
     chunk_chars: PositiveInt = CHUNK_CHARS,
     aliases: bool = True,
-    ray: Optional[str] = None,
+    ray: str | None = None,
 ) -> MiningReport:
     """Search every unambiguous name of `ontology` in `texts` and write the mentions found as shards at `output`.
 
@@ -138,7 +139,7 @@ def mine(
         tally.warn()
 
         with new_directory(output, KIND, FORMAT_VERSION) as directory:
-            shards: List[Dict[str, Any]] = []
+            shards: list[dict[str, Any]] = []
             entities = set()
             for table in work.shards():
                 name = f"shard-{len(shards):05}.arrow"
@@ -170,7 +171,7 @@ def mine(
     )
 
 
-def chunk_record(chunk: Chunk, mined: MinedChunk) -> Dict[str, Any]:
+def chunk_record(chunk: Chunk, mined: MinedChunk) -> dict[str, Any]:
     """What is stored of a chunk in addition to its mentions, as JSON."""
     return {
         "unit": chunk.unit,
@@ -184,21 +185,21 @@ def chunk_record(chunk: Chunk, mined: MinedChunk) -> Dict[str, Any]:
 class Tally:
     """The sums of the records of all chunks, of this run and of those it resumed."""
 
-    def __init__(self, records: Iterable[Dict[str, Any]] = ()) -> None:
+    def __init__(self, records: Iterable[dict[str, Any]] = ()) -> None:
         self._report = CorpusReport()
         self._counts: Counter = Counter()
         self._first_repeated = ""
         for record in records:
             self.add(record)
 
-    def add(self, record: Dict[str, Any]) -> None:
+    def add(self, record: dict[str, Any]) -> None:
         self._counts.update(record["counts"])
         self._first_repeated = self._first_repeated or record["first_repeated"]
         if record["report"]:
             self._report.add(record["report"])
 
     @property
-    def counts(self) -> Dict[str, int]:
+    def counts(self) -> dict[str, int]:
         mined = {name: self._counts[name] for name in (*TEXT_COUNTS, "deleted_ids", *COUNTS)}
         return {**mined, **{name: self._report[name] for name in READ_COUNTS}}
 
@@ -217,7 +218,7 @@ def _ontology_hash(ontology: OntologyStore) -> str:
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
-def _text_hashes(files: List[Path]) -> List[str]:
+def _text_hashes(files: list[Path]) -> list[str]:
     # By name and sorted: the same texts in another folder or order give the same shards.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         return sorted(
@@ -225,7 +226,7 @@ def _text_hashes(files: List[Path]) -> List[str]:
         )
 
 
-def _rates(counts: Dict[str, Any]) -> Dict[str, float]:
+def _rates(counts: dict[str, Any]) -> dict[str, float]:
     def rate(a: float, b: float) -> float:
         return round(a / b, 4) if b else 0.0
 
@@ -237,7 +238,7 @@ def _rates(counts: Dict[str, Any]) -> Dict[str, float]:
     }
 
 
-def _progress_bar(files: List[Path], show: bool) -> Any:
+def _progress_bar(files: list[Path], show: bool) -> Any:
     total = sum(map(_text_size, files))
     return progress_bar(show=show, total=total, desc="mining", unit="B", unit_scale=True)
 

@@ -1,8 +1,9 @@
 """From texts to a table of sampled mentions: plain functions, called by every type of worker."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Mentions (columns of `work_schema`) and counts.
-Mined = Tuple["pa.Table", Dict[str, int]]
+Mined = tuple["pa.Table", dict[str, int]]
 COUNTS = ("mentions_found", "ambiguous_matches", "unsupported_matches")
 TEXT_COUNTS = ("texts", "characters", "bytes", "repeated_ids")
 
@@ -29,8 +30,8 @@ class MinedChunk(NamedTuple):
     first_repeated: the first text that was left out, for messages.
     """
 
-    mentions: "Union[pa.Table, Path]"
-    counts: Dict[str, int]
+    mentions: "pa.Table | Path"
+    counts: dict[str, int]
     first_repeated: str
 
 
@@ -43,7 +44,7 @@ class Miner(NamedTuple):
 
     matcher: NameMatcher
     ids: "pa.LargeStringArray"
-    cap: Optional[int]
+    cap: int | None
     seed: int
     limits: np.ndarray
 
@@ -102,13 +103,13 @@ class Miner(NamedTuple):
         return pa.table([pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema)
 
 
-def _numbers(sorted_numbers: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+def _numbers(sorted_numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct values, and the index of each value among them: (n,) → (m,), (n,)."""
     is_first = np.append(True, sorted_numbers[1:] != sorted_numbers[:-1])[: len(sorted_numbers)]
     return sorted_numbers[is_first], np.cumsum(is_first) - 1
 
 
-def _between(whole: str, *edges: np.ndarray) -> List["pa.Array"]:
+def _between(whole: str, *edges: np.ndarray) -> list["pa.Array"]:
     """One column per pair of successive edges (n,): the text between them in `whole`."""
     import pyarrow as pa
 

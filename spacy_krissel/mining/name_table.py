@@ -1,8 +1,9 @@
 """Names by the hashes of their words: a filter and a hash table that search a text in whole-array operations."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -126,7 +127,7 @@ class NameTable:
         # Names that begin with a word: the longest so far is the last found.
         longest = _Longest(words.starts)
         # Names that begin with punctuation.
-        before: List[_Candidates] = []
+        before: list[_Candidates] = []
         # The words from which some name may continue, and by how many words it has.
         alive = np.arange(len(words.starts))
         n_further = 0
@@ -153,7 +154,7 @@ class NameTable:
             alive = alive[: np.searchsorted(alive, len(words.starts) - n_further)]
         return longest.found(before)
 
-    def _look_up(self, hashes: np.ndarray) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _look_up(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The entries with these hashes: index of the hash, entry, and its bits `about`, (m,) each."""
         entry = (hashes >> self._place_shift).astype(np.int64)
         found = np.take(self._entries, entry, axis=0)
@@ -196,19 +197,19 @@ class NameTable:
         raised = short[spans.has_capital(candidates.start[short] + 1, candidates.end[short])]
         return candidates.take(np.delete(np.arange(len(candidates.word)), raised)) if len(raised) else candidates
 
-    def _hashed(self, names: Iterable[FormedName]) -> Dict[str, np.ndarray]:
+    def _hashed(self, names: Iterable[FormedName]) -> dict[str, np.ndarray]:
         """The columns of the names, and the hashes of their beginnings (`beginning`)."""
         import pyarrow as pa
 
-        blocks: Dict[str, List[np.ndarray]] = defaultdict(list)
-        texts: List[pa.LargeStringArray] = []
+        blocks: dict[str, list[np.ndarray]] = defaultdict(list)
+        texts: list[pa.LargeStringArray] = []
         rest = iter(names)
         while (block := list(islice(rest, BLOCK))) or not texts:
             texts.append(self._hash_block(block, blocks))
         self._names = pa.concat_arrays(texts)
         return {column: np.concatenate(blocks.pop(column)) for column in list(blocks)}
 
-    def _hash_block(self, names: List[FormedName], blocks: Dict[str, List[np.ndarray]]) -> "pa.LargeStringArray":
+    def _hash_block(self, names: list[FormedName], blocks: dict[str, list[np.ndarray]]) -> "pa.LargeStringArray":
         import pyarrow as pa
 
         # No name has two spaces in a row: none continues in the next.
@@ -286,7 +287,7 @@ class _Longest:
         self._entries[longer.word] = longer.entry
         self._abouts[longer.word] = longer.about
 
-    def found(self, others: List[_Candidates]) -> Found:
+    def found(self, others: list[_Candidates]) -> Found:
         """The names added, with `others` that begin between words."""
         word = np.flatnonzero(self._ends)
         columns = (self._starts[word], self._ends[word], self._entries[word], self._abouts[word])

@@ -5,8 +5,9 @@ which text is the first of its id, and chunks must be the same in every run, so 
 whose worker is lost is retried and gives the same result.
 """
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Iterator, List, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class RayWorkers:
         self._read_task = ray.remote(num_returns="streaming", max_retries=MAX_RETRIES)(_read)
         self._mine_task = ray.remote(max_retries=MAX_RETRIES)(_mine)
 
-    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
         if unit_bytes(unit) > READ_AHEAD:
             return read_unit(unit, number, chunk_chars)
         # Begins now, not when the first chunk is requested.
@@ -56,7 +57,7 @@ class RayWorkers:
     def result(self, mined: Any) -> MinedChunk:
         return self._ray.get(mined)
 
-    def _chunks(self, parts: Any) -> Iterator[Tuple[Chunk, Any]]:
+    def _chunks(self, parts: Any) -> Iterator[tuple[Chunk, Any]]:
         for part in parts:
             yield self._ray.get(part), next(parts)
 
@@ -80,5 +81,5 @@ def _read(unit: Unit, number: int, chunk_chars: int) -> Iterator[Any]:
         yield texts
 
 
-def _mine(miner: Miner, limits: np.ndarray, texts: List[Text], new: np.ndarray) -> MinedChunk:
+def _mine(miner: Miner, limits: np.ndarray, texts: list[Text], new: np.ndarray) -> MinedChunk:
     return mine_chunk(miner._replace(limits=limits), texts, new)

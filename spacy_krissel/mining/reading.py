@@ -1,7 +1,8 @@
 """The parts of a run: units of files, and chunks of their texts."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ..util.hashing import stable_hash
 UNIT_BYTES = 4_000_000
 
 # Files that are read one after another.
-Unit = Tuple[Path, ...]
+Unit = tuple[Path, ...]
 
 
 class Chunk(NamedTuple):
@@ -28,7 +29,7 @@ class Chunk(NamedTuple):
     is_last: bool
     ids: np.ndarray
     deleted: np.ndarray
-    report: Dict[str, Any]
+    report: dict[str, Any]
 
 
 class SeenIds:
@@ -39,7 +40,7 @@ class SeenIds:
 
     def __init__(self) -> None:
         # Sorted arrays, each at least twice as long as the next: few to search, and ids are seldom moved.
-        self._runs: List[np.ndarray] = []
+        self._runs: list[np.ndarray] = []
 
     def add(self, hashes: np.ndarray) -> np.ndarray:
         """Add ids. RETURNS: whether each is new, and the first of its value here, (n,) bool."""
@@ -55,7 +56,7 @@ class SeenIds:
         return new
 
 
-def ordered_files(paths: Sequence[Path]) -> List[Path]:
+def ordered_files(paths: Sequence[Path]) -> list[Path]:
     """The files of the paths in the order of reading: the given order, except that PubMed's files are reversed.
 
     Of several texts with one id the first is kept, and PubMed's later files (NLM numbers them) have the later versions
@@ -68,9 +69,9 @@ def ordered_files(paths: Sequence[Path]) -> List[Path]:
     return [pubmed.pop() if is_pubmed(file_) else file_ for file_ in files]
 
 
-def units_of(files: Sequence[Path]) -> List[Unit]:
+def units_of(files: Sequence[Path]) -> list[Unit]:
     """The files, small ones together with their neighbours."""
-    units: List[Unit] = []
+    units: list[Unit] = []
     size = 0
     for file_ in files:
         n_bytes = file_.stat().st_size
@@ -86,14 +87,14 @@ def unit_bytes(unit: Unit) -> int:
     return sum(file_.stat().st_size for file_ in unit)
 
 
-def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, List[Text]]]:
+def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, list[Text]]]:
     """The texts of a unit in chunks of at least `chunk_chars` characters; the last may have fewer, or none.
 
     Raises what `read_texts` raises.
     """
     report = CorpusReport()
-    chunk: Optional[Chunk] = None
-    texts: List[Text] = []
+    chunk: Chunk | None = None
+    texts: list[Text] = []
     for following, deleted in _texts_and_deleted(unit, chunk_chars, report):
         if chunk:
             yield chunk, texts
@@ -103,11 +104,11 @@ def read_unit(unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk
     yield chunk._replace(is_last=True, report=report.to_dict()), texts
 
 
-def _texts_and_deleted(unit: Unit, chunk_chars: int, report: CorpusReport) -> Iterator[Tuple[List[Text], List[str]]]:
-    texts: List[Text] = []
+def _texts_and_deleted(unit: Unit, chunk_chars: int, report: CorpusReport) -> Iterator[tuple[list[Text], list[str]]]:
+    texts: list[Text] = []
     size = 0
     for file_ in unit:
-        deleted: List[str] = []
+        deleted: list[str] = []
         for text in read_texts(file_, report=report, deleted=deleted):
             texts.append(text)
             size += len(text.text)

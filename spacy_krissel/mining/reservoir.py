@@ -7,8 +7,8 @@ interrupted. And samples merge: the sample of a whole is in the union of its par
 """
 
 import mmap
+from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Iterable, List, Optional
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Itera
     return np.frombuffer(b"".join(digests), dtype=">u8").astype(np.uint64)
 
 
-def lowest(rows: np.ndarray, priorities: np.ndarray, cap: Optional[int]) -> np.ndarray:
+def lowest(rows: np.ndarray, priorities: np.ndarray, cap: int | None) -> np.ndarray:
     """Positions of the first `cap` mentions of each row by priority (n ≤ len(rows)), by row and priority.
 
     Equal priorities keep their order.
@@ -84,12 +84,12 @@ class Reservoir:
         as seen by processes that are forked later.
     """
 
-    def __init__(self, cap: Optional[int], n_rows: int) -> None:
+    def __init__(self, cap: int | None, n_rows: int) -> None:
         self.cap = cap
         self.limits = np.frombuffer(mmap.mmap(-1, max(1, 8 * n_rows)), dtype=np.uint64)[:n_rows]
         self.limits[:] = np.iinfo(np.uint64).max
         self._keys = _Keys(n_rows)
-        self._sample: List[np.ndarray] = [np.zeros(0, dtype=np.uint64)]
+        self._sample: list[np.ndarray] = [np.zeros(0, dtype=np.uint64)]
         self._n_new = 0
 
     def offer(self, rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Which names of an ontology are searched for, and why others are not."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Dict, Iterator, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from .text_forms import fold_case
 
@@ -43,7 +44,7 @@ class SearchNames:
     def __init__(self, ontology: "OntologyStore", aliases: bool = True) -> None:
         self._ontology = ontology
         self._aliases = aliases
-        self.counts: Dict[str, int] = {}
+        self.counts: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[SearchName]:
         counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)

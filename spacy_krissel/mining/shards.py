@@ -1,9 +1,10 @@
 """Mined mentions on disk: Arrow shards, grouped by entity, and a manifest."""
 
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..util.disk import damage
@@ -49,9 +50,9 @@ class Shard(Shape):
 
 
 class ShardsShape(Shape):
-    shards: List[Shard]
+    shards: list[Shard]
 
-    def needs(self) -> List[str]:
+    def needs(self) -> list[str]:
         return [shard.file for shard in self.shards]
 
 
@@ -65,17 +66,17 @@ class MentionShards(Sequence[MinedMention]):
     later, when a damaged shard is first read.
     """
 
-    def __init__(self, path: Union[str, Path], *, verify: bool = True) -> None:
+    def __init__(self, path: str | Path, *, verify: bool = True) -> None:
         self.path = Path(path)
         # There may be hundreds of gigabytes, of which little is read.
-        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=ShardsShape)
+        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, FORMAT_VERSION, verify=False, shape=ShardsShape)
         self._verify = verify
-        self._files: List[str] = [shard["file"] for shard in self.manifest["shards"]]
-        self._starts: List[int] = [0]
+        self._files: list[str] = [shard["file"] for shard in self.manifest["shards"]]
+        self._starts: list[int] = [0]
         for shard in self.manifest["shards"]:
             self._starts.append(self._starts[-1] + shard["mentions"])
-        self._open: Dict[int, List[pa.RecordBatch]] = {}
-        self._by_entity: Optional[Dict[str, range]] = None
+        self._open: dict[int, list[pa.RecordBatch]] = {}
+        self._by_entity: dict[str, range] | None = None
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -98,15 +99,15 @@ class MentionShards(Sequence[MinedMention]):
         columns = self._batches(shard)[batch].columns
         return MinedMention(*(column[row].as_py() for column in columns))
 
-    def __getstate__(self) -> Dict[str, Any]:
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
 
-    def by_entity(self) -> Dict[str, range]:
+    def by_entity(self) -> dict[str, range]:
         """Each entity's positions, in order; `shards[by_entity()[id][0]]` is an entity's first mention."""
         if self._by_entity is None:
             import pyarrow.compute as pc
 
-            ranges: Dict[str, range] = {}
+            ranges: dict[str, range] = {}
             position = 0
             for i in range(len(self._files)):
                 for batch in self._batches(i):
@@ -119,14 +120,14 @@ class MentionShards(Sequence[MinedMention]):
             self._by_entity = ranges
         return self._by_entity
 
-    def groups(self) -> Iterator[Tuple[str, List[MinedMention]]]:
+    def groups(self) -> Iterator[tuple[str, list[MinedMention]]]:
         """Each entity with all its mentions, one entity in memory at a time."""
         for entity, mentions in groupby(self, key=lambda mention: mention.entity):
             yield entity, list(mentions)
 
-    def _span(self, start: int, stop: int) -> List[MinedMention]:
+    def _span(self, start: int, stop: int) -> list[MinedMention]:
         """The mentions from `start` to `stop`, whole columns at a time."""
-        found: List[MinedMention] = []
+        found: list[MinedMention] = []
         while start < stop:
             shard = bisect_right(self._starts, start) - 1
             batch, row = divmod(start - self._starts[shard], BATCH_MENTIONS)
@@ -135,12 +136,12 @@ class MentionShards(Sequence[MinedMention]):
             start += part.num_rows
         return found
 
-    def _batches(self, i: int) -> List["pa.RecordBatch"]:
+    def _batches(self, i: int) -> list["pa.RecordBatch"]:
         if i not in self._open:
             self._open[i] = self._read(i)
         return self._open[i]
 
-    def _read(self, i: int) -> List["pa.RecordBatch"]:
+    def _read(self, i: int) -> list["pa.RecordBatch"]:
         import pyarrow as pa
 
         name = self._files[i]
@@ -166,7 +167,7 @@ class MentionShards(Sequence[MinedMention]):
         return batches
 
 
-def _has_nulls(batches: List["pa.RecordBatch"]) -> bool:
+def _has_nulls(batches: list["pa.RecordBatch"]) -> bool:
     return any(column.null_count for batch in batches for column in batch.columns)
 
 

@@ -2,7 +2,8 @@
 
 import re
 from functools import lru_cache
-from typing import Match, NamedTuple, Tuple
+from re import Match
+from typing import NamedTuple
 
 import numpy as np
 
@@ -142,7 +143,7 @@ def codes(text: str) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def _powers(n: int) -> Tuple[np.ndarray, np.ndarray]:
+def _powers(n: int) -> tuple[np.ndarray, np.ndarray]:
     powers, inverse_powers = np.ones((2, n), dtype=np.uint64)
     powers[1:] = BASE
     inverse_powers[1:] = pow(BASE, -1, 2**64)

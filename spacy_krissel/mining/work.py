@@ -3,8 +3,9 @@
 import json
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any
 
 from ..errors import Errors, KrisselError
 from ..util.work_folder import WorkFolder
@@ -39,9 +40,9 @@ class WorkDirectory(WorkFolder):
 
     def __init__(self, output: Path) -> None:
         super().__init__(output.parent / f".{output.name}.partial")
-        self.records: List[Dict[str, Any]] = []
+        self.records: list[dict[str, Any]] = []
 
-    def begin(self, state: Dict[str, Any], cap: Optional[int], n_rows: int, *, restart: bool = False) -> None:
+    def begin(self, state: dict[str, Any], cap: int | None, n_rows: int, *, restart: bool = False) -> None:
         """Resume what an earlier run left, or begin.
 
         state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is
@@ -63,7 +64,7 @@ class WorkDirectory(WorkFolder):
     def __len__(self) -> int:
         return len(self.records)
 
-    def add(self, mentions: "Union[pa.Table, Path]", record: Dict[str, Any], ids: "np.ndarray") -> None:
+    def add(self, mentions: "pa.Table | Path", record: dict[str, Any], ids: "np.ndarray") -> None:
         """Add the mentions of the next chunk: the columns of a shard with `row` and `priority`.
 
         mentions: a table, or a file of one in this directory (`write_shard`), which is moved.
@@ -95,7 +96,7 @@ class WorkDirectory(WorkFolder):
         for i in range(len(self)):
             yield np.frombuffer(bytes.fromhex(self._read_record(i)["ids"]), dtype=np.uint64)
 
-    def next_unit(self) -> Tuple[int, int]:
+    def next_unit(self) -> tuple[int, int]:
         """The unit to resume, and the number of its chunks that are done. Each record has `unit` and `is_last`."""
         if not self.records:
             return 0, 0
@@ -151,12 +152,12 @@ class WorkDirectory(WorkFolder):
     def _offer(self, mentions: "pa.Table") -> "np.ndarray":
         return self._kept.offer(mentions["row"].to_numpy(), mentions["priority"].to_numpy())
 
-    def _read_record(self, i: int) -> Dict[str, Any]:
+    def _read_record(self, i: int) -> dict[str, Any]:
         """Raises ValueError or RecursionError where it is damaged."""
         found: Any = json.loads(self._record_path(i).read_text(encoding="utf8"))
         if not isinstance(found, list) or len(found) != 2 or found[1] != _checksum_of(found[0]):
             raise ValueError(f"{self._record_path(i)} is damaged")
-        content: Dict[str, Any] = found[0]
+        content: dict[str, Any] = found[0]
         return content
 
     def _chunk_path(self, i: int) -> Path:
@@ -174,7 +175,7 @@ def work_schema() -> "pa.Schema":
     return pa.schema([*shard_schema(), *fields])
 
 
-def _read(path: Path, columns: Optional[List[str]] = None) -> "pa.Table":
+def _read(path: Path, columns: list[str] | None = None) -> "pa.Table":
     import pyarrow as pa
 
     # Closed at once: a long run has more chunks than a process may have open files.

@@ -1,11 +1,12 @@
 """Workers that read and mine: this process, or several on this machine."""
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Deque, Iterable, Iterator, List, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 import numpy as np
@@ -20,9 +21,9 @@ from .shards import write_shard
 # Bytes of files whose texts may be in memory, read but not yet mined.
 READ_AHEAD = 128_000_000
 # Texts, or a file of them.
-Texts = Union[List[Text], Path]
+Texts = list[Text] | Path
 # The miner of a worker process, and the folder it writes to.
-_miner: Optional[Miner] = None
+_miner: Miner | None = None
 _directory = Path()
 
 
@@ -35,7 +36,7 @@ class Workers(Protocol):
     n_ahead: int
     ahead_bytes: int
 
-    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
         """`read_unit`, with a handle in place of the texts, which `mine` takes."""
 
     def mine(self, texts: Any, new: np.ndarray) -> Any:
@@ -54,14 +55,14 @@ class Done(NamedTuple):
 
 
 def mine_units(
-    workers: Workers, units: Iterable[Tuple[int, Unit]], chunk_chars: int, seen: SeenIds, n_skipped: int
+    workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int, seen: SeenIds, n_skipped: int
 ) -> Iterator[Done]:
     """The mined chunks of the units in order, few of them in memory at a time. The first text of each id is mined.
 
     units: with their indices. n_skipped: chunks of the first unit that were mined before. seen: the ids of those and of
     all earlier units.
     """
-    waiting: Deque[Tuple[Chunk, np.ndarray, Any]] = deque()
+    waiting: deque[tuple[Chunk, np.ndarray, Any]] = deque()
     for chunk, texts in _read(workers, units, chunk_chars):
         if n_skipped:
             n_skipped -= 1
@@ -75,13 +76,13 @@ def mine_units(
         yield _done(workers, waiting)
 
 
-def _done(workers: Workers, waiting: Deque[Tuple[Chunk, np.ndarray, Any]]) -> Done:
+def _done(workers: Workers, waiting: deque[tuple[Chunk, np.ndarray, Any]]) -> Done:
     chunk, ids, mined = waiting.popleft()
     return Done(chunk, workers.result(mined), ids)
 
 
-def _read(workers: Workers, units: Iterable[Tuple[int, Unit]], chunk_chars: int) -> Iterator[Tuple[Chunk, Any]]:
-    ahead: Deque[Tuple[int, Iterator[Tuple[Chunk, Any]]]] = deque()
+def _read(workers: Workers, units: Iterable[tuple[int, Unit]], chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
+    ahead: deque[tuple[int, Iterator[tuple[Chunk, Any]]]] = deque()
     n_bytes = 0
     for number, unit in units:
         size = unit_bytes(unit)
@@ -104,10 +105,10 @@ class ThisProcess:
     def __init__(self, miner: Miner) -> None:
         self._miner = miner
 
-    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, List[Text]]]:
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, list[Text]]]:
         return read_unit(unit, number, chunk_chars)
 
-    def mine(self, texts: List[Text], new: np.ndarray) -> MinedChunk:
+    def mine(self, texts: list[Text], new: np.ndarray) -> MinedChunk:
         return mine_chunk(self._miner, texts, new)
 
     def result(self, mined: MinedChunk) -> MinedChunk:
@@ -128,7 +129,7 @@ class Processes:
         self.n_ahead = n_process + 1
         self.ahead_bytes = READ_AHEAD if read_apart else 0
 
-    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[Tuple[Chunk, Texts]]:
+    def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Texts]]:
         if not self._read_apart or unit_bytes(unit) > READ_AHEAD:
             return read_unit(unit, number, chunk_chars)
         return _later(self._pool.submit(_read_whole, unit, number, chunk_chars))
@@ -157,15 +158,15 @@ def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -
         pool.shutdown(cancel_futures=True)
 
 
-def _later(chunks: "Future[List[Tuple[Chunk, Path]]]") -> Iterator[Tuple[Chunk, Path]]:
+def _later(chunks: "Future[list[tuple[Chunk, Path]]]") -> Iterator[tuple[Chunk, Path]]:
     yield from chunks.result()
 
 
-def _read_whole(unit: Unit, number: int, chunk_chars: int) -> List[Tuple[Chunk, Path]]:
+def _read_whole(unit: Unit, number: int, chunk_chars: int) -> list[tuple[Chunk, Path]]:
     return [(chunk, _put(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
 
 
-def _put(texts: List[Text]) -> Path:
+def _put(texts: list[Text]) -> Path:
     import pyarrow as pa
 
     path = _new_path()
@@ -176,7 +177,7 @@ def _put(texts: List[Text]) -> Path:
     return path
 
 
-def _take(path: Path) -> List[Text]:
+def _take(path: Path) -> list[Text]:
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file_:

@@ -1,11 +1,12 @@
 """From ontology files to an ontology store, whole."""
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Callable, Dict, Iterable, List, Optional, Union
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -21,8 +22,8 @@ from .readers import read_ontology
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
 
-PathLike = Union[str, Path]
-Paths = Union[PathLike, Annotated[List[PathLike], Field(min_length=1)]]
+PathLike = str | Path
+Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 
 
 @checked
@@ -31,16 +32,16 @@ def build_ontology(
     output: PathLike,
     *,
     format: str = "auto",
-    enrich_from: List[PathLike] = [],  # noqa: B006
-    fields: List[str] = list(DEFAULT_FIELDS),  # noqa: B006, B008
-    trees: List[str] = [],  # noqa: B006
+    enrich_from: list[PathLike] = [],  # noqa: B006
+    fields: list[str] = list(DEFAULT_FIELDS),  # noqa: B006, B008
+    trees: list[str] = [],  # noqa: B006
     tree_types: bool = False,
-    disambiguate: Optional[Order] = None,
-    taxonomy: Union[OntologyStore, PathLike, None] = None,
-    inspect: Optional[Callable[[OntologyStore], Any]] = None,
+    disambiguate: Order | None = None,
+    taxonomy: OntologyStore | PathLike | None = None,
+    inspect: Callable[[OntologyStore], Any] | None = None,
     merge_sources: bool = False,
-    version: Optional[str] = None,
-    licence: Optional[str] = None,
+    version: str | None = None,
+    licence: str | None = None,
     progress: bool = False,
     **options: Any,
 ) -> OntologyStore:
@@ -73,8 +74,8 @@ def build_ontology(
     """
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
-    streams: List[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
-    info: Dict[str, Any] = {"sources": [Path(path).name for path in paths]}
+    streams: list[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
+    info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence, "relations": options.get("relations", ())}
     info["provenance"] = [each for path in paths for each in provenance(path, format, **stated)]
     entities: Iterable[Entity] = chain.from_iterable(streams)
@@ -113,7 +114,7 @@ def build_ontology(
         return write_store(entities, output, info=info, progress=progress)
 
 
-def _open_source(path: PathLike, format: str, options: Dict[str, Any]) -> Iterable[Entity]:
+def _open_source(path: PathLike, format: str, options: dict[str, Any]) -> Iterable[Entity]:
     if _is_store(path):
         return OntologyStore(path)
     return read_ontology(path, format, **options)

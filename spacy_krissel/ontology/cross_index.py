@@ -1,8 +1,8 @@
 """Entities of several stores that are the same concept, by their ids and xrefs."""
 
 from array import array
+from collections.abc import Sequence
 from itertools import repeat
-from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from .store import OntologyStore
 # How two entities are linked, the strongest link first.
 SAME_ID, BY_XREF = 0, 1
 # A store's number and a row of it.
-Place = Tuple[int, int]
+Place = tuple[int, int]
 
 
 class CrossIndex:
@@ -36,16 +36,16 @@ class CrossIndex:
         self._owners = np.array(owners, dtype=np.uint32)[order]
         self._rows = np.array(rows, dtype=np.uint32)[order]
 
-    def linked(self, entity: Entity) -> List[Tuple[int, Entity]]:
+    def linked(self, entity: Entity) -> list[tuple[int, Entity]]:
         """The linked entities with the strength of their link, the strongest first.
 
         If some of those that one store links by xref share a name with `entity`, the others are left out.
         """
         return [(strength, other) for strength, _, other in self.links(entity)]
 
-    def links(self, entity: Entity) -> List[Tuple[int, Place, Entity]]:
+    def links(self, entity: Entity) -> list[tuple[int, Place, Entity]]:
         """The same, with the store and row of each."""
-        found: Dict[Place, Tuple[int, Entity]] = {}
+        found: dict[Place, tuple[int, Entity]] = {}
         own_keys = dict(reversed(_keys(entity)))
         for key, own_strength in own_keys.items():
             for entry in find_hash(self._hashes, key):
@@ -69,7 +69,7 @@ class CrossIndex:
         return [(found[place][0], place, found[place][1]) for place in places]
 
 
-def _keys(entity: Entity) -> List[Tuple[str, int]]:
+def _keys(entity: Entity) -> list[tuple[str, int]]:
     """Canonical ids and how strong a link each makes; read in reverse, the stronger reading of a key wins."""
     ids = map(canonical_id, (entity.id, *entity.alt_ids))
     return [*zip(ids, repeat(SAME_ID)), *zip(map(canonical_id, entity.xrefs), repeat(BY_XREF))]

@@ -1,8 +1,9 @@
 """Completing the entities of one ontology from others that have the same concepts."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any
 
 from ..errors import Errors, KrisselError
 from .cross_index import BY_XREF, SAME_ID, CrossIndex
@@ -19,7 +20,7 @@ def enrich(
     others: Sequence[OntologyStore],
     *,
     fields: Sequence[str] = DEFAULT_FIELDS,
-    counts: Optional[Counter] = None,
+    counts: Counter | None = None,
 ) -> Iterator[Entity]:
     """Add missing fields of entities from the same concepts in `others`.
 
@@ -49,7 +50,7 @@ def _enrich(
         linked = index.linked(entity)
         counts["seen"] += 1
         counts["linked"] += bool(linked)
-        changes: Dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for field in fields:
             old = getattr(entity, field)
             new = _value(entity, field, linked)
@@ -59,7 +60,7 @@ def _enrich(
         yield replace(entity, **changes) if changes else entity
 
 
-def _value(entity: Entity, field: str, linked: List[Tuple[int, Entity]]) -> Any:
+def _value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
     old = getattr(entity, field)
     if field == "aliases":
         names = dict.fromkeys(name for strength, other in linked if strength == SAME_ID for name in other.names)

@@ -1,7 +1,6 @@
 """One concept of an ontology."""
 
 from dataclasses import dataclass
-from typing import Tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +21,16 @@ class Entity:
 
     id: str
     name: str
-    aliases: Tuple[str, ...] = ()
-    types: Tuple[str, ...] = ()
-    tree_numbers: Tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    tree_numbers: tuple[str, ...] = ()
     definition: str = ""
-    xrefs: Tuple[str, ...] = ()
+    xrefs: tuple[str, ...] = ()
     species: str = ""
     source: str = ""
-    alt_ids: Tuple[str, ...] = ()
+    alt_ids: tuple[str, ...] = ()
 
     @property
-    def names(self) -> Tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The canonical name and the aliases, each once, without blank ones."""
         return tuple(dict.fromkeys(name for name in (self.name, *self.aliases) if name.strip()))

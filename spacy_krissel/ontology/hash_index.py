@@ -5,8 +5,8 @@ Two texts may have the same hash: a lookup gives candidates, and the caller comp
 
 import warnings
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Sequence, Tuple, Union
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,7 @@ class HashIndexBuilder:
         self._rows.append(row)
         self._positions.append(position)
 
-    def columns(self) -> Dict[str, np.ndarray]:
+    def columns(self) -> dict[str, np.ndarray]:
         """`hash`, `row` and `position` in the order in which they were added."""
         return {
             "hash": np.array(self._hashes, dtype=np.uint64),
@@ -43,14 +43,14 @@ class HashIndexBuilder:
         }
 
 
-def write_columns(columns: Dict[str, np.ndarray], path: Union[str, Path]) -> None:
+def write_columns(columns: dict[str, np.ndarray], path: str | Path) -> None:
     """Write arrays of one length as one Arrow record batch."""
     batch = pa.record_batch([pa.array(column) for column in columns.values()], names=list(columns))
     with pa.ipc.new_file(str(path), batch.schema) as writer:
         writer.write_batch(batch)
 
 
-def read_columns(path: Union[str, Path]) -> Dict[str, np.ndarray]:
+def read_columns(path: str | Path) -> dict[str, np.ndarray]:
     """The arrays of `write_columns`, memory-mapped. Raises whatever pyarrow and numpy do when the file is damaged."""
     with pa.memory_map(str(path)) as source:
         batch = pa.ipc.open_file(source).get_batch(0)
@@ -70,7 +70,7 @@ def find_hash(hashes: np.ndarray, text: str) -> range:
     return range(start, end)
 
 
-def find_hashes(hashes: np.ndarray, texts: Sequence[str]) -> Tuple[np.ndarray, np.ndarray]:
+def find_hashes(hashes: np.ndarray, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """For each of `texts`, the first place in the sorted `hashes` (n,) that holds its hash, n where none does; and
     whether there are more."""
     wanted = np.fromiter((stable_hash(text) for text in texts), dtype=np.uint64, count=len(texts))
@@ -88,7 +88,7 @@ def _holds(hashes: np.ndarray, places: np.ndarray, wanted: np.ndarray) -> np.nda
     return holds
 
 
-def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> List[range]:
+def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> list[range]:
     """Runs of equal values in the sorted `hashes` (n,) that hold more than one of `rows` (n,)."""
     if not len(hashes):
         return []
@@ -98,11 +98,11 @@ def groups_across_rows(hashes: np.ndarray, rows: np.ndarray) -> List[range]:
     return [range(start, end) for start, end in zip(starts[mixed].tolist(), ends[mixed].tolist(), strict=True)]
 
 
-Columns = Dict[str, np.ndarray]
+Columns = dict[str, np.ndarray]
 IDS_SHOWN = 5
 
 
-def write_entities(entities: Iterable[Entity], target: Path, progress: bool) -> Tuple[Columns, Columns]:
+def write_entities(entities: Iterable[Entity], target: Path, progress: bool) -> tuple[Columns, Columns]:
     """Write the table; RETURNS: the columns of the name index and of the id index, in the order of the rows."""
     names, ids = HashIndexBuilder(), HashIndexBuilder()
     table = EntityTableWriter(target)
@@ -133,7 +133,7 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
     table = EntityTable(target)
     primary = np.flatnonzero(ids["position"] == 0)
     keep = np.ones(len(table), dtype=bool)
-    dropped: List[Tuple[int, str]] = []
+    dropped: list[tuple[int, str]] = []
     for group in groups_across_rows(ids["hash"][primary], ids["row"][primary]):
         seen = set()
         for row in ids["row"][primary[group.start : group.stop]].tolist():
@@ -158,9 +158,9 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
 
 def count_ambiguous_ids(table: EntityTable, ids: Columns) -> int:
     """How many ids, alternative for at least one, belong to several entities; KW103 names them."""
-    ambiguous: List[str] = []
+    ambiguous: list[str] = []
     for group in groups_across_rows(ids["hash"], ids["row"]):
-        rows_by_id: Dict[str, set] = {}
+        rows_by_id: dict[str, set] = {}
         for entry in group:
             row = int(ids["row"][entry])
             rows_by_id.setdefault(id_at(table, row, int(ids["position"][entry])), set()).add(row)
@@ -173,13 +173,13 @@ def count_ambiguous_ids(table: EntityTable, ids: Columns) -> int:
 
 def shared_groups(
     table: EntityTable, hashes: np.ndarray, rows: np.ndarray, positions: np.ndarray
-) -> Iterator[Tuple[str, List[int]]]:
+) -> Iterator[tuple[str, list[int]]]:
     """Folded names of several entities, with their entries (offsets in the sorted index).
 
     Entries with one hash are distinguished by their names.
     """
     for group in groups_across_rows(hashes, rows):
-        by_name: Dict[str, List[int]] = {}
+        by_name: dict[str, list[int]] = {}
         for entry in group:
             folded = fold_name(name_at(table, int(rows[entry]), int(positions[entry])))
             by_name.setdefault(folded, []).append(entry)

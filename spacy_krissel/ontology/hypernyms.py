@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def class_names(
     coverage: float = 0.6,
     own_coverage: float = 0.5,
     largest: float = 0.07,
-) -> Dict[str, int]:
+) -> dict[str, int]:
     """Words that name a class of entities although no entity has this name, with the row of that class.
 
     Text says "nephropathy" for Kidney Diseases, which is no name of theirs; but IgA nephropathy, diabetic
@@ -45,7 +45,7 @@ def class_names(
     for word, rows in _rows_by_word(store):
         rows = [row for row in rows if classes[row]]
         members = Counter(above for row in rows for above in classes[row])
-        best: Optional[Tuple[int, int, int]] = None
+        best: tuple[int, int, int] | None = None
         for above, m in members.items():
             own = above in rows
             enough = 2 if own else min_entities
@@ -58,9 +58,9 @@ def class_names(
     return found
 
 
-def _classes(store: OntologyStore) -> List[Set[int]]:
+def _classes(store: OntologyStore) -> list[set[int]]:
     """For every row, the rows of all entities at or above it in the hierarchy; none where it has no tree number."""
-    places: Dict[str, int] = {}
+    places: dict[str, int] = {}
     numbers = [entity.tree_numbers for entity in store]
     for row, each in enumerate(numbers):
         for number in each:
@@ -73,9 +73,9 @@ def _prefixes(number: str) -> Iterator[str]:
     return (".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
-def _rows_by_word(store: OntologyStore) -> Iterator[Tuple[str, List[int]]]:
+def _rows_by_word(store: OntologyStore) -> Iterator[tuple[str, list[int]]]:
     """Every word of the names, folded, with the rows of the entities that have it in a name, each once."""
-    numbers: Dict[str, int] = {}
+    numbers: dict[str, int] = {}
     words, rows = array("I"), array("I")
     for row, name, _ in store.names():
         for word in fold_name(name).split():

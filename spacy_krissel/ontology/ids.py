@@ -1,7 +1,6 @@
 """Spellings of ids: prefixes differ between publishers."""
 
 import re
-from typing import List
 
 # Prefixes in lower case -> the one spelling used for comparison.
 PREFIXES = {
@@ -51,7 +50,7 @@ def canonical_id(text: str) -> str:
     return f"{known}:{local.strip()}" if known else text
 
 
-def spellings(text: str) -> List[str]:
+def spellings(text: str) -> list[str]:
     """The id itself and other spellings that a store may have, the most likely first."""
     canonical = canonical_id(text)
     local = canonical.partition(":")[2]

@@ -1,8 +1,8 @@
 """Merging ontologies, so that each concept is one entity."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Iterator, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from .ids import canonical_id
 from .store import OntologyStore
 
 
-def merge(stores: Sequence[OntologyStore], *, counts: Optional[Counter] = None) -> Iterator[Entity]:
+def merge(stores: Sequence[OntologyStore], *, counts: Counter | None = None) -> Iterator[Entity]:
     """The entities of `stores` in their order; an entity of a concept that an earlier store has is merged into that
     one.
 
@@ -44,9 +44,7 @@ def merge(stores: Sequence[OntologyStore], *, counts: Optional[Counter] = None) 
             yield entity
 
 
-def _same(
-    index: CrossIndex, entity: Entity, merged: List[np.ndarray], owners: Set[int]
-) -> Optional[Tuple[Place, Entity]]:
+def _same(index: CrossIndex, entity: Entity, merged: list[np.ndarray], owners: set[int]) -> tuple[Place, Entity] | None:
     """The strongest link to an entity of the same concept in a store that has not contributed one yet."""
     names = {fold_name(name) for name in entity.names}
     for strength, place, other in index.links(entity):

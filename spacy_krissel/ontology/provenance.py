@@ -1,8 +1,10 @@
 """Provenance of a store: its source files with their hashes, versions and licences."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Pattern, Sequence, Tuple, Union
+from re import Pattern
+from typing import Any
 
 from ..util.manifest import MANIFEST, read_manifest, sha256_file
 from .readers import detect_format
@@ -11,7 +13,7 @@ from .readers.umls import umls_files, umls_release
 from .store import KIND, VERSION, StoreShape
 
 # Where the first lines of a file state its version and licence.
-STATED: Dict[str, Tuple[Pattern[str], Pattern[str]]] = {
+STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
     "obo": (
         re.compile(r"^data-version:\s*(\S.*)$", re.MULTILINE),
         # A property of the ontology, or a remark.
@@ -30,13 +32,13 @@ NODES = re.compile(r'"nodes"\s*:')
 
 
 def provenance(
-    path: Union[str, Path],
+    path: str | Path,
     format: str = "auto",
     *,
-    version: Optional[str] = None,
-    licence: Optional[str] = None,
+    version: str | None = None,
+    licence: str | None = None,
     relations: Sequence[str] = (),
-) -> List[Dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """The provenance of an ontology file or a store: one object per source.
 
     "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each. "version", "licence": as
@@ -52,14 +54,14 @@ def provenance(
         return [dict(each) for each in earlier]
     format = detect_format(path) if format == "auto" else format
     files = umls_files(path, relations) if format == "umls" else [path]
-    found: Dict[str, Any] = {"source": path.name, "format": format}
+    found: dict[str, Any] = {"source": path.name, "format": format}
     found["files"] = {file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files}
     stated = umls_release(path) if format == "umls" else _stated(path, format)
     given = {"version": version, "licence": licence}
     return [{**found, **{name: value for name, value in given.items() if value}, **stated}]
 
 
-def _stated(path: Path, format: str) -> Dict[str, Any]:
+def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
     start = read_start(path).decode("utf-8-sig", errors="replace")

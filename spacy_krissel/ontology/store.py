@@ -1,9 +1,10 @@
 """The ontology store: entities on disk, found by row, id or name without loading them."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any
 
 import numpy as np
 
@@ -35,14 +36,14 @@ IDS = "ids.arrow"
 
 
 class InfoShape(Shape):
-    provenance: List[Dict[str, Any]] = []
+    provenance: list[dict[str, Any]] = []
 
 
 class StoreShape(Shape):
     entities: Count
     info: InfoShape
 
-    def needs(self) -> List[str]:
+    def needs(self) -> list[str]:
         return [ENTITIES, NAMES, IDS]
 
 
@@ -55,9 +56,9 @@ class OntologyStore:
     Raises KrisselError K001 to K004 (missing, not a store, of another version, damaged), K109.
     """
 
-    def __init__(self, path: Union[str, Path], verify: bool = True) -> None:
+    def __init__(self, path: str | Path, verify: bool = True) -> None:
         self.path = Path(path)
-        self.manifest: Dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify, shape=StoreShape)
+        self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, verify=verify, shape=StoreShape)
         self._verify = verify
         self._table = EntityTable(self.path / ENTITIES, verify)
         if len(self._table) != self.manifest["entities"]:
@@ -71,7 +72,7 @@ class OntologyStore:
         ids = self._columns(IDS, INDEX_COLUMNS)
         self._id_hashes, self._id_rows, self._id_positions = ids["hash"], ids["row"], ids["position"]
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return OntologyStore, (str(self.path.absolute()), self._verify)
 
     def __repr__(self) -> str:
@@ -91,7 +92,7 @@ class OntologyStore:
         """The primary ids by row."""
         return Ids(self._table)
 
-    def row(self, id: str) -> Optional[int]:
+    def row(self, id: str) -> int | None:
         """The row of the entity with this primary or alternative id, in any spelling of its prefix (`ids.spellings`).
 
         Primary ids precede alternative ones, and the first of several entities the others.
@@ -103,7 +104,7 @@ class OntologyStore:
                     return row
         return None
 
-    def resolve(self, id: str) -> Optional[str]:
+    def resolve(self, id: str) -> str | None:
         """The primary id for a primary or alternative id, or None when no entity has it."""
         row = self.row(id)
         return None if row is None else self._table.value(row, "id")
@@ -133,10 +134,10 @@ class OntologyStore:
             texts = [others[0] for _, others in rest if others]
         return rows
 
-    def resolve_all(self, ids: Sequence[str]) -> List[Optional[str]]:
+    def resolve_all(self, ids: Sequence[str]) -> list[str | None]:
         """`resolve` of each of `ids`; many at once are far faster than one by one."""
         rows = self.rows(ids)
-        found: List[Optional[str]] = [None] * len(ids)
+        found: list[str | None] = [None] * len(ids)
         known = np.flatnonzero(rows >= 0)
         for i, id_ in zip(known.tolist(), self._table.values(rows[known], "id"), strict=True):
             found[i] = id_
@@ -153,11 +154,11 @@ class OntologyStore:
         """Raises KrisselError K107 when there is no such row."""
         return self._table.entity(self._checked(row))
 
-    def types_at(self, row: int) -> Tuple[str, ...]:
+    def types_at(self, row: int) -> tuple[str, ...]:
         """The semantic types of the entity in a row. Raises KrisselError K107 when there is no such row."""
         return tuple(self._table.value(self._checked(row), "types"))
 
-    def find(self, name: str) -> List[str]:
+    def find(self, name: str) -> list[str]:
         """The primary ids, sorted, of the entities with a name that folds to the same."""
         rows = {int(self._name_rows[entry]) for entry in self._entries(fold_name(name))}
         return sorted(self._table.value(row, "id") for row in rows)
@@ -167,7 +168,7 @@ class OntologyStore:
         # The same for every entry of one folded name.
         return any(self._name_shared[entry] for entry in islice(self._entries(fold_name(name)), 1))
 
-    def names(self, *, shared: Optional[bool] = None) -> Iterator[Tuple[int, str, bool]]:
+    def names(self, *, shared: bool | None = None) -> Iterator[tuple[int, str, bool]]:
         """Each entity's different names: row, name as the source spells it, and whether it is the preferred one.
 
         shared: only names that several entities share (True), or that one entity has (False).
@@ -183,13 +184,13 @@ class OntologyStore:
                     entry += 1
                 row += 1
 
-    def shared_names(self) -> Iterator[Tuple[str, List[str]]]:
+    def shared_names(self) -> Iterator[tuple[str, list[str]]]:
         """Homonyms: each folded name of two or more entities with their primary ids, sorted; in no particular order."""
         for folded, entries in shared_groups(self._table, self._name_hashes, self._name_rows, self._name_positions):
             rows = set(self._name_rows[entries].tolist())
             yield folded, sorted(self._table.value(row, "id") for row in rows)
 
-    def homonym_entries(self) -> Dict[str, np.ndarray]:
+    def homonym_entries(self) -> dict[str, np.ndarray]:
         """The names that several entities share, in the order of `names`, as columns of one length.
 
         `row`; `position`: 0 for the preferred name, i for alias i - 1; `homonym`: a number for each folded name, from 0
@@ -236,7 +237,7 @@ class OntologyStore:
             raise KrisselError(Errors.K107.format(path=self.path, row=row, last=len(self) - 1))
         return row
 
-    def _columns(self, file: str, expected: Dict[str, Any]) -> Dict[str, np.ndarray]:
+    def _columns(self, file: str, expected: dict[str, Any]) -> dict[str, np.ndarray]:
         with damage(self.path / file, partial(self._damaged, file)):
             columns = read_columns(self.path / file)
             if {name: column.dtype for name, column in columns.items()} != expected:
@@ -251,9 +252,9 @@ class OntologyStore:
 
 def write_store(
     entities: Iterable[Entity],
-    path: Union[str, Path],
+    path: str | Path,
     *,
-    info: Optional[Dict[str, Any]] = None,
+    info: dict[str, Any] | None = None,
     progress: bool = False,
 ) -> OntologyStore:
     """Write entities to a store at `path`, all or nothing, replacing an earlier store there.

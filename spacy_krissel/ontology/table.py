@@ -1,9 +1,10 @@
 """The entities of a store as record batches in one Arrow file, written as they come and read through a memory map."""
 
+from collections.abc import Iterator, Sequence
 from collections.abc import Sequence as SequenceABC
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union, overload
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ class ListCells:
         self._ends = _ends(array.buffers()[1])
         self._items = TextCells(array.values)
 
-    def __getitem__(self, i: int) -> Tuple[str, ...]:
+    def __getitem__(self, i: int) -> tuple[str, ...]:
         start, end = self._ends[i], self._ends[i + 1]
         return tuple([self._items[item] for item in range(start, end)]) if end > start else ()
 
@@ -47,7 +48,7 @@ class ListCells:
         return self._items[start + place]
 
 
-def cells_of(batch: pa.RecordBatch) -> Dict[str, Any]:
+def cells_of(batch: pa.RecordBatch) -> dict[str, Any]:
     """The cells of each column, by its name."""
     kinds = {
         name: ListCells if pa.types.is_list(batch.schema.field(name).type) else TextCells for name in batch.schema.names
@@ -75,7 +76,7 @@ class EntityTableWriter:
 
     def __init__(self, path: Path) -> None:
         self._writer = pa.ipc.new_file(str(path), SCHEMA)
-        self._pending: List[Entity] = []
+        self._pending: list[Entity] = []
         self._rows = 0
 
     def append(self, entity: Entity) -> int:
@@ -127,8 +128,8 @@ class EntityTable:
             if self._reader.schema != SCHEMA:
                 raise self._damaged(f"its columns are {', '.join(self._reader.schema.names)}")
             n_batches = self._reader.num_record_batches
-        self._batches: List[Optional[pa.RecordBatch]] = [None] * n_batches
-        self._cells: List[Optional[Dict[str, Any]]] = [None] * n_batches
+        self._batches: list[pa.RecordBatch | None] = [None] * n_batches
+        self._cells: list[dict[str, Any] | None] = [None] * n_batches
         last = self.batch(n_batches - 1).num_rows if n_batches else 0
         self.n_rows = max(0, n_batches - 1) * BATCH_ROWS + last
 
@@ -156,7 +157,7 @@ class EntityTable:
         """One cell as a text or a tuple of texts."""
         return self.cells(row // BATCH_ROWS)[column][row % BATCH_ROWS]
 
-    def values(self, rows: np.ndarray, column: str) -> List[str]:
+    def values(self, rows: np.ndarray, column: str) -> list[str]:
         """The cells of many rows (n,), in any order, of a column of texts; far faster than one by one."""
         order = np.argsort(rows, kind="stable")
         batches = rows[order] // BATCH_ROWS
@@ -180,7 +181,7 @@ class EntityTable:
         cells, i = self.cells(row // BATCH_ROWS), row % BATCH_ROWS
         return Entity(**{name: cells[name][i] for name in cells})
 
-    def cells(self, i: int) -> Dict[str, Any]:
+    def cells(self, i: int) -> dict[str, Any]:
         """The cells of a batch, by column."""
         cells = self._cells[i]
         if cells is None:
@@ -211,9 +212,9 @@ class Ids(SequenceABC):
     def __getitem__(self, row: int) -> str: ...
 
     @overload
-    def __getitem__(self, row: slice) -> List[str]: ...
+    def __getitem__(self, row: slice) -> list[str]: ...
 
-    def __getitem__(self, row: Union[int, slice]) -> Union[str, List[str]]:
+    def __getitem__(self, row: int | slice) -> str | list[str]:
         if isinstance(row, slice):
             return [self[i] for i in range(*row.indices(len(self)))]
         # numpy's integers are rows too, and negative ones count from the end as in any sequence.
@@ -225,9 +226,9 @@ class Ids(SequenceABC):
             yield from batch.column("id").to_pylist()
 
 
-def numbered_names(name: str, aliases: Sequence[str]) -> List[Tuple[int, str]]:
+def numbered_names(name: str, aliases: Sequence[str]) -> list[tuple[int, str]]:
     """`Entity.names` with the place of each: 0 for the canonical name, i for alias i - 1."""
-    seen: Dict[str, int] = {}
+    seen: dict[str, int] = {}
     for position, text in enumerate((name, *aliases)):
         if text.strip():
             seen.setdefault(text, position)
@@ -244,7 +245,7 @@ def id_at(table: EntityTable, row: int, position: int) -> str:
     return table.list_item(row, "alt_ids", position - 1) if position else table.value(row, "id")
 
 
-def lists_of(batch: pa.RecordBatch, name: str) -> Iterator[Tuple[str, ...]]:
+def lists_of(batch: pa.RecordBatch, name: str) -> Iterator[tuple[str, ...]]:
     """A list column as tuples; one flat conversion is far faster than one a row."""
     column = batch.column(name)
     offsets = (column.offsets.to_numpy() - column.offsets[0].as_py()).tolist()
@@ -272,7 +273,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def _to_batch(entities: List[Entity]) -> pa.RecordBatch:
+def _to_batch(entities: list[Entity]) -> pa.RecordBatch:
     columns = [pa.array([getattr(entity, field.name) for entity in entities], field.type) for field in SCHEMA]
     return pa.record_batch(columns, schema=SCHEMA)
 

@@ -1,8 +1,8 @@
 """Tree numbers, the places of concepts in a hierarchy, such as MeSH's `C04.588.322` or UMLS's `A1.2`."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Dict, Iterator, Tuple
 
 from .entity import Entity
 from .store import OntologyStore
@@ -10,7 +10,7 @@ from .store import OntologyStore
 _CATEGORY = re.compile(r"([^\W\d_]*)(.*)", re.DOTALL)
 
 
-def tree_parts(number: str) -> Tuple[str, ...]:
+def tree_parts(number: str) -> tuple[str, ...]:
     """The steps from the root: `C04.588` is ("C", "04", "588"); the letters of the category are a step of their own."""
     match = _CATEGORY.fullmatch(number.strip().strip("."))
     assert match is not None, "both halves may be empty"
@@ -60,7 +60,7 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
     A top is named as the entity that stands there, else as MeSH has it, else by its number. An entity without a tree
     number keeps the types that it has.
     """
-    tops: Dict[str, str] = {}
+    tops: dict[str, str] = {}
     for entity in store:
         for number in entity.tree_numbers:
             if "." not in number:

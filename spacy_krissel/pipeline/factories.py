@@ -5,8 +5,9 @@ spaCy imports every `spacy_factories` entry point in `Language.__init__`, so thi
 """
 
 import inspect
+from collections.abc import Callable
 from functools import wraps
-from typing import Any, Callable, Dict, Optional, Type
+from typing import Any
 from typing import get_type_hints as type_hints
 
 from spacy.language import Language
@@ -17,7 +18,7 @@ from ..util.settings import Settings
 from .settings import ExtractorSettings, LinkerSettings, RerankerSettings
 
 
-def with_settings(declared: Type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_settings(declared: type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a factory that takes `settings`: it then takes each of them by itself, as the config has them."""
     # Without bounds, which are not for the config's check of types.
     types = type_hints(declared)
@@ -38,7 +39,7 @@ def with_settings(declared: Type[Settings]) -> Callable[[Callable[..., Any]], Ca
     return decorate
 
 
-LINKER_CONFIG: Dict[str, Any] = {
+LINKER_CONFIG: dict[str, Any] = {
     "model": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
     "objective": {
         "@misc": "spacy-krissel.ContrastiveObjective.v1",
@@ -78,10 +79,10 @@ def make_krissel_linker(
     nlp: Language,
     name: str,
     model: Model,
-    objective: Optional[Any],
+    objective: Any | None,
     generate_empty_kb: Callable,
-    kb_path: Optional[str],
-    scorer: Optional[Callable],
+    kb_path: str | None,
+    scorer: Callable | None,
     settings: LinkerSettings,
 ) -> Any:
     """Make a `KrisselLinker`."""
@@ -99,7 +100,7 @@ def make_krissel_linker(
     )
 
 
-RERANKER_CONFIG: Dict[str, Any] = {
+RERANKER_CONFIG: dict[str, Any] = {
     "model": {
         "@architectures": "spacy-krissel.ListCrossEncoder.v1",
         "encoder": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
@@ -127,10 +128,10 @@ def make_krissel_reranker(
     nlp: Language,
     name: str,
     model: Model,
-    objective: Optional[Any],
+    objective: Any | None,
     linker: str,
     max_names: int,
-    scorer: Optional[Callable],
+    scorer: Callable | None,
     settings: RerankerSettings,
 ) -> Any:
     """Make a `KrisselReranker`."""
@@ -149,7 +150,7 @@ def make_krissel_reranker(
     )
 
 
-EXTRACTOR_CONFIG: Dict[str, Any] = {
+EXTRACTOR_CONFIG: dict[str, Any] = {
     "model": {
         "@architectures": "spacy-krissel.LabelAttention.v1",
         # Unit vectors, whose products need a scale; words alone, of which a mean can be taken for a name.
@@ -190,10 +191,10 @@ def make_krissel_span_extractor(
     nlp: Language,
     name: str,
     model: Model,
-    objective: Optional[Any],
+    objective: Any | None,
     generate_empty_kb: Callable,
-    kb_path: Optional[str],
-    scorer: Optional[Callable],
+    kb_path: str | None,
+    scorer: Callable | None,
     settings: ExtractorSettings,
 ) -> Any:
     """Make a `KrisselSpanExtractor`."""

@@ -1,11 +1,12 @@
 """A trainable pipe with a knowledge base: what the linker and the span extractor have in common."""
 
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any
 
 import numpy as np
 from spacy import util
@@ -31,7 +32,7 @@ from .pipe import KrisselPipe
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
 # A pipe and the version of its knowledge base that all of a call goes by.
-_IN_USE: ContextVar[Tuple[Any, Optional[PrototypeKB]]] = ContextVar("krissel_kb_in_use", default=(None, None))
+_IN_USE: ContextVar[tuple[Any, PrototypeKB | None]] = ContextVar("krissel_kb_in_use", default=(None, None))
 
 
 @contextmanager
@@ -72,11 +73,11 @@ class KBPipe(KrisselPipe):
         model: Model,
         name: str,
         *,
-        objective: Optional[Objective],
+        objective: Objective | None,
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
         settings: Settings,
-        kb_path: Optional[str] = None,
-        scorer: Optional[Callable] = None,
+        kb_path: str | None = None,
+        scorer: Callable | None = None,
     ) -> None:
         """
         objective: what `update` does with a batch; needed for training alone.
@@ -92,15 +93,15 @@ class KBPipe(KrisselPipe):
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
         self._set_settings(settings)
-        self._kb: Optional[PrototypeKB] = None
-        self._dev: Optional[PrototypeSource] = None
-        self._dev_kb: Optional[PrototypeKB] = None
-        self._fingerprint: Optional[str] = None
+        self._kb: PrototypeKB | None = None
+        self._dev: PrototypeSource | None = None
+        self._dev_kb: PrototypeKB | None = None
+        self._fingerprint: str | None = None
         # The folder from which everything but the knowledge base was loaded: it stays there.
-        self._kb_stays_in: Optional[Path] = None
+        self._kb_stays_in: Path | None = None
         self._lock = Lock()
         # Of the last training step: "loss" and, while `log_gradients`, "gradient_norm".
-        self.last_step: Dict[str, float] = {}
+        self.last_step: dict[str, float] = {}
         self.log_gradients = False
         self._loss = 0.0
         vocab.strings.add(NIL)
@@ -118,14 +119,14 @@ class KBPipe(KrisselPipe):
         kb.attach_encoder(self.encode)
         return kb
 
-    def new_kb(self, index: Optional[Callable] = None) -> PrototypeKB:
+    def new_kb(self, index: Callable | None = None) -> PrototypeKB:
         """An empty knowledge base that fits the encoder, with the config's index or with `index`."""
         kb = self.generate_empty_kb(self.vocab, self._width())
         if index is not None:
             kb.use_index(index)
         return kb
 
-    def set_kb(self, kb: Union[PrototypeKB, Callable[[Vocab], PrototypeKB]]) -> None:
+    def set_kb(self, kb: PrototypeKB | Callable[[Vocab], PrototypeKB]) -> None:
         """Link to `kb` from now on, or to what it makes of the vocabulary, as spaCy's `kb_loader` does.
 
         Raises KrisselError K522 and K528 when another encoder made it, or its vectors do not fit; K006 for anything but
@@ -148,7 +149,7 @@ class KBPipe(KrisselPipe):
                 self._fingerprint = fingerprint(self.model)
             return self._fingerprint
 
-    def reference_parts(self) -> Optional[ReferenceParts]:
+    def reference_parts(self) -> ReferenceParts | None:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
         return None
 
@@ -170,7 +171,7 @@ class KBPipe(KrisselPipe):
             self._kb.check_filled()
         raise KrisselError(Errors.K603.format(name=self.name))
 
-    def _searched_kb(self) -> Optional[PrototypeKB]:
+    def _searched_kb(self) -> PrototypeKB | None:
         kb = self._kb
         if kb is not None and not kb.is_empty():
             return kb
@@ -188,9 +189,9 @@ class KBPipe(KrisselPipe):
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optional[Optimizer] = None,
-        losses: Optional[Dict[str, float]] = None,
-    ) -> Dict[str, float]:
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
         """One training step, as the objective defines it."""
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -252,13 +253,13 @@ class KBPipe(KrisselPipe):
         Raises KrisselError K660 for a knowledge base that belongs to `kb_path`, and is not saved there.
         """
         self._check_kb_path(exclude)
-        serialize: Dict[str, Callable[[], bytes]] = self._files()
+        serialize: dict[str, Callable[[], bytes]] = self._files()
         if self._carries_kb():
             serialize["kb"] = self.kb.to_bytes
         return util.to_bytes(serialize, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KBPipe":
-        deserialize: Dict[str, Callable[[bytes], Any]] = {
+        deserialize: dict[str, Callable[[bytes], Any]] = {
             "cfg": self._restore_settings,
             "model": self._load_model,
             "kb": lambda data: self.set_kb(self.new_kb().from_bytes(data)),
@@ -268,7 +269,7 @@ class KBPipe(KrisselPipe):
         self._open_kb_path(exclude)
         return self
 
-    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Raises KrisselError K660 as `to_bytes` does, before anything is written."""
         self._check_kb_path(exclude)
         path = util.ensure_path(path)
@@ -280,7 +281,7 @@ class KBPipe(KrisselPipe):
         if not carried and "kb" not in exclude:
             self._remove_kb(path)
 
-    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KBPipe":
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "KBPipe":
         path = util.ensure_path(path)
         if _LEFT_OUT.get() == self.name:
             exclude = [*exclude, "kb"]

@@ -1,10 +1,11 @@
 """What the pipes of the package have in common."""
 
 import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Union
+from typing import Any
 
 import srsly
 from spacy import util
@@ -30,7 +31,7 @@ class KrisselPipe(TrainablePipe):
     """
 
     cfg: Settings
-    _configured: Dict[str, Any]
+    _configured: dict[str, Any]
 
     def _set_settings(self, settings: Settings) -> None:
         self.cfg = settings
@@ -41,9 +42,9 @@ class KrisselPipe(TrainablePipe):
         self.cfg.update(settings)
         self._configured.update(deepcopy({name: self.cfg[name] for name in settings}))
 
-    def score(self, examples: Iterable[Example], **settings: Any) -> Dict[str, Any]:
+    def score(self, examples: Iterable[Example], **settings: Any) -> dict[str, Any]:
         # spaCy passes on a `cfg` that is a `dict`.
-        scores: Dict[str, Any] = super().score(examples, **{**self.cfg, **settings})
+        scores: dict[str, Any] = super().score(examples, **{**self.cfg, **settings})
         return scores
 
     def __call__(self, doc: Doc) -> Doc:
@@ -56,7 +57,7 @@ class KrisselPipe(TrainablePipe):
             self._annotate(docs)
             yield from docs
 
-    def _annotate(self, docs: List[Doc]) -> None:
+    def _annotate(self, docs: list[Doc]) -> None:
         error_handler = self.get_error_handler()
         try:
             # Lists among the settings may have been changed in place.
@@ -71,7 +72,7 @@ class KrisselPipe(TrainablePipe):
         super().finish_update(sgd)
 
     @contextmanager
-    def _coded(self, source: Union[str, Path]) -> Iterator[None]:
+    def _coded(self, source: str | Path) -> Iterator[None]:
         # Files that are missing, cut short or of another encoder end in errors of many kinds, spaCy's and thinc's.
         try:
             yield
@@ -81,7 +82,7 @@ class KrisselPipe(TrainablePipe):
             problem = f"{type(error).__name__}: {error}"
             raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
 
-    def _files(self) -> Dict[str, Callable[[], bytes]]:
+    def _files(self) -> dict[str, Callable[[], bytes]]:
         return {
             "cfg": self._changed_settings,
             "model": self.model.to_bytes,
@@ -123,7 +124,7 @@ class KrisselPipe(TrainablePipe):
                 read(content)
 
 
-def _checksums(path: Path) -> Dict[str, str]:
+def _checksums(path: Path) -> dict[str, str]:
     """Those in a pipe's folder; none where they are missing or damaged."""
     try:
         found = srsly.read_json(path / CHECKSUMS)

@@ -3,8 +3,9 @@
 import os
 import shutil
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, TypeVar, Union
+from typing import Any, TypeVar
 
 import spacy
 from spacy.language import Language
@@ -24,7 +25,7 @@ MAX_IDS = 3
 OF_PIPELINE = ("config.cfg", "meta.json")
 
 
-def load_pipeline(pipeline: Union[str, Path], config: Optional[Dict[str, Any]] = None) -> Language:
+def load_pipeline(pipeline: str | Path, config: dict[str, Any] | None = None) -> Language:
     """`spacy.load` for a directory or an installed package.
 
     config: overrides of the pipeline's config, such as `components.krissel_linker.threshold`.
@@ -52,7 +53,7 @@ def choose_gpu(gpu_id: int) -> None:
         raise KrisselError(Errors.K675.format(gpu_id=gpu_id, problem=error)) from error
 
 
-def save_pipeline(nlp: Language, output: Path, *, kb_path: Optional[Path] = None, name: str = "krissel_linker") -> None:
+def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = "krissel_linker") -> None:
     """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel.
 
     Raises KrisselError K005 and K006 as `check_place` does.
@@ -76,7 +77,7 @@ def configure(nlp: Language, name: str, **settings: Any) -> None:
     nlp.get_pipe_config(name).update({setting: pipe.cfg[setting] for setting in settings})
 
 
-def save_whole(to_disk: Callable[..., Any], output: Union[str, Path], **settings: Any) -> None:
+def save_whole(to_disk: Callable[..., Any], output: str | Path, **settings: Any) -> None:
     """What `nlp.to_disk` writes, put in the place of an earlier pipeline and its folder when all of it is there.
 
     spaCy writes into the folder file by file: a process that was killed meanwhile leaves one that may load, with some
@@ -92,7 +93,7 @@ def save_whole(to_disk: Callable[..., Any], output: Union[str, Path], **settings
         commit_folder(folder, output)
 
 
-def copy_whole(source: Union[str, Path], output: Union[str, Path]) -> None:
+def copy_whole(source: str | Path, output: str | Path) -> None:
     """`shutil.copytree`, put in place when all of it is there."""
     output = Path(output).resolve()
     with temporary_folder(output) as folder:
@@ -100,7 +101,7 @@ def copy_whole(source: Union[str, Path], output: Union[str, Path]) -> None:
         commit_folder(folder, output)
 
 
-def check_place(output: Path, kb_path: Optional[Path] = None) -> None:
+def check_place(output: Path, kb_path: Path | None = None) -> None:
     """Raises KrisselError K005 when `output` holds something else than a pipeline, or `kb_path` than a knowledge base;
     K006 when the output is a whole disk, or the knowledge base is to be apart from the pipeline, but in its folder;
     K026 where nothing can be written there.
@@ -137,12 +138,12 @@ def find_kb_pipe(nlp: Language, name: str) -> KBPipe:
     return pipe
 
 
-def link_writers(nlp: Language) -> List[str]:
+def link_writers(nlp: Language) -> list[str]:
     """The enabled components that write links, re-rankers among them."""
     return [name for name in nlp.pipe_names if "token.ent_kb_id" in nlp.get_pipe_meta(name).assigns]
 
 
-def mention_setters(nlp: Language) -> List[str]:
+def mention_setters(nlp: Language) -> list[str]:
     """The enabled components that set mentions, `doc.ents` or spans, and do not link them: what is switched off where
     docs keep the mentions that they have."""
     links = link_writers(nlp)
@@ -150,13 +151,13 @@ def mention_setters(nlp: Language) -> List[str]:
     return [name for name, sets in zip(nlp.pipe_names, setters, strict=True) if sets and name not in links]
 
 
-def of_length(nlp: Language, items: Iterable[Item], text_and_id: Callable[[Item], Tuple[str, str]]) -> Iterator[Item]:
+def of_length(nlp: Language, items: Iterable[Item], text_and_id: Callable[[Item], tuple[str, str]]) -> Iterator[Item]:
     """The items whose text is within `nlp.max_length`: at a longer one spaCy would end the whole run (E088).
 
     Warns KW620 of the others at the end, once.
     """
     total = 0
-    longer: List[str] = []
+    longer: list[str] = []
     for item in items:
         text, id_ = text_and_id(item)
         total += 1

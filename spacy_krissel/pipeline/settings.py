@@ -5,7 +5,7 @@ The config of a component and its factory's signature follow from these (`factor
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Dict, List, Literal, Optional
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -44,7 +44,7 @@ class LinkerSettings(Settings):
 
     spans_key: str = ""
     n_candidates: Count = 5
-    threshold: Optional[float] = None
+    threshold: float | None = None
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
     lexical_weight: NotNegative = 0.0
@@ -52,8 +52,8 @@ class LinkerSettings(Settings):
     gold_prior: NotNegative = 0.03
     one_sense_per_document: NotNegative = 0.0
     overwrite: bool = True
-    types: List[str] = field(default_factory=list)
-    types_by_label: Dict[str, List[str]] = field(default_factory=dict)
+    types: list[str] = field(default_factory=list)
+    types_by_label: dict[str, list[str]] = field(default_factory=dict)
     species_label: str = ""
 
 
@@ -72,11 +72,11 @@ class RerankerSettings(Settings):
     """
 
     weight: NotNegative = 1.0
-    temperature: Optional[Positive] = None
+    temperature: Positive | None = None
     top_k: Annotated[int, Field(ge=2)] = 32
     use_abbreviations: bool = True
     spans_key: str = ""
-    nil_score: Optional[float] = None
+    nil_score: float | None = None
 
 
 @dataclass(eq=False)
@@ -102,7 +102,7 @@ class ExtractorSettings(Settings):
     max_all: Count = 20_000
     n_retrieved: PositiveInt = 8
     longest_run: PositiveInt = 4
-    threshold: Optional[Fraction] = 0.5
+    threshold: Fraction | None = 0.5
     attention_threshold: Fraction = 0.05
     max_entities: Count = 0
     label: str = "ENTITY"

@@ -1,8 +1,8 @@
 """Extracted entities as HTML: a row per entity below the text, bars under its fragments and a line between."""
 
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Iterable, List, Sequence, Tuple, Union
 
 from spacy.tokens import Doc
 
@@ -37,7 +37,7 @@ _STYLE = """
 """
 
 
-def render(docs: Union[Doc, Iterable[Doc]], key: str, *, page: bool = True, title: str = "Entities") -> str:
+def render(docs: Doc | Iterable[Doc], key: str, *, page: bool = True, title: str = "Entities") -> str:
     """Self-contained HTML, also valid XML, that shows the entities of `doc.spans[key]` (`drawn_entities`).
 
     Long texts wrap with their rows. Follows the reader's light or dark theme; colours can be distinguished by
@@ -62,7 +62,7 @@ def render(docs: Union[Doc, Iterable[Doc]], key: str, *, page: bool = True, titl
     )
 
 
-def save_rendering(docs: Union[Doc, Iterable[Doc]], key: str, path: Union[str, Path]) -> Path:
+def save_rendering(docs: Doc | Iterable[Doc], key: str, path: str | Path) -> Path:
     """Write `render` to an `.html` file, or `render_svg` of one doc to an `.svg` file.
 
     Raises KrisselError K006 (another ending, or several docs for a picture), K026 (the disk), K691 (a doc without the
@@ -87,7 +87,7 @@ def _variables(mode: str) -> str:
 def _text(doc: Doc, key: str) -> str:
     cells = cell_texts(doc)
     rows = _stacked(drawn_entities(doc, key), cells)
-    parts: List[str] = ['<p dir="auto">', '<span class="word">']
+    parts: list[str] = ['<p dir="auto">', '<span class="word">']
     for cell, text in enumerate(cells):
         if text:
             parts.append(_cell(cell, text, rows))
@@ -97,11 +97,11 @@ def _text(doc: Doc, key: str) -> str:
     return "".join([*parts, "</span></p>"])
 
 
-def _stacked(rows: Sequence[DrawnEntity], cells: Sequence[str]) -> List[Tuple[int, DrawnEntity]]:
+def _stacked(rows: Sequence[DrawnEntity], cells: Sequence[str]) -> list[tuple[int, DrawnEntity]]:
     """Rows with their line below the text, from 0: the highest without overlaps of bars, lines or labels. Otherwise an
     entity at the end of a long text would be far below it."""
     columns = list(accumulate((len(text) for text in cells), initial=0))
-    free: List[float] = []
+    free: list[float] = []
     stacked = []
     for row in rows:
         start, end = columns[min(row.bars)], columns[max(row.bars) + 1]
@@ -112,7 +112,7 @@ def _stacked(rows: Sequence[DrawnEntity], cells: Sequence[str]) -> List[Tuple[in
     return stacked
 
 
-def _cell(cell: int, text: str, rows: Sequence[Tuple[int, DrawnEntity]]) -> str:
+def _cell(cell: int, text: str, rows: Sequence[tuple[int, DrawnEntity]]) -> str:
     marks = []
     height = 0
     for place, row in rows:

@@ -4,8 +4,9 @@ A doc is drawn as cells: cell 2i is token i, cell 2i + 1 the space after it, so 
 a fragment and not the one after it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Set
+from typing import Any
 
 from spacy.tokens import Doc
 
@@ -33,12 +34,12 @@ class DrawnEntity:
 
     id: str
     name: str
-    score: Optional[float]
+    score: float | None
     colour: int
-    bars: FrozenSet[int]
-    lines: FrozenSet[int]
-    starts: FrozenSet[int]
-    ends: FrozenSet[int]
+    bars: frozenset[int]
+    lines: frozenset[int]
+    starts: frozenset[int]
+    ends: frozenset[int]
 
     def kind(self, cell: int) -> str:
         """The mark under a cell: "bar", "line" or ""."""
@@ -51,7 +52,7 @@ class DrawnEntity:
         return " · ".join(part for part in (self.id if self.name != self.id else "", score) if part)
 
 
-def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
+def drawn_entities(doc: Doc, key: str) -> list[DrawnEntity]:
     """The rows of `doc.spans[key]`, by the first token of each entity.
 
     Mentions are read by `read_fragments`; those with one `kb_id_` (without it, one label) share a row. Names and scores
@@ -62,12 +63,12 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
     """
     if key not in doc.spans:
         raise KrisselError(Errors.K691.format(key=key, keys=sorted(doc.spans) or "none"))
-    known: Dict[str, Mapping[str, Any]] = {
+    known: dict[str, Mapping[str, Any]] = {
         str(entity["id"]): entity for entity in doc.spans[key].attrs.get("entities", ()) if "id" in entity
     }
-    bars: Dict[str, Set[int]] = {}
-    joined: Dict[str, Set[int]] = {}
-    labels: Dict[str, str] = {}
+    bars: dict[str, set[int]] = {}
+    joined: dict[str, set[int]] = {}
+    labels: dict[str, str] = {}
     for mention in read_fragments(doc, key):
         id_ = mention.kb_id or mention.label
         labels.setdefault(id_, mention.label)
@@ -94,7 +95,7 @@ def drawn_entities(doc: Doc, key: str) -> List[DrawnEntity]:
     return rows
 
 
-def cell_texts(doc: Doc) -> List[str]:
+def cell_texts(doc: Doc) -> list[str]:
     """The text of each cell, "" for a missing space. White space is one space."""
     cells = []
     for token in doc:

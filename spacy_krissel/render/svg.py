@@ -1,8 +1,9 @@
 """Extracted entities as SVG, for documentation: as `render`, with computed positions."""
 
 import unicodedata
+from collections.abc import Sequence
 from itertools import groupby
-from typing import List, NamedTuple, Sequence
+from typing import NamedTuple
 
 from spacy.tokens import Doc
 
@@ -30,7 +31,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
     Raises KrisselError K691 when the doc has no such key.
     """
     rows = drawn_entities(doc, key)
-    parts: List[str] = []
+    parts: list[str] = []
     top, right = float(MARGIN), 0.0
     for line in _lines(cell_texts(doc), columns):
         if not line:
@@ -58,7 +59,7 @@ def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
     )
 
 
-def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: List[str]) -> float:
+def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: list[str]) -> float:
     """Draw one row of a line of text: bars, lines, and the label after the last bar. RETURNS: its right edge."""
     middle = top + BAR / 2
     for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):
@@ -77,10 +78,10 @@ def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: List[s
     return ends[0] + 8 + 6 + LABEL_COLUMN * (_width(row.name) + _width(row.details))
 
 
-def _lines(cells: Sequence[str], columns: int) -> List[List[_Cell]]:
+def _lines(cells: Sequence[str], columns: int) -> list[list[_Cell]]:
     """Cells by line; lines break after a space, before a word that would exceed `columns`."""
-    lines: List[List[_Cell]] = [[]]
-    word: List[_Cell] = []
+    lines: list[list[_Cell]] = [[]]
+    word: list[_Cell] = []
     column = 0
 
     def finish() -> None:

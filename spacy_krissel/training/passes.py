@@ -1,7 +1,8 @@
 """How a batch passes through a model: divided among processes, in chunks of it, and with adversarial inputs."""
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Callable, Dict, Iterable, List, Sequence, Tuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from thinc.types import Floats2d
@@ -16,13 +17,13 @@ from .objectives.protocol import EncoderModel
 
 X = TypeVar("X")
 Y = TypeVar("Y")
-Begin = Callable[[List[X]], Tuple[Y, Callable]]
+Begin = Callable[[list[X]], tuple[Y, Callable]]
 
 
 # Data-parallel training -----------------------------------------------------------------------------------------------
 
 
-def begin_views(begin: Begin[View, Floats2d], views: List[View]) -> Tuple[Floats2d, Callable]:
+def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats2d, Callable]:
     """`begin(views)`, such as an encoder's `begin_update`: the vectors of all views, and a backprop that takes the
     gradient of all vectors and runs that of this process's views. In one process, `begin(views)` itself."""
     if n_processes() == 1:
@@ -32,7 +33,7 @@ def begin_views(begin: Begin[View, Floats2d], views: List[View]) -> Tuple[Floats
     return begin_shared(lambda own: begin([views[i] for each in own for i in groups[each]]), sizes, groups)
 
 
-def predict_views(model: EncoderModel, views: List[View]) -> Floats2d:
+def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
     """`model.predict(views)`."""
     return begin_views(lambda own: (model.predict(own), _no_backprop), views)[0]
 
@@ -42,14 +43,14 @@ def search_shared(search: Callable[[np.ndarray], np.ndarray], vectors: np.ndarra
     return make_shared(lambda own: search(vectors[own]), consecutive([1] * len(vectors)))
 
 
-def begin_texts(begin: Begin[str, TokenStates], texts: List[str]) -> Tuple[TokenStates, Callable]:
+def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable]:
     """`begin(texts)`: the states of all texts, and a backprop that takes the gradient of all vectors."""
     if n_processes() == 1:
         return begin(texts)
     sizes = [len(text) for text in texts]
     found: Any = None
 
-    def read(own: List[int]) -> Tuple[Any, Callable]:
+    def read(own: list[int]) -> tuple[Any, Callable]:
         nonlocal found
         found = begin([texts[i] for i in own])
         return found[0].lengths, _no_backprop
@@ -62,7 +63,7 @@ def begin_texts(begin: Begin[str, TokenStates], texts: List[str]) -> Tuple[Token
     return TokenStates(vectors, lengths, places), backprop
 
 
-def consecutive(lengths: Iterable[int]) -> List[range]:
+def consecutive(lengths: Iterable[int]) -> list[range]:
     """The rows of items of these lengths, one after another."""
     ends = np.cumsum([0, *lengths]).tolist()
     return [range(start, end) for start, end in pairwise(ends)]
@@ -73,9 +74,9 @@ def view_length(view: View) -> int:
     return len(view.left) + len(view.mention) + len(view.right)
 
 
-def _read_together(views: Sequence[View]) -> List[List[int]]:
+def _read_together(views: Sequence[View]) -> list[list[int]]:
     """Groups of views, by index, that one process encodes: those of one passage are read in one pass."""
-    groups: Dict[Any, List[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for i, view in enumerate(views):
         groups.setdefault(view.left + view.mention + view.right if view.co_mentions else i, []).append(i)
     return list(groups.values())
@@ -90,8 +91,8 @@ def _no_backprop(gradient: Any) -> None:
 
 def update_in_chunks(
     model: EncoderModel,
-    views: List[View],
-    loss: Callable[[Floats2d], Tuple[Floats2d, float]],
+    views: list[View],
+    loss: Callable[[Floats2d], tuple[Floats2d, float]],
     chunk_size: int = 0,
 ) -> float:
     """Accumulate in `model` the gradient of `loss(model(views))`. RETURNS: the loss.
@@ -106,7 +107,7 @@ def update_in_chunks(
     chunk_size: views encoded together; 0, or at least the number of views, is one plain pass.
     """
 
-    def begin(own: List[View]) -> Tuple[Floats2d, Callable]:
+    def begin(own: list[View]) -> tuple[Floats2d, Callable]:
         if not chunk_size or chunk_size >= len(own):
             return model.begin_update(own)
         return _begin_in_chunks(model, own, chunk_size)
@@ -118,8 +119,8 @@ def update_in_chunks(
 
 
 def _begin_in_chunks(
-    model: EncoderModel, views: List[View], chunk_size: int
-) -> Tuple[Floats2d, Callable[[Floats2d], None]]:
+    model: EncoderModel, views: list[View], chunk_size: int
+) -> tuple[Floats2d, Callable[[Floats2d], None]]:
     order = sorted(range(len(views)), key=lambda i: -view_length(views[i]))
     chunks = [order[i : i + chunk_size] for i in range(0, len(order), chunk_size)]
     states = []

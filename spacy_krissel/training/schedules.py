@@ -1,7 +1,8 @@
 """Learning rates over the steps of a training."""
 
+from collections.abc import Iterator
 from itertools import count
-from typing import Annotated, Iterator
+from typing import Annotated
 
 from pydantic import Field
 

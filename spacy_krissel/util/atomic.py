@@ -8,9 +8,9 @@ import shutil
 import sys
 import tempfile
 import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Callable, Iterator, List, Union
 
 from .disk import coded_io, try_lock
 
@@ -87,12 +87,12 @@ def exchange(first: Path, second: Path) -> bool:
     raise OSError(number, os.strerror(number), str(first), None, str(second))
 
 
-def remove_folder(path: Union[str, Path]) -> None:
+def remove_folder(path: str | Path) -> None:
     """`shutil.rmtree`, atomically."""
     _remove(Path(path), Path(path))
 
 
-def backups_of(path: Path) -> List[Path]:
+def backups_of(path: Path) -> list[Path]:
     """What was at `path` when a process was killed while replacing it, oldest first; empty where `path` exists."""
     return [] if path.exists() else sorted(_siblings(path, "old"), key=os.path.getmtime)
 
@@ -132,12 +132,12 @@ def _sibling(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.{suffix}")
 
 
-def _siblings(path: Path, suffix: str) -> List[Path]:
+def _siblings(path: Path, suffix: str) -> list[Path]:
     return list(path.parent.glob(f".{glob.escape(path.name)}.????????.{suffix}"))
 
 
 @contextmanager
-def atomic_file(path: Union[str, Path]) -> Iterator[Path]:
+def atomic_file(path: str | Path) -> Iterator[Path]:
     """Yields a new, empty sibling of `path`, renamed to it when the block ends without an exception, else removed: at
     any moment `path` is the earlier file or the new one. Makes the folder; replaces the target of a link.
 
@@ -165,14 +165,14 @@ def atomic_file(path: Union[str, Path]) -> Iterator[Path]:
                 temporary.unlink(missing_ok=True)
 
 
-def write_text(path: Union[str, Path], text: str) -> None:
+def write_text(path: str | Path, text: str) -> None:
     """`Path.write_text` in UTF-8, atomically. What UTF-8 cannot hold, such as bytes of a command line that were not
     UTF-8, is written as escapes."""
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf8", errors="backslashreplace")
 
 
-def check_file(path: Union[str, Path]) -> None:
+def check_file(path: str | Path) -> None:
     """Raises KrisselError K026 where no file can be written to `path`."""
     path = Path(path)
     with coded_io(path):
@@ -181,12 +181,12 @@ def check_file(path: Union[str, Path]) -> None:
     check_parent(path)
 
 
-def check_folder(path: Union[str, Path]) -> None:
+def check_folder(path: str | Path) -> None:
     """Raises KrisselError K026 where no file can be written to the folder `path`, which may not exist yet."""
     check_parent(Path(path) / "file")
 
 
-def check_parent(path: Union[str, Path]) -> None:
+def check_parent(path: str | Path) -> None:
     """Raises KrisselError K026 where nothing can be created at `path`, its folder included."""
     with coded_io(path):
         folder = Path(path).absolute().parent

@@ -2,9 +2,9 @@
 
 import errno
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Callable, Iterator, Optional, Union
 
 from ..errors import Errors, KrisselError
 
@@ -26,7 +26,7 @@ _ADVICE = {
 
 
 @contextmanager
-def coded_io(path: Union[str, Path]) -> Iterator[None]:
+def coded_io(path: str | Path) -> Iterator[None]:
     """Turn an OSError of the block into KrisselError K026 about the file that the error names, or else `path`.
 
     MemoryError (Arrow's too) and a broken pipe pass.
@@ -39,7 +39,7 @@ def coded_io(path: Union[str, Path]) -> Iterator[None]:
         raise disk_error(error, path) from error
 
 
-def disk_error(error: OSError, path: Union[str, Path] = "") -> KrisselError:
+def disk_error(error: OSError, path: str | Path = "") -> KrisselError:
     """K026 for `error`, about the file it names, or else `path`."""
     named = error.filename if isinstance(error.filename, (str, Path)) else path
     problem = error.strerror or str(error) or type(error).__name__
@@ -47,7 +47,7 @@ def disk_error(error: OSError, path: Union[str, Path] = "") -> KrisselError:
     return KrisselError(Errors.K026.format(path=named, problem=problem, advice=advice))
 
 
-def try_lock(folder: Path) -> Optional[int]:
+def try_lock(folder: Path) -> int | None:
     """Lock a file or folder until the handle is closed or this process ends.
 
     RETURNS: the handle; None where another process holds the lock, or without locks (Windows, some network disks).

@@ -5,10 +5,11 @@ import gzip
 import io
 import re
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Callable, Iterator, List, Tuple, Union, cast
+from typing import IO, cast
 
 from ..errors import Errors, KrisselError
 from .disk import disk_error
@@ -25,8 +26,8 @@ MARKS = {
     codecs.BOM_UTF16_BE: "UTF-16",
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-PathLike = Union[str, Path]
-Closing = Tuple[bytes, ...]
+PathLike = str | Path
+Closing = tuple[bytes, ...]
 JSON_CLOSING: Closing = (b"}", b"]")
 # No real file has more in a row, but a few hundred kB can unpack to hundreds of millions.
 MAX_BLANK_LINES = 1_000_000
@@ -84,7 +85,7 @@ class InputFile:
     def read_all(self) -> bytes:
         """Raises KrisselError K055 where it exceeds the limit for files."""
         limit, size = FILE.bytes, 0
-        chunks: List[bytes] = []
+        chunks: list[bytes] = []
         while chunk := self._stream.read(CHUNK):
             size += len(chunk)
             if size > limit:

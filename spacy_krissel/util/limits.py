@@ -3,7 +3,6 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
 
 from ..errors import Errors, KrisselError
 
@@ -29,18 +28,18 @@ class Limit:
             )
         return int(text) * MIB
 
-    def check(self, found: int, path: Union[str, Path], place: str) -> None:
+    def check(self, found: int, path: str | Path, place: str) -> None:
         """Raises KrisselError K055 where `found` bytes are too many."""
         limit = self.bytes
         if found > limit:
             raise self.exceeded(found, path, place, limit)
 
-    def check_unpacked(self, found: int, packed: int, path: Union[str, Path], place: str) -> None:
+    def check_unpacked(self, found: int, packed: int, path: str | Path, place: str) -> None:
         """Raises KrisselError K055 where `found` bytes are too many, and far more than the `packed` ones."""
         if found > MAX_RATIO * packed:
             self.check(found, path, place)
 
-    def exceeded(self, found: int, path: Union[str, Path], place: str, limit: int) -> KrisselError:
+    def exceeded(self, found: int, path: str | Path, place: str, limit: int) -> KrisselError:
         names = {"variable": self.variable, "limit": limit // MIB, "found": f"{found / MIB:.1f}"}
         return KrisselError(Errors.K055.format(path=path, place=place, **names))
 

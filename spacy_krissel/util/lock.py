@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from typing import Any, Tuple
+from typing import Any
 
 _locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
@@ -22,7 +22,7 @@ class Lock:
     def __exit__(self, *error: Any) -> None:
         self._lock.release()
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Lock, ()
 
 

@@ -4,10 +4,11 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Dict, Iterable, Iterator, NamedTuple, Optional, Set, Tuple, Type, Union
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -53,7 +54,7 @@ class Described(BaseModel):
 
 
 class _Manifest(Shape):
-    files: Dict[str, Described]
+    files: dict[str, Described]
 
 
 class Verified(NamedTuple):
@@ -68,7 +69,7 @@ class Verified(NamedTuple):
 
 
 # Files with the recorded hash. One changed later has another time and is hashed again.
-_verified: Set[Verified] = set()
+_verified: set[Verified] = set()
 
 
 def sha256_file(path: Path) -> str:
@@ -92,7 +93,7 @@ def content_hash(path: Path) -> str:
 
 
 @contextmanager
-def new_directory(path: Union[str, Path], kind: str, version: int) -> Iterator["DirectoryWriter"]:
+def new_directory(path: str | Path, kind: str, version: int) -> Iterator["DirectoryWriter"]:
     """Write a directory of `kind` at `path` atomically.
 
     Yields a writer whose `.path` is a temporary sibling and whose `.info` becomes part of the manifest. When the block
@@ -122,10 +123,10 @@ def check_replaceable(path: Path, kind: str) -> None:
 class DirectoryWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.info: Dict[str, Any] = {}
+        self.info: dict[str, Any] = {}
 
 
-def write_manifest(path: Path, kind: str, version: int, info: Dict[str, Any]) -> None:
+def write_manifest(path: Path, kind: str, version: int, info: dict[str, Any]) -> None:
     """Write the manifest, with size and SHA-256 of all files below `path`."""
     files = {
         file_.relative_to(path).as_posix(): {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)}
@@ -140,21 +141,21 @@ def write_manifest(path: Path, kind: str, version: int, info: Dict[str, Any]) ->
     os.replace(temporary, path / MANIFEST)
 
 
-def manifest_hash(manifest: Dict[str, Any]) -> str:
+def manifest_hash(manifest: dict[str, Any]) -> str:
     """The SHA-256 of all keys of a manifest but this hash."""
     content = {key: value for key, value in manifest.items() if key != OWN_HASH}
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def read_manifest(
-    path: Union[str, Path],
+    path: str | Path,
     kind: str,
     version: int,
     *,
-    make: Optional[str] = None,
+    make: str | None = None,
     verify: bool = True,
-    shape: Type[Shape] = Shape,
-) -> Dict[str, Any]:
+    shape: type[Shape] = Shape,
+) -> dict[str, Any]:
     """Read and check the manifest of the directory `path`.
 
     Every file must exist with its recorded size and SHA-256. Hashing takes about 0.7 seconds per gigabyte and core,
@@ -181,7 +182,7 @@ def _inode(path: Path) -> int:
     return path.stat().st_ino if path.exists() else 0
 
 
-def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool, shape: Type[Shape]) -> Dict[str, Any]:
+def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool, shape: type[Shape]) -> dict[str, Any]:
     with coded_io(path):
         if not path.exists():
             expected = "a directory with manifest.json"
@@ -224,7 +225,7 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
     return manifest
 
 
-def _text(manifest: Path) -> Optional[str]:
+def _text(manifest: Path) -> str | None:
     """The text of a manifest; None where it is too large. Raises ValueError where there is none."""
     try:
         if manifest.stat().st_size > MAX_BYTES:
@@ -234,7 +235,7 @@ def _text(manifest: Path) -> Optional[str]:
         raise ValueError(error) from error
 
 
-def verify_file(path: Path, name: str, described: Dict[str, Any], make: str) -> None:
+def verify_file(path: Path, name: str, described: dict[str, Any], make: str) -> None:
     """Raises KrisselError K004 when the file `name` of the directory `path` lacks the recorded size or SHA-256, K026
     for an error of the disk."""
     _check_files(path, {name: Described.model_validate(described)}, True, make)
@@ -246,7 +247,7 @@ def plain_name(name: str) -> bool:
     return "/".join(parts) == name and ".." not in parts and not set("\\\0:") & set(name) and name != ""
 
 
-def _check_names(path: Path, files: Dict[str, Described], needs: Iterable[str], refused: Any) -> None:
+def _check_names(path: Path, files: dict[str, Described], needs: Iterable[str], refused: Any) -> None:
     wrong = [name for name in files if not plain_name(name) or name == MANIFEST]
     if wrong:
         raise refused(f"names a file that cannot be in it ({wrong[0][:200]!r})")
@@ -260,8 +261,8 @@ def _check_names(path: Path, files: Dict[str, Described], needs: Iterable[str], 
             raise refused(f"does not list the file {need[:200]!r}, which it needs")
 
 
-def _check_files(path: Path, files: Dict[str, Described], verify: bool, make: str) -> None:
-    def problem_of(item: Tuple[str, Described]) -> str:
+def _check_files(path: Path, files: dict[str, Described], verify: bool, make: str) -> None:
+    def problem_of(item: tuple[str, Described]) -> str:
         with coded_io(path / item[0]):
             return _problem(path / item[0], item[1], verify)
 

@@ -1,9 +1,10 @@
 """Progress bars."""
 
-from typing import Any, Iterable, Optional
+from collections.abc import Iterable
+from typing import Any
 
 
-def progress_bar(items: Optional[Iterable] = None, *, show: bool, **settings: Any) -> Any:
+def progress_bar(items: Iterable | None = None, *, show: bool, **settings: Any) -> Any:
     """`tqdm(items, **settings)`, drawn only if `show` and standard error is a terminal: in a log, each refresh would be
     a line."""
     from tqdm import tqdm

@@ -2,11 +2,13 @@
 
 import inspect
 import re
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import fields, is_dataclass
-from functools import cache, partial, wraps
+from functools import cache, partial, reduce, wraps
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Callable, Dict, Iterator, List, Literal, Tuple, TypeVar, Union, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -15,12 +17,14 @@ from ..errors import Errors, KrisselError
 
 # No text for a number, no number for true or false, and nothing that JSON cannot hold.
 STRICT = ConfigDict(strict=True, allow_inf_nan=False)
+# `Optional[int]` and `int | None` differ at run time.
+UNION = (Union, UnionType)
 Count = Annotated[int, Field(ge=0)]
 PositiveInt = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-NAMES: Dict[Any, str] = {
+NAMES: dict[Any, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -95,7 +99,7 @@ class Settings(MutableMapping):
             raise KrisselError(Errors.K607.format(name=type(self).__name__, setting=name, known=", ".join(types)))
         super().__setattr__(name, check(name, value, *types[name]))
 
-    def checked(self) -> Dict[str, Any]:
+    def checked(self) -> dict[str, Any]:
         """All settings as plain values. Raises KrisselError K006."""
         return {name: check(name, self[name], *field) for name, field in _fields(type(self)).items()}
 
@@ -122,7 +126,7 @@ class Settings(MutableMapping):
 
 
 @cache
-def _fields(declared: Any) -> Dict[str, Tuple[Any, TypeAdapter]]:
+def _fields(declared: Any) -> dict[str, tuple[Any, TypeAdapter]]:
     types = type_hints(declared, include_extras=True)
     return {each.name: (types[each.name], TypeAdapter(types[each.name], config=STRICT)) for each in fields(declared)}
 
@@ -153,11 +157,11 @@ def passes_on(target: Callable[..., Any], *names: str) -> Callable[[Declared], D
     return decorate
 
 
-def described(declared: Any) -> Dict[str, str]:
+def described(declared: Any) -> dict[str, str]:
     """The help of each parameter in the docstring of a function or class: lines `name: text`, and those indented
     below them."""
-    found: Dict[str, str] = {}
-    names: List[str] = []
+    found: dict[str, str] = {}
+    names: list[str] = []
     for line in inspect.cleandoc(declared.__doc__ or "").splitlines():
         if line.startswith("    ") and names:
             for name in names:
@@ -174,7 +178,7 @@ def expected(type_: Any) -> str:
     if type_ in NAMES:
         return NAMES[type_]
     origin, args = get_origin(type_), get_args(type_)
-    if origin is Union:
+    if origin in UNION:
         return " or ".join(dict.fromkeys(map(expected, args)))
     if origin is Literal:
         return f"one of {', '.join(map(str, args))}"
@@ -185,10 +189,10 @@ def expected(type_: Any) -> str:
     return f"a list with {expected(args[0])} in each place"
 
 
-def bounds(type_: Any) -> Dict[str, Any]:
+def bounds(type_: Any) -> dict[str, Any]:
     """The bounds of a declared type by their kind: Ge, Gt, Le, Lt, MinLen."""
     origin, args = get_origin(type_), get_args(type_)
-    if origin is Union:
+    if origin in UNION:
         return {kind: bound for each in args for kind, bound in bounds(each).items()}
     if origin is not Annotated:
         return {}
@@ -196,7 +200,7 @@ def bounds(type_: Any) -> Dict[str, Any]:
     return {type(each).__name__: getattr(each, fields(each)[0].name) for each in found}
 
 
-def _bounded(args: Tuple[Any, ...]) -> str:
+def _bounded(args: tuple[Any, ...]) -> str:
     limits = bounds(Annotated[args])
     what = expected(args[0])
     if "MinLen" in limits:
@@ -214,7 +218,7 @@ def _bounded(args: Tuple[Any, ...]) -> str:
 
 
 @cache
-def _settings(declared: Any) -> Dict[str, Tuple[Any, TypeAdapter]]:
+def _settings(declared: Any) -> dict[str, tuple[Any, TypeAdapter]]:
     types = type_hints(declared, include_extras=True)
     return {
         name: (types[name], TypeAdapter(_paths_from_text(types[name]), config=STRICT))
@@ -227,8 +231,8 @@ def _paths_from_text(type_: Any) -> Any:
     # A config gives paths as text.
     if type_ is Path:
         return Annotated[Path, Field(strict=False)]
-    if get_origin(type_) is Union:
-        return Union[tuple(map(_paths_from_text, get_args(type_)))]
+    if get_origin(type_) in UNION:
+        return reduce(or_, map(_paths_from_text, get_args(type_)))
     return type_
 
 
@@ -238,7 +242,7 @@ def _is_setting(type_: Any) -> bool:
     if get_origin(type_) is Annotated:
         return _is_setting(get_args(type_)[0])
     # A tuple or a sequence may be data.
-    return get_origin(type_) in (Union, list, dict) and all(map(_is_setting, get_args(type_)))
+    return get_origin(type_) in (*UNION, list, dict) and all(map(_is_setting, get_args(type_)))
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ import uuid
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Dict, Optional, Type
+from typing import Any
 from weakref import WeakSet
 
 from ..errors import Errors, KrisselError
@@ -26,7 +26,7 @@ class FolderLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._handle: Optional[int] = None
+        self._handle: int | None = None
         with coded_io(path):
             while True:
                 path.mkdir(parents=True, exist_ok=True)
@@ -77,20 +77,20 @@ class WorkFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._state: Dict[str, Any] = {}
+        self._state: dict[str, Any] = {}
         self._lock = FolderLock(path)
 
     def __enter__(self: Any) -> Any:
         return self
 
     def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock.held and not self.has_work():
             self.remove()
         self._lock.release()
 
-    def start(self, state: Dict[str, Any], *, restart: bool = False) -> None:
+    def start(self, state: dict[str, Any], *, restart: bool = False) -> None:
         """Start, or resume the work of an earlier run with the same `state` (JSON).
 
         restart: discard earlier work.

@@ -1,7 +1,8 @@
 """XML files of corpora and ontologies, read as streams."""
 
 import re
-from typing import TYPE_CHECKING, Any, Callable, ClassVar, FrozenSet, Iterator, List
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 from xml.parsers import expat
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler, feature_external_ges
@@ -26,15 +27,15 @@ class XmlHandler(ContentHandler):
 
     kind: ClassVar[str]
     root: ClassVar[str]
-    texts: ClassVar[FrozenSet[str]]
+    texts: ClassVar[frozenset[str]]
 
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
         self.done = 0
         self._locator: Any = None  # what knows the line
-        self._stack: List[str] = []
-        self._characters: List[str] = []
+        self._stack: list[str] = []
+        self._characters: list[str] = []
 
     @property
     def line(self) -> int:

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from typing import NamedTuple, Tuple
+from typing import NamedTuple
 
 import pytest
 from command_line import laboratory, names_of
@@ -14,7 +14,7 @@ class Written(NamedTuple):
     """A command and one of its outputs: `{out}` in its arguments is that, `{in}` a path to read from, and `{ok}`
     another output. ending: of a file; "" for a folder."""
 
-    arguments: Tuple[str, ...]
+    arguments: tuple[str, ...]
     ending: str = ""
 
 

@@ -1,6 +1,7 @@
 """What a contract over all components knows of each of them."""
 
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 import spacy

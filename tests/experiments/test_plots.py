@@ -1,14 +1,7 @@
 import importlib.util
 
 import pytest
-from lab.plots import (
-    draw_curves,
-    few_shot_figure,
-    gradient_norms_figure,
-    line_style,
-    nil_curves_figure,
-    top_k_figure,
-)
+from lab.plots import draw_curves, few_shot_figure, gradient_norms_figure, line_style, nil_curves_figure, top_k_figure
 
 from spacy_krissel.errors import KrisselWarning
 

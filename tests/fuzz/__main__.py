@@ -17,10 +17,9 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import List, Optional
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m tests.fuzz", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -93,7 +92,7 @@ def _again(args: argparse.Namespace) -> int:
     return 0
 
 
-def _saved(path: Path, names: List[str]) -> dict:
+def _saved(path: Path, names: list[str]) -> dict:
     """A file under the name that the target has for it, or the files of a folder, the one that is read first."""
     if path.is_file():
         return {names[0] if names else path.name: path.read_bytes()}

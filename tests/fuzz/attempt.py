@@ -11,7 +11,7 @@ import tempfile
 import traceback
 import warnings
 from pathlib import Path
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
@@ -38,7 +38,7 @@ class Result(NamedTuple):
 
     outcome: str
     detail: str = ""
-    warned: List[str] = []
+    warned: list[str] = []
     left_open: int = 0
 
 
@@ -64,7 +64,7 @@ def _end_of_time(signum: int, frame: Any) -> None:
     raise OutOfTime
 
 
-def _memory() -> List[int]:
+def _memory() -> list[int]:
     """The sizes of this process in bytes: address space, resident."""
     return [int(pages) * resource.getpagesize() for pages in Path("/proc/self/statm").read_text().split()[:2]]
 
@@ -87,7 +87,7 @@ def attempt(target: Target, files: Files, thorough: bool, work: Path) -> Result:
     """Read a damaged folder to its end, below the folder `work`."""
     path = write_files(work / "input", files)
     tempfile.tempdir = str(work)
-    problem: Optional[BaseException] = None
+    problem: BaseException | None = None
     resident, before = _memory()[1], peak()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -114,7 +114,7 @@ def attempt(target: Target, files: Files, thorough: bool, work: Path) -> Result:
     return result._replace(outcome=outcome, warned=[_describe(each) for each in others], left_open=left_open)
 
 
-def _judge(problem: Optional[BaseException], growth: int) -> Result:
+def _judge(problem: BaseException | None, growth: int) -> Result:
     if isinstance(problem, OutOfTime):
         where = _where(problem)
         lines = [f"{frame.filename}:{frame.line}" for frame in traceback.extract_tb(problem.__traceback__)]

@@ -11,10 +11,11 @@ import time
 import traceback
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple
 
 from . import seeds
 from .attempt import CODED, CPU_SECONDS, CRASH, HANG, OK, WARNED, Result, attempt, innermost, limit_worker, peak
@@ -64,7 +65,7 @@ def gzip_bomb(filler: bytes, before: bytes = b"", after: bytes = b"", size: int 
     return b"".join(parts) + checksum.to_bytes(4, "little") + (length & 0xFFFFFFFF).to_bytes(4, "little")
 
 
-def _fill(files: Files, filler: bytes, place: Optional[int] = 0) -> Files:
+def _fill(files: Files, filler: bytes, place: int | None = 0) -> Files:
     """`files` with the first one compressed and filled: in place of all of it, or at a place in it."""
     name, *others = files
     data = files[name]
@@ -88,7 +89,7 @@ def _root_end(data: bytes) -> int:
     return data.index(b">", start) + 1
 
 
-def bombs(targets: Dict[str, Target]) -> Iterator[Bomb]:
+def bombs(targets: dict[str, Target]) -> Iterator[Bomb]:
     for name, target in targets.items():
         if name.startswith(PLAIN) and not any(part in name for part in PACKED) and target.seeds:
             files = target.seeds[0]
@@ -122,7 +123,7 @@ def _xml_bombs(target: str, files: Files) -> Iterator[Bomb]:
     yield Bomb("300,000 attributes", target, partial(dict, {**files, first: gzipped(wide)}))
 
 
-def _json_bombs(targets: Dict[str, Target]) -> Iterator[Bomb]:
+def _json_bombs(targets: dict[str, Target]) -> Iterator[Bomb]:
     lists = b"[" * N_NESTED_JSON + b"]" * N_NESTED_JSON
     objects = b'{"a":' * N_NESTED_JSON + b"1" + b"}" * N_NESTED_JSON
     for name in (
@@ -153,7 +154,7 @@ def _tar_bombs() -> Iterator[Bomb]:
             yield Bomb(f"tar.gz with a file of {title}", target, partial(_packed, filler, start), large=True)
 
 
-def _tar_headers(member: bytes) -> Iterator[Tuple[str, bytes]]:
+def _tar_headers(member: bytes) -> Iterator[tuple[str, bytes]]:
     """Archives of little more than a header."""
     for power in (36, 50):
         size = base256(2**power)
@@ -270,7 +271,7 @@ def _cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def try_bombs(pattern: Optional[str] = None, *, small: bool = False) -> int:
+def try_bombs(pattern: str | None = None, *, small: bool = False) -> int:
     """Print what each bomb did. Returns 1 if one ended in anything but a coded refusal or a reading to the end.
 
     small: without those that unpack to much.
@@ -281,7 +282,7 @@ def try_bombs(pattern: Optional[str] = None, *, small: bool = False) -> int:
         "| target | bomb | bytes | outcome | memory, MB | CPU, s |\n| --- | --- | ---: | --- | ---: | ---: |",
         flush=True,
     )
-    harm: List[Tuple[str, str]] = []
+    harm: list[tuple[str, str]] = []
     for bomb in bombs(targets):
         if pattern and not fnmatchcase(bomb.target, pattern) or small and bomb.large:
             continue

@@ -6,8 +6,9 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Sequence
 from random import Random
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any
 from xml.sax.saxutils import escape
 
 from .mutators import BYTES, mutate
@@ -125,7 +126,7 @@ def _odd_field(rng: Random, field: str) -> bytes:
 def _pax(rng: Random) -> bytes:
     """An extended header that says odd things of the next member."""
     records = b""
-    pairs: Sequence[Tuple[bytes, bytes]] = (
+    pairs: Sequence[tuple[bytes, bytes]] = (
         (b"size", rng.choice((b"1", b"-1", b"99999999999999999999", b"x", b"1.5", b"\xff"))),
         (b"path", rng.choice((b"../../x.txt", b"7.txt", b"a" * 3000, b"\0", b"\xff.txt"))),
         (b"GNU.sparse.map", rng.choice((b"0,1", b"x", b"1,2,3", b"0,99999999999999"))),
@@ -152,7 +153,7 @@ def damage_tar(rng: Random, files: Files) -> bytes:
     if rng.random() < 0.3:
         rng.shuffle(names)
     data = tarred({name: files[name] for name in names})
-    headers: List[int] = []
+    headers: list[int] = []
     place = 0
     for name in names:
         headers.append(place)
@@ -190,10 +191,10 @@ _HEAD = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\n'
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 
-def workbook(sheets: Dict[str, List[Sequence[Any]]]) -> Files:
+def workbook(sheets: dict[str, list[Sequence[Any]]]) -> Files:
     """The members of a workbook with these cells; texts are shared strings, as Excel writes them."""
-    strings: Dict[str, int] = {}
-    members: Dict[str, str] = {}
+    strings: dict[str, int] = {}
+    members: dict[str, str] = {}
     for number, rows in enumerate(sheets.values(), 1):
         body = ""
         for r, row in enumerate(rows, 1):

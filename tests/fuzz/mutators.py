@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Callable, List, Sequence
+from typing import Any
 
 # What is done to a file, given others of its format to take parts from.
 Mutator = Callable[[Random, bytes, Sequence[bytes]], bytes]
@@ -40,7 +41,7 @@ RUN_LENGTHS = (*[100] * 6, *[1_000] * 6, *[4_000] * 3, 60_000)
 DEPTHS = (*[50] * 3, *[1_200] * 3, 20_000, 100_000)
 
 
-def cut_places(rng: Random, data: bytes) -> List[int]:
+def cut_places(rng: Random, data: bytes) -> list[int]:
     """Two places in `data`, in order, mostly near each other."""
     start = rng.randrange(len(data) + 1)
     length = rng.choice((1, 1, 2, 4, 16, 64, len(data)))
@@ -334,7 +335,7 @@ JSON: Sequence[Mutator] = (*[change_json] * 24, nest_json, double_key, *TEXTS)
 # XML
 
 
-def _tags(data: bytes) -> List["re.Match[bytes]"]:
+def _tags(data: bytes) -> list["re.Match[bytes]"]:
     return list(re.finditer(rb"<[^<>]*>", data))
 
 

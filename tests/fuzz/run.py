@@ -11,9 +11,10 @@ import tempfile
 import time
 import traceback
 from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Deque, Dict, Iterator, List, NoReturn, Optional, Sequence, Tuple
+from typing import NoReturn
 
 from .attempt import (
     CPU_SECONDS,
@@ -72,7 +73,7 @@ class Worker:
     tasks: int
     results: int
     folder: Path
-    chunk: Optional[Chunk] = None
+    chunk: Chunk | None = None
     unread: bytes = b""
     cpu: float = 0.0
     wall: float = 0.0
@@ -89,8 +90,8 @@ class Failure:
 
     outcome: str
     detail: str
-    inputs: List[Tuple[str, int]] = field(default_factory=list)
-    saved: List[Path] = field(default_factory=list)
+    inputs: list[tuple[str, int]] = field(default_factory=list)
+    saved: list[Path] = field(default_factory=list)
 
 
 class Fuzzer:
@@ -99,20 +100,20 @@ class Fuzzer:
     seed: input i of a target depends on it and on nothing else. keep: where inputs that failed are written.
     """
 
-    def __init__(self, targets: Sequence[Target], seed: int, *, jobs: int = 2, keep: Optional[Path] = None) -> None:
+    def __init__(self, targets: Sequence[Target], seed: int, *, jobs: int = 2, keep: Path | None = None) -> None:
         self.targets = list(targets)
         self.seed, self.jobs, self.keep = seed, jobs, keep
-        self.counts: Dict[str, Counter] = {target.name: Counter() for target in targets}
-        self.failures: Dict[Tuple[str, str], Failure] = {}
+        self.counts: dict[str, Counter] = {target.name: Counter() for target in targets}
+        self.failures: dict[tuple[str, str], Failure] = {}
         self.warned: Counter = Counter()
         self.seconds = 0.0
-        self._workers: List[Worker] = []
-        self._left: Deque[Chunk] = deque()
+        self._workers: list[Worker] = []
+        self._left: deque[Chunk] = deque()
         self._selector = selectors.DefaultSelector()
         # Half of the time would be the disk's.
         self._folder = Path(tempfile.mkdtemp(prefix="krissel-fuzz-", dir=fast_folder()))
 
-    def run(self, inputs: Optional[int] = None, minutes: Optional[float] = None) -> None:
+    def run(self, inputs: int | None = None, minutes: float | None = None) -> None:
         """Until there were so many inputs, or so many minutes; whichever is first."""
         chunks = self._chunks(inputs)
         started = shown = time.monotonic()
@@ -152,7 +153,7 @@ class Fuzzer:
     def n_failures(self) -> int:
         return sum(counts[outcome] for counts in self.counts.values() for outcome in FAILURES)
 
-    def _chunks(self, inputs: Optional[int]) -> Iterator[Chunk]:
+    def _chunks(self, inputs: int | None) -> Iterator[Chunk]:
         """Of all targets by turns, so that a run that is stopped tried as much of each."""
         each = -(-inputs // len(self.targets)) if inputs else sys.maxsize
         for start in range(0, each, CHUNK):
@@ -251,7 +252,7 @@ class Fuzzer:
         shutil.rmtree(worker.folder, ignore_errors=True)
         self._start()
 
-    def _count(self, chunk: Optional[Chunk], index: int, result: Result) -> None:
+    def _count(self, chunk: Chunk | None, index: int, result: Result) -> None:
         assert chunk is not None, "a worker that was given nothing says nothing"
         chunk.start = index + 1
         name = self.targets[chunk.target].name
@@ -287,7 +288,7 @@ class Fuzzer:
 
     def causes(self) -> str:
         """The failures by cause, each with an input and the command that repeats it."""
-        lines: List[str] = []
+        lines: list[str] = []
         for failure in sorted(self.failures.values(), key=lambda each: -len(each.inputs)):
             targets = Counter(name for name, _ in failure.inputs)
             name, index = failure.inputs[0]
@@ -298,7 +299,7 @@ class Fuzzer:
         return "\n".join(lines)
 
 
-def fast_folder() -> Optional[str]:
+def fast_folder() -> str | None:
     """Memory, where it can be written like a disk; else where temporary files are."""
     return next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), None)
 

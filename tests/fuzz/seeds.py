@@ -1,10 +1,11 @@
 """Small valid files of every format that is read, which the mutators damage. All of them are synthetic."""
 
 import json
-from typing import Any, Dict, List, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 # File name → content. The first one is what a reader is given, unless it takes the folder.
-Files = Dict[str, bytes]
+Files = dict[str, bytes]
 
 
 def files(**named: str) -> Files:
@@ -147,7 +148,7 @@ MESH_XML = (
     " <ConceptList><Concept><TermList><Term><String>Rare gout</String></Term></TermList></Concept></ConceptList>\n"
     "</SupplementalRecord>\n</SupplementalRecordSet>\n",
 )
-UMLS: Tuple[Dict[str, str], ...] = (
+UMLS: tuple[dict[str, str], ...] = (
     {
         "MRCONSO.RRF": "C0000001|ENG|S|L2|PF|S2|Y|A2||||MSH|ET|D01|Knee ache|0|N||\n"
         "C0000001|ENG|P|L1|PF|S3|Y|A3||||SNOMEDCT_US|PT|99|Knee pain|9|N|256|\n"
@@ -178,7 +179,7 @@ GENE_INFO = (
         "9606 2 NEWENTRY - - - - - Record - - - - - 2026 -".split(),
     ),
 )
-TAXONOMY: Tuple[Dict[str, str], ...] = (
+TAXONOMY: tuple[dict[str, str], ...] = (
     {
         "names.dmp": "".join(
             "\t|\t".join(row) + "\t|\n"
@@ -271,25 +272,25 @@ def _knowtator(text: str) -> str:
 
 
 TEXT = "Gout in the knee (left).\nFièvre, too.\n"
-KNOWTATOR: Tuple[Dict[str, str], ...] = (
+KNOWTATOR: tuple[dict[str, str], ...] = (
     {"7.txt.knowtator.xml": _knowtator("7.txt"), "7.txt": TEXT},
     {"a/8.txt.knowtator.xml": _knowtator("8.txt"), "corpus/8.txt": TEXT},
 )
-BRAT: Tuple[Dict[str, str], ...] = (
+BRAT: tuple[dict[str, str], ...] = (
     {
         "7.ann": "T1\tFinding 0 4;12 16\tGout knee\nN1\tReference T1 MESH:D10\tGout\nT2\tCL:0000540 12 16\tknee\n"
         "R1\tPart-of Arg1:T1 Arg2:T2\nA1\tSevere T1\n#1\tAnnotatorNotes T1\tSo\nT3\tPlace 18 22\tleft\n",
         "7.txt": TEXT,
     },
 )
-SEMEVAL: Tuple[Dict[str, str], ...] = (
+SEMEVAL: tuple[dict[str, str], ...] = (
     {
         "7.pipe": "7.text|0-4,12-16|C0231749|no|*NULL*|patient\n7.text|12-16|CUI-less\n7.text|18-22|C1|no\n",
         "7.text": TEXT,
     },
 )
 _MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
-ZESHEL: Tuple[Dict[str, str], ...] = (
+ZESHEL: tuple[dict[str, str], ...] = (
     {
         "mentions.json": json_lines(
             {**_MENTION, "context_document_id": "0A", "start_index": 1, "end_index": 1, "text": "Batmobile"},
@@ -374,12 +375,12 @@ RECORDS = (
         },
     ),
 )
-STATE: Dict[str, Any] = {"cap": 10, "seed": 0, "texts": {"a.jsonl": "0" * 64}, "aliases": True, "names": ["x", "y"]}
+STATE: dict[str, Any] = {"cap": 10, "seed": 0, "texts": {"a.jsonl": "0" * 64}, "aliases": True, "names": ["x", "y"]}
 
 # PsyTAR's sheets, as rows of cells.
 _KNEE = ("C0000001 / Knee Pain / Finding", "Pain in knee (finding) [A1/SNOMEDCT_US/FN/1]", None, None)
 _HEAD_ROW = ("id", "drug_id", "sentence_index", "x", "UMLS1", "SNOMED-CT", "UMLS2", "SNOMED-CT")
-SHEETS: Dict[str, List[Sequence[Any]]] = {
+SHEETS: dict[str, list[Sequence[Any]]] = {
     "Sentence_Labeling": [
         ("id", "comment_id", "drug_id", "sentence_index", "sentences"),
         (1, 1, "d.1", 1, "Pain and swelling in knee."),

@@ -4,10 +4,11 @@ import io
 import json
 import struct
 import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -82,7 +83,7 @@ def make_case(target: Target, seed: int, index: int) -> Case:
     return Case(target.make(rng, target.seeds), thorough)
 
 
-def select(pattern: Optional[str]) -> List[Target]:
+def select(pattern: str | None) -> list[Target]:
     """Those whose names match a pattern, such as `onto:*`; without one, all but the forged."""
     every = all_targets()
     chosen = [each for each in every if (fnmatchcase(each.name, pattern) if pattern else not each.forged)]
@@ -225,7 +226,7 @@ def _odd_table(rng: Random) -> pa.Table:
     n = rng.choice((0, 1, 3))
     buffers = (struct.pack("<4i", 0, 1, 2, 3), b"\xff\xed\xa0")
     no_text = pa.Array.from_buffers(pa.string(), 3, [None, *map(pa.py_buffer, buffers)])
-    columns: List[pa.Array] = [
+    columns: list[pa.Array] = [
         pa.array(["Gout", "é", None]),
         pa.array(["a", "a", "\0"]).dictionary_encode(),
         pa.array(["x", " ", ""], pa.large_string()),
@@ -280,7 +281,7 @@ def check_entity(entity: Entity) -> None:
         raise CheckFailed("an entity without id or name")
 
 
-def read_as_ontology(path: Path, build: bool, **options: Any) -> List[Entity]:
+def read_as_ontology(path: Path, build: bool, **options: Any) -> list[Entity]:
     if build:
         with tempfile.TemporaryDirectory() as folder:
             found = list(build_ontology(path, Path(folder) / "store", **options))
@@ -371,8 +372,8 @@ def read_as_state(path: Path, thorough: bool) -> None:
 # The targets
 
 
-def all_targets() -> List[Target]:
-    found: List[Target] = []
+def all_targets() -> list[Target]:
+    found: list[Target] = []
 
     def add(
         name: str,
@@ -445,9 +446,9 @@ def all_targets() -> List[Target]:
     return found
 
 
-def ontology_seeds() -> Dict[str, List[Mapping[str, Any]]]:
+def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
     """By format, as `read_ontology` names them."""
-    single: Dict[str, Tuple[str, Sequence[str]]] = {
+    single: dict[str, tuple[str, Sequence[str]]] = {
         "medic": ("medic.txt", seeds.MEDIC),
         "ctd": ("ctd.tsv", seeds.CTD),
         "obo": ("a.obo", seeds.OBO),
@@ -462,7 +463,7 @@ def ontology_seeds() -> Dict[str, List[Mapping[str, Any]]]:
         "zeshel": ("lego.json", seeds.ZESHEL_WORLD),
         "phrases": ("phrases.tsv", seeds.PHRASES),
     }
-    found: Dict[str, List[Mapping[str, Any]]] = {
+    found: dict[str, list[Mapping[str, Any]]] = {
         name: [{file_: text} for text in texts] for name, (file_, texts) in single.items()
     }
     found["umls"] = list(seeds.UMLS)
@@ -472,11 +473,11 @@ def ontology_seeds() -> Dict[str, List[Mapping[str, Any]]]:
     return found
 
 
-def corpus_seeds() -> Dict[str, List[Mapping[str, Any]]]:
+def corpus_seeds() -> dict[str, list[Mapping[str, Any]]]:
     """By format, as `convert` names them."""
     from spacy_krissel.corpora.readers import READERS
 
-    found: Dict[str, List[Mapping[str, Any]]] = {
+    found: dict[str, list[Mapping[str, Any]]] = {
         "pubtator": [{"a.pubtator": text} for text in seeds.PUBTATOR],
         "bioc": [{"a.xml": text} for text in seeds.BIOC],
         "knowtator": list(seeds.KNOWTATOR),
@@ -503,7 +504,7 @@ def _encoded(files: Mapping[str, Any]) -> Files:
     return {name: text if isinstance(text, bytes) else text.encode("utf8") for name, text in files.items()}
 
 
-def _gz(folders: Sequence[Mapping[str, Any]]) -> List[Files]:
+def _gz(folders: Sequence[Mapping[str, Any]]) -> list[Files]:
     return [{f"{name}.gz": gzipped(data) for name, data in _encoded(files).items()} for files in folders]
 
 
@@ -544,7 +545,7 @@ def _any_suffix(folders: Sequence[Mapping[str, Any]]) -> Callable[[Random, Seque
     return make
 
 
-def _add_wrong_formats(found: List[Target], ontologies: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _add_wrong_formats(found: list[Target], ontologies: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     """Each file under the name of each other format, which stands in the name of the file."""
     names = list(ontologies)
 
@@ -559,7 +560,7 @@ def _add_wrong_formats(found: List[Target], ontologies: Mapping[str, Sequence[Ma
     found.append(Target("onto:wrong-format", (), read, make))
 
 
-def _add_wrong_corpora(found: List[Target], corpora: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+def _add_wrong_corpora(found: list[Target], corpora: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     names = list(corpora)
 
     def make(rng: Random, _: Sequence[Files]) -> Files:

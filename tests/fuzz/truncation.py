@@ -3,10 +3,11 @@
 import re
 import tempfile
 import warnings
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from random import Random
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, NamedTuple
 
 from lab.data.lay_names import read_lay_names
 from lab.data.psytar import read_psytar
@@ -38,19 +39,19 @@ class Format(NamedTuple):
 
     name: str
     files: Files
-    read: Callable[[Path], List[Any]]
+    read: Callable[[Path], list[Any]]
     cut: str
     lines: bool
 
 
 class Reading(NamedTuple):
-    records: Optional[List[str]]
-    warned: Set[str]
+    records: list[str] | None
+    warned: set[str]
 
 
 def formats() -> Iterator[Format]:
     """Every format, and of those of several files each that can be cut."""
-    lines: List[Tuple[str, Dict[str, Any], Callable[[Path], Any]]] = []
+    lines: list[tuple[str, dict[str, Any], Callable[[Path], Any]]] = []
     for name, folders in ontology_seeds().items():
         lines += [(f"onto:{name}", dict(files), _ontology_reader(name)) for files in folders]
     for name, folders in corpus_seeds().items():
@@ -67,7 +68,7 @@ def formats() -> Iterator[Format]:
         for i, each in enumerate(encoded):
             if not i or not each.endswith(UNCUT) and each != "release.dat":
                 yield Format(f"{name} ({each})" if len(encoded) > 1 else name, encoded, read, each, True)
-    packed: Dict[str, Callable[[Path], Any]] = {
+    packed: dict[str, Callable[[Path], Any]] = {
         "text:jsonl.gz": read_texts,
         "text:pubmed.gz": read_texts,
         "text:tar.gz": read_texts,
@@ -84,11 +85,11 @@ def formats() -> Iterator[Format]:
             yield Format(target.name, target.seeds[0], packed[target.name], first, False)
 
 
-def try_truncation(pattern: Optional[str] = None, seed: int = 0) -> int:
+def try_truncation(pattern: str | None = None, seed: int = 0) -> int:
     """Print a table of what was noticed. Returns 1 where a cut or other line ends gave other records in silence."""
-    rows: Dict[str, Dict[str, int]] = {}
-    line_ends: Dict[str, Set[str]] = {}
-    silent: Dict[str, List[str]] = {}
+    rows: dict[str, dict[str, int]] = {}
+    line_ends: dict[str, set[str]] = {}
+    silent: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(dir=fast_folder()) as folder:
         for format in formats():
             if pattern and not fnmatchcase(format.name.partition(" ")[0], pattern):
@@ -120,7 +121,7 @@ def try_truncation(pattern: Optional[str] = None, seed: int = 0) -> int:
     return 1 if silent else 0
 
 
-def cut_places(format: Format, rng: Random) -> List[int]:
+def cut_places(format: Format, rng: Random) -> list[int]:
     """Every end of a record but the last, and others."""
     data = format.files[format.cut]
     ends = [match.end() for match in re.finditer(b"\n", data)] if format.lines else []
@@ -148,14 +149,14 @@ def _read(format: Format, data: bytes, folder: Path) -> Reading:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            records: Optional[List[str]] = [repr(record) for record in format.read(path)]
+            records: list[str] | None = [repr(record) for record in format.read(path)]
         except KrisselError:
             records = None
     return Reading(records, {str(each.message) for each in caught if issubclass(each.category, KrisselWarning)})
 
 
 def _ontology_reader(format: str) -> Callable[[Path], Any]:
-    def read_folder(path: Path) -> List[Any]:
+    def read_folder(path: Path) -> list[Any]:
         # MRREL is read on demand, MRSAB for what is said of the store.
         relations = ["RL"] if (path.parent / "MRREL.RRF").exists() else []
         return [*read_ontology(path.parent, format="umls", relations=relations), umls_release(path.parent)]

@@ -7,7 +7,6 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import List, Optional
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 FILES = {
@@ -18,7 +17,7 @@ FILES = {
 }
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     import pytest
 
     from .harness import SIZE, Size

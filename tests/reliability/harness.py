@@ -11,8 +11,9 @@ import resource
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spacy_krissel.errors import KrisselError
 
@@ -93,12 +94,12 @@ def digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode("utf8")).hexdigest()[:16]
 
 
-def spread(n: int, points: int) -> List[int]:
+def spread(n: int, points: int) -> list[int]:
     """So many of the numbers 1 to n, as evenly as can be."""
     return sorted({round(n * (i + 0.5) / points) or 1 for i in range(points)}) if n else []
 
 
-def drawn(numbers: Sequence[Drawn], points: int, seed: str) -> List[Drawn]:
+def drawn(numbers: Sequence[Drawn], points: int, seed: str) -> list[Drawn]:
     """One of each of so many equal parts of the numbers, drawn by seed; 0: all."""
     if not points:
         return list(numbers)
@@ -149,10 +150,10 @@ class Injector:
     buffers. It cannot be taken out again: for a child process.
     """
 
-    def __init__(self, root: Path, fault: Optional[Fault] = None) -> None:
+    def __init__(self, root: Path, fault: Fault | None = None) -> None:
         self.root = str(root)
         self.fault = fault
-        self.operations: List[Operation] = []
+        self.operations: list[Operation] = []
         sys.addaudithook(self._audit)
         self._patch()
         if fault and fault.kind == "FSIZE":
@@ -230,7 +231,7 @@ def _resolved(event: str, arguments: Sequence[Any]) -> Any:
 SMALL_FILE = 200
 
 
-def bits_to_flip(size: int, offsets: int, seed: int) -> List[Tuple[int, int]]:
+def bits_to_flip(size: int, offsets: int, seed: int) -> list[tuple[int, int]]:
     """(byte, bit) to flip: the first byte, the last and `offsets` others; of a small file, where there are to be many,
     each byte."""
     draw = random.Random(seed)

@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 import spacy
 from command_line import invoke
@@ -112,7 +113,7 @@ def folder_of(path):
 # Steps of a build -----------------------------------------------------------------------------------------------------
 
 
-def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, work: Path) -> Dict[str, Step]:
+def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, work: Path) -> dict[str, Step]:
     """The steps from an ontology to a linker, on the toy data; `work` is a folder for what they need besides."""
 
     def split(path):
@@ -153,13 +154,13 @@ class Command(NamedTuple):
 
     name: str
     make: Callable[[Path, int], Any]
-    load: Dict[str, Callable[[Path], Any]]
+    load: dict[str, Callable[[Path], Any]]
     several: bool = False
     in_place: bool = False
     watched: bool = False
 
 
-def state_at(command: Command, path: Path) -> Dict[str, str]:
+def state_at(command: Command, path: Path) -> dict[str, str]:
     """The digest of each part, "absent", or "refused: …" by a coded error although something is there."""
     found = {}
     for part, load in command.load.items():
@@ -199,9 +200,9 @@ class Inputs(NamedTuple):
     extractor: Path
     transformer: Path
     bert: Path
-    workbooks: Tuple[Path, Path]
+    workbooks: tuple[Path, Path]
     config: Path
-    overrides: Dict[str, Any]
+    overrides: dict[str, Any]
 
 
 def lines_of(path: Path, fraction: float) -> Path:
@@ -214,13 +215,13 @@ def lines_of(path: Path, fraction: float) -> Path:
     return part
 
 
-def commands(given: Inputs) -> Dict[str, Command]:
+def commands(given: Inputs) -> dict[str, Command]:
     """Every command that writes, by its name."""
     work = given.files
     both = {
         name: (lines_of(work / name, 0.6), work / name) for name in ("ontology.jsonl", "texts.jsonl", "gold.pubtator")
     }
-    docs: List[Path] = []
+    docs: list[Path] = []
     for number, source in enumerate(both["gold.pubtator"]):
         docs.append(work / f"gold-{number}.spacy")
         convert(source, docs[-1])

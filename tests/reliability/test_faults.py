@@ -4,8 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Set, Tuple
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ FEW_PHRASES = {
 def all_commands(
     toy_files, toy_store, toy_shards, trained, save_linker, save_reranker, save_extractor, tiny_bert,
     write_psytar, configs, toy_overrides, tmp_path_factory,
-) -> Dict[str, Command]:  # fmt: skip
+) -> dict[str, Command]:  # fmt: skip
     pytest.importorskip("matplotlib")
     work = tmp_path_factory.mktemp("inputs")
     shutil.copytree(toy_files, work / "files")
@@ -90,7 +91,7 @@ class Trial:
 
     def __init__(self, command: Command, earlier: bool, work: Path) -> None:
         self.command, self.earlier, self.work = command, earlier, work
-        self.problems: List[str] = []
+        self.problems: list[str] = []
         self.n = 0
         self.seen = dict.fromkeys(HEADER[4:], 0)
         self.old = self._whole("old", 0)[0] if earlier else dict.fromkeys(command.load, "absent")
@@ -98,7 +99,7 @@ class Trial:
         self.on_the_way = self._models_on_the_way() if command.watched else set()
         assert self.old != self.new and "absent" not in self.new.values(), "two results that can be told apart"
 
-    def _whole(self, name: str, version: int) -> Tuple[Dict[str, str], List[Operation], List[int]]:
+    def _whole(self, name: str, version: int) -> tuple[dict[str, str], list[Operation], list[int]]:
         """A run without a fault: its state, its operations and the sizes of its files."""
         path = self._place(name) / self.command.name
         if self.earlier and version:
@@ -116,11 +117,11 @@ class Trial:
         assert ended.how == "returned", f"without a fault: {ended}"
         return ended.value
 
-    def _models_on_the_way(self) -> Set[str]:
+    def _models_on_the_way(self) -> set[str]:
         """Each model that a run saves, for a later one to replace."""
 
-        def run() -> Set[str]:
-            saved: Set[str] = set()
+        def run() -> set[str]:
+            saved: set[str] = set()
             commit_folder = save.commit_folder
 
             def noted(temporary: Path, path: Path) -> None:
@@ -207,7 +208,7 @@ class Trial:
             state, beside = again.value
             self._count("not rerun", f"{title}: after the rerun {_short(state)}, beside it {beside}")
 
-    def _state_and_rerun(self, path: Path) -> Tuple[Dict[str, str], Ended]:
+    def _state_and_rerun(self, path: Path) -> tuple[dict[str, str], Ended]:
         """What is found at the path, and how the command run again ended: its state, and the names beside it."""
 
         def rerun() -> Any:
@@ -221,7 +222,7 @@ class Trial:
             return found, again
         return dict.fromkeys(self.new, f"unreadable: {_told(both)}"), in_child(rerun)
 
-    def _compare(self, found: Dict[str, str], ended: Ended, told: str) -> None:
+    def _compare(self, found: dict[str, str], ended: Ended, told: str) -> None:
         if found == self.new:
             return self._count("new")
         if ended.how == "returned":
@@ -246,7 +247,7 @@ class Trial:
         if problem:
             self.problems.append(problem)
 
-    def counts(self) -> List[int]:
+    def counts(self) -> list[int]:
         return list(self.seen.values())
 
 
@@ -264,5 +265,5 @@ def _told(ended: Ended) -> str:
     return f"{ended.how} {' '.join(str(ended.value).split())[:160]}{where}" if ended.value else ended.how
 
 
-def _short(state: Dict[str, str]) -> str:
+def _short(state: dict[str, str]) -> str:
     return ", ".join(f"{part or 'it'}: {value[:120]}" for part, value in state.items())

@@ -5,8 +5,9 @@ import json
 import os
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, NamedTuple
 
 import pytest
 import spacy
@@ -102,7 +103,7 @@ def test_a_flipped_bit_is_loaded(saved, name, size, table, tmp_path):
     assert whole.how == "returned", whole
     read_components = _component_reader(copy, read) if load else read_all
     assert in_child(read_components) == whole
-    problems: List[str] = []
+    problems: list[str] = []
     files = sorted(file_ for file_ in copy.rglob("*") if file_.is_file()) if copy.is_dir() else [copy]
     for number, file_ in enumerate(files):
         title = file_.relative_to(copy).as_posix() if copy.is_dir() else copy.name
@@ -195,7 +196,7 @@ def test_an_odd_manifest_ends_without_a_code(described, kind, tmp_path):
     shutil.copytree(path, tmp_path / "copy")
     manifest = json.loads((path / MANIFEST).read_text(encoding="utf8"))
 
-    def try_all() -> List[Tuple[str, str]]:
+    def try_all() -> list[tuple[str, str]]:
         found = []
         for title, content in _variants(manifest):
             (tmp_path / "copy" / MANIFEST).write_text(content, encoding="utf8")
@@ -226,7 +227,7 @@ def test_a_manifest_that_leaves_files_out_switches_their_hashes_off(described, k
         read(tmp_path / "copy")
 
 
-def _variants(manifest: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
+def _variants(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Titles and texts of manifests with one key left out or odd, at any depth; and of what is no manifest."""
     for keys in _paths(manifest):
         # Once for each depth is enough: it fails, or not, before anything is known of the key.
@@ -245,7 +246,7 @@ def _variants(manifest: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
         yield f"instead of it {text[:12]!r}", text
 
 
-def _paths(value: Any, before: Tuple[Any, ...] = ()) -> Iterator[Tuple[Any, ...]]:
+def _paths(value: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
         yield (*before, key)

@@ -5,7 +5,7 @@ import pickle
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -50,29 +50,29 @@ class Known(NamedTuple):
     source: str
     doc: str
     text_hash: str
-    vector: Tuple[float, ...]
+    vector: tuple[float, ...]
 
 
 class Model(NamedTuple):
-    entities: Tuple[str, ...]
-    prototypes: Tuple[Known, ...]
+    entities: tuple[str, ...]
+    prototypes: tuple[Known, ...]
 
-    def best(self, query: np.ndarray) -> Dict[str, float]:
+    def best(self, query: np.ndarray) -> dict[str, float]:
         """The score of each entity that has a prototype."""
-        scores: Dict[str, float] = {}
+        scores: dict[str, float] = {}
         for known in self.prototypes:
             score = float(np.dot(query, np.array(known.vector, dtype=np.float32)))
             scores[known.entity] = max(score, scores.get(known.entity, -np.inf))
         return scores
 
 
-def encode(views: List[Any]) -> np.ndarray:
+def encode(views: list[Any]) -> np.ndarray:
     """A vector for each view, from its text alone."""
     vectors = [vector_of(stable_hash(0, view.left, view.mention, view.right)) for view in views]
     return np.array(vectors, dtype=np.float32).reshape(len(views), WIDTH)
 
 
-def vector_of(seed: int) -> Tuple[float, ...]:
+def vector_of(seed: int) -> tuple[float, ...]:
     return tuple(np.random.default_rng(seed).normal(size=WIDTH).astype(np.float32).tolist())
 
 
@@ -80,9 +80,9 @@ class KBMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.saved: Dict[int, Model] = {}
-        self.packed: Optional[Tuple[bytes, Model]] = None
-        self.copies: List[Tuple[PrototypeKB, Model]] = []
+        self.saved: dict[int, Model] = {}
+        self.packed: tuple[bytes, Model] | None = None
+        self.copies: list[tuple[PrototypeKB, Model]] = []
         self.number = 0
 
     def teardown(self) -> None:

@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import Counter
-from typing import Any, Callable, List, NamedTuple, Tuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ GOLD_TEXT, GOLD_MENTION, GOLD_ENTITY = "Bowed legs pointed to rickets in this ch
 # Whatever an extractor thinks of an entity is in its answer.
 ALL = {"threshold": 0.0, "max_entities": 12}
 # Ids and scores.
-Answer = Tuple[List[str], np.ndarray]
+Answer = tuple[list[str], np.ndarray]
 
 
 class Kind(NamedTuple):
@@ -110,7 +111,7 @@ def test_threads_get_another_answer_than_one(kinds, name, make_docs, size, table
 class Work:
     """Calls from many threads, each compared with the answers of one."""
 
-    def __init__(self, states: List[List[Any]], make_docs: Callable[[Any], List[Any]]) -> None:
+    def __init__(self, states: list[list[Any]], make_docs: Callable[[Any], list[Any]]) -> None:
         self.states, self.make_docs = states, make_docs
         self.errors: Counter = Counter()
         self.n = self.differences = 0
@@ -170,7 +171,7 @@ def _loaded(kind: Kind) -> Any:
     return nlp
 
 
-def _answer(doc: Any) -> List[Answer]:
+def _answer(doc: Any) -> list[Answer]:
     """What was decided of each mention or entity, and all scores."""
     found = [
         (ent.kb_id_, ent._.krissel_candidates or ()) for ent in doc.ents if ent.has_extension("krissel_candidates")
@@ -183,7 +184,7 @@ def _answer(doc: Any) -> List[Answer]:
     ]
 
 
-def _is_one_of(answer: List[Answer], states: List[List[Answer]]) -> bool:
+def _is_one_of(answer: list[Answer], states: list[list[Answer]]) -> bool:
     """Is each mention's answer that of one of the states?"""
     return all(
         any(

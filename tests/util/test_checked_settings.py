@@ -1,7 +1,7 @@
 import inspect
 import pickle
 from pathlib import Path
-from typing import Annotated, Any, Dict, List, Literal, Optional, Union
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
@@ -20,9 +20,9 @@ def call(
     rate: Positive = 1.0,
     kind: Literal["a", "b"] = "a",
     flag: bool = True,
-    names: Optional[List[str]] = None,
-    by_label: Optional[Dict[str, List[str]]] = None,
-    path: Optional[Union[str, Path]] = None,
+    names: list[str] | None = None,
+    by_label: dict[str, list[str]] | None = None,
+    path: str | Path | None = None,
     below_one: Annotated[float, Field(ge=0, lt=1)] = 0.0,
 ):
     """Do it.
@@ -113,7 +113,7 @@ def test_a_maker_has_other_settings_than_what_it_makes():
 
 def test_the_text_of_a_path_in_a_config_is_refused():
     @checked
-    def read(path: Path, cache: Optional[Path] = None, either: Union[str, Path] = "") -> Any:
+    def read(path: Path, cache: Path | None = None, either: str | Path = "") -> Any:
         return path, cache, either
 
     assert read("a", "b", "c") == (Path("a"), Path("b"), "c")

@@ -1,7 +1,6 @@
 import json
 import os
 import time
-from typing import Dict, List
 
 import pytest
 
@@ -252,7 +251,7 @@ def test_a_flipped_bit_of_a_manifest_is_read(directory):
 
 class Cake(Shape):
     count: Count
-    layers: Dict[str, List[float]]
+    layers: dict[str, list[float]]
 
     def needs(self):
         return ["a.txt", "sub/"]

@@ -2,9 +2,10 @@
 and 4)."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,20 +26,20 @@ SMOOTHED = 25
 
 Report = Mapping[str, Any]
 # Set → row → figures.
-Details = Dict[str, Dict[str, Any]]
+Details = dict[str, dict[str, Any]]
 
 
 class TopScores(NamedTuple):
     """What NIL is told by: the mentions of one run in the order of their keys, and the document, the top score and
     whether the gold is NIL of each (n,)."""
 
-    keys: List[Tuple[str, int, int, int]]
-    docs: List[str]
+    keys: list[tuple[str, int, int, int]]
+    docs: list[str]
     scores: np.ndarray
     is_nil: np.ndarray
 
 
-def seen_figures(reports: Sequence[Report]) -> Dict[str, Any]:
+def seen_figures(reports: Sequence[Report]) -> dict[str, Any]:
     """Number of mentions and recall at 1 and 64, for all, seen and unseen entities; means over the reports of several
     seeds. A slice without mentions has None."""
     found = {}
@@ -49,20 +50,20 @@ def seen_figures(reports: Sequence[Report]) -> Dict[str, Any]:
     return found
 
 
-def nil_figures(reports: Sequence[Report], calibrations: Sequence[Report]) -> Dict[str, Any]:
+def nil_figures(reports: Sequence[Report], calibrations: Sequence[Report]) -> dict[str, Any]:
     """auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with an entity, and precision
     and recall on the mentions that the threshold was fitted to (`fitted`); means over several seeds.
 
     calibrations: what `Calibration.data` holds, one a report.
     """
-    found: Dict[str, Any] = {key: _mean([report["nil"][key] for report in reports]) for key in NIL_FIGURES}
+    found: dict[str, Any] = {key: _mean([report["nil"][key] for report in reports]) for key in NIL_FIGURES}
     after = [calibration["after"] for calibration in calibrations]
     found["fitted"] = {key: _mean([each[key] for each in after]) for key in ("precision", "recall")}
     found["thresholds"] = [calibration["threshold"] for calibration in calibrations]
     return found
 
 
-def run_scores(records: Sequence[LinkRecord]) -> Optional[TopScores]:
+def run_scores(records: Sequence[LinkRecord]) -> TopScores | None:
     """Of the counted records; None where links have no scores."""
     gold = counted(records)
     scores = top_scores(gold)
@@ -74,7 +75,7 @@ def run_scores(records: Sequence[LinkRecord]) -> Optional[TopScores]:
     return TopScores([keys[i] for i in order], [gold[i].doc for i in order], scores[order], is_nil)
 
 
-def aupr_lead(ours: Sequence[Optional[TopScores]], theirs: Sequence[Optional[TopScores]]) -> Optional[Dict[str, Any]]:
+def aupr_lead(ours: Sequence[TopScores | None], theirs: Sequence[TopScores | None]) -> dict[str, Any] | None:
     """auPR of `ours` minus that of `theirs`, means over their runs (seeds), on the same mentions.
 
     RETURNS: {"aupr": difference, "interval": its paired 95 % interval over documents}; None where a run has no scores.
@@ -90,7 +91,7 @@ def aupr_lead(ours: Sequence[Optional[TopScores]], theirs: Sequence[Optional[Top
     return {"aupr": float(leads[0]), "interval": bootstrap.percentiles(leads[1:][np.isfinite(leads[1:])])}
 
 
-def drawn_nil_curve(run: Optional[TopScores]) -> Optional[Dict[str, List[float]]]:
+def drawn_nil_curve(run: TopScores | None) -> dict[str, list[float]] | None:
     """Recall and precision of NIL at every threshold, at most 200 of them; None where links have no scores."""
     if run is None:
         return None
@@ -99,7 +100,7 @@ def drawn_nil_curve(run: Optional[TopScores]) -> Optional[Dict[str, List[float]]
     return {"recall": curve.recall[places].tolist(), "precision": curve.precision[places].tolist()}
 
 
-def gradient_figures(path: Path, pipe: str) -> Dict[str, Any]:
+def gradient_figures(path: Path, pipe: str) -> dict[str, Any]:
     """Of a file of `StepLogger`: the norm of the gradient, each step's the mean of the 25 up to it (`smoothed`), its
     `mean`, and its standard deviation as a share of that (`deviation`; PEL, Figure 3)."""
     with path.open(encoding="utf8") as lines:
@@ -111,7 +112,7 @@ def gradient_figures(path: Path, pipe: str) -> Dict[str, Any]:
     return {"mean": norms.mean(), "deviation": norms.std() / norms.mean(), "smoothed": smoothed.tolist()}
 
 
-def detail_parts(found: Mapping[str, Any]) -> List[str]:
+def detail_parts(found: Mapping[str, Any]) -> list[str]:
     """The tables in Markdown, each below its heading."""
     titles = {row["name"]: row["title"] for row in found["rows"]}
     parts = []
@@ -138,7 +139,7 @@ def _seen_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    table: List[Tuple[str, ...]] = [
+    table: list[tuple[str, ...]] = [
         (
             "system",
             "auPR",
@@ -160,6 +161,6 @@ def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     return markdown_table(table)
 
 
-def _mean(values: Sequence[Optional[float]]) -> Optional[float]:
+def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return mean(known) if known else None

@@ -1,10 +1,11 @@
 """Run the rows of an ablation: the plain function behind `python experiments/lab ablation`."""
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any
 
 import spacy
 from spacy.language import Language
@@ -57,14 +58,14 @@ class AblationRun:
     """
 
     def __init__(
-        self, ablation: Ablation, output: Union[str, Path], *, gpu_id: int = -1, say: Callable[[str], Any] = print
+        self, ablation: Ablation, output: str | Path, *, gpu_id: int = -1, say: Callable[[str], Any] = print
     ) -> None:
         self.ablation = ablation
         self.output = Path(output)
         self.gpu_id = gpu_id
         self.say = say
 
-    def __call__(self, rows: Sequence[str] = ()) -> Dict[str, Any]:
+    def __call__(self, rows: Sequence[str] = ()) -> dict[str, Any]:
         """Run all rows, and the few-shot curve; or `rows` alone, with those that they need. RETURNS: what
         `ablation.json` holds.
 
@@ -73,7 +74,7 @@ class AblationRun:
         """
         check_folder(self.output)
         measured: AllRuns = {}
-        few_shots: Dict[str, List[FewShot]] = {}
+        few_shots: dict[str, list[FewShot]] = {}
         for name in self.ablation.chosen(rows):
             golds = [gold for gold in self.ablation.sets if self._is_measured(name, gold)]
             measured[name] = {gold: {} for gold in golds}
@@ -123,7 +124,7 @@ class AblationRun:
                     find_linker(nlp, LINKER).kb.to_disk(made / KB)
                 if row.examples and data.examples is not None:
                     add_gold_files(nlp, [data.examples], name=LINKER)
-                asked: Dict[str, Any] = {"baselines": False, "timed_mentions": 0}
+                asked: dict[str, Any] = {"baselines": False, "timed_mentions": 0}
                 if data.seen is not None:
                     asked["train"] = data.seen
                 if data.calibration is not None:
@@ -133,7 +134,7 @@ class AblationRun:
                 evaluate(nlp, data.gold, data.ontology, made, name=REPORT, **asked)
         return answers(read_records(folder / f"{REPORT}.links.jsonl"))
 
-    def few_shot(self, gold: str) -> List[FewShot]:
+    def few_shot(self, gold: str) -> list[FewShot]:
         """The few-shot curve of the first row, and its first seed, on set `gold`."""
         name, curves, data = self.ablation.first, self.ablation.curves, self.ablation.sets[gold]
         assert data.examples is not None, "called for sets with examples"
@@ -172,7 +173,7 @@ class AblationRun:
 
     # What the folders remember: whatever makes a difference to them.
 
-    def _linker_settings(self, name: str, seed: int) -> Dict[str, Any]:
+    def _linker_settings(self, name: str, seed: int) -> dict[str, Any]:
         row, training = self.ablation.rows[name], self.ablation.train
         described = training.model_dump(mode="json")
         read = [training.ontology, training.mentions]
@@ -184,16 +185,16 @@ class AblationRun:
         read.append(row.ontology)
         return {**settings, "mined_aliases": row.mined_aliases, "seed": seed, "files": _hashes(read)}
 
-    def _reranker_settings(self, name: str, seed: int) -> Dict[str, Any]:
+    def _reranker_settings(self, name: str, seed: int) -> dict[str, Any]:
         row, training = self.ablation.rows[name], self.ablation.reranker
         assert training is not None, "called where there is a re-ranker to train"
-        settings: Dict[str, Any] = {"linker": self._linker_settings(name, seed)}
+        settings: dict[str, Any] = {"linker": self._linker_settings(name, seed)}
         settings.update(
             training=training.model_dump(mode="json", exclude={"rows"}), config=sha256_file(training.config)
         )
         return {**settings, "row": row.reranker, "prototypes": row.prototypes.model_dump()}
 
-    def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> Dict[str, Any]:
+    def _linking_settings(self, name: str, seed: int, gold: str, *, examples: bool) -> dict[str, Any]:
         row, data, trained = self.ablation.rows[name], self.ablation.sets[gold], self.ablation.trained(name)
         described = self._reranker_settings if self.ablation.has_reranker(name) else self._linker_settings
         mined = data.mined(row.mined_aliases)
@@ -218,7 +219,7 @@ class AblationRun:
         return self.output / name / f"seed-{seed}"
 
     @contextmanager
-    def _made(self, path: Path, settings: Dict[str, Any]) -> Iterator[Optional[Path]]:
+    def _made(self, path: Path, settings: dict[str, Any]) -> Iterator[Path | None]:
         """Yields where to write what will be the folder `path`, or None when it is there already."""
         if path.exists():
             found = read_manifest(path, KIND, VERSION, make=MAKE)["settings"]
@@ -233,7 +234,7 @@ class AblationRun:
             directory.info["settings"] = settings
             yield directory.path
 
-    def _write(self, measured: AllRuns, few_shots: Dict[str, List[FewShot]], *, whole: bool = False) -> Dict[str, Any]:
+    def _write(self, measured: AllRuns, few_shots: dict[str, list[FewShot]], *, whole: bool = False) -> dict[str, Any]:
         found = summarize(self.ablation, measured, self._baselines(measured) if whole else None)
         curves = self.ablation.curves
         rows = [name for name in curves.top_k if name in measured]
@@ -251,9 +252,9 @@ class AblationRun:
             draw_curves(found, self.output)
         return found
 
-    def _baselines(self, measured: AllRuns) -> Dict[str, Dict[str, Runs]]:
+    def _baselines(self, measured: AllRuns) -> dict[str, dict[str, Runs]]:
         """What linking without any encoder says of the mentions of the first row's first run."""
-        found: Dict[str, Dict[str, Runs]] = {}
+        found: dict[str, dict[str, Runs]] = {}
         for gold, data in self.ablation.sets.items():
             if data.baselines is None:
                 continue
@@ -267,11 +268,11 @@ class AblationRun:
                 found.setdefault("lookup", {})[gold] = {seed: answers(linked)}
         return found
 
-    def _details(self, measured: AllRuns) -> Dict[str, Details]:
+    def _details(self, measured: AllRuns) -> dict[str, Details]:
         """Figures of seen and unseen entities and of NIL, and the curves of the first seed, of the sets that say so."""
-        found: Dict[str, Details] = {"seen": {}, "nil": {}, "nil_curves": {}}
+        found: dict[str, Details] = {"seen": {}, "nil": {}, "nil_curves": {}}
         for gold, data in self.ablation.sets.items():
-            scores: Dict[str, List[Optional[TopScores]]] = {}
+            scores: dict[str, list[TopScores | None]] = {}
             for name in measured if data.seen or data.calibration else ():
                 folders = [self._folder(name, seed) / "sets" / gold for seed in measured[name].get(gold, ())]
                 if not folders:
@@ -289,7 +290,7 @@ class AblationRun:
                     found["nil_curves"].setdefault(gold, {})[name] = drawn_nil_curve(scores[name][0])
         return found
 
-    def _gradient_norms(self, measured: AllRuns) -> Dict[str, Any]:
+    def _gradient_norms(self, measured: AllRuns) -> dict[str, Any]:
         """Those of the first seed, of the rows whose steps were logged."""
         found = {}
         for name in measured:
@@ -299,13 +300,13 @@ class AblationRun:
         return found
 
 
-def _other_ontology(row: Row) -> Dict[str, str]:
+def _other_ontology(row: Row) -> dict[str, str]:
     return {} if row.ontology is None else {"ontology": str(row.ontology)}
 
 
-def _hashes(paths: Sequence[Optional[Path]]) -> Dict[str, str]:
+def _hashes(paths: Sequence[Path | None]) -> dict[str, str]:
     return {str(path): content_hash(path) for path in paths if path is not None}
 
 
-def _read_json(path: Path) -> Dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf8"))

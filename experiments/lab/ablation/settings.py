@@ -1,8 +1,9 @@
 """What an ablation file says: what is trained, on what it is measured, and the rows of the table."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any
 
 import srsly
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,10 +25,10 @@ class Knowledge(Section):
     """
 
     ontology: Path
-    mentions: Optional[Path] = None
-    mentions_without_aliases: Optional[Path] = None
+    mentions: Path | None = None
+    mentions_without_aliases: Path | None = None
 
-    def mined(self, aliases: bool) -> Optional[Path]:
+    def mined(self, aliases: bool) -> Path | None:
         if aliases:
             return self.mentions
         assert self.mentions_without_aliases is not None, "checked when the file was read"
@@ -38,7 +39,7 @@ class Training(Knowledge):
     """What the linkers are trained on. config: of `spacy train`; overrides: of it, by dotted key."""
 
     config: Path
-    overrides: Dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
 
 
 class RerankerTraining(Section):
@@ -50,9 +51,9 @@ class RerankerTraining(Section):
     """
 
     config: Path
-    overrides: Dict[str, Any] = {}
+    overrides: dict[str, Any] = {}
     held_out: float = 0.05
-    rows: Optional[List[str]] = None
+    rows: list[str] | None = None
 
 
 class GoldSet(Knowledge):
@@ -68,11 +69,11 @@ class GoldSet(Knowledge):
     """
 
     gold: Path
-    examples: Optional[Path] = None
-    seen: Optional[Path] = None
-    calibration: Optional[Path] = None
+    examples: Path | None = None
+    seen: Path | None = None
+    calibration: Path | None = None
     held_out: float = 0.0
-    baselines: Optional[Path] = None
+    baselines: Path | None = None
 
 
 class Prototypes(Section):
@@ -104,13 +105,13 @@ class Row(Section):
     """
 
     title: str
-    of: Optional[str] = None
-    seeds: Optional[List[int]] = None
-    train: Dict[str, Any] = {}
-    reranker: Dict[str, Any] = {}
-    ontology: Optional[Path] = None
+    of: str | None = None
+    seeds: list[int] | None = None
+    train: dict[str, Any] = {}
+    reranker: dict[str, Any] = {}
+    ontology: Path | None = None
     mined_aliases: bool = True
-    pipeline: Dict[str, Any] = {}
+    pipeline: dict[str, Any] = {}
     prototypes: Prototypes = Prototypes()
     examples: bool = False
 
@@ -121,21 +122,21 @@ class Curves(Section):
     shots, draws: of the few-shot curve, as in `few_shot`; it is that of the first row, on the sets with examples.
     """
 
-    top_k: List[str] = []
+    top_k: list[str] = []
     max_k: int = 64
-    shots: List[Union[int, str]] = []
-    draws: List[int] = [0, 1, 2]
+    shots: list[int | str] = []
+    draws: list[int] = [0, 1, 2]
 
 
 class Ablation(Section):
     """An ablation file. The first of `rows` is the system that the others are compared with."""
 
     train: Training
-    reranker: Optional[RerankerTraining] = None
-    sets: Dict[str, GoldSet]
-    rows: Dict[str, Row]
+    reranker: RerankerTraining | None = None
+    sets: dict[str, GoldSet]
+    rows: dict[str, Row]
     curves: Curves = Curves()
-    seeds: List[int] = [0]
+    seeds: list[int] = [0]
 
     @property
     def first(self) -> str:
@@ -155,15 +156,15 @@ class Ablation(Section):
         ours, theirs = self.rows[name], self.rows[other]
         return _kb_of(ours) == _kb_of(theirs)
 
-    def users(self, name: str) -> List[str]:
+    def users(self, name: str) -> list[str]:
         """The rows that use the trained pipeline of row `name`, itself among them."""
         return [other for other in self.rows if self.trained(other) == name]
 
-    def seeds_of(self, name: str) -> List[int]:
+    def seeds_of(self, name: str) -> list[int]:
         seeds = self.rows[self.trained(name)].seeds
         return self.seeds if seeds is None else seeds
 
-    def chosen(self, names: Sequence[str] = ()) -> List[str]:
+    def chosen(self, names: Sequence[str] = ()) -> list[str]:
         """The rows called `names` (none: all) and those that they need, in the file's order.
 
         Raises KrisselError K902 for an unknown name.
@@ -179,7 +180,7 @@ def _kb_of(row: Row) -> Any:
     return row.prototypes, row.ontology, row.mined_aliases
 
 
-def read_ablation(path: Union[str, Path], overrides: Optional[Dict[str, Any]] = None) -> Ablation:
+def read_ablation(path: str | Path, overrides: dict[str, Any] | None = None) -> Ablation:
     """Read an ablation file (YAML or JSON; see `Ablation`). overrides: of its values, by dotted key.
 
     Raises KrisselError K001 (no such file), K901 (an unknown key, a value of another type, a row that makes no sense).
@@ -211,7 +212,7 @@ def read_ablation(path: Union[str, Path], overrides: Optional[Dict[str, Any]] = 
     return ablation
 
 
-def _set(data: Dict[str, Any], keys: List[str], value: Any) -> None:
+def _set(data: dict[str, Any], keys: list[str], value: Any) -> None:
     for i, key in enumerate(keys[:-1]):
         inner = data.get(key)
         if not isinstance(inner, dict):
@@ -223,21 +224,21 @@ def _set(data: Dict[str, Any], keys: List[str], value: Any) -> None:
     data[keys[-1]] = value
 
 
-def _holds_dotted_keys(place: List[str]) -> bool:
+def _holds_dotted_keys(place: list[str]) -> bool:
     """Are there overrides of another config, as in `train.overrides` and `rows.full.train`?"""
     if place[0] == "rows":
         return len(place) == 3 and place[2] in ("train", "reranker", "pipeline")
     return place in (["train", "overrides"], ["reranker", "overrides"])
 
 
-def _contradictions(ablation: Ablation) -> List[str]:
+def _contradictions(ablation: Ablation) -> list[str]:
     """What no type tells: settings that would be left unread, and names that lead nowhere."""
     found = [f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)]
     for kind, names in (("sets", ablation.sets), ("rows", ablation.rows)):
         found += [f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)]
     if ablation.reranker is not None and ablation.train.mentions is None:
         found.append("train.mentions: the re-ranker learns from them")
-    before: List[str] = []
+    before: list[str] = []
     for name, row in ablation.rows.items():
         if row.of is not None:
             other = ablation.rows.get(row.of)

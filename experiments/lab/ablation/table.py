@@ -1,7 +1,8 @@
 """An ablation's table and curves, from link records alone."""
 
+from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 from spacy_krissel.evaluation.bootstrap import Bootstrap
 from spacy_krissel.evaluation.metrics import gold_rank, is_strict
@@ -14,7 +15,7 @@ from ..few_shot import FewShot, few_shot_table
 from .details import detail_parts
 from .settings import Ablation
 
-Key = Tuple[str, int, int, int]
+Key = tuple[str, int, int, int]
 # Of the curve in the report.
 SHOWN_K = (1, 2, 4, 8, 16, 32, 64)
 
@@ -27,13 +28,13 @@ class Answer(NamedTuple):
 
     right: bool
     linked: bool
-    rank: Optional[int]
+    rank: int | None
 
 
-Answers = Dict[Key, Answer]
+Answers = dict[Key, Answer]
 # The runs of a row on one set, by seed; and all of them: row, set, seed.
 Runs = Mapping[int, Answers]
-AllRuns = Dict[str, Dict[str, Dict[int, Answers]]]
+AllRuns = dict[str, dict[str, dict[int, Answers]]]
 
 
 def answers(records: Sequence[LinkRecord]) -> Answers:
@@ -43,16 +44,16 @@ def answers(records: Sequence[LinkRecord]) -> Answers:
     return dict(zip(record_keys(gold), found, strict=True))
 
 
-def mention_scores(runs: Runs) -> Dict[Key, float]:
+def mention_scores(runs: Runs) -> dict[Key, float]:
     """Each mention with the share of runs (seeds) in which its link is strictly right."""
-    right: Dict[Key, List[float]] = {}
+    right: dict[Key, list[float]] = {}
     for run in runs.values():
         for key, answer in run.items():
             right.setdefault(key, []).append(float(answer.right))
     return {key: mean(values) for key, values in right.items()}
 
 
-def strict_accuracy(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Dict[str, Any]:
+def strict_accuracy(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
     """RETURNS: number of mentions `n`, strict accuracy by seed and their mean, and the mean's 95 % interval."""
     scores = mention_scores(runs)
     bootstrap = Bootstrap([key[0] for key in scores], resamples=resamples, seed=seed)
@@ -61,7 +62,7 @@ def strict_accuracy(runs: Runs, *, resamples: int = 1000, seed: int = 0) -> Dict
     return {"n": len(scores), "strict": mean(scores.values()), "by_seed": by_seed, "interval": interval}
 
 
-def difference(ours: Runs, theirs: Runs, *, resamples: int = 1000, seed: int = 0) -> Dict[str, Any]:
+def difference(ours: Runs, theirs: Runs, *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
     """Strict accuracy of `ours` minus that of `theirs`, means over their seeds, on the same mentions.
 
     RETURNS: {"strict": difference, "interval": its paired 95 % interval over documents}.
@@ -78,7 +79,7 @@ def difference(ours: Runs, theirs: Runs, *, resamples: int = 1000, seed: int = 0
     return {"strict": mean(values) - mean(reference), "interval": interval}
 
 
-def recall_curve(runs: Runs, max_k: int) -> List[float]:
+def recall_curve(runs: Runs, max_k: int) -> list[float]:
     """Oracle accuracy: the share of mentions with a gold entity among the first K distinct candidates, K = 1 … max_k.
 
     Mentions that have no entity have no part in it; a mean over seeds.
@@ -88,8 +89,8 @@ def recall_curve(runs: Runs, max_k: int) -> List[float]:
 
 
 def summarize(
-    ablation: Ablation, measured: AllRuns, baselines: Optional[Mapping[str, Mapping[str, Runs]]] = None
-) -> Dict[str, Any]:
+    ablation: Ablation, measured: AllRuns, baselines: Mapping[str, Mapping[str, Runs]] | None = None
+) -> dict[str, Any]:
     """The figures of the table: strict accuracy by row and set and, below the first row, the difference to it.
 
     baselines: further rows by title, which are no row of the file: one run on each set.
@@ -105,7 +106,7 @@ def summarize(
     return {"sets": list(ablation.sets), "rows": rows}
 
 
-def _figures(ablation: Ablation, by_set: Mapping[str, Runs], first: Optional[Mapping[str, Runs]]) -> Dict[str, Any]:
+def _figures(ablation: Ablation, by_set: Mapping[str, Runs], first: Mapping[str, Runs] | None) -> dict[str, Any]:
     sets = {}
     for gold, runs in by_set.items():
         sets[gold] = strict_accuracy(runs)
@@ -115,7 +116,7 @@ def _figures(ablation: Ablation, by_set: Mapping[str, Runs], first: Optional[Map
     return {"sets": sets, "mean": mean(figures["strict"] for figures in sets.values()) if whole else None}
 
 
-def ablation_table(found: Dict[str, Any]) -> str:
+def ablation_table(found: dict[str, Any]) -> str:
     """The rows in Markdown: strict accuracy, and below the first row the difference to it with its interval."""
     header = ["system", *(cell for gold in found["sets"] for cell in (gold, "difference")), "mean"]
     table = [tuple(header)]
@@ -133,7 +134,7 @@ def ablation_table(found: Dict[str, Any]) -> str:
     return markdown_table(table)
 
 
-def ablation_report(found: Dict[str, Any]) -> str:
+def ablation_report(found: dict[str, Any]) -> str:
     """Table and curves in Markdown."""
     parts = ["# Ablation", _counts(found), ablation_table(found)]
     titles = {row["name"]: row["title"] for row in found["rows"]}
@@ -145,7 +146,7 @@ def ablation_report(found: Dict[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _counts(found: Dict[str, Any]) -> str:
+def _counts(found: dict[str, Any]) -> str:
     first = found["rows"][0]
     counts = ", ".join(f"{gold} {figures['n']:,}" for gold, figures in first["sets"].items())
     seeds = {row["title"]: row["seeds"] for row in found["rows"]}
@@ -157,7 +158,7 @@ def _counts(found: Dict[str, Any]) -> str:
     )
 
 
-def _top_k_table(curves: Dict[str, Dict[str, List[float]]], titles: Dict[str, str]) -> str:
+def _top_k_table(curves: dict[str, dict[str, list[float]]], titles: dict[str, str]) -> str:
     longest = max(len(curve) for rows in curves.values() for curve in rows.values())
     shown = [k for k in SHOWN_K if k <= longest]
     table = [("set, system", *(f"K = {k}" for k in shown))]

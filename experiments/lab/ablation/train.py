@@ -1,7 +1,7 @@
 """Train a row's pipeline: its linker and, over that, its re-ranker."""
 
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 from spacy.cli.train import train
 from spacy.util import load_config
@@ -66,25 +66,25 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         save_whole(nlp.to_disk, output)
 
 
-def _logged_to(path: Path, config: Path) -> Dict[str, Any]:
+def _logged_to(path: Path, config: Path) -> dict[str, Any]:
     logger = load_config(config)["training"].get("logger", {})
     has_none = logger.get("@loggers") == STEP_LOGGER and logger.get("path") is None
     return {"training.logger.path": str(path)} if has_none else {}
 
 
-def _data(ablation: Ablation, name: str, seed: int) -> Dict[str, Any]:
+def _data(ablation: Ablation, name: str, seed: int) -> dict[str, Any]:
     """What both training configs read, by their common names.
 
     Without mined aliases the development corpus stays as it is: held-out names are aliases.
     """
     knowledge = ablation.train
-    overrides: Dict[str, Any] = {
+    overrides: dict[str, Any] = {
         "paths.ontology": str(ablation.rows[name].ontology or knowledge.ontology),
         "system.seed": seed,
     }
     if knowledge.mentions is not None:
         overrides["paths.mentions"] = str(knowledge.mentions)
-    without: Optional[Path] = knowledge.mentions_without_aliases
+    without: Path | None = knowledge.mentions_without_aliases
     if not ablation.rows[name].mined_aliases:
         overrides["corpora.train.mentions"] = str(without)
     return overrides

@@ -1,7 +1,7 @@
 """Commands that build data sets and describe them."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import typer
 
@@ -11,7 +11,7 @@ from ..app import lab
 @lab.command("affected-mentions")
 def affected_mentions_cli(
     ontology: Path = typer.Argument(..., help="Ontology store"),
-    gold: List[Path] = typer.Argument(..., exists=True, help="Gold mentions (.spacy)"),
+    gold: list[Path] = typer.Argument(..., exists=True, help="Gold mentions (.spacy)"),
 ) -> None:
     """Count the gold mentions that a linker by names could only guess (BELHD, Table 1)."""
     from spacy_krissel.evaluation.tables import markdown_table, percent
@@ -28,17 +28,17 @@ def affected_mentions_cli(
     typer.echo(markdown_table(rows))
 
 
-Row = Tuple[str, ...]
+Row = tuple[str, ...]
 
 
 @lab.command("out-of-kb")
 def out_of_kb_cli(
     ontology: Path = typer.Argument(..., help="Ontology store"),
-    gold: List[str] = typer.Option(..., help="name=path of a split's .spacy file, such as train=train.spacy; repeated"),
+    gold: list[str] = typer.Option(..., help="name=path of a split's .spacy file, such as train=train.spacy; repeated"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the reduced store, the splits and the report"),
-    type: List[str] = typer.Option([], help="Remove entities of this semantic type, by name or id; may be repeated"),
-    tree: List[str] = typer.Option([], help="Remove entities with a tree number in this sub-tree; may be repeated"),
-    preset: Optional[str] = typer.Option(None, help="Remove a named set of types: pel (the paper's 11) or st21pv"),
+    type: list[str] = typer.Option([], help="Remove entities of this semantic type, by name or id; may be repeated"),
+    tree: list[str] = typer.Option([], help="Remove entities with a tree number in this sub-tree; may be repeated"),
+    preset: str | None = typer.Option(None, help="Remove a named set of types: pel (the paper's 11) or st21pv"),
     spans_key: str = typer.Option("", help="Gold mentions to count are in doc.spans[spans_key]"),
 ) -> None:
     """Build a benchmark for mentions without an entity, as PEL does (appendix D).
@@ -61,8 +61,8 @@ def out_of_kb_cli(
     typer.echo(f"\nBenchmark: {output}/ontology, {', '.join(f'{name}.spacy' for name in splits)}, report.json")
 
 
-def _splits(pairs: List[str]) -> Dict[str, str]:
-    splits: Dict[str, str] = {}
+def _splits(pairs: list[str]) -> dict[str, str]:
+    splits: dict[str, str] = {}
     for pair in pairs:
         name, _, path = pair.partition("=")
         if not path or name in splits:
@@ -71,13 +71,13 @@ def _splits(pairs: List[str]) -> Dict[str, str]:
     return splits
 
 
-def _split_rows(report: Dict[str, Any]) -> List[Row]:
+def _split_rows(report: dict[str, Any]) -> list[Row]:
     """PEL's Table 7, with the same of all mentions beside it."""
     from spacy_krissel.evaluation.tables import percent
 
     shares = ("entities_seen", "mentions_seen", "forms_seen", "mentions_of_seen_forms")
     names = (key.replace("_", " ") + " %" for key in shares)
-    rows: List[Row] = [("split", "of", "mentions", "entities", *names)]
+    rows: list[Row] = [("split", "of", "mentions", "entities", *names)]
     for split, figures in report["splits"].items():
         for kind, title in (("nil", "NIL"), ("all", "all")):
             part = figures[kind]
@@ -86,9 +86,9 @@ def _split_rows(report: Dict[str, Any]) -> List[Row]:
     return rows
 
 
-def _reference_rows(report: Dict[str, Any]) -> List[Row]:
+def _reference_rows(report: dict[str, Any]) -> list[Row]:
     means = ("names", "name_words", "name_characters", "definition_words", "definition_characters")
-    rows: List[Row] = [("references", "entities", *(key.replace("_", " ") for key in means))]
+    rows: list[Row] = [("references", "entities", *(key.replace("_", " ") for key in means))]
     for place, parts in report["references"].items():
         for kind, figures in parts.items():
             values = ("–" if figures[key] is None else f"{figures[key]:.1f}" for key in means)
@@ -113,9 +113,9 @@ def psytar_cli(
 def psytar_names_cli(
     workbook: Path = typer.Argument(..., help="PsyTAR's workbook (.xlsx)"),
     output: Path = typer.Option(..., "--output", "-o", help="The .jsonl file to write, for `krissel ontology`"),
-    train: Optional[Path] = typer.Option(None, help="train.spacy of `lab text-split`: its phrases become names"),
-    hpo: Optional[Path] = typer.Option(None, help="HPO (.obo, .gz too): names of terms with a CUI among their xrefs"),
-    lay: Optional[Path] = typer.Option(None, help="HPO's table of lay synonyms"),
+    train: Path | None = typer.Option(None, help="train.spacy of `lab text-split`: its phrases become names"),
+    hpo: Path | None = typer.Option(None, help="HPO (.obo, .gz too): names of terms with a CUI among their xrefs"),
+    lay: Path | None = typer.Option(None, help="HPO's table of lay synonyms"),
     phrases: bool = typer.Option(True, help="Take the training phrases as names"),
 ) -> None:
     """Collect the names of PsyTAR's concepts: UMLS's and SNOMED CT's of the workbook, HPO's, and training phrases."""
@@ -127,7 +127,7 @@ def psytar_names_cli(
     added = ", ".join(f"{number:,} of {source}" for source, number in report["added"].items())
     typer.echo(f"{report['entities']:,} entities, {report['in_hpo']:,} of them in HPO; names: {added}")
     typer.echo(f"{report['shared_names']:,} names are shared by several entities\n")
-    rows: List[Tuple[str, ...]] = [("entities", "all", "1 name", "2 names", "3 or more", "names an entity")]
+    rows: list[tuple[str, ...]] = [("entities", "all", "1 name", "2 names", "3 or more", "names an entity")]
     for part in ("seen", "unseen"):
         figures = report[part]
         mean = "–" if figures["names"] is None else f"{figures['names']:.1f}"
@@ -142,7 +142,7 @@ def sample_cli(
     n: int = typer.Option(50, "-n", min=1, help="How many"),
     seed: int = typer.Option(0, min=0),
     format: str = typer.Option("text", help="text, tsv or markdown (with a column for the verdict)"),
-    ontology: Optional[Path] = typer.Option(None, help="Ontology store, to print preferred names"),
+    ontology: Path | None = typer.Option(None, help="Ontology store, to print preferred names"),
 ) -> None:
     """Draw mined mentions to judge by eye how many are right, as the paper estimated its 85 % (§3.1)."""
     from spacy_krissel.mining.shards import MentionShards
@@ -161,7 +161,7 @@ PARTS = {"train": "training", "test_seen": "test, seen", "test_unseen": "test, u
 
 @lab.command("text-split")
 def text_split_cli(
-    inputs: List[Path] = typer.Argument(..., help="Docs with text-level labels or gold mentions (.spacy)"),
+    inputs: list[Path] = typer.Argument(..., help="Docs with text-level labels or gold mentions (.spacy)"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for train.spacy, test.spacy and a report"),
     unit: str = typer.Option("doc", help="What a text is: doc, sentence or line"),
     unseen: float = typer.Option(0.1, min=0, max=1, help="Share of the entities that training never sees"),
@@ -182,19 +182,19 @@ def text_split_cli(
     typer.echo(f"\nSplit: {output}/train.spacy, test.spacy, report.json")
 
 
-def _bin_rows(report: Dict[str, Any]) -> List[Row]:
-    rows: List[Row] = [("frequency", "texts", "entities", "unseen")]
+def _bin_rows(report: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = [("frequency", "texts", "entities", "unseen")]
     for name, figures in report["bins"].items():
         texts = f"{figures['fewest_texts']:,}–{figures['most_texts']:,}"
         rows.append((name, texts, f"{figures['entities']:,}", f"{figures['unseen']:,}"))
     return rows
 
 
-def _part_rows(report: Dict[str, Any]) -> List[Row]:
+def _part_rows(report: dict[str, Any]) -> list[Row]:
     """The paper's Table 2."""
     from spacy_krissel.evaluation.tables import percent
 
-    rows: List[Row] = [("part", "texts", "entities", "pairs", "with spans", "disjoint", "disjoint %")]
+    rows: list[Row] = [("part", "texts", "entities", "pairs", "with spans", "disjoint", "disjoint %")]
     for key, title in PARTS.items():
         figures = report[key]
         numbers = (f"{figures[name]:,}" for name in ("texts", "entities", "pairs", "with_spans", "disjoint"))
@@ -204,11 +204,11 @@ def _part_rows(report: Dict[str, Any]) -> List[Row]:
 
 @lab.command("zero-shot")
 def zero_shot_cli(
-    gold: List[Path] = typer.Argument(..., help="Gold corpora (.spacy), all of them divided anew"),
+    gold: list[Path] = typer.Argument(..., help="Gold corpora (.spacy), all of them divided anew"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder for train.spacy, dev.spacy, test.spacy, a report"),
     shares: str = typer.Option("0.8,0.1,0.1", help="Of the documents and of the entities: train,dev,test"),
     seed: int = typer.Option(0, min=0),
-    ontology: Optional[Path] = typer.Option(None, help="Ontology store: entities by primary ids"),
+    ontology: Path | None = typer.Option(None, help="Ontology store: entities by primary ids"),
     spans_key: str = typer.Option("", help="Gold mentions to count are in doc.spans[spans_key]"),
 ) -> None:
     """Divide documents and entities: mentions of entities of another split lose their link.
@@ -220,7 +220,7 @@ def zero_shot_cli(
     from ..data.zero_shot import zero_shot
 
     report = zero_shot(gold, output, shares=_shares(shares), seed=seed, ontology=ontology, spans_key=spans_key)
-    rows: List[Tuple[str, ...]] = [("split", "documents", "links kept", "lost", "NIL", "entities")]
+    rows: list[tuple[str, ...]] = [("split", "documents", "links kept", "lost", "NIL", "entities")]
     for split, figures in report["splits"].items():
         rows.append((split, *(f"{figures[key]:,}" for key in ("documents", "kept", "lost", "nil", "entities"))))
     typer.echo(markdown_table(rows))
@@ -229,7 +229,7 @@ def zero_shot_cli(
     typer.echo(f"Splits: {output}")
 
 
-def _shares(text: str) -> List[float]:
+def _shares(text: str) -> list[float]:
     try:
         return [float(each) for each in text.split(",")]
     except ValueError:

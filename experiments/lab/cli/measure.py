@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Dict, List
 
 import typer
 
@@ -16,7 +15,7 @@ def ablation_cli(
     ctx: typer.Context,
     config: Path = typer.Argument(..., help="The ablation file, such as configs/ablation-small.yml"),
     output: Path = typer.Option(..., "--output", "-o", help="Folder of the rows, the table and the plots"),
-    row: List[str] = typer.Option([], help="Run and show this row, and what it needs, alone; may be repeated"),
+    row: list[str] = typer.Option([], help="Run and show this row, and what it needs, alone; may be repeated"),
     gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
 ) -> None:
     """Train and evaluate each row (KRISSBERT, Table 7) and draw the curves (Figure 2).
@@ -49,11 +48,11 @@ def evaluate_spans_cli(
     ontology: Path = typer.Option(..., help="Ontology store: the entities that are ranked, and the baselines' names"),
     output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md report"),
     name: str = typer.Option("spans", help="Name of the report"),
-    train: List[Path] = typer.Option([], help="Texts that were trained on, for seen and unseen; may be repeated"),
-    rank: List[Path] = typer.Option(
+    train: list[Path] = typer.Option([], help="Texts that were trained on, for seen and unseen; may be repeated"),
+    rank: list[Path] = typer.Option(
         [], help="Rank the entities of these texts alone, as the paper does; may be repeated. None: all of the ontology"
     ),
-    compare: List[str] = typer.Option(
+    compare: list[str] = typer.Option(
         [], help="name=path of another pipeline: an extractor, or a linker as bi-encoder; may be repeated"
     ),
     baselines: bool = typer.Option(True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"),
@@ -83,7 +82,7 @@ def evaluate_spans_cli(
             expected = "name=path of a pipeline"
             raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))
     store = OntologyStore(ontology)
-    systems: Dict[str, SpanSystem] = {}
+    systems: dict[str, SpanSystem] = {}
     for title, path in [(name, str(pipeline)), *((title, path) for title, _, path in others)]:
         told = gold_spans and not systems
         systems.update(pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path))
@@ -112,7 +111,7 @@ def few_shot_cli(
     examples: Path = typer.Option(..., help="Gold corpus whose mentions become prototypes"),
     ontology: Path = typer.Option(..., help="Ontology store: primary ids"),
     shots: str = typer.Option("0,1,2,4,8,all", help="Mentions an entity"),
-    seed: List[int] = typer.Option([0, 1, 2], min=0, help="Of a draw; may be repeated"),
+    seed: list[int] = typer.Option([0, 1, 2], min=0, help="Of a draw; may be repeated"),
     exact: bool = typer.Option(True, "--exact/--own-index", help="Search exactly: no index is made anew for each draw"),
     linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipeline"),
     output: Path = typer.Option(Path("metrics"), "--output", "-o", help="Folder for the .json and .md table"),
@@ -165,7 +164,7 @@ def nil_curve_cli(
 
 @lab.command("projection")
 def projection_cli(
-    pipelines: List[Path] = typer.Argument(..., help="Pipelines with a linker, such as an untrained and a trained one"),
+    pipelines: list[Path] = typer.Argument(..., help="Pipelines with a linker, such as an untrained and a trained one"),
     ontology: Path = typer.Option(..., help="Ontology store that the names are of"),
     output: Path = typer.Option(..., "--output", "-o", help="The .svg file to draw"),
     entities: int = typer.Option(12, min=2, help="Entities, drawn by seed"),

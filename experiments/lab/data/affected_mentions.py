@@ -1,7 +1,7 @@
 """How many gold mentions the homonyms of an ontology affect (BELHD §3, Table 1, Appendix A)."""
 
 from pathlib import Path
-from typing import Dict, FrozenSet, NamedTuple, Union
+from typing import NamedTuple
 
 from spacy.vocab import Vocab
 
@@ -19,7 +19,7 @@ class AffectedMentions(NamedTuple):
     unknown: int
 
 
-def affected_mentions(gold: Union[str, Path], store: OntologyStore, *, spans_key: str = "") -> AffectedMentions:
+def affected_mentions(gold: str | Path, store: OntologyStore, *, spans_key: str = "") -> AffectedMentions:
     """Estimate how many mentions a linker by names could only guess at.
 
     A mention is affected when its gold entity (any, of a composite) has a name that is a homonym and that equals the
@@ -29,7 +29,7 @@ def affected_mentions(gold: Union[str, Path], store: OntologyStore, *, spans_key
     gold: a .spacy file, or a folder of them. spans_key: as `gold_spans` takes it.
     Raises KrisselError K201, K212 (gold).
     """
-    homonyms: Dict[str, FrozenSet[str]] = {}
+    homonyms: dict[str, frozenset[str]] = {}
     n_mentions = n_affected = n_unknown = 0
     for doc in read_doc_bins(gold, Vocab()):
         for span in gold_spans(doc, spans_key):

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 # In the order in which they are tried: by the phrase's own words, then by their stems.
 RULES = ("in a row", "in order", "any order", "stems in a row", "stems in order", "stems in any order")
@@ -11,17 +12,17 @@ _BETWEEN = re.compile(r"[^\w\n]*")
 _ENDINGS = ("ing", "ed", "s")
 SHORTEST_STEM = 3
 
-Find = Callable[[Sequence[str], Sequence[str], int], Optional[List[int]]]
+Find = Callable[[Sequence[str], Sequence[str], int], list[int] | None]
 
 
 class Alignment(NamedTuple):
     """A phrase found by one of the `RULES`. fragments: (start, end) in characters, in order, end exclusive."""
 
     rule: str
-    fragments: Tuple[Tuple[int, int], ...]
+    fragments: tuple[tuple[int, int], ...]
 
 
-def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
+def align(phrase: str, text: str, nth: int = 0) -> Alignment | None:
     """Find the words of `phrase` in `text`, in any case, with or without apostrophes and with any punctuation between
     them.
 
@@ -38,7 +39,7 @@ def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
     wanted = [_spelling(word) for word in _WORD.findall(phrase)]
     if not wanted:
         return None
-    finders: Tuple[Find, ...] = (_in_a_row, _in_order, _any_order)
+    finders: tuple[Find, ...] = (_in_a_row, _in_order, _any_order)
     spellings = ((words, wanted), ([stem(word) for word in words], [stem(word) for word in wanted]))
     rules = iter(RULES)
     for found_words, wanted_words in spellings:
@@ -49,7 +50,7 @@ def align(phrase: str, text: str, nth: int = 0) -> Optional[Alignment]:
     return None
 
 
-def missing_words(phrase: str, text: str) -> List[str]:
+def missing_words(phrase: str, text: str) -> list[str]:
     """The words of `phrase` that `text` has not, or not as often, not even by their stems."""
     left = Counter(stem(_spelling(word)) for word in _WORD.findall(text))
     missing = []
@@ -83,7 +84,7 @@ def _spelling(word: str) -> str:
     return re.sub("['’]", "", word).casefold()
 
 
-def _in_a_row(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional[List[int]]:
+def _in_a_row(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[int] | None:
     n = len(wanted)
     starts = [i for i in range(len(words) - n + 1) if list(words[i : i + n]) == list(wanted)]
     if not starts:
@@ -92,8 +93,8 @@ def _in_a_row(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional
     return list(range(start, start + n))
 
 
-def _in_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional[List[int]]:
-    best: Optional[List[int]] = None
+def _in_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[int] | None:
+    best: list[int] | None = None
     for start, word in enumerate(words):
         if word != wanted[0]:
             continue
@@ -109,8 +110,8 @@ def _in_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional
     return best
 
 
-def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optional[List[int]]:
-    best: Optional[List[int]] = None
+def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> list[int] | None:
+    best: list[int] | None = None
     for start, word in enumerate(words):
         left = Counter(wanted)
         if word not in left:
@@ -127,8 +128,8 @@ def _any_order(words: Sequence[str], wanted: Sequence[str], nth: int) -> Optiona
     return best
 
 
-def _fragments(places: Sequence[Tuple[int, int]], text: str) -> Tuple[Tuple[int, int], ...]:
-    fragments: List[Tuple[int, int]] = []
+def _fragments(places: Sequence[tuple[int, int]], text: str) -> tuple[tuple[int, int], ...]:
+    fragments: list[tuple[int, int]] = []
     for start, end in places:
         if fragments and _BETWEEN.fullmatch(text, fragments[-1][1], start):
             fragments[-1] = fragments[-1][0], end

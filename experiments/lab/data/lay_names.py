@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Dict, List, Union
 
 from spacy_krissel.corpora.files import open_lines
 from spacy_krissel.util.inputs import control_character
@@ -14,13 +13,13 @@ EXPECTED = "a table of lay names: address or id of the term, its name and a lay 
 _TERM = re.compile(r"<?(?:\S*/)?([A-Za-z]+)[_:](\d+)>?")
 
 
-def read_lay_names(path: Union[str, Path]) -> Dict[str, List[str]]:
+def read_lay_names(path: str | Path) -> dict[str, list[str]]:
     """The lay names of each term, in the order of the file, by its id (`HP:0002648`); `.gz` is decompressed.
 
     A first row of column names and blank lines are passed over.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no name), K234 (another table).
     """
-    found: Dict[str, Dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     number = 0
     with open_lines(path, EXPECTED) as lines:
         for number, line in lines:

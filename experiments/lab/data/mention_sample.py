@@ -3,7 +3,8 @@
 import csv
 import io
 import random
-from typing import Iterable, List, Literal, Mapping, Optional
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.util.escape import markdown_text, tsv_cell
@@ -15,7 +16,7 @@ from ..errors import Errors, KrisselError
 Format = Literal["text", "tsv", "markdown"]
 
 
-def sample_mentions(shards: MentionShards, n: int, seed: int = 0) -> List[MinedMention]:
+def sample_mentions(shards: MentionShards, n: int, seed: int = 0) -> list[MinedMention]:
     """A uniform random sample of `n` mentions without repetition, in drawn order.
 
     Raises KrisselError K304 when there are fewer than `n`.
@@ -30,7 +31,7 @@ def format_mentions(
     mentions: Iterable[MinedMention],
     format: Format = "text",
     *,
-    names: Optional[Mapping[str, str]] = None,
+    names: Mapping[str, str] | None = None,
     context_chars: int = 100,
 ) -> str:
     """The mentions as text for a reader, each marked in its context: `…left ⟦mention⟧ right…`.

@@ -4,22 +4,9 @@ import json
 import re
 import warnings
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import (
-    Any,
-    Collection,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    Union,
-)
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
@@ -45,19 +32,19 @@ REPORT = "report.json"
 TRAIN = "train"
 # What may name a file beside the others.
 SPLIT_NAME = re.compile(r"\w[\w.-]*")
-PathLike = Union[str, Path]
+PathLike = str | Path
 
 
 class LinkedMention(NamedTuple):
     """A gold mention with its primary ids and its folded text. `removed`: it lost its entities and became NIL."""
 
-    entities: Tuple[str, ...]
+    entities: tuple[str, ...]
     form: str
     removed: bool = False
 
 
 def out_of_kb(
-    ontology: Union[OntologyStore, PathLike],
+    ontology: OntologyStore | PathLike,
     gold: Mapping[str, PathLike],
     output: PathLike,
     *,
@@ -65,7 +52,7 @@ def out_of_kb(
     trees: Sequence[str] = (),
     spans_key: str = "",
     progress: bool = False,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Take entities out of an ontology, and make their gold mentions NIL.
 
     ontology: the full one.
@@ -96,8 +83,8 @@ def out_of_kb(
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
     _check_names(gold)
     removed = removed_entities(store, types=types, trees=trees)
-    said: Dict[str, List[LinkedMention]] = {}
-    counts: Dict[str, Counter] = {name: Counter() for name in gold}
+    said: dict[str, list[LinkedMention]] = {}
+    counts: dict[str, Counter] = {name: Counter() for name in gold}
     with new_directory(output, KIND, VERSION) as writer:
         for name, path in gold.items():
             said[name] = []
@@ -120,7 +107,7 @@ def out_of_kb(
     return report
 
 
-def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: Sequence[str] = ()) -> Set[str]:
+def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: Sequence[str] = ()) -> set[str]:
     """The primary ids of the entities with one of `types`, or with any tree number in one of `trees`, the roots too.
 
     Warns KW221 of types and trees that no entity has. Raises KrisselError K221 when none is found, K222 when all are.
@@ -128,7 +115,7 @@ def removed_entities(store: OntologyStore, *, types: Sequence[str] = (), trees: 
     wanted = type_keys(types)
     unused_types, unused_trees = dict(wanted), {tree: tree_parts(tree) for tree in trees}
     roots = {fold_name(name): number for number, name in MESH_TREES.items()}
-    removed: Set[str] = set()
+    removed: set[str] = set()
     for entity in store:
         keys = wanted.keys() & {type_key(type_) for type_ in entity.types}
         numbers = entity.tree_numbers or tuple(filter(None, [roots.get(fold_name(entity.name))]))
@@ -183,7 +170,7 @@ def _rewritten(
     store: OntologyStore,
     removed: Collection[str],
     spans_key: str,
-    said: List[LinkedMention],
+    said: list[LinkedMention],
     counts: Counter,
 ) -> Iterator[Doc]:
     """The documents of a split with their new ids; what they said before is added to `said` and `counts`."""
@@ -201,7 +188,7 @@ def _rewritten(
         yield doc
 
 
-def _splits(said: Mapping[str, List[LinkedMention]], counts: Mapping[str, Counter]) -> Dict[str, Any]:
+def _splits(said: Mapping[str, list[LinkedMention]], counts: Mapping[str, Counter]) -> dict[str, Any]:
     train = said.get(TRAIN)
     return {
         name: {
@@ -213,7 +200,7 @@ def _splits(said: Mapping[str, List[LinkedMention]], counts: Mapping[str, Counte
     }
 
 
-def split_figures(mentions: List[LinkedMention], train: Optional[List[LinkedMention]]) -> Dict[str, Any]:
+def split_figures(mentions: list[LinkedMention], train: list[LinkedMention] | None) -> dict[str, Any]:
     """RETURNS: `mentions`, `entities`, `forms` (distinct); `entities_seen`, `mentions_seen`, `forms_seen` and
     `mentions_of_seen_forms`, the fractions that `train` has (None without a training split, or without mentions)."""
     entities = {entity for mention in mentions for entity in mention.entities}
@@ -236,8 +223,8 @@ def split_figures(mentions: List[LinkedMention], train: Optional[List[LinkedMent
 
 
 def _references(
-    store: OntologyStore, removed: Collection[str], said: Mapping[str, List[LinkedMention]]
-) -> Dict[str, Any]:
+    store: OntologyStore, removed: Collection[str], said: Mapping[str, list[LinkedMention]]
+) -> dict[str, Any]:
     mentioned = {entity for mentions in said.values() for mention in mentions for entity in mention.entities}
     return {
         "ontology": _lengths(store, removed),
@@ -245,7 +232,7 @@ def _references(
     }
 
 
-def _lengths(entities: Iterable[Entity], removed: Collection[str]) -> Dict[str, Any]:
+def _lengths(entities: Iterable[Entity], removed: Collection[str]) -> dict[str, Any]:
     every = list(entities)
     return {
         "removed": reference_lengths([entity for entity in every if entity.id in removed]),
@@ -253,7 +240,7 @@ def _lengths(entities: Iterable[Entity], removed: Collection[str]) -> Dict[str, 
     }
 
 
-def reference_lengths(entities: List[Entity]) -> Dict[str, Any]:
+def reference_lengths(entities: list[Entity]) -> dict[str, Any]:
     """Number of `entities`, `names` per entity, words and characters per name, the fraction `defined`, words and
     characters per definition; None for a mean of nothing."""
     names = [name for entity in entities for name in entity.names]
@@ -269,5 +256,5 @@ def reference_lengths(entities: List[Entity]) -> Dict[str, Any]:
     return found
 
 
-def mean(total: float, number: int) -> Optional[float]:
+def mean(total: float, number: int) -> float | None:
     return total / number if number else None

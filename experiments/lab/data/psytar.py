@@ -4,9 +4,10 @@ al. 2019), from its workbook."""
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple
 
 from spacy_krissel.corpora.annotation import AnnotatedText, Mention
 from spacy_krissel.corpora.convert import blank_pipeline
@@ -41,7 +42,7 @@ class Concept(NamedTuple):
     """A concept as a phrase's row has it. names: UMLS's, then SNOMED CT's; type: UMLS's semantic type."""
 
     id: str
-    names: Tuple[str, ...]
+    names: tuple[str, ...]
     type: str
 
 
@@ -52,12 +53,12 @@ class Phrase(NamedTuple):
     sentence: str
     text: str
     label: str
-    concept: Optional[Concept]
+    concept: Concept | None
     sheet: str
     line: int
 
 
-def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None) -> Iterator[AnnotatedText]:
+def read_psytar(path: str | Path, *, report: CorpusReport | None = None) -> Iterator[AnnotatedText]:
     """PsyTAR's sentences with the concepts of their phrases, each aligned to its sentence by `align`.
 
     A sentence's id is `drug_id:sentence_index`; a number that a post has twice gets `:2`. Phrases are joined with the
@@ -73,8 +74,8 @@ def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None
     """
     own_report = report is None
     report = CorpusReport() if report is None else report
-    phrases: Dict[Tuple[str, str], List[Phrase]] = {}
-    sentences: Dict[Tuple[str, str], List[AnnotatedText]] = {}
+    phrases: dict[tuple[str, str], list[Phrase]] = {}
+    sentences: dict[tuple[str, str], list[AnnotatedText]] = {}
     with _open(path) as workbook:
         for phrase in _phrases(workbook, path, report):
             phrases.setdefault((phrase.post, phrase.sentence), []).append(phrase)
@@ -101,7 +102,7 @@ def read_psytar(path: Union[str, Path], *, report: Optional[CorpusReport] = None
         report.warn()
 
 
-def convert_psytar(source: Union[str, Path], output: Union[str, Path], *, progress: bool = False) -> CorpusReport:
+def convert_psytar(source: str | Path, output: str | Path, *, progress: bool = False) -> CorpusReport:
     """Write PsyTAR's sentences as one `.spacy` file; return a report. Raises what `read_psytar` raises."""
     report = CorpusReport()
     nlp = blank_pipeline("en")
@@ -112,12 +113,12 @@ def convert_psytar(source: Union[str, Path], output: Union[str, Path], *, progre
     return report
 
 
-def psytar_concepts(path: Union[str, Path]) -> List[Concept]:
+def psytar_concepts(path: str | Path) -> list[Concept]:
     """The concepts that PsyTAR maps its phrases to, in order of id, each as the first phrase with most names has it.
 
     Raises what `read_psytar` raises.
     """
-    found: Dict[str, Concept] = {}
+    found: dict[str, Concept] = {}
     with _open(path) as workbook:
         for phrase in _phrases(workbook, path, CorpusReport()):
             concept = phrase.concept
@@ -148,7 +149,7 @@ def _place(phrases: Sequence[Phrase], sentences: Sequence[AnnotatedText], path: 
             report.blemish("unaligned_phrases", f"{path}, {phrase.sheet}", phrase.line, detail)
 
 
-def _phrases(workbook: Any, path: Union[str, Path], report: CorpusReport) -> Iterator[Phrase]:
+def _phrases(workbook: Any, path: str | Path, report: CorpusReport) -> Iterator[Phrase]:
     columns = (*PHRASE_COLUMNS, *(column for pair in CONCEPT_COLUMNS for column in pair))
     for sheet, label in PHRASES.items():
         for line, (post, sentence, text, *cells) in _rows(workbook, sheet, columns, path):
@@ -163,7 +164,7 @@ def _phrases(workbook: Any, path: Union[str, Path], report: CorpusReport) -> Ite
             yield Phrase(post, sentence, text, label, concept, sheet, line)
 
 
-def _concept(umls: str, snomed: str) -> Optional[Concept]:
+def _concept(umls: str, snomed: str) -> Concept | None:
     """From `C0000765 / Excessive body weight gain / Finding` and `Excessive weight gain (finding) [A3440982/…]`."""
     match = _CUI.search(umls)
     if match is None:
@@ -176,7 +177,7 @@ def _concept(umls: str, snomed: str) -> Optional[Concept]:
 
 
 @contextmanager
-def _open(path: Union[str, Path]) -> Iterator[Any]:
+def _open(path: str | Path) -> Iterator[Any]:
     try:
         import openpyxl
     except ImportError as error:
@@ -202,7 +203,7 @@ def _open(path: Union[str, Path]) -> Iterator[Any]:
         workbook.close()
 
 
-def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: Union[str, Path]) -> Iterator[Tuple[int, List[str]]]:
+def _rows(workbook: Any, sheet: str, columns: Sequence[int], path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """The cells of these columns of each row but the first, as texts without blanks at their ends, with its number."""
     # The names of sheets have blanks after them.
     title = next((title for title in workbook.sheetnames if title.strip() == sheet), None)

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple, Union
+from typing import Any
 
 from spacy.vocab import Vocab
 
@@ -21,19 +21,19 @@ from .psytar import psytar_concepts, read_psytar
 
 # Where names are from, in the order in which an entity has them; the first is its preferred name.
 SOURCES = ("psytar", "hpo", "lay", "phrases")
-PathLike = Union[str, Path]
-Names = Dict[str, List[str]]
+PathLike = str | Path
+Names = dict[str, list[str]]
 
 
 def psytar_names(
     workbook: PathLike,
     output: PathLike,
     *,
-    train: Optional[PathLike] = None,
-    hpo: Optional[PathLike] = None,
-    lay: Optional[PathLike] = None,
+    train: PathLike | None = None,
+    hpo: PathLike | None = None,
+    lay: PathLike | None = None,
     phrases: bool = True,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Write PsyTAR's concepts as an ontology of JSON lines, which `krissel ontology` reads, in order of their CUIs.
 
     workbook: PsyTAR's; UMLS's name is the preferred one, SNOMED CT's the first alias. UMLS2's names are not taken: they
@@ -61,7 +61,7 @@ def psytar_names(
     cuis = {concept.id for concept in concepts}
     pairs = None if train is None else _pairs(train)
     terms, hpo_names, lay_names = ({}, {}, {}) if hpo is None else _hpo_names(hpo, lay, cuis)
-    found: Dict[str, Names] = {
+    found: dict[str, Names] = {
         "psytar": {concept.id: list(concept.names) for concept in concepts},
         "hpo": hpo_names,
         "lay": lay_names,
@@ -69,11 +69,11 @@ def psytar_names(
     }
     added: Counter = Counter()
     bearers: Counter = Counter()
-    sizes: Dict[str, List[int]] = {"seen": [], "unseen": []}
+    sizes: dict[str, list[int]] = {"seen": [], "unseen": []}
     seen = cuis if pairs is None else {entity for _, entity in pairs}
     lines = []
     for concept in concepts:
-        names: Dict[str, str] = {}
+        names: dict[str, str] = {}
         for source in SOURCES:
             for name in found[source].get(concept.id, ()):
                 # White space within names is as people typed it.
@@ -103,12 +103,12 @@ def psytar_names(
     }
 
 
-def _pairs(train: PathLike) -> Set[Tuple[str, str]]:
+def _pairs(train: PathLike) -> set[tuple[str, str]]:
     docs = read_doc_bins(train, Vocab())
     return {(document_id(doc), entity) for doc in docs for entity in text_entities(doc)}
 
 
-def _hpo_names(hpo: PathLike, lay: Optional[PathLike], cuis: Set[str]) -> Tuple[Names, Names, Names]:
+def _hpo_names(hpo: PathLike, lay: PathLike | None, cuis: set[str]) -> tuple[Names, Names, Names]:
     """Of each CUI: the ids of its terms, their names, and their lay names."""
     lay_names = {} if lay is None else read_lay_names(lay)
     wanted = {canonical_id(f"UMLS:{cui}"): cui for cui in cuis}
@@ -123,7 +123,7 @@ def _hpo_names(hpo: PathLike, lay: Optional[PathLike], cuis: Set[str]) -> Tuple[
     return terms, names, lays
 
 
-def _training_phrases(workbook: PathLike, train: Optional[PathLike], pairs: Set[Tuple[str, str]]) -> Names:
+def _training_phrases(workbook: PathLike, train: PathLike | None, pairs: set[tuple[str, str]]) -> Names:
     found: Names = {}
     # Its blemishes were told of when the docs were made.
     for text in read_psytar(workbook, report=CorpusReport()):
@@ -135,7 +135,7 @@ def _training_phrases(workbook: PathLike, train: Optional[PathLike], pairs: Set[
     return found
 
 
-def _sizes(numbers: List[int]) -> Dict[str, Any]:
+def _sizes(numbers: list[int]) -> dict[str, Any]:
     counts = Counter("3+" if number > 2 else str(number) for number in numbers)
     mean = sum(numbers) / len(numbers) if numbers else None
     return {"entities": len(numbers), **{key: counts[key] for key in ("1", "2", "3+")}, "names": mean}

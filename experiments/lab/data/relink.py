@@ -1,6 +1,6 @@
 """Gold documents with other ids."""
 
-from typing import Callable
+from collections.abc import Callable
 
 from spacy.tokens import Doc, Span, SpanGroup
 

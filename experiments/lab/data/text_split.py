@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Sequence, Set, Tuple, Union
+from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
@@ -30,19 +31,19 @@ BIN_SHARES = (0.2, 0.4, 0.4)
 BINS = ("high", "medium", "low")
 # Above it, a bin would hold fewer entities than are to be drawn from it.
 MOST_UNSEEN = 0.8
-PathLike = Union[str, Path]
+PathLike = str | Path
 # Text and entity.
-Pair = Tuple[str, str]
+Pair = tuple[str, str]
 
 
 class TextSplit(NamedTuple):
     """Which pairs are for the test, and which entities training never sees; every other pair is for training."""
 
-    unseen: FrozenSet[str]
-    test: FrozenSet[Pair]
+    unseen: frozenset[str]
+    test: frozenset[Pair]
 
 
-def frequency_bins(frequencies: Dict[str, int]) -> Tuple[List[str], List[str], List[str]]:
+def frequency_bins(frequencies: dict[str, int]) -> tuple[list[str], list[str], list[str]]:
     """The entities of high, medium and low frequency: thirds of them by number, those as frequent in order of id.
 
     The paper does not say where its bins end. Where the number is no multiple of three, the later ones are larger.
@@ -67,14 +68,14 @@ def split_pairs(
     _check("unseen", unseen, 0 <= unseen <= MOST_UNSEEN, f"a share of the entities in [0, {MOST_UNSEEN}]")
     _check("test", test, 0 <= test < 1, "a share of the pairs in [0, 1)")
     _check("min_train", min_train, min_train >= 0, "a number of pairs, 0 or more")
-    texts: Dict[str, Set[str]] = {}
+    texts: dict[str, set[str]] = {}
     for text, entity in pairs:
         texts.setdefault(entity, set()).add(text)
-    unseen_entities: Set[str] = set()
+    unseen_entities: set[str] = set()
     bins = frequency_bins({entity: len(found) for entity, found in texts.items()})
     for entities, number in zip(bins, _shares(_nearest(unseen * len(texts))), strict=True):
         unseen_entities.update(sorted(entities, key=lambda id_: (stable_hash(seed, "unseen", id_), id_))[:number])
-    chosen: Set[Pair] = set()
+    chosen: set[Pair] = set()
     for entity, found in texts.items():
         number = len(found)
         if entity not in unseen_entities:
@@ -85,7 +86,7 @@ def split_pairs(
 
 
 def text_split(
-    inputs: Union[PathLike, Sequence[PathLike]],
+    inputs: PathLike | Sequence[PathLike],
     output: PathLike,
     *,
     unit: str = "doc",
@@ -94,7 +95,7 @@ def text_split(
     min_train: int = 5,
     seed: int = 0,
     lang: str = "en",
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Divide docs with text-level labels into a training set without spans and a test set with them.
 
     inputs: .spacy files, or folders of them: `doc.cats`, or for docs without them the concepts of their gold mentions.
@@ -119,8 +120,8 @@ def text_split(
         raise KrisselError(Errors.K006.format(setting="inputs", found=paths, expected="at least one file"))
     check_replaceable(Path(output), KIND)
     vocab = Vocab()
-    docs: List[Tuple[Doc, Tuple[str, ...]]] = []
-    known: Set[Pair] = set()
+    docs: list[tuple[Doc, tuple[str, ...]]] = []
+    known: set[Pair] = set()
     counts: Counter = Counter()
     for path in paths:
         for doc in (part for each in read_doc_bins(path, vocab) for part in text_units(each, unit)):
@@ -136,7 +137,7 @@ def text_split(
         path = ", ".join(map(str, paths))
         raise KrisselError(Errors.K233.format(path=path, texts=len(docs), entities=n_entities))
     split = split_pairs(known, unseen=unseen, test=test, min_train=min_train, seed=seed)
-    report: Dict[str, Any] = {
+    report: dict[str, Any] = {
         "settings": {"unit": unit, "unseen": unseen, "test": test, "min_train": min_train, "seed": seed},
         "texts": len({text for text, _ in known}),
         "entities": n_entities,
@@ -178,11 +179,11 @@ class _Part:
     """The counts of one part of the paper's Table 2."""
 
     def __init__(self) -> None:
-        self.texts: Set[str] = set()
-        self.entities: Set[str] = set()
+        self.texts: set[str] = set()
+        self.entities: set[str] = set()
         self.counts: Counter = Counter()
 
-    def add(self, text: str, entities: Sequence[str], mentions: Dict[str, List[DocMention]]) -> None:
+    def add(self, text: str, entities: Sequence[str], mentions: dict[str, list[DocMention]]) -> None:
         self.texts.update([text] if entities else ())
         self.entities.update(entities)
         for entity in entities:
@@ -190,7 +191,7 @@ class _Part:
             self.counts["with_spans"] += entity in mentions
             self.counts["disjoint"] += any(mention.is_discontinuous for mention in mentions.get(entity, ()))
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         n_spans = self.counts["with_spans"]
         return {
             "texts": len(self.texts),
@@ -200,7 +201,7 @@ class _Part:
         }
 
 
-def _bin_report(pairs: Iterable[Pair], unseen: FrozenSet[str]) -> Dict[str, Dict[str, int]]:
+def _bin_report(pairs: Iterable[Pair], unseen: frozenset[str]) -> dict[str, dict[str, int]]:
     frequencies = Counter(entity for _, entity in pairs)
     return {
         name: {
@@ -213,9 +214,9 @@ def _bin_report(pairs: Iterable[Pair], unseen: FrozenSet[str]) -> Dict[str, Dict
     }
 
 
-def _by_entity(doc: Doc) -> Dict[str, List[DocMention]]:
+def _by_entity(doc: Doc) -> dict[str, list[DocMention]]:
     """The gold mentions of each concept; of a composite, one for each of its concepts."""
-    found: Dict[str, List[DocMention]] = {}
+    found: dict[str, list[DocMention]] = {}
     for mention in gold_mentions(doc):
         for concept in split_ids(mention.kb_id):
             found.setdefault(concept, []).append(mention._replace(kb_id=concept))
@@ -232,7 +233,7 @@ def _text_key(doc: Doc) -> str:
     return fold_name(doc.text)
 
 
-def _shares(number: int) -> List[int]:
+def _shares(number: int) -> list[int]:
     """`number` in the shares of the bins, by largest remainder; of equal remainders the later bin's."""
     exact = [share * number for share in BIN_SHARES]
     found = [int(each) for each in exact]

@@ -1,7 +1,7 @@
 """Documents as the shorter texts that text-level labels are about: sentences, or the lines of a clinical note."""
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Iterator, List
 
 from spacy.tokens import Doc
 
@@ -48,7 +48,7 @@ def text_units(doc: Doc, unit: str) -> Iterator[Doc]:
         yield part
 
 
-def _starts(doc: Doc, unit: str) -> List[int]:
+def _starts(doc: Doc, unit: str) -> list[int]:
     """The tokens that units begin with."""
     if unit == "line":
         return [token.i + 1 for token in doc if "\n" in token.text]

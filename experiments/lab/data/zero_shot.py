@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
@@ -26,7 +27,7 @@ VERSION = 1
 REPORT = "report.json"
 SPLITS = ("train", "dev", "test")
 SHARES = (0.8, 0.1, 0.1)
-PathLike = Union[str, Path]
+PathLike = str | Path
 
 
 class ZeroShot:
@@ -37,7 +38,7 @@ class ZeroShot:
     Raises KrisselError K006 for shares that are not three, are below 0 or do not add up to 1.
     """
 
-    def __init__(self, shares: Sequence[float] = SHARES, seed: int = 0, ontology: Optional[Resolver] = None) -> None:
+    def __init__(self, shares: Sequence[float] = SHARES, seed: int = 0, ontology: Resolver | None = None) -> None:
         if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or abs(sum(shares) - 1) > 1e-6:
             expected = "three shares in [0, 1] that add up to 1, for train, dev and test"
             raise KrisselError(Errors.K006.format(setting="shares", found=list(shares), expected=expected))
@@ -51,7 +52,7 @@ class ZeroShot:
     def entity(self, id: str) -> str:
         return self._split("entity", id)
 
-    def entities(self, kb_id: str) -> Tuple[str, ...]:
+    def entities(self, kb_id: str) -> tuple[str, ...]:
         """The entities of a gold id, several for a composite; none for NIL and for a mention without an id."""
         return split_gold(kb_id, self._resolver)
 
@@ -73,20 +74,20 @@ class ZeroShot:
 class _Spellings:
     """Every id is known, and primary in its canonical spelling."""
 
-    def resolve(self, id: str) -> Optional[str]:
+    def resolve(self, id: str) -> str | None:
         # A composite is none: its parts are asked for next.
         return None if "|" in id or "+" in id else canonical_id(id)
 
 
 def zero_shot(
-    gold: Union[PathLike, Sequence[PathLike]],
+    gold: PathLike | Sequence[PathLike],
     output: PathLike,
     *,
     shares: Sequence[float] = SHARES,
     seed: int = 0,
-    ontology: Union[OntologyStore, PathLike, None] = None,
+    ontology: OntologyStore | PathLike | None = None,
     spans_key: str = "",
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Divide a gold corpus by documents and by entities, so that no entity is linked in two splits.
 
     In a document of one split the mentions of entities of another lose their link: they are neither trained nor
@@ -110,10 +111,10 @@ def zero_shot(
     paths = [gold] if isinstance(gold, (str, Path)) else list(gold)
     if not paths:
         raise KrisselError(Errors.K006.format(setting="gold", found=paths, expected="at least one file"))
-    docs: Dict[str, List[Doc]] = {split: [] for split in SPLITS}
-    counts: Dict[str, Counter] = {split: Counter() for split in SPLITS}
-    entities: Dict[str, Set[str]] = {split: set() for split in SPLITS}
-    seen: Set[str] = set()
+    docs: dict[str, list[Doc]] = {split: [] for split in SPLITS}
+    counts: dict[str, Counter] = {split: Counter() for split in SPLITS}
+    entities: dict[str, set[str]] = {split: set() for split in SPLITS}
+    seen: set[str] = set()
     n_duplicates = 0
     vocab = Vocab()
     for path in paths:
@@ -156,7 +157,7 @@ def _relinked(kb_id: str, part: ZeroShot, split: str) -> str:
     return kb_id if part.kept(kb_id, split) else ""
 
 
-def _count(doc: Doc, part: ZeroShot, split: str, spans_key: str, counts: Counter, entities: Set[str]) -> None:
+def _count(doc: Doc, part: ZeroShot, split: str, spans_key: str, counts: Counter, entities: set[str]) -> None:
     counts["documents"] += 1
     for span in gold_spans(doc, spans_key):
         ids = part.entities(span.kb_id_)

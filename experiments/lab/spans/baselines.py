@@ -3,7 +3,8 @@
 They are given the entities' names and never trained on the corpus; the vectors may be.
 """
 
-from typing import Any, Collection, Dict, Iterable, List, Optional, Protocol, Sequence, Tuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from spacy.tokens import Doc
@@ -38,7 +39,7 @@ class RuleMatch:
         store: OntologyStore,
         *,
         any_order: bool = False,
-        stop: Optional[Collection[str]] = None,
+        stop: Collection[str] | None = None,
         lang: str = "en",
     ) -> None:
         self._stop = stop_words(lang) if stop is None else frozenset(stop)
@@ -46,7 +47,7 @@ class RuleMatch:
         self._one = NameTables(store, self._stop)
         self._any_order = any_order
 
-    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Dict[str, Pieces]:
+    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> dict[str, Pieces]:
         words = self._content(doc)
         texts = [word.text for word in words]
         table = self._one.table(entity_ids)
@@ -94,17 +95,17 @@ class RuleMatch:
                         row[i] = max(row[i], 1 + end - start)
         return scores
 
-    def _bearers(self, table: NameTable, entity_ids: Sequence[str]) -> Dict[Tuple[str, ...], List[int]]:
-        bearers: Dict[Tuple[str, ...], List[int]] = {}
+    def _bearers(self, table: NameTable, entity_ids: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
+        bearers: dict[tuple[str, ...], list[int]] = {}
         for i, entity in enumerate(entity_ids):
             for key in {self._key(table.words[row]) for row in table.of[entity]} - {()}:
                 bearers.setdefault(key, []).append(i)
         return bearers
 
-    def _content(self, doc: Doc) -> List[TextWord]:
+    def _content(self, doc: Doc) -> list[TextWord]:
         return [word for word in doc_words(doc) if word.text not in self._stop]
 
-    def _key(self, words: Sequence[str]) -> Tuple[str, ...]:
+    def _key(self, words: Sequence[str]) -> tuple[str, ...]:
         return tuple(sorted(words) if self._any_order else words)
 
 
@@ -131,7 +132,7 @@ class FuzzyMatch:
         threshold: float = 0.8,
         best_only: bool = False,
         longer: int = 1,
-        stop: Optional[Collection[str]] = None,
+        stop: Collection[str] | None = None,
         lang: str = "en",
     ) -> None:
         if not 0 < threshold <= 1:
@@ -144,12 +145,12 @@ class FuzzyMatch:
         self._tables, self._one = NameTables(store), NameTables(store)
         self._threshold, self._best_only, self._longer = threshold, best_only, longer
 
-    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Dict[str, Pieces]:
+    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> dict[str, Pieces]:
         table = self._one.table(entity_ids)
         words = doc_words(doc)
         windows = self._windows(words, table)
         texts = [" ".join(word.text for word in words[start:end]) for start, end in windows]
-        found: Dict[str, Pieces] = dict.fromkeys(entity_ids, ())
+        found: dict[str, Pieces] = dict.fromkeys(entity_ids, ())
         if not windows:
             return found
         for entity, scores in zip(entity_ids, table.best(_similarities(texts, table)).T, strict=True):
@@ -162,7 +163,7 @@ class FuzzyMatch:
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
         table = self._tables.table(entity_ids)
-        row_of: Dict[str, int] = {}
+        row_of: dict[str, int] = {}
         cells = []
         for i, doc in enumerate(docs):
             words = doc_words(doc)
@@ -180,15 +181,15 @@ class FuzzyMatch:
                 np.maximum(scores[owner], best[row - first], out=scores[owner])
         return scores
 
-    def _windows(self, words: Sequence[TextWord], table: NameTable) -> List[Tuple[int, int]]:
+    def _windows(self, words: Sequence[TextWord], table: NameTable) -> list[tuple[int, int]]:
         content = [i for i, word in enumerate(words) if word.text not in self._stop]
         longest = max((len(name) for name in table.words), default=0) + self._longer
         return [(i, j + 1) for i in content for j in content if i <= j < i + longest]
 
 
-def _apart(ranges: Iterable[Tuple[int, int]]) -> List[Tuple[int, int]]:
+def _apart(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """The ranges (start, end) without those that overlap an earlier one of them."""
-    kept: List[Tuple[int, int]] = []
+    kept: list[tuple[int, int]] = []
     for start, end in ranges:
         if all(end <= other_start or other_end <= start for other_start, other_end in kept):
             kept.append((start, end))
@@ -207,9 +208,9 @@ def _similarities(texts: Sequence[str], table: NameTable) -> np.ndarray:
 class TextEncoder(Protocol):
     """What a bi-encoder has to do: names and texts to vectors (n, width) of one space."""
 
-    def encode_names(self, names: List[str]) -> np.ndarray: ...
+    def encode_names(self, names: list[str]) -> np.ndarray: ...
 
-    def encode_texts(self, texts: List[str]) -> np.ndarray: ...
+    def encode_texts(self, texts: list[str]) -> np.ndarray: ...
 
 
 class BiEncoder:
@@ -218,7 +219,7 @@ class BiEncoder:
 
     def __init__(self, store: OntologyStore, encoder: TextEncoder) -> None:
         self._store, self._encoder = store, encoder
-        self._last: Tuple[Tuple[str, ...], np.ndarray, np.ndarray] = ((), np.zeros((0, 1)), np.zeros(0, np.int64))
+        self._last: tuple[tuple[str, ...], np.ndarray, np.ndarray] = ((), np.zeros((0, 1)), np.zeros(0, np.int64))
 
     def scores(self, docs: Sequence[Doc], entity_ids: Sequence[str]) -> np.ndarray:
         if not docs or not entity_ids:
@@ -229,7 +230,7 @@ class BiEncoder:
         blocks = [texts[start : start + size] @ names.T for start in range(0, len(texts), size)]
         return np.concatenate([np.maximum.reduceat(block, starts, axis=1) for block in blocks])
 
-    def _names(self, entity_ids: Tuple[str, ...]) -> Tuple[np.ndarray, np.ndarray]:
+    def _names(self, entity_ids: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Unit vectors of all names, and where each entity's begin; those of the last call are kept."""
         if entity_ids != self._last[0]:
             names = [self._store.get(id_).names for id_ in entity_ids]

@@ -3,9 +3,10 @@
 import json
 import re
 import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any
 
 import spacy
 from spacy.tokens import Doc
@@ -34,8 +35,8 @@ class SpanReport:
     """
 
     name: str
-    data: Dict[str, Any]
-    records: Dict[str, List[SpanRecord]] = field(repr=False)
+    data: dict[str, Any]
+    records: dict[str, list[SpanRecord]] = field(repr=False)
 
     def to_json(self) -> str:
         return json.dumps(self.data, indent=2, ensure_ascii=False) + "\n"
@@ -43,7 +44,7 @@ class SpanReport:
     def to_markdown(self) -> str:
         return span_markdown(self.data)
 
-    def save(self, folder: Union[str, Path]) -> Path:
+    def save(self, folder: str | Path) -> Path:
         """Write `<name>.json` and `.md`, and the records of each system as `<name>.<number>-<system>.spans.jsonl`, to
         `folder`; returns the JSON's path."""
         folder = check_report(folder, self.name)
@@ -57,13 +58,13 @@ class SpanReport:
 
 def evaluate_spans(
     systems: Mapping[str, SpanSystem],
-    docs: Union[str, Path, Iterable[Doc]],
-    ontology: Union[OntologyStore, str, Path],
-    output: Union[str, Path, None] = None,
+    docs: str | Path | Iterable[Doc],
+    ontology: OntologyStore | str | Path,
+    output: str | Path | None = None,
     *,
     name: str = "spans",
-    entities: Optional[Sequence[str]] = None,
-    seen: Optional[Collection[str]] = None,
+    entities: Sequence[str] | None = None,
+    seen: Collection[str] | None = None,
     content_only: bool = True,
     ks: Sequence[int] = ACCURACY_AT,
     lang: str = "en",
@@ -102,10 +103,10 @@ def evaluate_spans(
     if not pairs:
         raise KrisselError(Errors.K736.format(n_docs=len(every), source=source))
     _warn_of_unknown(pairs, set(ranked))
-    settings: Dict[str, Any] = {"resamples": resamples, "seed": seed}
+    settings: dict[str, Any] = {"resamples": resamples, "seed": seed}
     records = {title: run_span_system(system, texts, ranked, name=title) for title, system in systems.items()}
     first = next(iter(records))
-    figures: Dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for title, own in records.items():
         figures[title] = {
             "spans": span_figures(own, content_only=content_only, **settings),

@@ -5,7 +5,8 @@ is divided. Stop words and punctuation are left out of predicted and gold tokens
 the predictions), so that "swelling in knee" and the pieces "swelling", "knee" are the same answer.
 """
 
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from .records import SpanRecord, pair_keys, tokens_of
 SPAN_FIGURES = ("precision", "recall", "f1", "exact")
 ACCURACY_AT = (1, 5, 10)
 
-Ratio = Tuple[np.ndarray, np.ndarray]
+Ratio = tuple[np.ndarray, np.ndarray]
 
 
-def slice_pairs(records: Sequence[SpanRecord]) -> Dict[str, np.ndarray]:
+def slice_pairs(records: Sequence[SpanRecord]) -> dict[str, np.ndarray]:
     """For each slice with any pair, a mask (n,) of the pairs that belong to it.
 
     all; contiguous / disjoint: no / any gold mention of the pair is in several pieces; seen / unseen: training showed
@@ -39,7 +40,7 @@ def slice_pairs(records: Sequence[SpanRecord]) -> Dict[str, np.ndarray]:
 
 def span_figures(
     records: Sequence[SpanRecord], *, content_only: bool = True, resamples: int = 1000, seed: int = 0
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Token-level micro precision, recall and F1 (OSLAT, Table 3 and D.1), and exact sets of pieces, by slice.
 
     exact: the share of pairs whose predicted pieces are the gold ones, no more and no fewer.
@@ -62,7 +63,7 @@ def span_figures(
 
 def link_figures(
     records: Sequence[SpanRecord], *, ks: Sequence[int] = ACCURACY_AT, resamples: int = 1000, seed: int = 0
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """Accuracy at k of linking: the share of pairs whose entity is among the k highest scored (OSLAT, Table 4).
 
     Every gold entity of a text asks for a place among the same k, so a text with two has at most one right at 1. An
@@ -89,7 +90,7 @@ def span_leads(
     ks: Sequence[int] = ACCURACY_AT,
     resamples: int = 1000,
     seed: int = 0,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """The figures of `records` minus those of `others` on the same pairs, with paired 95 % intervals.
 
     RETURNS: `spans` and `linking`, by slice and figure (or k) `{"lead": difference, "interval": [low, high]}`; empty
@@ -123,7 +124,7 @@ class _Overlaps(NamedTuple):
     exact: np.ndarray
     counted: np.ndarray
 
-    def ratios(self, mask: np.ndarray) -> Dict[str, Ratio]:
+    def ratios(self, mask: np.ndarray) -> dict[str, Ratio]:
         """Numerators and denominators (n,) of each figure, 0 outside `mask`."""
         right, predicted, gold, exact, counted = (column * mask for column in self)
         return {
@@ -145,17 +146,17 @@ def _overlaps(records: Sequence[SpanRecord], content_only: bool) -> _Overlaps:
     return _Overlaps(*table)
 
 
-def _hit_ratios(records: Sequence[SpanRecord], mask: np.ndarray, ks: Sequence[int]) -> Dict[str, Ratio]:
+def _hit_ratios(records: Sequence[SpanRecord], mask: np.ndarray, ks: Sequence[int]) -> dict[str, Ratio]:
     ranks = np.array([np.inf if record.rank is None else record.rank for record in records])
     return {str(k): ((ranks <= k) * mask.astype(float), mask.astype(float)) for k in ks}
 
 
-def _figures(ratios: Dict[str, Ratio], bootstrap: Bootstrap) -> Dict[str, Any]:
+def _figures(ratios: dict[str, Ratio], bootstrap: Bootstrap) -> dict[str, Any]:
     intervals = {name: _listed(bootstrap.interval(*ratio)) for name, ratio in ratios.items()}
     return {**{name: _ratio(ratio) for name, ratio in ratios.items()}, "intervals": intervals}
 
 
-def _leads(ours: Dict[str, Ratio], theirs: Dict[str, Ratio], bootstrap: Bootstrap) -> Dict[str, Any]:
+def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstrap) -> dict[str, Any]:
     leads = {}
     for name in ours:
         mine, other = _ratio(ours[name]), _ratio(theirs[name])
@@ -165,10 +166,10 @@ def _leads(ours: Dict[str, Ratio], theirs: Dict[str, Ratio], bootstrap: Bootstra
     return leads
 
 
-def _ratio(ratio: Ratio) -> Optional[float]:
+def _ratio(ratio: Ratio) -> float | None:
     top, bottom = ratio
     return float(top.sum() / bottom.sum()) if bottom.any() else None
 
 
-def _listed(interval: Interval) -> Optional[List[float]]:
+def _listed(interval: Interval) -> list[float] | None:
     return None if interval is None else list(interval)

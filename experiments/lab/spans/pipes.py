@@ -1,7 +1,7 @@
 """Pipes as systems that `evaluate_spans` asks."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Dict, Mapping, Sequence, Tuple, Union
 
 import numpy as np
 from spacy.language import Language
@@ -17,7 +17,7 @@ from ..errors import Errors, KrisselError
 from .baselines import BiEncoder
 from .systems import SpanSystem
 
-Pieces = Tuple[Tuple[int, int], ...]
+Pieces = tuple[tuple[int, int], ...]
 
 
 class ExtractorSystem:
@@ -44,7 +44,7 @@ class GoldSpanSystem:
         found = self.extractor.scores(docs, entity_ids)
         columns = {id_: column for column, id_ in enumerate(entity_ids)}
         for row, doc in enumerate(docs):
-            tokens: Dict[str, set] = {}
+            tokens: dict[str, set] = {}
             for mention in gold_mentions(doc):
                 for id_ in split_gold(mention.kb_id, self.extractor.kb):
                     if id_ in columns:
@@ -67,8 +67,8 @@ class _LinkerVectors:
 
 
 def pipe_systems(
-    nlp: Language, store: OntologyStore, *, name: str, with_gold_spans: bool = False, source: Union[str, Path] = ""
-) -> Dict[str, SpanSystem]:
+    nlp: Language, store: OntologyStore, *, name: str, with_gold_spans: bool = False, source: str | Path = ""
+) -> dict[str, SpanSystem]:
     """What `nlp` holds, as systems called `name`: its span extractor, with its row GT where that is asked for, or else
     its linker as a bi-encoder of texts and of the names of `store`.
 
@@ -77,7 +77,7 @@ def pipe_systems(
     pipes = [nlp.get_pipe(each) for each in nlp.pipe_names]
     for pipe in pipes:
         if isinstance(pipe, KrisselSpanExtractor):
-            told: Dict[str, SpanSystem] = {f"{name}, gold spans": GoldSpanSystem(pipe)} if with_gold_spans else {}
+            told: dict[str, SpanSystem] = {f"{name}, gold spans": GoldSpanSystem(pipe)} if with_gold_spans else {}
             return {name: ExtractorSystem(pipe), **told}
     for pipe in pipes:
         if isinstance(pipe, KrisselLinker):

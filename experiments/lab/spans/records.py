@@ -1,9 +1,10 @@
 """One evaluated pair of a text and an entity that it speaks of: its tokens and its rank, whatever system said them."""
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any
 
 from spacy_krissel.util.atomic import atomic_file
 from spacy_krissel.util.disk import coded_io
@@ -11,7 +12,7 @@ from spacy_krissel.util.disk import coded_io
 from ..errors import Errors, KrisselError
 
 # (start, end) in tokens, end exclusive, in order; no two touch.
-Pieces = Tuple[Tuple[int, int], ...]
+Pieces = tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -30,36 +31,36 @@ class SpanRecord:
 
     doc: str
     entity: str
-    gold: Optional[Pieces] = None
-    predicted: Optional[Pieces] = None
-    rank: Optional[int] = None
-    seen: Optional[bool] = None
-    disjoint: Optional[bool] = None
-    ignored: Tuple[int, ...] = ()
+    gold: Pieces | None = None
+    predicted: Pieces | None = None
+    rank: int | None = None
+    seen: bool | None = None
+    disjoint: bool | None = None
+    ignored: tuple[int, ...] = ()
 
 
-def tokens_of(pieces: Optional[Pieces]) -> FrozenSet[int]:
+def tokens_of(pieces: Pieces | None) -> frozenset[int]:
     """The tokens that pieces cover; none for None."""
     return frozenset(i for start, end in pieces or () for i in range(start, end))
 
 
-def pair_keys(records: Iterable[SpanRecord]) -> Iterator[Tuple[str, str, int]]:
+def pair_keys(records: Iterable[SpanRecord]) -> Iterator[tuple[str, str, int]]:
     """Document, entity and occurrence of each record: what the same pair has in common in two lists."""
-    seen: Dict[Tuple[str, str], int] = {}
+    seen: dict[tuple[str, str], int] = {}
     for record in records:
         pair = (record.doc, record.entity)
         seen[pair] = seen.get(pair, -1) + 1
         yield (*pair, seen[pair])
 
 
-def write_span_records(records: Iterable[SpanRecord], path: Union[str, Path]) -> None:
+def write_span_records(records: Iterable[SpanRecord], path: str | Path) -> None:
     """Write records as JSON lines, to compare a later system with this one."""
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 
 
-def read_span_records(path: Union[str, Path]) -> List[SpanRecord]:
+def read_span_records(path: str | Path) -> list[SpanRecord]:
     """Read what `write_span_records` wrote.
 
     Raises KrisselError K001 (no such file) and K731 (a line is not a record; names file and line).
@@ -93,7 +94,7 @@ def _record(values: Any) -> SpanRecord:
     return SpanRecord(**{**values, **pieces, "ignored": tuple(int(i) for i in values["ignored"])})
 
 
-def _pieces(value: Any) -> Optional[Pieces]:
+def _pieces(value: Any) -> Pieces | None:
     if value is None:
         return None
     pieces = tuple((int(start), int(end)) for start, end in value)

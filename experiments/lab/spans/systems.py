@@ -1,7 +1,8 @@
 """What is evaluated on spans and on linking without spans: anything with one of two methods, or both."""
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Collection, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from spacy.tokens import Doc
@@ -21,7 +22,7 @@ BLOCK_CELLS = 2**24
 class SpanFinder(Protocol):
     """Says where in a text the entities stand that the text is known to speak of (OSLAT's task 1)."""
 
-    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Sequence[Tuple[int, int]]]:
+    def spans(self, doc: Doc, entity_ids: Sequence[str]) -> Mapping[str, Sequence[tuple[int, int]]]:
         """The pieces (start, end) in tokens of each of `entity_ids`; one that is not found has none, or is left out."""
 
 
@@ -33,21 +34,21 @@ class EntityRanker(Protocol):
         """(docs, entities), higher is surer; columns in the order of `entity_ids`."""
 
 
-SpanSystem = Union[SpanFinder, EntityRanker]
+SpanSystem = SpanFinder | EntityRanker
 
 
 class GoldText:
     """A document and its pairs: the entities of `doc.cats` (1.0), by primary id, with the gold pieces of each."""
 
-    def __init__(self, doc: Doc, store: Resolver, seen: Optional[Collection[str]] = None) -> None:
+    def __init__(self, doc: Doc, store: Resolver, seen: Collection[str] | None = None) -> None:
         self.doc = doc
         self._ignored = frozenset(token.i for token in doc if token.is_stop or token.is_punct or token.is_space)
-        mentions: Dict[str, List[DocMention]] = {}
+        mentions: dict[str, list[DocMention]] = {}
         for mention in gold_mentions(doc):
             for entity in split_gold(mention.kb_id, store):
                 mentions.setdefault(entity, []).append(mention)
         id_ = document_id(doc)
-        self.pairs: List[SpanRecord] = []
+        self.pairs: list[SpanRecord] = []
         for entity in dict.fromkeys(primary_id(cat, store) for cat, value in doc.cats.items() if value >= 0.5):
             known = None if seen is None else entity in seen
             record = SpanRecord(id_, entity, seen=known)
@@ -56,7 +57,7 @@ class GoldText:
                 record.disjoint = any(mention.is_discontinuous for mention in own)
             self.pairs.append(self._with_ignored(record))
 
-    def answered(self, record: SpanRecord, pieces: Optional[Pieces], rank: Optional[int]) -> SpanRecord:
+    def answered(self, record: SpanRecord, pieces: Pieces | None, rank: int | None) -> SpanRecord:
         return self._with_ignored(replace(record, predicted=pieces, rank=rank))
 
     def _with_ignored(self, record: SpanRecord) -> SpanRecord:
@@ -66,7 +67,7 @@ class GoldText:
 
 def run_span_system(
     system: SpanSystem, texts: Sequence[GoldText], entities: Sequence[str], *, name: str = "the system"
-) -> List[SpanRecord]:
+) -> list[SpanRecord]:
     """The pairs of `texts`, in order, with what `system` says of them.
 
     entities: the ids that are ranked, all different; entities of pairs that are not among them are not found. Equal
@@ -77,12 +78,12 @@ def run_span_system(
     if not isinstance(system, (SpanFinder, EntityRanker)):
         raise KrisselError(Errors.K733.format(name=name, found=type(system).__name__))
     known = set(entities)
-    spans: List[Mapping[str, Any]] = []
+    spans: list[Mapping[str, Any]] = []
     if isinstance(system, SpanFinder):
         for text in texts:
             asked = [record.entity for record in text.pairs if record.entity in known]
             spans.append(system.spans(text.doc, asked) if asked else {})
-    ranks: List[Dict[str, int]] = []
+    ranks: list[dict[str, int]] = []
     if isinstance(system, EntityRanker):
         ranks = _ranks(system, texts, entities, name)
     records = []
@@ -93,7 +94,7 @@ def run_span_system(
     return records
 
 
-def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[str], name: str) -> List[Dict[str, int]]:
+def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[str], name: str) -> list[dict[str, int]]:
     """The rank, from 1, of each text's own entities."""
     column = {entity: i for i, entity in enumerate(entities)}
     place = np.empty(len(entities), dtype=np.int64)
@@ -117,7 +118,7 @@ def _ranks(system: EntityRanker, texts: Sequence[GoldText], entities: Sequence[s
     return ranks
 
 
-def _checked(pieces: Sequence[Tuple[int, int]], record: SpanRecord, doc: Doc, name: str) -> Pieces:
+def _checked(pieces: Sequence[tuple[int, int]], record: SpanRecord, doc: Doc, name: str) -> Pieces:
     if any(not 0 <= start < end <= len(doc) for start, end in pieces):
         what = {"entity": record.entity, "pieces": list(pieces), "doc": record.doc, "n_tokens": len(doc)}
         raise KrisselError(Errors.K734.format(name=name, **what))

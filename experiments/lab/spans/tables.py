@@ -1,6 +1,7 @@
 """The tables of span extraction and of linking without spans: a row for each system, a column for each slice."""
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from spacy_krissel.evaluation.tables import Row, bounds, markdown_head, markdown_table, percent
 from spacy_krissel.util.escape import markdown_text
@@ -16,7 +17,7 @@ TITLES = {"f1": "F1", "exact": "Exact set of pieces", "precision": "Precision", 
 
 def span_markdown(data: Mapping[str, Any]) -> str:
     """Every table of a report, with headings (OSLAT, Tables 3, D.1 and 4)."""
-    systems: Dict[str, Any] = data["systems"]
+    systems: dict[str, Any] = data["systems"]
     parts = markdown_head(data["name"], _facts(data), data["command"])
     for kind, heading, figures in (
         ("spans", "Span extraction: {} of tokens, 95 %", [(key, TITLES[key]) for key in ("f1", "precision", "recall")]),
@@ -36,7 +37,7 @@ def span_markdown(data: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _facts(data: Mapping[str, Any]) -> List[Tuple[str, str]]:
+def _facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     pairs = f"{data['n']:,} of a text and an entity, in {data['n_docs']:,} texts; {data['n_gold']:,} with gold spans"
     left_out = "stop words and punctuation left out of predicted and gold" if data["content_only"] else "all count"
     facts = [("pairs", pairs), ("entities that are ranked", f"{data['n_entities']:,}"), ("tokens", left_out)]
@@ -44,32 +45,32 @@ def _facts(data: Mapping[str, Any]) -> List[Tuple[str, str]]:
     return [*facts, ("pairs by slice", counts)]
 
 
-def _rows(shown: Mapping[str, Mapping[str, Any]], key: str) -> List[Row]:
+def _rows(shown: Mapping[str, Mapping[str, Any]], key: str) -> list[Row]:
     columns = [column for column in COLUMNS if any(column in slices for slices in shown.values())]
-    rows: List[Row] = [("system", *columns)]
+    rows: list[Row] = [("system", *columns)]
     for name, slices in shown.items():
         rows.append((name, *(_cell(slices.get(column), key) for column in columns)))
     return rows
 
 
-def _cell(figures: Optional[Mapping[str, Any]], key: str) -> str:
+def _cell(figures: Mapping[str, Any] | None, key: str) -> str:
     if figures is None:
         return "–"
     value, interval = figures.get("accuracy", figures)[key], figures["intervals"][key]
     return percent(value) if value is None or interval is None else f"{percent(value)} ({bounds(interval)})"
 
 
-def _lead_rows(leads: Mapping[str, Mapping[str, Any]], key: str) -> List[Row]:
+def _lead_rows(leads: Mapping[str, Mapping[str, Any]], key: str) -> list[Row]:
     columns = [column for column in COLUMNS if any(column in slices for slices in leads.values())]
-    rows: List[Row] = [("over", *columns)]
+    rows: list[Row] = [("over", *columns)]
     for name, slices in leads.items():
         rows.append((name, *(_lead(slices.get(column, {}).get(key)) for column in columns)))
     return rows
 
 
-def _lead(figures: Optional[Mapping[str, Any]]) -> str:
+def _lead(figures: Mapping[str, Any] | None) -> str:
     if figures is None:
         return "–"
-    interval: Optional[Sequence[float]] = figures["interval"]
+    interval: Sequence[float] | None = figures["interval"]
     shown = "" if interval is None else f" ({100 * interval[0]:+.1f} to {100 * interval[1]:+.1f})"
     return f"{100 * figures['lead']:+.1f}{shown}"

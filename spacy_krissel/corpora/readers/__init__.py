@@ -5,8 +5,9 @@ seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from 
 """
 
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, Literal, Union
+from typing import TYPE_CHECKING, Literal
 
 from ...errors import Errors, KrisselError
 from ..annotation import AnnotatedText
@@ -19,7 +20,7 @@ from .pubtator import read_pubtator
 from .text_labels import read_text_labels
 from .zeshel import read_zeshel
 
-READERS: Dict[str, Callable[..., Iterator[AnnotatedText]]] = {
+READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "pubtator": read_pubtator,
     "bioc": read_bioc,
     "knowtator": knowtator.read_knowtator,
@@ -40,7 +41,7 @@ _ENTITIES = re.compile(rb'"entities"\s*:')
 _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
 
-def check_documents(format: str, documents: Union[str, Path, None]) -> None:
+def check_documents(format: str, documents: str | Path | None) -> None:
     """Is a folder of documents given just where mentions and texts are apart? ZESHEL needs one, others may have one.
 
     Raises KrisselError K006.

@@ -1,8 +1,9 @@
 """BioC XML: collections of documents, whose passages hold text and annotations."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_ids
@@ -38,7 +39,7 @@ class _Unit(NamedTuple):
 
 
 @reporting
-def read_bioc(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
 
     The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
@@ -74,12 +75,12 @@ class _Handler(XmlHandler):
     def __init__(self, path: str, report: CorpusReport) -> None:
         super().__init__(path)
         self.report = report
-        self.documents: List[AnnotatedText] = []
-        self._document: Optional[AnnotatedText] = None
-        self._units: List[_Unit] = []
+        self.documents: list[AnnotatedText] = []
+        self._document: AnnotatedText | None = None
+        self._units: list[_Unit] = []
         # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
-        self._offsets: List[Optional[int]] = []
-        self._annotation: Optional[Dict[str, Any]] = None
+        self._offsets: list[int | None] = []
+        self._annotation: dict[str, Any] | None = None
         self._infon = ""
 
     def start(self, name: str, attrs: Any) -> None:
@@ -122,7 +123,7 @@ class _Handler(XmlHandler):
             self._end_document(self._document)
             self._document = None
 
-    def _end_annotation(self, document: AnnotatedText, annotation: Dict[str, Any]) -> None:
+    def _end_annotation(self, document: AnnotatedText, annotation: dict[str, Any]) -> None:
         line, infons, locations = annotation["line"], annotation["infons"], annotation["locations"]
         if infons.get("compositerole") == "IndividualMention":
             self.report.count("composite_parts")
@@ -140,8 +141,8 @@ class _Handler(XmlHandler):
     def _end_document(self, document: AnnotatedText) -> None:
         document.id = document.id or f"{Path(self.path).name}:{document.line}"
         # The stretches of the source's offsets that have text, each with what must be added to reach our own.
-        stretches: List[Tuple[int, int, int]] = []
-        parts: List[str] = []
+        stretches: list[tuple[int, int, int]] = []
+        parts: list[str] = []
         length = 0
         for unit in sorted(self._units, key=lambda unit: unit.offset):
             if not unit.text:
@@ -154,7 +155,7 @@ class _Handler(XmlHandler):
             length += gap + len(unit.text)
         document.text = "".join(parts)
         for i, mention in enumerate(document.mentions):
-            places: List[Tuple[int, int]] = []
+            places: list[tuple[int, int]] = []
             for start, end in mention.fragments:
                 shift = next((shift for first, last, shift in stretches if first <= start < last), 0)
                 places.append((start + shift, end + shift))

@@ -1,10 +1,10 @@
 """BRAT's standoff format: `.ann` beside `.txt`."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Dict, Iterator, List, Optional, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_class
@@ -22,9 +22,9 @@ _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 
 @reporting
 def read_brat(
-    path: Union[str, Path],
+    path: str | Path,
     *,
-    documents: Union[str, Path, None] = None,
+    documents: str | Path | None = None,
     report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     """The texts that BRAT's annotations are of, one at a time; of an archive, too.
@@ -46,14 +46,12 @@ def read_brat(
     return read_each(path, SUFFIX, EXPECTED, partial(_read_file, documents), report)
 
 
-def _read_file(
-    documents: Union[str, Path, None], bundle: Bundle, file_: PurePath, report: CorpusReport
-) -> AnnotatedText:
+def _read_file(documents: str | Path | None, bundle: Bundle, file_: PurePath, report: CorpusReport) -> AnnotatedText:
     source = bundle.name(file_)
     name = file_.name.removesuffix(".gz").removesuffix(SUFFIX)
     text_file = bundle.find_text(file_, f"{name}.txt", (), documents)
-    mentions: Dict[str, Tuple[Mention, List[str]]] = {}
-    references: List[Tuple[int, str, str]] = []
+    mentions: dict[str, tuple[Mention, list[str]]] = {}
+    references: list[tuple[int, str, str]] = []
     is_first = True
     for number, line in text_lines(bundle.read(file_), source, report):
         if not line.strip():
@@ -81,7 +79,7 @@ def _read_file(
     return AnnotatedText(name, bundle.read_text(text_file), found, source, 1)
 
 
-def _read_mention(rest: str, line: int) -> Optional[Mention]:
+def _read_mention(rest: str, line: int) -> Mention | None:
     head, tab, text = rest.partition("\t")
     places = _PLACES.fullmatch(head)
     if not tab or not places:
@@ -90,6 +88,6 @@ def _read_mention(rest: str, line: int) -> Optional[Mention]:
     return Mention(fragments, text, places[1], "", line) if fragments else None
 
 
-def _with_ids(mention: Mention, ids: List[str]) -> Mention:
+def _with_ids(mention: Mention, ids: list[str]) -> Mention:
     label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
     return replace(mention, label=label, kb_id=kb_id)

@@ -1,9 +1,10 @@
 """knowtator XML: annotations apart from their texts, as CRAFT and eHOST write them."""
 
 import io
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Union
+from typing import Any, NamedTuple
 
 from ...mentions.gold_ids import read_class
 from ...util.inputs import InputFile, coded_reading
@@ -20,9 +21,9 @@ LAYOUTS = ("articles/txt", "corpus")
 
 @reporting
 def read_knowtator(
-    path: Union[str, Path],
+    path: str | Path,
     *,
-    documents: Union[str, Path, None] = None,
+    documents: str | Path | None = None,
     report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     """The texts that knowtator's annotations are of, each with those of all files; of an archive, too.
@@ -43,7 +44,7 @@ def read_knowtator(
     malformed XML), K008 (other XML), K009 (entity declarations), K211 (damaged archive), K226 (no text).
     """
     bundle = open_bundle(path, SUFFIX, EXPECTED)
-    texts: Dict[Any, List[Tuple[str, List[Mention]]]] = {}
+    texts: dict[Any, list[tuple[str, list[Mention]]]] = {}
     for file_ in bundle.files:
         source = bundle.name(file_)
         handler = _Handler(source)
@@ -69,9 +70,9 @@ class _Annotation(NamedTuple):
     """As it stands in the file. spans: of offsets as written. mentions: the ids that classes are given to."""
 
     line: int
-    spans: List[Tuple[str, str]]
-    texts: List[str]
-    mentions: List[str]
+    spans: list[tuple[str, str]]
+    texts: list[str]
+    mentions: list[str]
 
 
 class _Handler(XmlHandler):
@@ -82,8 +83,8 @@ class _Handler(XmlHandler):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.text_name = ""
-        self._annotations: List[_Annotation] = []
-        self._classes: Dict[str, str] = {}
+        self._annotations: list[_Annotation] = []
+        self._classes: dict[str, str] = {}
         self._mention = ""
 
     def start(self, name: str, attrs: Any) -> None:
@@ -105,9 +106,9 @@ class _Handler(XmlHandler):
         if name == "spannedText" and self._annotations:
             self._annotations[-1].texts.append(text)
 
-    def mentions(self, report: CorpusReport) -> List[Mention]:
+    def mentions(self, report: CorpusReport) -> list[Mention]:
         """All mentions of the file; classes stand below the annotations."""
-        found: List[Mention] = []
+        found: list[Mention] = []
         for annotation in self._annotations:
             fragments = parse_fragments(annotation.spans)
             name = next((self._classes[id_] for id_ in annotation.mentions if self._classes.get(id_)), "")

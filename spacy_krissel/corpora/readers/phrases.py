@@ -1,7 +1,7 @@
 """Phrases without context, as AskAPatient has them: `id TAB name of the concept TAB phrase` a line."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, Union
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import control_character
@@ -14,7 +14,7 @@ COLUMNS = 3
 
 
 @reporting
-def read_phrases(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_phrases(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """Each phrase as a document of its own, all of it one mention; `.gz` is decompressed.
 
     Documents are named by the file and the line, so that a phrase that stands there twice counts twice.

@@ -1,8 +1,8 @@
 """PubTator: `ID|t|title`, `ID|a|abstract`, then one tab-separated mention a line."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Iterator, List, Optional, Union
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_ids
@@ -16,7 +16,7 @@ EXPECTED = "a PubTator file"
 
 
 @reporting
-def read_pubtator(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a PubTator file, one at a time; `.gz` is decompressed.
 
     A mention is `ID start end text label kb_id`, tab-separated; the id may be missing, and a seventh column (the
@@ -29,7 +29,7 @@ def read_pubtator(path: Union[str, Path], *, report: CorpusReport) -> Iterator[A
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no document), K205 (the first
     line that is not blank is no title).
     """
-    current: Optional[AnnotatedText] = None
+    current: AnnotatedText | None = None
     has_abstract = any_abstract = False
     number = size = 0
     limit = RECORD.bytes
@@ -65,7 +65,7 @@ def read_pubtator(path: Union[str, Path], *, report: CorpusReport) -> Iterator[A
     yield current
 
 
-def _read_row(columns: List[str], number: int, current: AnnotatedText, report: CorpusReport) -> None:
+def _read_row(columns: list[str], number: int, current: AnnotatedText, report: CorpusReport) -> None:
     if len(columns) < 4:
         report.blemish("bad_records", current.source, number, f"{len(columns)} column(s)")
         return

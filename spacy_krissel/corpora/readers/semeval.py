@@ -1,9 +1,9 @@
 """The clinical notes of SemEval-2015's task 14 (hNLP in OSLAT): `.pipe` beside `.text`."""
 
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path, PurePath
-from typing import Iterator, List, Optional, Union
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import NIL
@@ -21,9 +21,9 @@ _PLACES = re.compile(r"\d+-\d+(?:,\d+-\d+)*")
 
 @reporting
 def read_semeval(
-    path: Union[str, Path],
+    path: str | Path,
     *,
-    documents: Union[str, Path, None] = None,
+    documents: str | Path | None = None,
     report: CorpusReport,
 ) -> Iterator[AnnotatedText]:
     """The notes that `.pipe` files annotate, one at a time; of an archive, too.
@@ -44,13 +44,11 @@ def read_semeval(
     return read_each(path, SUFFIX, EXPECTED, partial(_read_file, documents), report)
 
 
-def _read_file(
-    documents: Union[str, Path, None], bundle: Bundle, file_: PurePath, report: CorpusReport
-) -> AnnotatedText:
+def _read_file(documents: str | Path | None, bundle: Bundle, file_: PurePath, report: CorpusReport) -> AnnotatedText:
     source = bundle.name(file_)
     name = file_.name.removesuffix(SUFFIX)
     text = bundle.read_text(bundle.find_text(file_, f"{name}.text", (), documents))
-    mentions: List[Mention] = []
+    mentions: list[Mention] = []
     is_first = True
     for number, line in text_lines(bundle.read(file_), source, report):
         if not line.strip():
@@ -66,7 +64,7 @@ def _read_file(
     return AnnotatedText(name, text, mentions, source, 1)
 
 
-def _read_mention(line: str, text: str, number: int) -> Optional[Mention]:
+def _read_mention(line: str, text: str, number: int) -> Mention | None:
     _, *rest = line.split("|")
     if len(rest) < 2 or not _PLACES.fullmatch(rest[0]) or not rest[1].strip():
         return None

@@ -1,8 +1,9 @@
 """Texts with document-level entity labels, with or without the places of mentions, in JSON lines."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator, Union
+from typing import Any
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import JSON_CLOSING
@@ -14,7 +15,7 @@ EXPECTED = 'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans
 
 
 @reporting
-def read_text_labels(path: Union[str, Path], *, report: CorpusReport) -> Iterator[AnnotatedText]:
+def read_text_labels(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The texts of a file of JSON lines, `{"id", "text", "entities": [{"id", "spans": [[start, end], …]}, …]}`.
 
     "spans" are the fragments of one mention, in characters; without them the entity is known to be in the text alone.

@@ -3,8 +3,9 @@
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple, Union
+from typing import Any, NamedTuple
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import JSON_CLOSING
@@ -30,13 +31,11 @@ class _Row(NamedTuple):
     line: int
 
 
-Wanted = Dict[str, List[_Row]]
+Wanted = dict[str, list[_Row]]
 
 
 @reporting
-def read_zeshel(
-    path: Union[str, Path], *, documents: Union[str, Path], report: CorpusReport
-) -> Iterator[AnnotatedText]:
+def read_zeshel(path: str | Path, *, documents: str | Path, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents that a file of ZESHEL's mentions points into (Logeswaran et al., 2019), one at a time.
 
     A mention is `{"mention_id", "context_document_id", "start_index", "end_index", "text", "label_document_id",
@@ -63,9 +62,9 @@ def read_zeshel(
                 report.blemish("bad_records", str(path), row.line, f"document {id_} is not in world {world!r}")
 
 
-def _read_mentions(path: Union[str, Path], report: CorpusReport) -> Dict[str, Wanted]:
+def _read_mentions(path: str | Path, report: CorpusReport) -> dict[str, Wanted]:
     """World → context document → its mentions."""
-    worlds: Dict[str, Wanted] = {}
+    worlds: dict[str, Wanted] = {}
     number = 0
     with open_lines(path, EXPECTED, report=report, closing=JSON_CLOSING) as lines:
         for number, line in lines:
@@ -113,7 +112,7 @@ def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: Cor
 
 
 def _annotate(
-    id_: str, words: List[str], world: str, rows: List[_Row], source: str, report: CorpusReport
+    id_: str, words: list[str], world: str, rows: list[_Row], source: str, report: CorpusReport
 ) -> AnnotatedText:
     starts = []
     place = 0
@@ -133,7 +132,7 @@ def _annotate(
     return AnnotatedText(id_, " ".join(words), mentions, source=source, line=rows[0].line, words=words)
 
 
-def _parse(line: str, texts: Tuple[str, ...], numbers: Tuple[str, ...] = ()) -> Tuple[Dict[str, Any], str]:
+def _parse(line: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
     """A JSON object with texts and whole numbers under these keys, and what is wrong with it, or ""."""
     try:
         record = json.loads(line)

@@ -2,8 +2,9 @@
 
 import os
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Tuple, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Encoders(Protocol):
 
     n_ahead: int
 
-    def begin(self, views: List[View]) -> Any:
+    def begin(self, views: list[View]) -> Any:
         """Something in place of the vectors that `result` takes."""
 
     def result(self, begun: Any) -> np.ndarray:
@@ -42,10 +43,10 @@ class Here:
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
 
-    def begin(self, views: List[View]) -> List[View]:
+    def begin(self, views: list[View]) -> list[View]:
         return views
 
-    def result(self, begun: List[View]) -> np.ndarray:
+    def result(self, begun: list[View]) -> np.ndarray:
         return self._encode(begun)
 
 
@@ -60,7 +61,7 @@ class VectorWork(WorkFolder):
     Raises KrisselError K529 when an earlier run of another state left work, K045 when another run is at work there.
     """
 
-    def __init__(self, output: Path, state: Dict[str, Any], *, restart: bool = False) -> None:
+    def __init__(self, output: Path, state: dict[str, Any], *, restart: bool = False) -> None:
         super().__init__(output.parent / f".{output.name}.vectors.partial")
         self.start({"version": VERSION, **state}, restart=restart)
 
@@ -70,7 +71,7 @@ class VectorWork(WorkFolder):
     def refusal(self, difference: str) -> KrisselError:
         return KrisselError(Errors.K529.format(path=self.path, difference=difference))
 
-    def get(self, name: str, rows: int, width: int) -> Optional[np.ndarray]:
+    def get(self, name: str, rows: int, width: int) -> np.ndarray | None:
         """The vectors (rows, width) of a block; None when they are not there, or damaged."""
         try:
             if self._file(name, ".sha256").read_text("ascii") != sha256_file(self._file(name)):
@@ -92,20 +93,20 @@ class VectorWork(WorkFolder):
 
 
 def encoded(
-    blocks: Iterable[List[Item]],
+    blocks: Iterable[list[Item]],
     view: Callable[[Item], View],
     encoders: Encoders,
     width: int,
-    work: Optional[VectorWork] = None,
+    work: VectorWork | None = None,
     name: str = "block",
-) -> Iterator[Tuple[List[Item], np.ndarray]]:
+) -> Iterator[tuple[list[Item], np.ndarray]]:
     """The blocks, in order, with the vectors of their views (n, width); few of them in memory at a time.
 
     work: where vectors are looked for, and kept. name: of these blocks there.
     """
-    waiting: Deque[Tuple[str, List[Item], Any, Optional[np.ndarray]]] = deque()
+    waiting: deque[tuple[str, list[Item], Any, np.ndarray | None]] = deque()
 
-    def finished() -> Tuple[List[Item], np.ndarray]:
+    def finished() -> tuple[list[Item], np.ndarray]:
         file_name, block, begun, vectors = waiting.popleft()
         if vectors is None:
             vectors = encoders.result(begun)

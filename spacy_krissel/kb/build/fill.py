@@ -1,8 +1,9 @@
 """Encode a source's prototypes into a knowledge base."""
 
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,11 +26,11 @@ def fill_kb(
     source: PrototypeSource,
     encode: Encode,
     *,
-    encoder: Optional[str] = None,
-    references: Optional[ReferenceParts] = None,
+    encoder: str | None = None,
+    references: ReferenceParts | None = None,
     progress: bool = False,
-    encoders: Optional[Encoders] = None,
-    work: Optional[VectorWork] = None,
+    encoders: Encoders | None = None,
+    work: VectorWork | None = None,
 ) -> PrototypeKB:
     """Give the empty `kb` the entities, prototypes and references of `source`.
 
@@ -63,8 +64,8 @@ def fill_kb(
 
 
 def _as_prototypes(
-    kb: PrototypeKB, references: Iterable[Tuple[List[Tuple[str, View]], np.ndarray]]
-) -> Iterator[Tuple[List[Tuple[str, View]], np.ndarray]]:
+    kb: PrototypeKB, references: Iterable[tuple[list[tuple[str, View]], np.ndarray]]
+) -> Iterator[tuple[list[tuple[str, View]], np.ndarray]]:
     """The same references, each block added to the prototypes on its way."""
     for found, vectors in references:
         kb.add_prototypes([Prototype(entity, "reference", view) for entity, view in found], vectors)
@@ -77,23 +78,23 @@ def _encoded(
     *,
     encoders: Encoders,
     kb: PrototypeKB,
-    work: Optional[VectorWork],
+    work: VectorWork | None,
     bar: Any,
     name: str,
-) -> Iterator[Tuple[List[Item], np.ndarray]]:
+) -> Iterator[tuple[list[Item], np.ndarray]]:
     """So many items at a time, and the vectors of their views."""
     blocks = _counted(encoded(_blocks(items), view, encoders, kb.entity_vector_length, work, name), bar)
     while some := list(islice(blocks, BLOCKS_ADDED)):
         yield [item for block, _ in some for item in block], np.concatenate([vectors for _, vectors in some])
 
 
-def _blocks(items: Iterable[Item]) -> Iterator[List[Item]]:
+def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
     stream = iter(items)
     while block := list(islice(stream, BLOCK)):
         yield block
 
 
-def _counted(blocks: Iterator[Tuple[List[Item], np.ndarray]], bar: Any) -> Iterator[Tuple[List[Item], np.ndarray]]:
+def _counted(blocks: Iterator[tuple[list[Item], np.ndarray]], bar: Any) -> Iterator[tuple[list[Item], np.ndarray]]:
     for block, vectors in blocks:
         bar.update(len(block))
         yield block, vectors

@@ -2,21 +2,9 @@
 
 import warnings
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Collection,
-    Dict,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-)
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.tokens import Doc
@@ -42,7 +30,7 @@ GOLD_WEIGHT = 1.05
 SHARED_DOCS = 2
 MAX_PLACES = 3
 
-Document = Tuple[str, str]
+Document = tuple[str, str]
 
 
 @dataclass
@@ -60,7 +48,7 @@ class GoldCounts:
     prototypes: int = 0
     shared: int = 0
     unknown: int = 0
-    places: List[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
     corrections: Corrections = field(default_factory=Corrections)
 
     def warn(self) -> None:
@@ -78,11 +66,11 @@ def gold_prototypes(
     *,
     source: str = "",
     spans_key: str = "",
-    labels: Optional[Iterable[str]] = None,
+    labels: Iterable[str] | None = None,
     per_entity: Count = 0,
     surface_forms: bool = True,
     seed: int = 0,
-) -> Tuple[List[Prototype], GoldCounts]:
+) -> tuple[list[Prototype], GoldCounts]:
     """The linked mentions of gold docs as prototypes of kind "gold", in document order, and counts.
 
     A composite mention is a prototype of each of its entities, alternative ids become primary ones, and ids that
@@ -100,7 +88,7 @@ def gold_prototypes(
         raise KrisselError(Errors.K006.format(setting="labels", found=labels, expected=f"a list, such as [{labels!r}]"))
     wanted = None if labels is None else set(labels)
     counts = GoldCounts()
-    found: List[Prototype] = []
+    found: list[Prototype] = []
     for doc in docs:
         text, id_, hash_ = doc.text, document_id(doc), text_hash(doc)
         for span in gold_spans(doc, spans_key, counts.corrections):
@@ -151,7 +139,7 @@ def add_gold(
 
 def add_gold_prototypes(
     kb: "PrototypeKB", encode: Callable, prototypes: Iterable[Prototype], *, weight: float = GOLD_WEIGHT
-) -> Tuple[int, int]:
+) -> tuple[int, int]:
     """Add what `gold_prototypes` made, those of shared names without extra weight (`split_shared`).
 
     RETURNS: the number of added prototypes, and of those of shared names. Raises what `add_prototypes` raises.
@@ -167,18 +155,18 @@ def add_gold_prototypes(
     return len(weighted) + len(others), len(others)
 
 
-def _entities_named(kb: "PrototypeKB", forms: Sequence[str]) -> Dict[str, Set[str]]:
+def _entities_named(kb: "PrototypeKB", forms: Sequence[str]) -> dict[str, set[str]]:
     """The entities with each of these surface forms, as a search sees them."""
-    found: Dict[str, Set[str]] = {form: set() for form in forms}
+    found: dict[str, set[str]] = {form: set() for form in forms}
     rows, places = kb.entities_named(forms)
     for entity, place in zip(kb.entity_ids.take(rows), places.tolist(), strict=True):
         found[forms[place]].add(entity)
     return found
 
 
-def _gold_documents(kb: "PrototypeKB", forms: Collection[str]) -> Dict[Tuple[str, str], Set[Document]]:
+def _gold_documents(kb: "PrototypeKB", forms: Collection[str]) -> dict[tuple[str, str], set[Document]]:
     """The documents in which gold gives each of these surface forms to an entity, by form and entity."""
-    found: Dict[Tuple[str, str], Set[Document]] = {}
+    found: dict[tuple[str, str], set[Document]] = {}
     rows = kb.rows_of_kind("gold")
     wanted = [folded_form(mention) in forms for mention in kb.prototype_mentions(rows)]
     for prototype in kb.prototypes_at(rows[np.array(wanted, dtype=bool)]):
@@ -190,8 +178,8 @@ def _gold_documents(kb: "PrototypeKB", forms: Collection[str]) -> Dict[Tuple[str
 def split_shared(
     prototypes: Iterable[Prototype],
     bearers: Mapping[str, Collection[str]],
-    documents: Mapping[Tuple[str, str], Collection[Document]],
-) -> Tuple[List[Prototype], List[Prototype]]:
+    documents: Mapping[tuple[str, str], Collection[Document]],
+) -> tuple[list[Prototype], list[Prototype]]:
     """Gold prototypes that are believed more than others, and those that are not.
 
     A name of several entities says little by itself, and one gold mention of one of them does not change that: where
@@ -204,18 +192,18 @@ def split_shared(
     """
     prototypes = list(prototypes)
     forms = [folded_form(prototype.view.mention) for prototype in prototypes]
-    mentions: Dict[str, Set[Origin]] = defaultdict(set)
-    given: Dict[Tuple[str, str], Set[Origin]] = defaultdict(set)
+    mentions: dict[str, set[Origin]] = defaultdict(set)
+    given: dict[tuple[str, str], set[Origin]] = defaultdict(set)
     for form, prototype in zip(forms, prototypes, strict=True):
         mentions[form].add(prototype.origin)
         given[form, prototype.entity].add(prototype.origin)
-    settled: Dict[Tuple[str, str], bool] = {}
+    settled: dict[tuple[str, str], bool] = {}
     for (form, entity), origins in given.items():
         shared = len(origins) < len(mentions[form]) or any(other != entity for other in bearers.get(form, ()))
         docs = {document_of(origin) for origin in origins}.union(documents.get((form, entity), ()))
         settled[form, entity] = not shared or len(docs) >= SHARED_DOCS
     believed, others = [], []
-    kept: Set[Tuple[str, Origin]] = set()
+    kept: set[tuple[str, Origin]] = set()
     for form, prototype in zip(forms, prototypes, strict=True):
         if settled[form, prototype.entity]:
             believed.append(prototype)
@@ -231,9 +219,9 @@ def document_of(origin: Origin) -> Document:
     return origin.doc, origin.text_hash
 
 
-def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> List[Prototype]:
+def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> list[Prototype]:
     """Up to `per_entity` of each entity; a smaller number draws a part of what a larger one draws."""
-    by_entity: Dict[str, List[Tuple[int, int]]] = defaultdict(list)
+    by_entity: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, prototype in enumerate(prototypes):
         _, doc, start, end, _ = prototype.origin
         by_entity[prototype.entity].append((stable_hash(seed, prototype.entity, doc, start, end), i))
@@ -241,11 +229,11 @@ def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> List[P
     return [prototypes[i] for i in chosen]
 
 
-def _with_surface_forms(prototypes: Iterable[Prototype]) -> List[Prototype]:
+def _with_surface_forms(prototypes: Iterable[Prototype]) -> list[Prototype]:
     """Each prototype, followed by its bare text, unless that is all there is, or its document gave it to the same
     entity before."""
-    both: List[Prototype] = []
-    seen: Set[Tuple[str, str, str]] = set()
+    both: list[Prototype] = []
+    seen: set[tuple[str, str, str]] = set()
     for prototype in prototypes:
         both.append(prototype)
         key = (prototype.entity, prototype.origin.doc, prototype.view.mention)

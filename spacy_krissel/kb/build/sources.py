@@ -1,8 +1,9 @@
 """Where a knowledge base's entities and prototypes come from: the ontology's names and mined mentions."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Callable, Dict, Iterator, List, Literal, Optional, Set, Tuple, Union
+from typing import Annotated, Literal
 
 from pydantic import Field
 from spacy.vocab import Vocab
@@ -53,8 +54,8 @@ class PrototypeSource:
 
     def __init__(
         self,
-        ontology: Union[Path, OntologyStore],
-        mentions: Union[Path, MentionShards, None] = None,
+        ontology: Path | OntologyStore,
+        mentions: Path | MentionShards | None = None,
         names: bool = True,
         mentions_per_entity: Count = 16,
         contexts_per_shared_name: Count = 8,
@@ -78,7 +79,7 @@ class PrototypeSource:
         self.class_names = class_names
         self.use_references = use_references
         self.reference_prototypes = reference_prototypes
-        self._chosen: Optional[Set[str]] = None
+        self._chosen: set[str] | None = None
 
     def entities(self) -> Iterator[Entity]:
         """The entities of the knowledge base, in the ontology's order."""
@@ -113,29 +114,29 @@ class PrototypeSource:
             for word in classes.get(entity.id, ()):
                 yield Prototype(entity.id, "class", name_view(word))
 
-    def references(self, parts: ReferenceParts) -> Iterator[Tuple[str, View]]:
+    def references(self, parts: ReferenceParts) -> Iterator[tuple[str, View]]:
         """Id and reference of each of these entities; held-out names are not shown."""
         for entity in self.entities():
             names = [name for name in entity.names if not self.held_out(entity, name)]
             yield entity.id, reference_view(entity, parts, names)
 
-    def _shared_names(self) -> Dict[str, Optional[str]]:
+    def _shared_names(self) -> dict[str, str | None]:
         """Folded shared name → the one bearer whose preferred name it is, if there is exactly one."""
-        owners: Dict[str, Optional[str]] = {}
+        owners: dict[str, str | None] = {}
         for folded, ids in self.ontology.shared_names():
             preferring = [id_ for id_ in ids if fold_name(self.ontology.get(id_).name) == folded]
             owners[folded] = preferring[0] if len(preferring) == 1 else None
         return owners
 
-    def _class_names(self) -> Dict[str, List[str]]:
+    def _class_names(self) -> dict[str, list[str]]:
         """The words for each class."""
-        found: Dict[str, List[str]] = {}
+        found: dict[str, list[str]] = {}
         if self.names and self.class_names:
             for word, row in class_names(self.ontology).items():
                 found.setdefault(self.ontology.ids[row], []).append(word)
         return found
 
-    def _mined(self, entity: Entity, places: range) -> List[MinedMention]:
+    def _mined(self, entity: Entity, places: range) -> list[MinedMention]:
         """Up to as many of the entity's mentions as are needed, chosen and ordered by seeded hash.
 
         places: where its mentions stand among all. Of one entity at a time, because all of them fill the memory."""
@@ -149,11 +150,11 @@ class PrototypeSource:
         mentions.sort(key=lambda mention: stable_hash(self.seed, mention.doc, mention.start, mention.entity))
         return mentions[:wanted]
 
-    def _choose(self) -> Optional[Set[str]]:
+    def _choose(self) -> set[str] | None:
         if not self.max_entities or self.max_entities >= len(self.ontology):
             return None
         if self._chosen is None:
-            needed: Set[str] = set()
+            needed: set[str] = set()
             for mention in self.mentions or ():
                 if self.held_out(self.ontology.get(mention.entity), mention.name):
                     needed.add(mention.entity)

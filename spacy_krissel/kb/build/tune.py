@@ -2,9 +2,10 @@
 
 import shutil
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -19,22 +20,22 @@ from ..prototype_kb import PrototypeKB
 from ..ranking import SearchResult, tie_bound
 
 # Of each type: what it is built with, and how wide it may search, narrowest first.
-BUILT: Dict[str, Dict[str, Any]] = {
+BUILT: dict[str, dict[str, Any]] = {
     "ivf": {"float16": True},
     "ivf_sq8": {},
     "ivf_pq": {},
     "hnsw": {"float16": True},
 }
-WIDTHS: Dict[str, Tuple[str, Sequence[int]]] = {
+WIDTHS: dict[str, tuple[str, Sequence[int]]] = {
     "ivf": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
     "ivf_sq8": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
     "ivf_pq": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
     "hnsw": ("ef_search", (16, 32, 64, 128, 256, 512)),
 }
-REFINE: Dict[str, Sequence[int]] = {"ivf_sq8": (1, 2), "ivf_pq": (1, 2, 4, 8)}
+REFINE: dict[str, Sequence[int]] = {"ivf_sq8": (1, 2), "ivf_pq": (1, 2, 4, 8)}
 
 
-def planned(types: Sequence[str], n: int, width: int, memory: float) -> Tuple[List[str], List[str]]:
+def planned(types: Sequence[str], n: int, width: int, memory: float) -> tuple[list[str], list[str]]:
     """The types to build, least time first, and those that would take more than `memory` bytes (0: any)."""
     known = [type_ for type_ in BUILT if type_ in types]
     sizes = {type_: estimated_bytes(type_, {**DEFAULTS[type_], **BUILT[type_]}, n, width) for type_ in known}
@@ -42,7 +43,7 @@ def planned(types: Sequence[str], n: int, width: int, memory: float) -> Tuple[Li
     return fitting, [type_ for type_ in known if type_ not in fitting]
 
 
-def searches(type_: str) -> Iterator[List[Dict[str, int]]]:
+def searches(type_: str) -> Iterator[list[dict[str, int]]]:
     """Settings of searches by an index of this type: lists of which each goes from narrow to wide."""
     name, widths = WIDTHS[type_]
     for refine in REFINE.get(type_, (None,)):  # type: ignore[arg-type]
@@ -69,7 +70,7 @@ class Trial:
     """
 
     kind: str
-    settings: Dict[str, Any]
+    settings: dict[str, Any]
     recall: float
     recall_k: float
     entities: float
@@ -94,15 +95,15 @@ class Tuning:
     k: int
     queries: int
     wanted: float
-    trials: List[Trial] = field(default_factory=list)
-    left_out: Dict[str, str] = field(default_factory=dict)
+    trials: list[Trial] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def chosen(self) -> Trial:
         good = [trial for trial in self.trials if trial.found() >= self.wanted]
         return min(good or self.trials[:1], key=lambda trial: trial.seconds)
 
-    def summary(self, prototypes: int) -> Dict[str, Any]:
+    def summary(self, prototypes: int) -> dict[str, Any]:
         """For a manifest: the chosen index's figures, of so many prototypes."""
         figures = asdict(self.chosen)
         del figures["kind"], figures["settings"]
@@ -121,7 +122,7 @@ def tune(
     seconds: NotNegative = 0.0,
     memory: NotNegative = 0.0,
     progress: bool = False,
-) -> Tuple[Tuning, VectorIndex]:
+) -> tuple[Tuning, VectorIndex]:
     """Measure indexes of the knowledge base's vectors; it stays as it is.
 
     queries: vectors (q, d) to search with. folder: an empty one, in which built indexes are kept meanwhile.
@@ -145,7 +146,7 @@ def tune(
     tuning = Tuning(k=k, queries=len(queries), wanted=recall, trials=[measure.exact])
     fitting, too_large = planned(types, kb.n_prototypes, kb.entity_vector_length, memory)
     tuning.left_out.update(dict.fromkeys(too_large, "would take more memory than it may"))
-    centroids: Optional[Vectors] = None
+    centroids: Vectors | None = None
     for type_ in fitting:
         path = folder / type_
         path.mkdir()
@@ -209,11 +210,11 @@ class _Measure:
             build_seconds=build_seconds,
         )
 
-    def _searched(self, index: VectorIndex) -> Tuple[SearchResult, Scores, Rows, float]:
+    def _searched(self, index: VectorIndex) -> tuple[SearchResult, Scores, Rows, float]:
         """Entities, and the nearest prototypes of the first search for them; the least seconds of a query."""
         from threadpoolctl import threadpool_limits
 
-        times: List[float] = []
+        times: list[float] = []
         with threadpool_limits(1):
             while len(times) < PASSES and sum(times) < PASS_SECONDS:
                 noting = _Noting(index)
@@ -231,17 +232,17 @@ class _Noting:
 
     def __init__(self, index: VectorIndex) -> None:
         self._index = index
-        self.first: Optional[Tuple[Vectors, Scores, Rows]] = None
+        self.first: tuple[Vectors, Scores, Rows] | None = None
 
-    def search(self, queries: Vectors, k: int, allowed: Optional[Mask] = None) -> Tuple[Scores, Rows]:
+    def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
         scores, rows = self._index.search(queries, k, allowed)
         self.first = self.first or (queries, scores, rows)
         return scores, rows
 
 
 def _built(
-    type_: str, vectors: Vectors, centroids: Optional[Vectors], path: Path, clock: _Clock, progress: bool
-) -> Tuple[FaissIndex, float]:
+    type_: str, vectors: Vectors, centroids: Vectors | None, path: Path, clock: _Clock, progress: bool
+) -> tuple[FaissIndex, float]:
     """An index of the `vectors`, its files at `path` mapped, and the seconds that it took. Raises OutOfTime."""
     index = FaissIndex(type_, **BUILT[type_])
     with progress_bar(show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors") as bar:
@@ -259,7 +260,7 @@ def _built(
     return _opened(index.settings, path, vectors), seconds
 
 
-def _widening(type_: str, tuning: Tuning, clock: _Clock) -> Iterator[Dict[str, int]]:
+def _widening(type_: str, tuning: Tuning, clock: _Clock) -> Iterator[dict[str, int]]:
     """Settings to search with; whoever asks adds the trial of each before the next. Raises OutOfTime."""
     for settings_of_run in searches(type_):
         before = float("inf")
@@ -282,7 +283,7 @@ def _made(trial: Trial, folder: Path, vectors: Vectors) -> VectorIndex:
     return _opened(trial.settings, folder / trial.settings["type"], vectors)
 
 
-def _opened(settings: Dict[str, Any], path: Path, vectors: Vectors) -> FaissIndex:
+def _opened(settings: dict[str, Any], path: Path, vectors: Vectors) -> FaissIndex:
     index = FaissIndex(**settings)
     index.from_disk(path, vectors)
     return index

@@ -1,6 +1,6 @@
 """Low-rank adapters: trained instead of a transformer's own weights, and merged into them when saved."""
 
-from typing import Any, Dict, List
+from typing import Any
 
 import torch
 
@@ -29,7 +29,7 @@ def add_adapters(transformer: torch.nn.Module, rank: int) -> None:
     inject_adapter_in_model(config, transformer, adapter_name=ADAPTER)
 
 
-def whole_state(transformer: torch.nn.Module) -> Dict[str, torch.Tensor]:
+def whole_state(transformer: torch.nn.Module) -> dict[str, torch.Tensor]:
     """The weights under their names without adapters, with the adapters merged."""
     state = transformer.state_dict()
     for name, layer in transformer.named_modules():
@@ -44,7 +44,7 @@ def whole_state(transformer: torch.nn.Module) -> Dict[str, torch.Tensor]:
     return state
 
 
-def _linear_layers(transformer: torch.nn.Module) -> List[str]:
+def _linear_layers(transformer: torch.nn.Module) -> list[str]:
     return [
         name
         for name, module in transformer.named_modules()

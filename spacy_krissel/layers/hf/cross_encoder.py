@@ -1,7 +1,8 @@
 """The plain cross encoder: a transformer over mention and candidate together, one row per pair (KRISSBERT §3.6)."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy
 from pydantic import Field
@@ -37,8 +38,8 @@ def CrossEncoder(
     bound: Positive = 1.0,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt = 4096,
-    tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     pooling: Pooling = "cls",
 ) -> Reranker:
     """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on the pooled pieces.
@@ -69,7 +70,7 @@ def CrossEncoder(
     return chain(pairs, bounded(bound))
 
 
-def init(model: Model, X: Optional[List[RankedMention]] = None, Y: Optional[Floats1d] = None, *, name: str) -> None:
+def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
     """Read the transformer, unless the model has one already; the head starts at zero."""
     shim = hf_shim(model)
     shim.read(name)
@@ -82,8 +83,8 @@ def init(model: Model, X: Optional[List[RankedMention]] = None, Y: Optional[Floa
 
 
 def forward(
-    model: Model[List[RankedMention], Floats1d], mentions: List[RankedMention], is_train: bool, *, batch_pieces: int
-) -> Tuple[Floats1d, Callable[[Floats1d], List[RankedMention]]]:
+    model: Model[list[RankedMention], Floats1d], mentions: list[RankedMention], is_train: bool, *, batch_pieces: int
+) -> tuple[Floats1d, Callable[[Floats1d], list[RankedMention]]]:
     shim, settings = hf_shim(model), model.attrs["settings"]
     shim.begin(*_window(model))
     encoder, head = model.layers
@@ -99,7 +100,7 @@ def forward(
             if is_train:
                 backprops.append((batch, backprop_encoder, backprop_head))
 
-    def backprop(d_scores: Any) -> List[RankedMention]:
+    def backprop(d_scores: Any) -> list[RankedMention]:
         while backprops:  # frees each part's activations
             batch, backprop_encoder, backprop_head = backprops.pop()
             backprop_encoder(backprop_head(d_scores[batch].reshape(-1, 1)))
@@ -110,7 +111,7 @@ def forward(
 
 def pair_pieces(
     tokenizer: Any, mentions: Sequence[RankedMention], window: int, candidate_window: int
-) -> List[PieceRow]:
+) -> list[PieceRow]:
     """`[CLS] left [Ms] mention [Me] right [SEP] part [SEP] part … [SEP]`, one row per candidate (KRISSBERT §3.6).
 
     A mention takes at most `window` pieces, cut by `view_pieces`; a candidate at most `candidate_window`, its last
@@ -121,7 +122,7 @@ def pair_pieces(
     distinct = {candidate.parts for mention in mentions for candidate in mention.candidates}
     texts = list({part for parts in distinct for part in parts})
     pieces = dict(zip(texts, encode_texts(tokenizer, texts), strict=True))
-    references: Dict[Tuple[str, ...], numpy.ndarray] = {}
+    references: dict[tuple[str, ...], numpy.ndarray] = {}
     for parts in distinct:
         references[parts] = _reference([pieces[part] for part in parts], tokenizer.sep_token_id, candidate_window)
     return [
@@ -132,7 +133,7 @@ def pair_pieces(
 
 
 def _reference(parts: Sequence[Sequence[int]], sep_id: int, room: int) -> numpy.ndarray:
-    ids: List[int] = []
+    ids: list[int] = []
     for part in parts:
         if len(ids) >= room:
             break
@@ -142,6 +143,6 @@ def _reference(parts: Sequence[Sequence[int]], sep_id: int, room: int) -> numpy.
     return numpy.asarray(ids, dtype="int32")
 
 
-def _window(model: Model) -> Tuple[int, str]:
+def _window(model: Model) -> tuple[int, str]:
     settings: CrossSettings = model.attrs["settings"]
     return settings.window + settings.candidate_window, " (with candidate_window)"

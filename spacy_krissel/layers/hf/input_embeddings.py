@@ -1,8 +1,9 @@
 """Access to the input embeddings of a transformer: their gradients, and steps along them (FGSM)."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Iterator, List, Optional, Protocol
+from typing import Any, Protocol
 
 
 class Tap(Protocol):
@@ -11,10 +12,10 @@ class Tap(Protocol):
         ...
 
 
-_TAP: ContextVar[Optional[Tap]] = ContextVar("input_embeddings_tap", default=None)
+_TAP: ContextVar[Tap | None] = ContextVar("input_embeddings_tap", default=None)
 
 
-def current_tap() -> Optional[Tap]:
+def current_tap() -> Tap | None:
     return _TAP.get()
 
 
@@ -33,7 +34,7 @@ class RecordedInputs:
     embeddings are added to them, so the gradient is that of the sum too."""
 
     def __init__(self) -> None:
-        self._embeddings: List[Any] = []
+        self._embeddings: list[Any] = []
 
     def __len__(self) -> int:
         """The number of passes."""
@@ -54,7 +55,7 @@ class RecordedInputs:
 class SteppedInputs:
     """Adds a step to the input embeddings of each pass, in the order of the passes."""
 
-    def __init__(self, steps: List[Any]) -> None:
+    def __init__(self, steps: list[Any]) -> None:
         self._steps = list(reversed(steps))
 
     def through(self, embeddings: Any) -> Any:

@@ -1,7 +1,8 @@
 """Loads Hugging Face encoders and adds the mention markers."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, Sequence, Tuple
+from typing import Any
 
 import torch
 from thinc.api import get_torch_default_device
@@ -16,8 +17,8 @@ NO_REMOTE_CODE = {"trust_remote_code": False}
 
 
 def load_pretrained(
-    name: str, tokenizer_config: Dict[str, Any], transformer_config: Dict[str, Any], tokens: Sequence[str] = MARKERS
-) -> Tuple[Any, Any]:
+    name: str, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], tokens: Sequence[str] = MARKERS
+) -> tuple[Any, Any]:
     """Read tokenizer and transformer from a directory or the hub, and add the special tokens to both.
 
     tokens: the markers, and further special tokens.
@@ -58,7 +59,7 @@ def needs_code(error: Exception) -> bool:
     return isinstance(error, ValueError) and "trust_remote_code" in str(error)
 
 
-def attention(transformer_config: Dict[str, Any]) -> Dict[str, Any]:
+def attention(transformer_config: dict[str, Any]) -> dict[str, Any]:
     """The keyword for the attention implementation: the user's, else the fastest on the default device: the library's
     choice on CUDA; on the CPU plain matrix products, since the fused kernel has no dropout and a slower backward pass
     at these lengths."""

@@ -1,7 +1,8 @@
 """The last hidden state of a transformer, word piece by word piece (OSLAT §3.2)."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.util import SimpleFrozenDict
@@ -32,8 +33,8 @@ def PieceStates(
     window: Window = 128,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt = 4096,
-    tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
 ) -> StatesModel:
     """The states of a text's pieces in the last layer of a Hugging Face encoder, without `[CLS]` and `[SEP]`: both
     represent the whole text and would draw all attention (§3.2).
@@ -56,7 +57,7 @@ def PieceStates(
     )
 
 
-def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None, *, name: str) -> None:
+def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None, *, name: str) -> None:
     shim = hf_shim(model)
     shim.read(name, ())
     shim.check_window(model.attrs["settings"].window)
@@ -64,15 +65,15 @@ def _init(model: StatesModel, X: Optional[List[str]] = None, Y: Any = None, *, n
 
 
 def _forward(
-    model: StatesModel, X: List[str], is_train: bool, *, batch_pieces: int
-) -> Tuple[TokenStates, Callable[[Floats2d], List[str]]]:
+    model: StatesModel, X: list[str], is_train: bool, *, batch_pieces: int
+) -> tuple[TokenStates, Callable[[Floats2d], list[str]]]:
     shim, window = hf_shim(model), model.attrs["settings"].window
     shim.begin(window)
-    rows: List[PieceRow] = []
-    lengths: List[int] = []
-    places: List[Tuple[int, int]] = []
+    rows: list[PieceRow] = []
+    lengths: list[int] = []
+    places: list[tuple[int, int]] = []
     # Index of each row's first piece among all pieces.
-    firsts: List[int] = []
+    firsts: list[int] = []
     for ids, found in encode_with_places(shim.tokenizer, X):
         for start, end in windows(found, window - 2):
             firsts.append(len(places) + start)
@@ -97,7 +98,7 @@ def _forward(
             if is_train:
                 backprops.append((batch, hidden.vectors.shape, backprop_batch))
 
-    def backprop(d_vectors: Floats2d) -> List[str]:
+    def backprop(d_vectors: Floats2d) -> list[str]:
         while backprops:  # frees each part's activations
             batch, shape, backprop_batch = backprops.pop()
             d_hidden = model.ops.alloc3f(*shape)
@@ -110,9 +111,9 @@ def _forward(
     return states, backprop
 
 
-def windows(places: List[Tuple[int, int]], room: int) -> List[Tuple[int, int]]:
+def windows(places: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:
     """All pieces at `places` in runs of at most `room`, cut between words where possible."""
-    cut: List[Tuple[int, int]] = []
+    cut: list[tuple[int, int]] = []
     start = 0
     while start < len(places):
         end = min(len(places), start + room)

@@ -1,6 +1,7 @@
 """Pooling: one vector per view from the vectors of its pieces."""
 
-from typing import Any, Callable, Dict, Literal, NamedTuple, Tuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 from thinc.api import Model
 from thinc.types import Floats2d, Floats3d
@@ -33,7 +34,7 @@ def pool(how: Pooling) -> Model[PieceVectors, Floats2d]:
 
 def forward_cls(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
-) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     xp: Any = model.ops.xp
     shape = X.vectors.shape
     owners = xp.asarray(X.pieces.owners)
@@ -48,7 +49,7 @@ def forward_cls(
 
 def forward_mean(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
-) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     xp: Any = model.ops.xp
     owners, lengths = xp.asarray(X.pieces.owners), xp.asarray(X.pieces.lengths)
     real = xp.arange(X.vectors.shape[1])[None] < lengths[:, None]  # (n, longest)
@@ -64,7 +65,7 @@ def forward_mean(
 
 def forward_marker(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
-) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     xp: Any = model.ops.xp
     shape = X.vectors.shape
     owners, starts, ends = (xp.asarray(each) for each in (X.pieces.owners, X.pieces.starts, X.pieces.ends))
@@ -80,7 +81,7 @@ def forward_marker(
 
 def forward_mention(
     model: Model[PieceVectors, Floats2d], X: PieceVectors, is_train: bool
-) -> Tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
+) -> tuple[Floats2d, Callable[[Floats2d], Floats3d]]:
     xp: Any = model.ops.xp
     shape = X.vectors.shape
     owners, starts, ends = (xp.asarray(each) for each in (X.pieces.owners, X.pieces.starts, X.pieces.ends))
@@ -98,7 +99,7 @@ def forward_mention(
     return xp.matmul(weights[:, None], X.vectors[owners])[:, 0], backprop
 
 
-FORWARDS: Dict[str, Callable] = {
+FORWARDS: dict[str, Callable] = {
     "cls": forward_cls,
     "mean": forward_mean,
     "marker": forward_marker,

@@ -2,10 +2,11 @@
 
 import json
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any
 
 import srsly
 import torch
@@ -40,7 +41,7 @@ class WholeHFShim(HFShim):
     def __init__(self, objects: HFObjects, mixed_precision: bool = False):
         # A fresh dict, because the parent class writes into it, even into its default.
         super().__init__(objects, mixed_precision=mixed_precision, grad_scaler_config={"enabled": False})
-        self._files: Dict[str, bytes] = {}
+        self._files: dict[str, bytes] = {}
         self._pid = os.getpid()
         self._reset_scaler()
 
@@ -86,7 +87,7 @@ class WholeHFShim(HFShim):
             torch.set_num_threads(1)
             self._pid = os.getpid()
 
-    def batches(self, rows: Sequence[PieceRow], max_pieces: int) -> Iterator[List[int]]:
+    def batches(self, rows: Sequence[PieceRow], max_pieces: int) -> Iterator[list[int]]:
         """Row numbers in batches of similar length (`length_batches`)."""
         return length_batches([len(row.ids) for row in rows], max_pieces, MIN_FILL.get(self.device.type, 0.0))
 
@@ -101,7 +102,7 @@ class WholeHFShim(HFShim):
         with torch.no_grad(), self.autocast():
             return self._model(*inputs.args, **inputs.kwargs)
 
-    def begin_update(self, inputs: ArgsKwargs) -> Tuple[Any, Callable[[ArgsKwargs], None]]:
+    def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[ArgsKwargs], None]]:
         self._model.train()
         with self.autocast():
             output = self._model(*inputs.args, **inputs.kwargs)
@@ -160,7 +161,7 @@ class WholeHFShim(HFShim):
         self._files = dict(files)
         return self
 
-    def _build(self, files: Dict[str, bytes], weights: bytes) -> Tuple[Any, Any]:
+    def _build(self, files: dict[str, bytes], weights: bytes) -> tuple[Any, Any]:
         with TemporaryDirectory() as folder:
             for name, content in files.items():
                 (Path(folder) / Path(name).name).write_bytes(content)
@@ -191,7 +192,7 @@ class WholeHFShim(HFShim):
         self._grad_scaler = PyTorchGradScaler(enabled=scaled)
         self._grad_scaler.to_(device)
 
-    def __setstate__(self, state: Dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._pid = os.getpid()
         if self.tokenizer is not None:
@@ -204,9 +205,9 @@ def _half_type(device: str) -> torch.dtype:
     return torch.bfloat16
 
 
-def _state(transformer: Any) -> Dict[str, torch.Tensor]:
+def _state(transformer: Any) -> dict[str, torch.Tensor]:
     """The weights by name, on the CPU; shared ones are copied, since safetensors cannot share them."""
-    state: Dict[str, torch.Tensor] = {}
+    state: dict[str, torch.Tensor] = {}
     seen = set()
     for name, tensor in whole_state(transformer).items():
         tensor = tensor.detach().cpu().contiguous()
@@ -215,7 +216,7 @@ def _state(transformer: Any) -> Dict[str, torch.Tensor]:
     return state
 
 
-def _encoder_files(tokenizer: Any, transformer: Any) -> Dict[str, bytes]:
+def _encoder_files(tokenizer: Any, transformer: Any) -> dict[str, bytes]:
     config = json.loads(transformer.config.to_json_string(use_diff=False))
     for key in UNSAVED_CONFIG:
         config.pop(key, None)

@@ -1,7 +1,8 @@
 """The transformer encoder of views (KRISSBERT §3.2)."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from spacy.util import SimpleFrozenDict
@@ -35,7 +36,7 @@ class EncoderSettings(NamedTuple):
     pooling: str
     normalize: bool
     markers: bool
-    separator: Optional[str]
+    separator: str | None
     units: bool
 
 
@@ -49,13 +50,13 @@ def TransformerEncoder(
     name_weight: float = 0.0,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt = 4096,
-    tokenizer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    transformer_config: Dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
+    transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     markers: bool = True,
     adapter_rank: Count = 0,
-    separator: Optional[str] = None,
+    separator: str | None = None,
     units: bool = False,
-) -> Model[List[View], Floats2d]:
+) -> Model[list[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
 
     Nothing is read here: `model.initialize` reads the encoder from `name`; `from_bytes` and `from_disk` need no name.
@@ -101,7 +102,7 @@ def TransformerEncoder(
         # A layer in either case, so that saved weights fit both settings.
         normalize_rows() if normalize else noop(),
     )
-    encoder: Model[List[View], Floats2d] = Model(
+    encoder: Model[list[View], Floats2d] = Model(
         "transformer_encoder",
         # Bound here and not kept as attributes: the fingerprint must not depend on them.
         partial(forward, batch_pieces=batch_pieces),
@@ -117,9 +118,9 @@ def TransformerEncoder(
 
 
 def init(
-    model: Model[List[View], Floats2d],
-    X: Optional[List[View]] = None,
-    Y: Optional[Floats2d] = None,
+    model: Model[list[View], Floats2d],
+    X: list[View] | None = None,
+    Y: Floats2d | None = None,
     *,
     name: str,
     adapter_rank: int = 0,
@@ -134,8 +135,8 @@ def init(
 
 
 def forward(
-    model: Model[List[View], Floats2d], views: List[View], is_train: bool, *, batch_pieces: int
-) -> Tuple[Floats2d, Callable[[Floats2d], List[View]]]:
+    model: Model[list[View], Floats2d], views: list[View], is_train: bool, *, batch_pieces: int
+) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     shim, settings = hf_shim(model), model.attrs["settings"]
     shim.begin(settings.window)
     if settings.units:
@@ -154,7 +155,7 @@ def forward(
             if is_train:
                 backprops.append((batch, backprop_batch))
 
-    def backprop(d_vectors: Floats2d) -> List[View]:
+    def backprop(d_vectors: Floats2d) -> list[View]:
         while backprops:  # frees each part's activations
             batch, backprop_batch = backprops.pop()
             backprop_batch(d_vectors[batch])
@@ -163,7 +164,7 @@ def forward(
     return vectors, backprop
 
 
-def training_lengths(window: int, limit: int) -> Tuple[int, ...]:
+def training_lengths(window: int, limit: int) -> tuple[int, ...]:
     """The lengths that batches are padded to in training, none beyond the encoder's `limit`."""
     step = max(1, window // TRAINING_PARTS)
     lengths = {length for length in SHORT_LENGTHS if length < step} | set(range(step, window + step, step))
@@ -175,7 +176,7 @@ class NameSettings(NamedTuple):
     weight: float
 
 
-def add_name_view(encoder: Model[List[View], Floats2d], weight: float) -> Model[List[View], Floats2d]:
+def add_name_view(encoder: Model[list[View], Floats2d], weight: float) -> Model[list[View], Floats2d]:
     """`v(view) + weight · v(name alone)`: n views to (n, width).
 
     Context moves the vector of a mention away from that of its name, by which most mentions are linked; the sum keeps
@@ -192,13 +193,13 @@ def add_name_view(encoder: Model[List[View], Floats2d], weight: float) -> Model[
     )
 
 
-def _init_named(model: Model, X: Optional[List[View]] = None, Y: Optional[Floats2d] = None) -> None:
+def _init_named(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=X, Y=Y)
     model.set_dim("nO", encoder.get_dim("nO"))
 
 
-def _forward_named(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2d, Callable]:
+def _forward_named(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
     weight = model.attrs["settings"].weight
     named = [i for i, view in enumerate(X) if not (view.masked or view.reference) and (view.left or view.right)]
     Y, backprop_all = model.layers[0]([*X, *(name_view(X[i].mention) for i in named)], is_train)
@@ -206,7 +207,7 @@ def _forward_named(model: Model, X: List[View], is_train: bool) -> Tuple[Floats2
     vectors = Y[:n].copy()
     vectors[named] += weight * Y[n:]
 
-    def backprop(dY: Floats2d) -> List[View]:
+    def backprop(dY: Floats2d) -> list[View]:
         xp: Any = model.ops.xp
         backprop_all(xp.vstack((dY, weight * dY[named])))
         return []

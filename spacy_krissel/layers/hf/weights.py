@@ -1,7 +1,7 @@
 """Weights between encoders: warm start, export as a transformer, averaging."""
 
 from pathlib import Path
-from typing import Any, List, Optional, cast
+from typing import Any, cast
 
 import torch
 from thinc.api import Model
@@ -19,7 +19,7 @@ TRANSFORMER = "transformer_encoder"
 SMALL = "small_encoder"
 
 
-def find_encoder(model: Model, kind: str) -> Optional[Model]:
+def find_encoder(model: Model, kind: str) -> Model | None:
     """The first encoder of this kind in a model: that of mentions, where references have their own."""
     return next((node for node in model.walk() if node.name == kind), None)
 
@@ -138,7 +138,7 @@ def _start_small(source: Model, target: Model) -> None:
     if sizes[0] != sizes[1]:
         found, expected = ((each["nO"], each["nH"]) for each in sizes)
         raise KrisselError(Errors.K411.format(found=found, expected=expected))
-    bags: List[Model] = [next(node for node in each.walk() if node.name == BAGS) for each in (source, target)]
+    bags: list[Model] = [next(node for node in each.walk() if node.name == BAGS) for each in (source, target)]
     bags[1].shims[0].from_bytes(bags[0].shims[0].to_bytes())
     for name in ("W1", "b1", "W2", "b2"):
         value: Any = source.get_param(name)

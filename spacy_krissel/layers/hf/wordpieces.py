@@ -1,7 +1,8 @@
 """Views as word pieces: tokenised together, cut to the window, batched by length, padded."""
 
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -38,8 +39,8 @@ class Pieces(NamedTuple):
 
 
 def view_pieces(
-    tokenizer: Any, views: Sequence[View], window: int, markers: bool = True, separator: Optional[str] = None
-) -> List[PieceRow]:
+    tokenizer: Any, views: Sequence[View], window: int, markers: bool = True, separator: str | None = None
+) -> list[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
@@ -49,14 +50,14 @@ def view_pieces(
     separator: the special token between two parts of a reference; None: the tokenizer's own.
     RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K414 for an unknown separator.
     """
-    rows: List[PieceRow] = []
+    rows: list[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
         rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window, markers, separator))
     return rows
 
 
 def _tokenize(
-    tokenizer: Any, views: Sequence[View], window: int, markers: bool, separator: Optional[str]
+    tokenizer: Any, views: Sequence[View], window: int, markers: bool, separator: str | None
 ) -> Iterator[PieceRow]:
     between_id = None if separator is None else tokenizer.get_added_vocab().get(separator)
     if separator is not None and between_id is None:
@@ -79,15 +80,15 @@ def _tokenize(
         yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
 
 
-def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: Optional[str] = None) -> List[PieceRow]:
+def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: str | None = None) -> list[PieceRow]:
     """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
     sentence marked (BELHD §4.2), and one array of ids for all its views where it fits the window.
 
     In a longer sentence each view has its own window, centred on its mention; a mention that does not fit with its
     markers is read without the others. So are masked views, and names.
     """
-    rows: List[Optional[PieceRow]] = [None] * len(views)
-    units: Dict[Tuple[str, ...], List[Tuple[int, int]]] = {}
+    rows: list[PieceRow | None] = [None] * len(views)
+    units: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for i, view in enumerate(views):
         if view.co_mentions and not view.masked:
             texts, own = passage_texts(view)
@@ -97,8 +98,8 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: O
     start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(units))))
     for texts, members in units.items():
-        body: List[int] = []
-        places: Dict[int, Tuple[int, int]] = {}
+        body: list[int] = []
+        places: dict[int, tuple[int, int]] = {}
         for n, pieces in enumerate(islice(ids, len(texts))):
             if n % 2:
                 places[n] = len(body), len(body) + len(pieces) + 1
@@ -128,21 +129,21 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: O
     return [row for row in rows if row is not None]
 
 
-def _texts(view: View) -> List[str]:
+def _texts(view: View) -> list[str]:
     """The parts that are tokenised separately."""
     if view.reference:
         return reference_texts(view)
     return [view.left, "" if view.masked else view.mention, view.right]
 
 
-def encode_texts(tokenizer: Any, texts: List[str]) -> List[List[int]]:
+def encode_texts(tokenizer: Any, texts: list[str]) -> list[list[int]]:
     """The piece ids of each text, without special tokens or truncation, by a tokenizer set by `settle_tokenizer`."""
     # The Rust tokenizer itself: its wrapper also makes masks, type ids and offsets, which are not used.
     found = tokenizer.backend_tokenizer.encode_batch_fast(texts, add_special_tokens=False)
     return [encoding.ids for encoding in found]
 
 
-def encode_with_places(tokenizer: Any, texts: List[str]) -> List[Tuple[List[int], List[Tuple[int, int]]]]:
+def encode_with_places(tokenizer: Any, texts: list[str]) -> list[tuple[list[int], list[tuple[int, int]]]]:
     """`encode_texts` with the start and end of each piece, in characters."""
     found = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     return [(encoding.ids, encoding.offsets) for encoding in found]
@@ -157,13 +158,13 @@ def settle_tokenizer(tokenizer: Any) -> None:
     backend.encode_special_tokens = True  # "[Ms]" or "[MASK]" in a text is text
 
 
-def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[List[int]]:
+def length_batches(lengths: Sequence[int], max_pieces: int, min_fill: float) -> Iterator[list[int]]:
     """Group indices by length, longest first, so that little of a padded batch is padding.
 
     max_pieces: pieces per batch, padding included (but at least one view).
     min_fill: a view shorter than this fraction of its batch's longest starts a new batch; 0 for no such limit.
     """
-    batch: List[int] = []
+    batch: list[int] = []
     longest = 0
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         if batch and ((len(batch) + 1) * longest > max_pieces or lengths[i] < min_fill * longest):
@@ -191,9 +192,9 @@ def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = (
     return Pieces(ids, lengths, owners, starts, ends)
 
 
-def read_together(rows: Sequence[PieceRow]) -> List[List[int]]:
+def read_together(rows: Sequence[PieceRow]) -> list[list[int]]:
     """View numbers, grouped by shared row of ids."""
-    groups: Dict[int, List[int]] = {}
+    groups: dict[int, list[int]] = {}
     for i, row in enumerate(rows):
         groups.setdefault(id(row.ids), []).append(i)
     return list(groups.values())

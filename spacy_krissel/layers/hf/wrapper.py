@@ -1,6 +1,7 @@
 """The thinc layer around a Hugging Face encoder."""
 
-from typing import Any, Callable, Dict, Tuple, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import torch
 from spacy_transformers.data_classes import HFObjects
@@ -15,7 +16,7 @@ from .wordpieces import Pieces
 
 
 def hf_wrapper(
-    tokenizer_config: Dict[str, Any], transformer_config: Dict[str, Any], *, mixed_precision: bool = False
+    tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], *, mixed_precision: bool = False
 ) -> Model[Pieces, PieceVectors]:
     """`Pieces` of (n, longest) to the last hidden state (n, longest, d), float32; no weights until `WholeHFShim.read`.
 
@@ -38,7 +39,7 @@ def hf_shim(model: Model) -> WholeHFShim:
     return found
 
 
-def convert_inputs(model: Model, X: Pieces, is_train: bool) -> Tuple[ArgsKwargs, Callable[[Any], None]]:
+def convert_inputs(model: Model, X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
     device = model.shims[0].device  # type: ignore[attr-defined]
     ids = torch.from_numpy(X.ids).to(device)  # (n, longest)
     lengths = torch.from_numpy(X.lengths).to(device)
@@ -55,7 +56,7 @@ def _no_gradient(_: Any) -> None:
     return None
 
 
-def convert_outputs(model: Model, X_Y: Tuple[Pieces, Any], is_train: bool) -> Tuple[PieceVectors, Callable]:
+def convert_outputs(model: Model, X_Y: tuple[Pieces, Any], is_train: bool) -> tuple[PieceVectors, Callable]:
     pieces, output = X_Y
     hidden = output[0].float()  # (n, longest, d); bfloat16 under autocast, and numpy has no bfloat16
 

@@ -1,10 +1,11 @@
 """Homonym disambiguation: each entity with a homonym gets a unique version of it (BELHD §4.1)."""
 
 from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -21,16 +22,16 @@ from .expansions import Bearer, Order, Parts, SpeciesUse, expand
 from .shared_names import Homonyms
 from .species_names import SpeciesNames
 
-PathLike = Union[str, Path]
+PathLike = str | Path
 
 
 @checked
 def disambiguate(
-    store: Union[OntologyStore, PathLike],
+    store: OntologyStore | PathLike,
     output: PathLike,
     *,
     order: Order = "shortest",
-    taxonomy: Union[OntologyStore, PathLike, None] = None,
+    taxonomy: OntologyStore | PathLike | None = None,
     progress: bool = False,
 ) -> OntologyStore:
     """Write a store with the homonyms of another one expanded, as in BELHD's §4.1, Figure 2 and Algorithm 1.
@@ -78,7 +79,7 @@ class Disambiguation:
         store: OntologyStore,
         *,
         order: Order = "shortest",
-        taxonomy: Optional[OntologyStore] = None,
+        taxonomy: OntologyStore | None = None,
         progress: bool = False,
     ) -> None:
         self._store = store
@@ -86,15 +87,15 @@ class Disambiguation:
         self._species = SpeciesNames(taxonomy)
         self._homonyms = Homonyms(store, self._species)
         # Bearers that do not get their first choice, and the names of those that failed.
-        self._settled: Dict[int, Parts] = {}
-        self._failed: Dict[int, str] = {}
+        self._settled: dict[int, Parts] = {}
+        self._failed: dict[int, str] = {}
         self._keys, self._plain = self._first_choices(progress)
         self._resolve()
         self.figures = self._count()
 
     def __iter__(self) -> Iterator[Entity]:
         for entity, bearers in self._entities():
-            new: Dict[str, str] = {}
+            new: dict[str, str] = {}
             for number, spellings, bearer in bearers:
                 parts = self._settled.get(number)
                 if parts is None:
@@ -105,18 +106,18 @@ class Disambiguation:
                 entity = replace(entity, name=new.get(entity.name, entity.name), aliases=aliases)
             yield entity
 
-    def _entities(self) -> Iterator[Tuple[Entity, List[Tuple[int, List[str], Bearer]]]]:
+    def _entities(self) -> Iterator[tuple[Entity, list[tuple[int, list[str], Bearer]]]]:
         for row, entity in enumerate(self._store):
             yield entity, self._bearers(row, entity)
 
-    def _bearers(self, row: int, entity: Entity) -> List[Tuple[int, List[str], Bearer]]:
+    def _bearers(self, row: int, entity: Entity) -> list[tuple[int, list[str], Bearer]]:
         """The homonyms of an entity: number of the bearer, spellings, and the bearer."""
         homonyms = self._homonyms
         start, end = homonyms.bounds[row : row + 2].tolist()
         if start == end:
             return []
         names, distinct = (entity.name, *entity.aliases), entity.names
-        spellings: Dict[int, List[str]] = {}
+        spellings: dict[int, list[str]] = {}
         for position, number in zip(
             homonyms.entry_position[start:end].tolist(), homonyms.entry_bearer[start:end].tolist(), strict=True
         ):
@@ -143,7 +144,7 @@ class Disambiguation:
         """Empty, which leaves the original name, only where there is nothing to expand it with."""
         return next(chain(bearer.expansions(self._order), bearer.defaults()))
 
-    def _first_choices(self, progress: bool) -> Tuple[np.ndarray, np.ndarray]:
+    def _first_choices(self, progress: bool) -> tuple[np.ndarray, np.ndarray]:
         """The hash of each bearer's first choice (n,), and whether that is the original name (n,)."""
         keys = array("Q", bytes(8 * len(self._homonyms)))
         plain = np.zeros(len(self._homonyms), dtype=bool)
@@ -218,10 +219,10 @@ class Disambiguation:
         found = self._bearers(row, self._store.entity_at(row))
         return next(bearer for other, _, bearer in found if other == number)
 
-    def _free_names(self, bearer: Bearer, choices: Iterable[Parts]) -> Dict[str, Parts]:
+    def _free_names(self, bearer: Bearer, choices: Iterable[Parts]) -> dict[str, Parts]:
         """The folded names that `choices` make, in their order, without those that another entity bears in the store;
         the homonym itself is a name of a bearer only as it is."""
-        names: Dict[str, Parts] = {}
+        names: dict[str, Parts] = {}
         homonym = fold_name(bearer.homonym)
         for parts in choices:
             name = fold_name(expand(bearer.homonym, parts))
@@ -229,7 +230,7 @@ class Disambiguation:
                 names.setdefault(name, parts)
         return names
 
-    def _count(self) -> Dict[str, Any]:
+    def _count(self) -> dict[str, Any]:
         failed = np.zeros(len(self._keys), dtype=bool)
         failed[list(self._failed)] = True
         shared = np.isin(self._keys, self._keys[failed])
@@ -245,7 +246,7 @@ class Disambiguation:
         }
 
 
-def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> List[Optional[str]]:
+def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> list[str | None]:
     """Give each bearer a name, no two the same: an expansion, its default, or None where there are too few names.
 
     expansions: of each bearer (n,), the preferred ones first. defaults: (n,).
@@ -256,8 +257,8 @@ def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> Lis
     # Each is more than all of what goes before it can cost together.
     default_cost = (n + 1) * (2 * max(map(len, expansions)) + 1)
     nothing_cost = (n + 1) * (default_cost + n)
-    names: Dict[str, int] = {}
-    costs: Dict[Tuple[int, int], float] = {}
+    names: dict[str, int] = {}
+    costs: dict[tuple[int, int], float] = {}
     for i, (own, default) in enumerate(zip(expansions, defaults, strict=True)):
         for rank, name in enumerate(own):
             costs[i, names.setdefault(name, len(names))] = 1 + rank * (2 - i / n)
@@ -267,13 +268,13 @@ def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> Lis
     places = tuple(np.array(list(costs)).T)
     graph = coo_array((np.array(list(costs.values())), places), shape=(n, len(names) + n)).tocsr()
     rows, columns = min_weight_full_bipartite_matching(graph)
-    found: List[Optional[str]] = [*names, *[None] * n]
+    found: list[str | None] = [*names, *[None] * n]
     return [found[column] for column in columns[np.argsort(rows)].tolist()]
 
 
-def _merge(groups: Iterable[Sequence[int]]) -> Dict[int, int]:
+def _merge(groups: Iterable[Sequence[int]]) -> dict[int, int]:
     """Each member of a group with the smallest of all that it is in a group with, directly or through others."""
-    smallest: Dict[int, int] = {}
+    smallest: dict[int, int] = {}
 
     def find(member: int) -> int:
         while (above := smallest.setdefault(member, member)) != member:

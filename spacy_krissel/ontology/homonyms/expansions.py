@@ -1,8 +1,9 @@
 """Expansions of a homonym for one of the entities that share it (BELHD §4.1, Figure 2)."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Iterator, Literal, Tuple
+from typing import Literal
 
 from ..folding import fold_name
 
@@ -10,7 +11,7 @@ from ..folding import fold_name
 # Algorithm 1.
 Order = Literal["shortest", "longest"]
 # The contents of the brackets; empty for the original name.
-Parts = Tuple[str, ...]
+Parts = tuple[str, ...]
 
 
 class SpeciesUse(IntEnum):
@@ -40,7 +41,7 @@ class Bearer:
     id: str
     homonym: str
     preferred: str
-    others: Tuple[str, ...]
+    others: tuple[str, ...]
     is_preferred: bool
     species: str = ""
     use: SpeciesUse = SpeciesUse.NEVER
@@ -61,7 +62,7 @@ class Bearer:
             for name in self._names(order):
                 yield (name, self.species)
 
-    def defaults(self) -> Tuple[Parts, ...]:
+    def defaults(self) -> tuple[Parts, ...]:
         """What one of the entities may have when expansions do not suffice (case c): the name as it is, of a
         cross-species homonym the name with the species, and as it is only if that is the name of yet another entity."""
         return ((self.species,), ()) if self.use.is_cross else ((),)

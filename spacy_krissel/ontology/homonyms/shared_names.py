@@ -2,7 +2,7 @@
 
 import heapq
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Optional, Union
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +95,7 @@ class Homonyms:
         self.unit = np.unique(np.where(cross, self.n_homonyms + pair, self.homonym), return_inverse=True)[1]
 
 
-def homonym_figures(store: OntologyStore, taxonomy: Optional[OntologyStore] = None) -> HomonymFigures:
+def homonym_figures(store: OntologyStore, taxonomy: OntologyStore | None = None) -> HomonymFigures:
     """Count the homonyms of a store by the cases of BELHD's Table 2.
 
     taxonomy: names the species, where entities have ids of them (`SpeciesNames`).
@@ -103,11 +103,11 @@ def homonym_figures(store: OntologyStore, taxonomy: Optional[OntologyStore] = No
     return Homonyms(store, SpeciesNames(taxonomy)).figures()
 
 
-def homonym_report(store: OntologyStore, taxonomy: Optional[OntologyStore] = None) -> Dict[str, Any]:
+def homonym_report(store: OntologyStore, taxonomy: OntologyStore | None = None) -> dict[str, Any]:
     """The `HomonymFigures` of a store, and under "listed" the homonyms of the most entities (`LISTED`), each with its
     name, the number of its "entities" and the first of their ids (`IDS_LISTED`)."""
     most = heapq.nsmallest(LISTED, store.shared_names(), key=lambda item: (-len(item[1]), item[0]))
-    listed: List[Dict[str, Union[str, int, List[str]]]] = [
+    listed: list[dict[str, str | int | list[str]]] = [
         {"name": name, "entities": len(ids), "ids": ids[:IDS_LISTED]} for name, ids in most
     ]
     return {**asdict(homonym_figures(store, taxonomy)), "listed": listed}
@@ -115,8 +115,8 @@ def homonym_report(store: OntologyStore, taxonomy: Optional[OntologyStore] = Non
 
 def _species_numbers(store: OntologyStore, species: SpeciesNames) -> np.ndarray:
     """A number for the species of each row, 0 for none; names that fold to the same are one species."""
-    by_name: Dict[str, int] = {"": 0}
-    by_text: Dict[str, int] = {}
+    by_name: dict[str, int] = {"": 0}
+    by_text: dict[str, int] = {}
     numbers = np.zeros(len(store), dtype=np.int32)
     for row, text in enumerate(store.each_species()):
         if text not in by_text:

@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from typing import Dict, List, Optional
 
 from ...errors import KrisselWarning, Warnings
 from ..folding import fold_name
@@ -13,7 +12,7 @@ IDS_SHOWN = 5
 _TAXON = re.compile(r"(?:(?:ncbi[_ ]?)?(?:tax|taxon|taxid|taxonomy):\s*)?(\d+)", re.IGNORECASE)
 
 
-def taxon_number(species: str) -> Optional[str]:
+def taxon_number(species: str) -> str | None:
     """The number in an id of NCBI Taxonomy, however it is written; None for anything else, such as a name."""
     taxon = _TAXON.fullmatch(species.strip())
     return taxon[1] if taxon else None
@@ -26,10 +25,10 @@ class SpeciesNames:
     own files is the scientific one. Everything else is a name already.
     """
 
-    def __init__(self, taxonomy: Optional[OntologyStore] = None) -> None:
+    def __init__(self, taxonomy: OntologyStore | None = None) -> None:
         self._taxonomy = taxonomy
-        self._names: Dict[str, str] = {}
-        self._unknown: List[str] = []
+        self._names: dict[str, str] = {}
+        self._unknown: list[str] = []
 
     def __getitem__(self, species: str) -> str:
         """The name, or "" for no species. An id that `taxonomy` does not have stays as it is."""

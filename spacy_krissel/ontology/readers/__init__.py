@@ -5,9 +5,10 @@ one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messag
 """
 
 import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Tuple, Union
+from typing import Any
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
@@ -37,16 +38,16 @@ class Reader:
     read: Callable[..., Iterator[Entity]]
     detects: Callable[[Start], bool]
 
-    def __call__(self, path: Union[str, Path], **options: Any) -> Iterator[Entity]:
+    def __call__(self, path: str | Path, **options: Any) -> Iterator[Entity]:
         return self.read(path, **options)
 
     @property
-    def options(self) -> Tuple[str, ...]:
+    def options(self) -> tuple[str, ...]:
         return tuple(name for name in inspect.signature(self.read).parameters if name != "path")
 
 
 # The first that detects a file reads it.
-READERS: Dict[str, Reader] = {
+READERS: dict[str, Reader] = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
     "obographs": Reader(read_obographs, is_obographs),
     "zeshel": Reader(read_zeshel, is_zeshel),
@@ -66,7 +67,7 @@ READERS: Dict[str, Reader] = {
 FORMATS = ("auto", *READERS)
 
 
-def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) -> Iterator[Entity]:
+def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Iterator[Entity]:
     """Read the entities of an ontology file, one at a time; gzipped files are decompressed on the way.
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
@@ -91,7 +92,7 @@ def read_ontology(path: Union[str, Path], format: str = "auto", **options: Any) 
     return reader(path, **options)
 
 
-def detect_format(path: Union[str, Path]) -> str:
+def detect_format(path: str | Path) -> str:
     """The format of an ontology file by its first lines; of UMLS's folder by its file names.
 
     Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format).

@@ -1,8 +1,8 @@
 """Cellosaurus: its text file of entries, and a table of its names."""
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
@@ -18,7 +18,7 @@ FIRST_ACCESSION = f"AC{GAP}CVCL_"
 _USED = ("AC", "AS", "SY", "DR", "OX")
 
 
-def read_cellosaurus(path: Union[str, Path], *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
+def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
     """Read the entries of cellosaurus.txt: lines `XX   value` from `ID` to `//`.
 
     The name is that of the line ID, aliases are those of SY, alternative ids those of AS; DR lines are kept as xrefs.
@@ -30,7 +30,7 @@ def read_cellosaurus(path: Union[str, Path], *, types: Sequence[str] = ("CellLin
     """
     expected = "entries of lines `XX   value`, from `ID` to `//`"
     with open_records(path, "cellosaurus", expected, closing=(b"//",)) as records:
-        entry: Dict[str, List[str]] = {}
+        entry: dict[str, list[str]] = {}
         start = 0
         for line in records.lines():
             code, value = line[:2], line[5:].strip()
@@ -56,7 +56,7 @@ def read_cellosaurus(path: Union[str, Path], *, types: Sequence[str] = ("CellLin
             raise KrisselError(Errors.K102.format(path=path, line=records.line, problem=problem))
 
 
-def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
+def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
     """Read a table `name TAB id TAB species` without header, sorted by name: all cell lines are held in memory.
 
     The first name of an id is its preferred one; cell lines come in the order of these.
@@ -65,8 +65,8 @@ def read_cellosaurus_table(path: Union[str, Path], *, types: Sequence[str] = ("C
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
     with open_records(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species") as records:
-        names: Dict[str, Dict[str, None]] = {}
-        species: Dict[str, str] = {}
+        names: dict[str, dict[str, None]] = {}
+        species: dict[str, str] = {}
         for line in records.lines():
             if not line.strip():
                 continue
@@ -96,9 +96,7 @@ def _is_row(cells: Sequence[str]) -> bool:
     return len(cells) == 3 and bool(cells[0]) and ACCESSION.fullmatch(cells[1]) is not None
 
 
-def _to_entity(
-    records: RecordFile, entry: Dict[str, List[str]], types: Tuple[str, ...], start: int
-) -> Optional[Entity]:
+def _to_entity(records: RecordFile, entry: dict[str, list[str]], types: tuple[str, ...], start: int) -> Entity | None:
     name, id_ = entry["ID"][0], entry.get("AC", [""])[0]
     if not name or not id_:
         records.reject(f"begins an entry without {'AC' if name else 'a name'}", start)
@@ -116,5 +114,5 @@ def _to_entity(
     )
 
 
-def _parts(entry: Dict[str, List[str]], code: str) -> List[str]:
+def _parts(entry: dict[str, list[str]], code: str) -> list[str]:
     return [part for line in entry.get(code, []) for part in line.split(";")]

@@ -1,9 +1,10 @@
 """CTD's vocabularies: tables of diseases (MEDIC) and chemicals, and MEDIC in lines `ID|other ids||name|synonyms`."""
 
 import csv
+from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
+from typing import NamedTuple
 
 from ..entity import Entity
 from .records import RecordFile, Start, open_records, unique
@@ -23,11 +24,11 @@ class CTDHeader(NamedTuple):
     """The columns of a vocabulary. `kind` is the word that the names of two of them begin with."""
 
     kind: str
-    columns: List[str]
+    columns: list[str]
     delimiter: str
 
 
-def read_ctd(path: Union[str, Path], *, types: Optional[Sequence[str]] = None) -> Iterator[Entity]:
+def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterator[Entity]:
     """Read CTD_diseases or CTD_chemicals, tab- or comma-separated; what the columns hold is told by their names.
 
     Ids have prefixes (`MESH:D003920`, `OMIM:264300`). Of a disease's alternative ids, those of the Disease Ontology
@@ -38,7 +39,7 @@ def read_ctd(path: Union[str, Path], *, types: Optional[Sequence[str]] = None) -
     """
     expected = "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) above the rows"
     with open_records(path, "ctd", expected) as records:
-        header: Optional[CTDHeader] = None
+        header: CTDHeader | None = None
         for line in records.lines():
             if line.startswith(COMMENT):
                 header = header or _header(line)
@@ -59,7 +60,7 @@ def is_medic(start: Start) -> bool:
     return "||" in start.first
 
 
-def _header(line: str) -> Optional[CTDHeader]:
+def _header(line: str) -> CTDHeader | None:
     """The columns that a line names, if it is a comment and they are those of diseases or chemicals."""
     if not line.startswith(COMMENT):
         return None
@@ -71,7 +72,7 @@ def _header(line: str) -> Optional[CTDHeader]:
     return None
 
 
-def _read_row(records: RecordFile, line: str, header: CTDHeader) -> Optional[Dict[str, str]]:
+def _read_row(records: RecordFile, line: str, header: CTDHeader) -> dict[str, str] | None:
     try:
         # Between tabs, quotes are part of a text.
         cells = line.split("\t") if header.delimiter == "\t" else next(csv.reader([line], strict=True))
@@ -90,7 +91,7 @@ def _read_row(records: RecordFile, line: str, header: CTDHeader) -> Optional[Dic
     return row
 
 
-def _to_entity(row: Dict[str, str], kind: str, types: Optional[Sequence[str]]) -> Entity:
+def _to_entity(row: dict[str, str], kind: str, types: Sequence[str] | None) -> Entity:
     id_, name = row[f"{kind}ID"], row[f"{kind}Name"]
     xrefs = (f"{prefix}:{xref}" for column, prefix in XREF_COLUMNS.items() for xref in _parts(row, column))
     return Entity(
@@ -106,11 +107,11 @@ def _to_entity(row: Dict[str, str], kind: str, types: Optional[Sequence[str]]) -
     )
 
 
-def _parts(row: Dict[str, str], column: str) -> List[str]:
+def _parts(row: dict[str, str], column: str) -> list[str]:
     return [part.strip() for part in row.get(column, "").split("|") if part.strip()]
 
 
-def read_medic(path: Union[str, Path], *, types: Sequence[str] = ("Disease",)) -> Iterator[Entity]:
+def read_medic(path: str | Path, *, types: Sequence[str] = ("Disease",)) -> Iterator[Entity]:
     """Read a MEDIC file, a concept a line.
 
     Ids stay as they stand: MeSH's without their prefix, OMIM's as bare numbers. Since corpora write the latter with
@@ -145,7 +146,7 @@ def read_medic(path: Union[str, Path], *, types: Sequence[str] = ("Disease",)) -
                 )
 
 
-def _with_prefixes(ids: Sequence[str]) -> List[str]:
+def _with_prefixes(ids: Sequence[str]) -> list[str]:
     spelt = []
     for id_ in ids:
         spelt.append(id_)

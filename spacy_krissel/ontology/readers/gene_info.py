@@ -1,15 +1,15 @@
 """NCBI Gene's `gene_info`: a gene a line, tab-separated, below a header that begins with `#tax_id`."""
 
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Dict, FrozenSet, Iterator, Sequence, Set, Tuple, Union
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..entity import Entity
 from .records import Start, open_records, table_rows, unique
 
 # The species of the genes that two corpora mention, by NCBI Taxonomy (BELHD, Garda and Leser, Table 11).
-SPECIES_SUBSETS: Dict[str, Tuple[str, ...]] = {
+SPECIES_SUBSETS: dict[str, tuple[str, ...]] = {
     "gnormplus": tuple(
         "3702 3847 4896 6239 7227 7955 8355 8364 9031 9606 9823 9913 9986 10090 10116 10298 11676 11908 41856 333760 "
         "511145 559292".split()
@@ -34,7 +34,7 @@ NEW_ENTRY = "NEWENTRY"
 
 
 def read_gene_info(
-    path: Union[str, Path], *, species: Sequence[str] = (), types: Sequence[str] = ("Gene",)
+    path: str | Path, *, species: Sequence[str] = (), types: Sequence[str] = ("Gene",)
 ) -> Iterator[Entity]:
     """Read the genes of a gene_info file, of all species or of some.
 
@@ -53,10 +53,10 @@ def is_gene_info(start: Start) -> bool:
     return set(GENE_COLUMNS) <= set(start.cells)
 
 
-def _read_genes(path: Union[str, Path], wanted: FrozenSet[str], types: Tuple[str, ...]) -> Iterator[Entity]:
+def _read_genes(path: str | Path, wanted: frozenset[str], types: tuple[str, ...]) -> Iterator[Entity]:
     columns = (*GENE_COLUMNS, *NAME_COLUMNS)
     with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
-        found: Set[str] = set()
+        found: set[str] = set()
         for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
             if wanted and tax_id not in wanted or symbol in (NEW_ENTRY, NOTHING):
                 continue
@@ -78,7 +78,7 @@ def _read_genes(path: Union[str, Path], wanted: FrozenSet[str], types: Tuple[str
         warnings.warn(Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2)
 
 
-def species_ids(species: Sequence[str]) -> FrozenSet[str]:
+def species_ids(species: Sequence[str]) -> frozenset[str]:
     """The tax ids that `species` names, by themselves or as one of `SPECIES_SUBSETS`.
 
     Raises KrisselError K006 for anything else.

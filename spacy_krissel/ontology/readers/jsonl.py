@@ -4,8 +4,9 @@ import json
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Dict, Iterator, Union
+from typing import Any
 
 from ...errors import KrisselWarning, Warnings
 from ...util.inputs import JSON_CLOSING
@@ -26,7 +27,7 @@ KNOWN = (*TEXTS, *LISTS)
 _ESCAPED = re.compile(r"\\(?:b|u(?:[dD][89a-fA-F]|00[01]|007[fF]))")
 
 
-def read_jsonl(path: Union[str, Path]) -> Iterator[Entity]:
+def read_jsonl(path: str | Path) -> Iterator[Entity]:
     """Read one object a line: `concept_id` and `canonical_name`, and where known `aliases`, `types`, `definition`
     (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`.
 
@@ -69,7 +70,7 @@ def is_jsonl(start: Start) -> bool:
 def _to_entity(record: Any) -> Entity:
     if not isinstance(record, dict):
         raise ValueError(f"holds a {type(record).__name__} instead of an object")
-    fields: Dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for key, field in TEXTS.items():
         value = record.get(key)
         if value is not None and not isinstance(value, str):

@@ -1,7 +1,8 @@
 """MeSH: tables of terms and tree numbers, and NLM's XML of descriptors and supplementary records."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any
 
 from ...util.xml_files import XmlHandler, feed
 from ..entity import Entity
@@ -30,19 +31,19 @@ CATEGORIES = {
 }
 
 
-def read_mesh(path: Union[str, Path], tree_path: Optional[Union[str, Path]] = None) -> Iterator[Entity]:
+def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator[Entity]:
     """Read a table of terms, tab-separated with a header, the terms of one descriptor next to each other.
 
     tree_path: table of tree numbers, held in memory (65,000 rows in all of MeSH). Types are the categories of the tree
         numbers, so without it there are none.
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
-    trees: Dict[str, Tuple[str, ...]] = {}
+    trees: dict[str, tuple[str, ...]] = {}
     if tree_path is not None:
         trees = {entity.id: entity.tree_numbers for entity in read_mesh_tree(tree_path)}
     with open_records(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}") as records:
         for id_, rows in groups(records, table_rows(records, TERM_COLUMNS)):
-            terms: List[str] = []
+            terms: list[str] = []
             name = ""
             for _, term, preferred in rows:
                 terms.append(term)
@@ -60,7 +61,7 @@ def read_mesh(path: Union[str, Path], tree_path: Optional[Union[str, Path]] = No
             )
 
 
-def read_mesh_tree(path: Union[str, Path]) -> Iterator[Entity]:
+def read_mesh_tree(path: str | Path) -> Iterator[Entity]:
     """Read a table of tree numbers: descriptors with their name, tree numbers and categories, and no further terms.
 
     Enough to enrich another ontology from. Raises and warns as `read_mesh`.
@@ -81,7 +82,7 @@ def is_mesh_tree(start: Start) -> bool:
     return set(TREE_COLUMNS) <= set(start.cells)
 
 
-def categories(tree_numbers: Sequence[str]) -> Tuple[str, ...]:
+def categories(tree_numbers: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(CATEGORIES[number[0]] for number in tree_numbers if number[0] in CATEGORIES))
 
 
@@ -92,7 +93,7 @@ TEXTS = ("String", "TreeNumber", "ScopeNote", "Note")
 EXPECTED = "NLM's desc….xml with <DescriptorRecordSet>, or supp….xml with <SupplementalRecordSet>"
 
 
-def read_mesh_xml(path: Union[str, Path]) -> Iterator[Entity]:
+def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
     """Read MeSH's descriptors (desc2026.xml) or supplementary records (supp2026.xml), one at a time.
 
     The aliases are all terms of all concepts of a record, its narrower ones too: MeSH enters them under it. The
@@ -128,15 +129,15 @@ class _Records(XmlHandler):
     def __init__(self, path: str, records: RecordFile) -> None:
         super().__init__(path)
         self.records = records
-        self.found: List[Entity] = []
+        self.found: list[Entity] = []
         self._begin("")
 
     def _begin(self, class_: str) -> None:
         self._class, self._first_line = class_, self.line
         self._id, self._name, self._note = "", "", ""
         self._scope_note = ""
-        self._terms: List[str] = []
-        self._numbers: List[str] = []
+        self._terms: list[str] = []
+        self._numbers: list[str] = []
         self._is_preferred = False
 
     def start(self, name: str, attrs: Any) -> None:
@@ -193,5 +194,5 @@ class _Supplementary(_Records):
     texts = frozenset((f"{prefix}UI", *TEXTS))
 
 
-def _kind(start: bytes) -> Optional[Type[_Records]]:
+def _kind(start: bytes) -> type[_Records] | None:
     return next((each for each in (_Descriptors, _Supplementary) if f"<{each.root}".encode() in start), None)

@@ -5,8 +5,8 @@ of 2016, HPO of 2017), while this reader leaves that line out and names it (KW10
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ..entity import Entity
 from .records import TAXON_XREF, RecordFile, Start, open_records, species_name, unique
@@ -22,7 +22,7 @@ _USED = ("id", "name", "namespace", "alt_id", "def", "synonym", "xref", "is_obso
 
 
 def read_obo(
-    path: Union[str, Path], *, scopes: Sequence[str] = SCOPES, types: Optional[Sequence[str]] = None
+    path: str | Path, *, scopes: Sequence[str] = SCOPES, types: Sequence[str] | None = None
 ) -> Iterator[Entity]:
     """Read the terms of an OBO file that are not obsolete.
 
@@ -34,7 +34,7 @@ def read_obo(
     Raises KrisselError K101, K102, K103; a line or term that cannot be used is counted (KW101).
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
-        header: Dict[str, List[str]] = {}
+        header: dict[str, list[str]] = {}
         tags = header
         in_term = False
         start = 0
@@ -76,12 +76,12 @@ def is_obo(start: Start) -> bool:
 
 def _to_entity(
     records: RecordFile,
-    tags: Dict[str, List[str]],
-    header: Dict[str, List[str]],
+    tags: dict[str, list[str]],
+    header: dict[str, list[str]],
     scopes: Sequence[str],
-    types: Optional[Sequence[str]],
+    types: Sequence[str] | None,
     start: int,
-) -> Optional[Entity]:
+) -> Entity | None:
     if tags.get("is_obsolete", [""])[0].startswith("true"):
         # Read and left out on purpose, so neither bad nor missing.
         records.accept()
@@ -110,7 +110,7 @@ def _to_entity(
     )
 
 
-def _split_quoted(value: str) -> Tuple[str, str]:
+def _split_quoted(value: str) -> tuple[str, str]:
     match = _QUOTED.match(value)
     return (_unescape(match[1]), match[2]) if match else ("", "")
 

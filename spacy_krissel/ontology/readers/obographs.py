@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
@@ -17,7 +18,7 @@ _SCOPE = re.compile(r"has(\w+)Synonym")
 
 
 def read_obographs(
-    path: Union[str, Path], *, scopes: Sequence[str] = SCOPES, types: Optional[Sequence[str]] = None
+    path: str | Path, *, scopes: Sequence[str] = SCOPES, types: Sequence[str] | None = None
 ) -> Iterator[Entity]:
     """Read the classes of an OBO Graphs file that are not deprecated and have a label.
 
@@ -43,7 +44,7 @@ def is_obographs(start: Start) -> bool:
     return start.first.startswith("{") and _BEGINNING.match("\n".join(start.lines)) is not None
 
 
-def _graphs(records: RecordFile) -> List[Dict[str, Any]]:
+def _graphs(records: RecordFile) -> list[dict[str, Any]]:
     try:
         data = json.loads(records.file.read_all().decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -61,8 +62,8 @@ def _graphs(records: RecordFile) -> List[Dict[str, Any]]:
 
 
 def _to_entity(
-    records: RecordFile, node: Any, scopes: Sequence[str], types: Optional[Sequence[str]], source: str
-) -> Optional[Entity]:
+    records: RecordFile, node: Any, scopes: Sequence[str], types: Sequence[str] | None, source: str
+) -> Entity | None:
     if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
         records.reject("(counting nodes) is no node with an id")
         return None
@@ -103,14 +104,14 @@ def _id(text: str) -> str:
     return f"{match[1]}:{match[2]}" if match else text
 
 
-def _texts(values: Any) -> List[str]:
+def _texts(values: Any) -> list[str]:
     """What `val` of each object is, on one line."""
     items = values if isinstance(values, list) else []
     texts = (item.get("val") for item in items if isinstance(item, dict))
     return [" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()]
 
 
-def _synonyms(meta: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
+def _synonyms(meta: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(scope in OBO's words, text)"""
     items = meta.get("synonyms")
     for item in items if isinstance(items, list) else []:
@@ -119,9 +120,9 @@ def _synonyms(meta: Dict[str, Any]) -> Iterator[Tuple[str, str]]:
             yield from ((scope[1].upper(), text) for text in _texts([item]))
 
 
-def _values(meta: Dict[str, Any]) -> Dict[str, List[str]]:
+def _values(meta: dict[str, Any]) -> dict[str, list[str]]:
     """The values of each property, by the last part of its address."""
-    found: Dict[str, List[str]] = {}
+    found: dict[str, list[str]] = {}
     items = meta.get("basicPropertyValues")
     for item in items if isinstance(items, list) else []:
         if isinstance(item, dict):

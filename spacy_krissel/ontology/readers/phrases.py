@@ -1,7 +1,7 @@
 """The concepts of a table of phrases, such as AskAPatient's: `id TAB name of the concept TAB phrase` a line."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, Union
 
 from ..entity import Entity
 from .records import open_records
@@ -9,7 +9,7 @@ from .records import open_records
 COLUMNS = 3
 
 
-def read_phrases(path: Union[str, Path]) -> Iterator[Entity]:
+def read_phrases(path: str | Path) -> Iterator[Entity]:
     """Read the concepts, in the order of their first line: a closed set for the phrases of the same table.
 
     The name is that of the first line, others that a concept has are aliases. The phrases are left alone: they are what
@@ -18,7 +18,7 @@ def read_phrases(path: Union[str, Path]) -> Iterator[Entity]:
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
     with open_records(path, "phrases", "a tab-separated table of id, name and phrase") as records:
-        names: Dict[str, Dict[str, None]] = {}
+        names: dict[str, dict[str, None]] = {}
         for line in records.lines():
             if not line.strip():
                 continue

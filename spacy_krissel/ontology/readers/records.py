@@ -3,11 +3,11 @@
 import os
 import re
 import warnings
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import ContextManager, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
@@ -37,7 +37,7 @@ class Start:
         self.cells = self.first.split("\t")
 
 
-def open_bytes(path: Union[str, Path]) -> ContextManager[InputFile]:
+def open_bytes(path: str | Path) -> AbstractContextManager[InputFile]:
     """Open a plain or gzipped file to read it in this block, see `open_input`.
 
     Raises KrisselError K101 (no such file), K102 (damaged compression), and what `open_input` raises.
@@ -47,7 +47,7 @@ def open_bytes(path: Union[str, Path]) -> ContextManager[InputFile]:
     return open_input(path, Errors.K101.format(path=path, expected=found), Errors.K102)
 
 
-def read_start(path: Union[str, Path]) -> bytes:
+def read_start(path: str | Path) -> bytes:
     """The first `PEEK_BYTES` of a plain or gzipped file, which is no UTF-16.
 
     Raises what `open_bytes` raises, and KrisselError K056.
@@ -59,9 +59,7 @@ def read_start(path: Union[str, Path]) -> bytes:
 
 
 @contextmanager
-def open_records(
-    path: Union[str, Path], format: str, expected: str, *, closing: Closing = ()
-) -> Iterator["RecordFile"]:
+def open_records(path: str | Path, format: str, expected: str, *, closing: Closing = ()) -> Iterator["RecordFile"]:
     """A file of records, for this block; at its end, what was left out is said.
 
     closing: what ends a line that is whole, so that the last one needs no line end.
@@ -88,7 +86,7 @@ class RecordFile:
         self.good = 0
         self.bad = 0
         self._size = 0
-        self._places: List[str] = []
+        self._places: list[str] = []
         self._last_bad_line = 0
         self._last_problem = ""
 
@@ -122,7 +120,7 @@ class RecordFile:
         """Another record begins; what was read before it counts no more towards the limit."""
         self._size = 0
 
-    def reject(self, problem: str, line: Optional[int] = None) -> None:
+    def reject(self, problem: str, line: int | None = None) -> None:
         """Count a record that cannot be used.
 
         Raises KrisselError K103 when so many are bad that the file must be of another format.
@@ -137,7 +135,7 @@ class RecordFile:
         if self.bad > BAD_RECORDS_ALLOWED and self.bad > self.good:
             raise self.wrong_format(f"{problem}, as {self.bad} of the first {self.bad + self.good} records", line)
 
-    def wrong_format(self, problem: str, line: Optional[int] = None) -> KrisselError:
+    def wrong_format(self, problem: str, line: int | None = None) -> KrisselError:
         return KrisselError(
             Errors.K103.format(
                 path=self.path,
@@ -168,7 +166,7 @@ class RecordFile:
             warnings.warn(message, KrisselWarning, stacklevel=5)
 
 
-def groups(records: RecordFile, rows: Iterable[Tuple[str, ...]]) -> Iterator[Tuple[str, List[Tuple[str, ...]]]]:
+def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     """The rows that have one first cell and are next to each other.
 
     Raises KrisselError K055 where those of one are larger than the limit of records.
@@ -197,14 +195,14 @@ def unstorable(names: Sequence[str], others: Iterable[str] = ()) -> str:
     return next(filter(None, (control_character(" ".join(name.split())) for name in names)), "")
 
 
-def unique(values: Iterable[str], *, without: str = "") -> Tuple[str, ...]:
+def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:
     """The stripped, non-blank values, each once, in order."""
     return tuple(dict.fromkeys(value for value in map(str.strip, values) if value and value != without))
 
 
-def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[Tuple[str, ...]]:
+def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """The values of `columns` in a tab-separated table whose first line names them, none of them blank."""
-    places: List[int] = []
+    places: list[int] = []
     width = 0
     for line in records.lines():
         cells = line.split("\t")

@@ -2,8 +2,8 @@
 `merged.dmp` beside it, `old tax_id | new tax_id |`."""
 
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Dict, Iterator, Sequence, Tuple, Union
 
 from ..entity import Entity
 from .records import RecordFile, Start, groups, open_records, unique
@@ -33,7 +33,7 @@ MERGED = "merged.dmp"
 
 
 def read_taxonomy(
-    path: Union[str, Path], *, classes: Sequence[str] = NAME_CLASSES, types: Sequence[str] = ("Species",)
+    path: str | Path, *, classes: Sequence[str] = NAME_CLASSES, types: Sequence[str] = ("Species",)
 ) -> Iterator[Entity]:
     """Read the taxa of a names.dmp file, the names of one taxon next to each other.
 
@@ -67,9 +67,9 @@ def is_taxonomy(start: Start) -> bool:
     return line.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
 
 
-def _read_merged(path: Path) -> Dict[str, Dict[str, None]]:
+def _read_merged(path: Path) -> dict[str, dict[str, None]]:
     """The former ids of each taxon; nothing where there is no such file."""
-    merged: Dict[str, Dict[str, None]] = defaultdict(dict)
+    merged: dict[str, dict[str, None]] = defaultdict(dict)
     if not path.is_file():
         return merged
     expected = "lines `old tax_id | new tax_id |`, with tabs around bars"
@@ -86,7 +86,7 @@ def _read_merged(path: Path) -> Dict[str, Dict[str, None]]:
     return merged
 
 
-def _read_rows(records: RecordFile) -> Iterator[Tuple[str, ...]]:
+def _read_rows(records: RecordFile) -> Iterator[tuple[str, ...]]:
     """The id, name and name class of each line."""
     for line in records.lines():
         if not line.strip():

@@ -2,23 +2,10 @@
 
 import re
 from collections import defaultdict
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import (
-    Any,
-    Callable,
-    Collection,
-    ContextManager,
-    Dict,
-    Iterator,
-    List,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    Union,
-)
+from typing import Any, NamedTuple
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
@@ -44,7 +31,7 @@ class Columns(NamedTuple):
     """How many columns a file has, and the numbers of those that are read."""
 
     width: int
-    read: Tuple[int, ...]
+    read: tuple[int, ...]
 
 
 # CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR, SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL,
@@ -61,7 +48,7 @@ COLUMNS = {
 
 
 def read_umls(
-    path: Union[str, Path],
+    path: str | Path,
     *,
     vocabularies: Sequence[str] = (),
     term_types: Sequence[str] = (),
@@ -125,7 +112,7 @@ def read_umls(
             )
 
 
-def holds_umls(folder: Union[str, Path]) -> bool:
+def holds_umls(folder: str | Path) -> bool:
     """Is it a folder of UMLS's files?"""
     return Path(folder).is_dir() and _find(Path(folder), CONCEPTS) is not None
 
@@ -143,7 +130,7 @@ class _Wanted(NamedTuple):
     languages: Collection[str]
     suppressed: bool
 
-    def takes(self, row: Tuple[str, ...]) -> bool:
+    def takes(self, row: tuple[str, ...]) -> bool:
         _, language, _, _, _, source, term_type, text, suppress, _ = row
         return bool(
             text.strip()
@@ -154,18 +141,18 @@ class _Wanted(NamedTuple):
         )
 
 
-def _preference(row: Tuple[str, ...]) -> Tuple[bool, bool, bool]:
+def _preference(row: tuple[str, ...]) -> tuple[bool, bool, bool]:
     """Smaller for what UMLS prefers: of the first term, in its first form, the first atom."""
     return row[2] != "P", row[3] != "PF", row[4] != "Y"
 
 
-def _definition(rows: Sequence[Tuple[str, ...]], suppressed: bool) -> str:
+def _definition(rows: Sequence[tuple[str, ...]], suppressed: bool) -> str:
     order = {source: place for place, source in enumerate(FROM_BEST_TO_WORST)}
     kept = [row for row in rows if row[2].strip() and (suppressed or row[3] not in SUPPRESSED)]
     return min(kept, key=lambda row: order.get(row[1], len(order)))[2].strip() if kept else ""
 
 
-def _codes(atoms: Sequence[Tuple[str, ...]]) -> Iterator[str]:
+def _codes(atoms: Sequence[tuple[str, ...]]) -> Iterator[str]:
     """The ids of a concept in the sources of its atoms, with their prefixes; some sources' ids have theirs already."""
     for atom in atoms:
         source, code = atom[5], atom[9].strip()
@@ -173,7 +160,7 @@ def _codes(atoms: Sequence[Tuple[str, ...]]) -> Iterator[str]:
             yield code if ":" in code else canonical_id(f"{PREFIXES.get(source, source)}:{code}")
 
 
-def _related(rows: Sequence[Tuple[str, ...]], suppressed: bool) -> Iterator[str]:
+def _related(rows: Sequence[tuple[str, ...]], suppressed: bool) -> Iterator[str]:
     for cui, _, other, suppress in rows:
         if other and other != cui and (suppressed or suppress not in SUPPRESSED):
             yield canonical_id(other)
@@ -185,10 +172,10 @@ def _is_below(number: str, tops: Collection[str]) -> bool:
     return any(number == top or number.startswith(f"{top}." if top[1:] else top) for top in tops)
 
 
-def _tree_numbers(folder: Path, wanted: Sequence[str]) -> Tuple[str, ...]:
+def _tree_numbers(folder: Path, wanted: Sequence[str]) -> tuple[str, ...]:
     """The places in the semantic network of the types that are asked for, by the types that concepts have, and by
     SRDEF, where it is, those that none has."""
-    places: Dict[str, Set[str]] = defaultdict(set)
+    places: dict[str, set[str]] = defaultdict(set)
     with _open(_needed(folder, TYPES), TYPES) as records:
         for _, tui, number, title in _rows(records, TYPES):
             for key in (tui, title, *_places(number)):
@@ -215,12 +202,12 @@ def _places(number: str) -> Iterator[str]:
         yield ".".join(parts[:end])
 
 
-def umls_release(path: Union[str, Path]) -> Dict[str, Any]:
+def umls_release(path: str | Path) -> dict[str, Any]:
     """What UMLS's files say of themselves: their release (`release.dat`), and by MRSAB the version of each current
     source and how restricted its use is (0 to 4 and 9, appendix 2 of UMLS's licence); as far as these files are there.
     """
     folder, _ = _locate(Path(path))
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     release = folder / RELEASE
     if release.is_file():
         named = re.search(
@@ -239,7 +226,7 @@ def umls_release(path: Union[str, Path]) -> Dict[str, Any]:
     return found
 
 
-def umls_files(path: Union[str, Path], relations: Sequence[str] = ()) -> List[Path]:
+def umls_files(path: str | Path, relations: Sequence[str] = ()) -> list[Path]:
     """Those of UMLS's files at `path` that are read; MRREL, the largest, only for `relations`."""
     folder, concepts = _locate(Path(path))
     names = (TYPES, DEFINITIONS, *((RELATIONS,) if relations else ()), RETIRED, SOURCES)
@@ -247,12 +234,12 @@ def umls_files(path: Union[str, Path], relations: Sequence[str] = ()) -> List[Pa
     return [concepts, *(file_ for file_ in others if file_ is not None)]
 
 
-Rows = List[Tuple[str, ...]]
+Rows = list[tuple[str, ...]]
 
 
 @contextmanager
 def _joined(
-    path: Optional[Path], name: str, keep: Optional[Callable[[Tuple[str, ...]], bool]] = None
+    path: Path | None, name: str, keep: Callable[[tuple[str, ...]], bool] | None = None
 ) -> Iterator[Callable[[str], Rows]]:
     """The rows of each CUI that `keep` takes, of a file that is sorted by CUI as another is and read as far as that one
     has come: what is asked for comes after all that was asked for before. No rows without a file.
@@ -264,7 +251,7 @@ def _joined(
         return
     with _open(path, name) as records:
         every = _groups(records, name, keep)
-        latest: Optional[Tuple[str, Rows]] = next(every, None)
+        latest: tuple[str, Rows] | None = next(every, None)
 
         def rows(cui: str) -> Rows:
             nonlocal latest
@@ -278,8 +265,8 @@ def _joined(
 
 
 def _groups(
-    records: RecordFile, name: str, keep: Optional[Callable[[Tuple[str, ...]], bool]] = None
-) -> Iterator[Tuple[str, Rows]]:
+    records: RecordFile, name: str, keep: Callable[[tuple[str, ...]], bool] | None = None
+) -> Iterator[tuple[str, Rows]]:
     """The rows of each CUI. Raises KrisselError K131 where one is smaller than that before it."""
     last = ""
     every = _rows(records, name)
@@ -294,7 +281,7 @@ def _groups(
         yield cui, rows
 
 
-def _rows(records: RecordFile, name: str) -> Iterator[Tuple[str, ...]]:
+def _rows(records: RecordFile, name: str) -> Iterator[tuple[str, ...]]:
     """The columns of each row that are read, the first of them never blank."""
     width, read = COLUMNS[name]
     for line in records.lines():
@@ -311,9 +298,9 @@ def _rows(records: RecordFile, name: str) -> Iterator[Tuple[str, ...]]:
             yield tuple(cells[place] for place in read)
 
 
-def _retired(path: Optional[Path]) -> Dict[str, Dict[str, None]]:
+def _retired(path: Path | None) -> dict[str, dict[str, None]]:
     """The CUIs that stood for each concept once: of those that were merged into it, not of wider or narrower ones."""
-    found: Dict[str, Dict[str, None]] = defaultdict(dict)
+    found: dict[str, dict[str, None]] = defaultdict(dict)
     if path is None:
         return found
     with _open(path, RETIRED) as records:
@@ -323,19 +310,19 @@ def _retired(path: Optional[Path]) -> Dict[str, Dict[str, None]]:
     return found
 
 
-def _open(path: Path, name: str) -> ContextManager[RecordFile]:
+def _open(path: Path, name: str) -> AbstractContextManager[RecordFile]:
     expected = f"UMLS's {name}, {COLUMNS[name].width} columns that end with bars"
     return open_records(path, "umls", expected, closing=(b"|",))
 
 
-def _locate(path: Path) -> Tuple[Path, Path]:
+def _locate(path: Path) -> tuple[Path, Path]:
     """The folder of the files, and MRCONSO."""
     if not path.is_dir():
         return path.parent, path
     return path, _needed(path, CONCEPTS)
 
 
-def _find(folder: Path, name: str) -> Optional[Path]:
+def _find(folder: Path, name: str) -> Path | None:
     """A file of UMLS, plain or gzipped, if it is there."""
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 

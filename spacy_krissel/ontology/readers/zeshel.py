@@ -1,8 +1,9 @@
 """ZESHEL's documents, the entities of one world a file: `{"document_id", "title", "text"}` a line."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Iterator, Union
+from typing import Any
 
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
@@ -13,7 +14,7 @@ KEYS = ("document_id", "title", "text")
 SUFFIXES = (".gz", ".json", ".jsonl")
 
 
-def read_zeshel(path: Union[str, Path]) -> Iterator[Entity]:
+def read_zeshel(path: str | Path) -> Iterator[Entity]:
     """Read the documents of a world of ZESHEL (Logeswaran et al., 2019): each is an entity of the type of its world.
 
     The name is the title, the definition the whole text; the world is the name of the file without its suffix.
@@ -50,7 +51,7 @@ def is_zeshel(start: Start) -> bool:
     return first.startswith("{") and '"document_id"' in first and '"concept_id"' not in first
 
 
-def world_of(path: Union[str, Path]) -> str:
+def world_of(path: str | Path) -> str:
     """`american_football` for `american_football.json`, whether compressed or not."""
     name = Path(path).name
     for suffix in SUFFIXES:

@@ -1,7 +1,8 @@
 """`krissel_span_extractor`: find the entities that a text speaks of, and the tokens that say so (OSLAT)."""
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Callable, Collection, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.language import Language
@@ -61,11 +62,11 @@ class KrisselSpanExtractor(KBPipe):
         model: StatesModel,
         name: str = "krissel_span_extractor",
         *,
-        objective: Optional[Objective],
+        objective: Objective | None,
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
         settings: ExtractorSettings,
-        kb_path: Optional[str] = None,
-        scorer: Optional[Callable] = None,
+        kb_path: str | None = None,
+        scorer: Callable | None = None,
     ) -> None:
         """
         model: `spacy-krissel.LabelAttention.v1`.
@@ -98,7 +99,7 @@ class KrisselSpanExtractor(KBPipe):
     # Finding -------------------------------------------------------------------------------------------------------
 
     @with_one_kb
-    def predict(self, docs: Iterable[Doc]) -> List[List[FoundEntity]]:
+    def predict(self, docs: Iterable[Doc]) -> list[list[FoundEntity]]:
         """The entities of every doc, most probable first, without writing any."""
         docs = list(docs)
         found = []
@@ -107,13 +108,13 @@ class KrisselSpanExtractor(KBPipe):
             found.append(self._found(doc, states, rows, self.cfg.threshold, self.cfg.max_entities))
         return found
 
-    def set_annotations(self, docs: Iterable[Doc], found: List[List[FoundEntity]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], found: list[list[FoundEntity]]) -> None:
         """Write what `predict` found: `doc.spans[spans_key]` and `doc._.krissel_entities`."""
         for doc, entities in zip(docs, found, strict=True):
             write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
 
     @with_one_kb
-    def extract(self, doc: Doc, entities: Sequence[str]) -> Dict[str, FoundEntity]:
+    def extract(self, doc: Doc, entities: Sequence[str]) -> dict[str, FoundEntity]:
         """What the text shows of each of `entities`, whatever their probability: by id, without those that the
         knowledge base has no name of."""
         (states,) = self._states([doc])
@@ -133,7 +134,7 @@ class KrisselSpanExtractor(KBPipe):
         return answers
 
     @with_one_kb
-    def scores_at(self, doc: Doc, places: Mapping[str, Collection[int]]) -> Dict[str, float]:
+    def scores_at(self, doc: Doc, places: Mapping[str, Collection[int]]) -> dict[str, float]:
         """The probability that the doc speaks of each entity of `places` where what its names see are just these tokens
         of the doc (OSLAT's row GT); 0 of an unknown one, and where there are no tokens."""
         (states,) = self._states([doc])
@@ -160,8 +161,8 @@ class KrisselSpanExtractor(KBPipe):
             first = last
 
     def _found(
-        self, doc: Doc, states: TextStates, rows: np.ndarray, threshold: Optional[float], limit: int = 0
-    ) -> List[FoundEntity]:
+        self, doc: Doc, states: TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
+    ) -> list[FoundEntity]:
         """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
         `limit` of them, 0 for all."""
         if not len(rows) or not len(states.vectors):
@@ -223,7 +224,7 @@ class KrisselSpanExtractor(KBPipe):
         found = [kb.prototype_rows(kb.resolve(entity) or entity) for entity in dict.fromkeys(entities)]
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
-    def _retrieved(self, doc: Doc, states: TextStates) -> List[str]:
+    def _retrieved(self, doc: Doc, states: TextStates) -> list[str]:
         """The entities whose names are nearest to runs of the text's words, each run the mean of its tokens, as a name
         is."""
         windows = runs(content_tokens(doc), self.cfg.longest_run)
@@ -246,10 +247,10 @@ class KrisselSpanExtractor(KBPipe):
         self,
         get_examples: Callable[[], Iterable[Example]],
         *,
-        nlp: Optional[Language] = None,
-        ontology: Optional[Callable[[], OntologyStore]] = None,
-        dev_kb: Optional[Callable[[], PrototypeSource]] = None,
-        encoder: Optional[Callable[[StatesModel], None]] = None,
+        nlp: Language | None = None,
+        ontology: Callable[[], OntologyStore] | None = None,
+        dev_kb: Callable[[], PrototypeSource] | None = None,
+        encoder: Callable[[StatesModel], None] | None = None,
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base: as in
         `KrisselLinker.initialize`."""

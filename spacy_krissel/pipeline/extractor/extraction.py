@@ -1,6 +1,7 @@
 """What label attention says of a text, in tokens of spaCy's."""
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
@@ -23,10 +24,10 @@ class FoundEntity(NamedTuple):
     id: str
     name: str
     score: float
-    pieces: Tuple[Tuple[int, int], ...]
+    pieces: tuple[tuple[int, int], ...]
     attention: np.ndarray
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Python's own types alone: anything else would not survive `Doc.to_bytes`."""
         pieces = [list(piece) for piece in self.pieces]
         attention = [round(share, 4) for share in self.attention.tolist()]
@@ -49,7 +50,7 @@ def content_tokens(doc: Doc) -> np.ndarray:
     return np.asarray([not (token.is_stop or token.is_punct or token.is_space) for token in doc], dtype=bool)
 
 
-def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> Tuple[Tuple[int, int], ...]:
+def pieces_of(attention: np.ndarray, content: np.ndarray, threshold: float) -> tuple[tuple[int, int], ...]:
     """The runs of tokens with at least `threshold` of the attention (n,), among those that are `content` (n,)."""
     return join_fragments((int(i), int(i) + 1) for i in np.flatnonzero((attention >= threshold) & content))
 
@@ -65,7 +66,7 @@ def write_entities(doc: Doc, found: Sequence[FoundEntity], *, spans_key: str, la
     doc._.set(ENTITIES, [each.to_dict() for each in found])
 
 
-def runs(content: np.ndarray, longest: int) -> List[Tuple[int, int]]:
+def runs(content: np.ndarray, longest: int) -> list[tuple[int, int]]:
     """The runs of one to `longest` tokens that begin and end with one that is `content` (n,), as (start, end)."""
     places = np.flatnonzero(content).tolist()
     return [(i, j + 1) for n, i in enumerate(places) for j in places[n : n + longest] if j < i + longest]

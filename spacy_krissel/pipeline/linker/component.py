@@ -1,7 +1,7 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 from spacy.language import Language
@@ -43,14 +43,14 @@ class KrisselLinker(KBPipe):
     def __init__(
         self,
         vocab: Vocab,
-        model: Model[List[View], Floats2d],
+        model: Model[list[View], Floats2d],
         name: str = "krissel_linker",
         *,
-        objective: Optional[Objective],
+        objective: Objective | None,
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
         settings: LinkerSettings,
-        kb_path: Optional[str] = None,
-        scorer: Optional[Callable] = None,
+        kb_path: str | None = None,
+        scorer: Callable | None = None,
     ) -> None:
         """
         model: views → vectors (n, width).
@@ -69,7 +69,7 @@ class KrisselLinker(KBPipe):
         )
         register_extensions()
 
-    def reference_parts(self) -> Optional[ReferenceParts]:
+    def reference_parts(self) -> ReferenceParts | None:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
         return reference_parts(self.model)
 
@@ -82,12 +82,12 @@ class KrisselLinker(KBPipe):
 
     # Linking -------------------------------------------------------------------------------------------------------
 
-    def predict(self, docs: Iterable[Doc]) -> List[List[SpanLink]]:
+    def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink]]:
         """The link of every span of every doc, without writing any."""
         docs = list(docs)
-        views: List[View] = []
-        kinds: List[Tuple[str, Keys]] = []
-        counts: List[int] = []
+        views: list[View] = []
+        kinds: list[tuple[str, Keys]] = []
+        counts: list[int] = []
         for doc in docs:
             spans = spans_of(doc, self.cfg.spans_key)
             views.extend(self.views(doc, spans))
@@ -96,21 +96,21 @@ class KrisselLinker(KBPipe):
         links = iter(self._link(views, kinds, counts) if views else ())
         return [list(islice(links, count)) for count in counts]
 
-    def set_annotations(self, docs: Iterable[Doc], links: List[List[SpanLink]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink]]) -> None:
         """Write the links that `predict` found to the docs."""
         key, overwrite = self.cfg.spans_key, self.cfg.overwrite
         for doc, doc_links in zip(docs, links, strict=True):
             if doc_links:
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, overwrite=overwrite)
 
-    def views(self, doc: Doc, spans: Sequence[Span]) -> List[View]:
+    def views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
         """What the encoder sees of each span: its context, and the span with its abbreviations written out, or all
         pieces of a mention in several (`mention_views`)."""
         key, abbreviations = self.cfg.spans_key, self.cfg.use_abbreviations
         context = None if self.cfg.context == "none" else self.cfg.context
         return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
 
-    def _species(self, doc: Doc, spans: Sequence[Span]) -> List[Keys]:
+    def _species(self, doc: Doc, spans: Sequence[Span]) -> list[Keys]:
         """The species that each span may be of; nothing where that is not asked, and for mentions of species."""
         label = self.cfg.species_label
         if not label:
@@ -118,7 +118,7 @@ class KrisselLinker(KBPipe):
         found = assigned_species(doc, spans, [ent for ent in {*doc.ents, *spans} if ent.label_ == label])
         return [NOTHING if span.label_ == label else keys for span, keys in zip(spans, found, strict=True)]
 
-    def _link(self, views: List[View], kinds: List[Tuple[str, Keys]], counts: List[int]) -> List[SpanLink]:
+    def _link(self, views: list[View], kinds: list[tuple[str, Keys]], counts: list[int]) -> list[SpanLink]:
         """The links of mentions with these views, labels and species, of docs with so many mentions each."""
         kb = self._kb_to_search()
         vectors = self.encode(views)
@@ -126,7 +126,7 @@ class KrisselLinker(KBPipe):
         names = self._names(kb, views)
         docs = np.repeat(np.arange(len(counts)), counts).tolist()
         forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts, strict=True)]
-        links: List[Optional[SpanLink]] = [None] * len(views)
+        links: list[SpanLink | None] = [None] * len(views)
         for rows, mask in self._masks(kb, kinds):
             part = [texts[row] for row in rows], [forms[row] for row in rows]
             asked = None if names is None else names[rows]
@@ -134,7 +134,7 @@ class KrisselLinker(KBPipe):
                 links[row] = link
         return [link for link in links if link is not None]
 
-    def _names(self, kb: PrototypeKB, views: List[View]) -> Optional[np.ndarray]:
+    def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
         if not (self.cfg.gold_name_weight and self.cfg.context != "none" and kb.has_gold):
             return None
@@ -142,11 +142,11 @@ class KrisselLinker(KBPipe):
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
         return self.encode(list(distinct))[[distinct[name] for name in names]]
 
-    def _masks(self, kb: PrototypeKB, kinds: List[Tuple[str, Keys]]) -> List[Tuple[List[int], Optional[np.ndarray]]]:
+    def _masks(self, kb: PrototypeKB, kinds: list[tuple[str, Keys]]) -> list[tuple[list[int], np.ndarray | None]]:
         """(rows of the batch, entities they may link to), by the type filter of each label, and by species."""
-        everywhere: Optional[List[str]] = self.cfg.types
-        by_label: Dict[str, List[str]] = self.cfg.types_by_label
-        groups: Dict[Tuple[Optional[Tuple[str, ...]], Keys], List[int]] = {}
+        everywhere: list[str] | None = self.cfg.types
+        by_label: dict[str, list[str]] = self.cfg.types_by_label
+        groups: dict[tuple[tuple[str, ...] | None, Keys], list[int]] = {}
         for row, (label, species) in enumerate(kinds):
             types = by_label.get(label, everywhere)
             groups.setdefault((tuple(types) if types else None, species), []).append(row)
@@ -168,10 +168,10 @@ class KrisselLinker(KBPipe):
         self,
         get_examples: Callable[[], Iterable[Example]],
         *,
-        nlp: Optional[Language] = None,
-        ontology: Optional[Callable[[], OntologyStore]] = None,
-        dev_kb: Optional[Callable[[], PrototypeSource]] = None,
-        encoder: Optional[Callable[[Model[List[View], Floats2d]], None]] = None,
+        nlp: Language | None = None,
+        ontology: Callable[[], OntologyStore] | None = None,
+        dev_kb: Callable[[], PrototypeSource] | None = None,
+        encoder: Callable[[Model[list[View], Floats2d]], None] | None = None,
     ) -> None:
         """Give the encoder its weights, and training its ontology and its development knowledge base.
 
@@ -182,7 +182,7 @@ class KrisselLinker(KBPipe):
         encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
         """
         validate_get_examples(get_examples, "KrisselLinker.initialize")
-        sample: List[View] = []
+        sample: list[View] = []
         for example in get_examples():
             sample.extend(view for _, view in linked_mentions(example.reference, self.cfg.spans_key))
             if len(sample) >= INIT_VIEWS:

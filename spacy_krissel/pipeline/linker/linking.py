@@ -1,7 +1,7 @@
 """From vectors and texts of mentions to the entity of each."""
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Dict, Hashable, List, Optional, Sequence
 
 import numpy as np
 
@@ -24,9 +24,9 @@ def decide(
     texts: Sequence[str],
     forms: Sequence[Hashable],
     settings: LinkerSettings,
-    allowed: Optional[np.ndarray] = None,
-    names: Optional[np.ndarray] = None,
-) -> List[SpanLink]:
+    allowed: np.ndarray | None = None,
+    names: np.ndarray | None = None,
+) -> list[SpanLink]:
     """The link of each of q mentions.
 
     vectors (q, d): of the mentions in their contexts. texts (q,): of the mentions.
@@ -60,7 +60,7 @@ def agree(result: SearchResult, forms: Sequence[Hashable], margin: float) -> Sea
     below its best: the form is then taken to stand for two things in the document. Of mentions that are as sure as each
     other, one without ties goes before, then the first.
     """
-    groups: Dict[Hashable, List[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for query, form in enumerate(forms):
         groups.setdefault(form, []).append(query)
     leaders = np.arange(len(result.entities))
@@ -86,7 +86,7 @@ def agree(result: SearchResult, forms: Sequence[Hashable], margin: float) -> Sea
     )
 
 
-def _links(kb: PrototypeKB, result: SearchResult, n_candidates: int, threshold: Optional[float]) -> List[SpanLink]:
+def _links(kb: PrototypeKB, result: SearchResult, n_candidates: int, threshold: float | None) -> list[SpanLink]:
     candidates = candidate_dicts(kb, result, n_candidates)
     links = []
     for i, found in enumerate(candidates):

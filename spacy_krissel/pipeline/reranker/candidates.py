@@ -1,6 +1,7 @@
 """A re-ranked list of candidates: its new order, and NIL as one more candidate (PEL §2, the fourth strategy)."""
 
-from typing import Any, Dict, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 
 
-def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
+def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], corrections: np.ndarray) -> SpanLink:
     """Add corrections to the scores of the first candidates, and sort by the sums.
 
     candidates: best first, at least one; their dicts are not changed.
@@ -22,7 +23,7 @@ def reorder(candidates: Sequence[Dict[str, Any]], ties: Sequence[str], correctio
     k = len(corrections)
     scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
     order = sorted(range(k), key=lambda i: -scores[i])
-    new: List[Dict[str, Any]] = [{**candidates[i], "score": scores[i]} for i in order]
+    new: list[dict[str, Any]] = [{**candidates[i], "score": scores[i]} for i in order]
     lowest = new[-1]["score"]
     new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in candidates[k:]]
     best = new[0]["score"]

@@ -1,8 +1,9 @@
 """`krissel_reranker`: score the linker's candidates again, and put them in their new order."""
 
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Generic, TypeVar
 from weakref import ref
 
 import numpy as np
@@ -39,13 +40,13 @@ Target = TypeVar("Target")
 class Weak(Generic[Target]):
     """A weak reference that may be pickled and copied: the copy refers to nothing."""
 
-    def __init__(self, target: Optional[Target] = None) -> None:
+    def __init__(self, target: Target | None = None) -> None:
         self._ref = None if target is None else ref(target)
 
-    def __call__(self) -> Optional[Target]:
+    def __call__(self) -> Target | None:
         return None if self._ref is None else self._ref()
 
-    def __reduce__(self) -> Tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Any, ...]:
         return Weak, ()
 
 
@@ -73,12 +74,12 @@ class KrisselReranker(KrisselPipe):
         model: Reranker,
         name: str = "krissel_reranker",
         *,
-        objective: Optional[RerankObjective],
+        objective: RerankObjective | None,
         settings: RerankerSettings,
-        nlp: Optional[Language] = None,
+        nlp: Language | None = None,
         linker: str = "krissel_linker",
         max_names: int = 8,
-        scorer: Optional[Callable] = None,
+        scorer: Callable | None = None,
     ) -> None:
         """
         model: mentions with their candidates → corrections.
@@ -98,7 +99,7 @@ class KrisselReranker(KrisselPipe):
         self.linker_name = linker
         self.max_names = max_names
         self._set_settings(settings)
-        self._table: Optional[CandidateTable] = None
+        self._table: CandidateTable | None = None
         self._nlp: Weak[Language] = Weak(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
         self._linker: Weak[KrisselLinker] = Weak()
@@ -107,15 +108,15 @@ class KrisselReranker(KrisselPipe):
 
     # Re-ranking ----------------------------------------------------------------------------------------------------
 
-    def predict(self, docs: Iterable[Doc]) -> List[List[Optional[SpanLink]]]:
+    def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink | None]]:
         """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
         docs = list(docs)
-        links: List[List[Optional[SpanLink]]] = [[None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs]
+        links: list[list[SpanLink | None]] = [[None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs]
         if not self.cfg.weight:
             return links
-        places: List[Tuple[int, int]] = []
-        mentions: List[RankedMention] = []
-        spans: List[Span] = []
+        places: list[tuple[int, int]] = []
+        mentions: list[RankedMention] = []
+        spans: list[Span] = []
         for i, doc in enumerate(docs):
             for j, span, mention in self._ranked(doc):
                 places.append((i, j))
@@ -135,14 +136,14 @@ class KrisselReranker(KrisselPipe):
             links[i][j] = link if nil_score is None else decided(link, nil_score)
         return links
 
-    def set_annotations(self, docs: Iterable[Doc], links: List[List[Optional[SpanLink]]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink | None]]) -> None:
         """Write the links that `predict` found to the docs."""
         key = self.cfg.spans_key
         for doc, doc_links in zip(docs, links, strict=True):
             if any(doc_links):
                 write_links(doc, spans_of(doc, key), doc_links, spans_key=key, reranker=self.name)
 
-    def _ranked(self, doc: Doc) -> Iterator[Tuple[int, Span, RankedMention]]:
+    def _ranked(self, doc: Doc) -> Iterator[tuple[int, Span, RankedMention]]:
         """The spans of a doc that have an order to change, by number, each as the model sees it."""
         nil_score = self.cfg.nil_score
         fewest = 2 if nil_score is None else 1
@@ -178,7 +179,7 @@ class KrisselReranker(KrisselPipe):
         return span.kb_id_ == span._.krissel_candidates[0]["id"] and self.name not in span._.krissel_reranked_by
 
     def _mention(
-        self, view: View, named: Sequence[Tuple[str, str]], scores: np.ndarray, *, hidden: bool
+        self, view: View, named: Sequence[tuple[str, str]], scores: np.ndarray, *, hidden: bool
     ) -> RankedMention:
         """named: id and name of each candidate. hidden: candidates do not show the mention's own name."""
         if self._table is None:
@@ -206,8 +207,8 @@ class KrisselReranker(KrisselPipe):
         self,
         get_examples: Callable[[], Iterable[Example]],
         *,
-        nlp: Optional[Language] = None,
-        ontology: Optional[Callable[[], OntologyStore]] = None,
+        nlp: Language | None = None,
+        ontology: Callable[[], OntologyStore] | None = None,
     ) -> None:
         """Fill the table of candidates, give the model its weights, and fit the temperature to the linker's scores.
 
@@ -223,7 +224,7 @@ class KrisselReranker(KrisselPipe):
         linker = self._training_linker()
         entities = (entity for entity in ontology() if linker.kb.entity_row(entity.id) is not None)
         self._table = CandidateTable.from_entities(entities)
-        examples: List[Example] = []
+        examples: list[Example] = []
         for example in get_examples():
             examples.append(example)
             if len(examples) >= FIT_EXAMPLES:
@@ -231,7 +232,7 @@ class KrisselReranker(KrisselPipe):
         fits = self.cfg.temperature is None
         if fits:
             self.cfg.temperature = 1.0
-        mentions: List[RankedMention] = []
+        mentions: list[RankedMention] = []
         if self.objective is not None:
             self.objective.initialize(None)
             key = self.cfg.spans_key
@@ -247,9 +248,9 @@ class KrisselReranker(KrisselPipe):
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optional[Optimizer] = None,
-        losses: Optional[Dict[str, float]] = None,
-    ) -> Dict[str, float]:
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
         """One training step, as the objective defines it, over the linker's candidates for the linked mentions of the
         examples' references. The candidates are searched here, and not read from the annotated docs: there a mention
         has met its own prototype (`RerankObjective`)."""
@@ -321,7 +322,7 @@ class KrisselReranker(KrisselPipe):
         return util.to_bytes(serialize, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
-        deserialize: Dict[str, Callable[[bytes], Any]] = {
+        deserialize: dict[str, Callable[[bytes], Any]] = {
             "cfg": self._restore_settings,
             "model": self.model.from_bytes,
             ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data)),
@@ -331,13 +332,13 @@ class KrisselReranker(KrisselPipe):
         self._look_for_linker()
         return self
 
-    def to_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> None:
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         path = util.ensure_path(path)
         self._write_files(path, self._files(), exclude)
         if self._table is not None and ENTITIES not in exclude:
             self._table.to_disk(path / ENTITIES)
 
-    def from_disk(self, path: Union[str, Path], *, exclude: Iterable[str] = ()) -> "KrisselReranker":
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         path = util.ensure_path(path)
         files = {"cfg": self._restore_settings, "model": self.model.from_bytes}
         self._read_files(path, files, exclude)

@@ -2,8 +2,9 @@
 
 import random
 from collections import deque
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Deque, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+from typing import Annotated
 
 from pydantic import Field
 from spacy.training import Example
@@ -40,7 +41,7 @@ class PairBatcher:
     def __init__(
         self,
         pairs: AtLeastTwo = 64,
-        ontology: Optional[Union[str, Path]] = None,
+        ontology: str | Path | None = None,
         buffer_size: Count = 0,
         max_pairs: Count = 0,
         spans_key: str = "",
@@ -54,20 +55,20 @@ class PairBatcher:
         self.seed = seed
         self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
 
-    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+    def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         rng = random.Random(f"{self.seed}-{self.epoch}")
         self.epoch += 1
         for buffer in _buffers(examples, self.buffer_size):
             yield from self._batches(buffer, rng)
 
-    def _batches(self, examples: List[Example], rng: random.Random) -> Iterator[List[Example]]:
+    def _batches(self, examples: list[Example], rng: random.Random) -> Iterator[list[Example]]:
         pairs = self._pairs(examples, rng)
-        queue: Deque[Tuple[str, Example, Example]] = deque(pairs)
-        deferred: Deque[Tuple[str, Example, Example]] = deque()
+        queue: deque[tuple[str, Example, Example]] = deque(pairs)
+        deferred: deque[tuple[str, Example, Example]] = deque()
         while queue or deferred:
-            batch: List[Example] = []
-            blocked: Set[str] = set()
-            waiting: Deque[Tuple[str, Example, Example]] = deque()
+            batch: list[Example] = []
+            blocked: set[str] = set()
+            waiting: deque[tuple[str, Example, Example]] = deque()
             # Pairs that did not fit an earlier batch go first, so that none starves.
             while (deferred or queue) and len(batch) < 2 * self.pairs:
                 pair = deferred.popleft() if deferred else queue.popleft()
@@ -88,12 +89,12 @@ class PairBatcher:
                 batch.extend(rng.choice(others)[1:])
             yield batch
 
-    def _pairs(self, examples: List[Example], rng: random.Random) -> List[Tuple[str, Example, Example]]:
-        by_entity: Dict[str, List[Example]] = {}
+    def _pairs(self, examples: list[Example], rng: random.Random) -> list[tuple[str, Example, Example]]:
+        by_entity: dict[str, list[Example]] = {}
         for example in examples:
             for entity, alone in single_mentions(example, self.spans_key):
                 by_entity.setdefault(entity, []).append(alone)
-        pairs: List[Tuple[str, Example, Example]] = []
+        pairs: list[tuple[str, Example, Example]] = []
         for entity, views in by_entity.items():
             if len(views) < 2:
                 continue
@@ -127,7 +128,7 @@ class MentionBatcher:
         self.seed = seed
         self.epoch = 0
 
-    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+    def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         rng = random.Random(f"{self.seed}-{self.epoch}")
         self.epoch += 1
         mentions = [each for example in examples for each in single_mentions(example, self.spans_key)]
@@ -137,8 +138,8 @@ class MentionBatcher:
         for start in range(0, len(mentions), self.size):
             yield [example for _, example in mentions[start : start + self.size]]
 
-    def _limited(self, mentions: List[Tuple[str, Example]]) -> List[Tuple[str, Example]]:
-        counts: Dict[str, int] = {}
+    def _limited(self, mentions: list[tuple[str, Example]]) -> list[tuple[str, Example]]:
+        counts: dict[str, int] = {}
         kept = []
         for entity, example in mentions:
             counts[entity] = counts.get(entity, 0) + 1
@@ -160,23 +161,21 @@ class SynonymBatcher:
     spans_key: the names of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     """
 
-    def __init__(
-        self, pairs: AtLeastTwo = 256, ontology: Optional[Union[str, Path]] = None, spans_key: str = ""
-    ) -> None:
+    def __init__(self, pairs: AtLeastTwo = 256, ontology: str | Path | None = None, spans_key: str = "") -> None:
         self.pairs = pairs
         self.spans_key = spans_key
         self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
 
-    def __call__(self, examples: Iterable[Example]) -> Iterator[List[Example]]:
+    def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         """Raises KrisselError K634 where there are pairs and no batch: training would wait for one for ever."""
         stream = iter(examples)
         n_left_out = n_batches = 0
-        waiting: Deque[Example] = deque()
+        waiting: deque[Example] = deque()
         while True:
-            batch: List[Example] = []
-            entities: Set[str] = set()
-            blocked: Set[str] = set()
-            again: Deque[Example] = deque()
+            batch: list[Example] = []
+            entities: set[str] = set()
+            blocked: set[str] = set()
+            again: deque[Example] = deque()
             # A stream of homonyms alone must not be read to its end.
             while len(batch) < self.pairs and len(again) < self.pairs:
                 example = waiting.popleft() if waiting else next(stream, None)
@@ -201,17 +200,17 @@ class SynonymBatcher:
             raise KrisselError(Errors.K634.format(found=n_left_out))
 
 
-def homonym_groups(ontology: OntologyStore) -> Dict[str, Set[str]]:
+def homonym_groups(ontology: OntologyStore) -> dict[str, set[str]]:
     """Entity id → ids of the other entities that have one of its names."""
-    groups: Dict[str, Set[str]] = {}
+    groups: dict[str, set[str]] = {}
     for _, ids in ontology.shared_names():
         for id_ in ids:
             groups.setdefault(id_, set()).update(other for other in ids if other != id_)
     return groups
 
 
-def _buffers(examples: Iterable[Example], size: int) -> Iterator[List[Example]]:
-    buffer: List[Example] = []
+def _buffers(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
+    buffer: list[Example] = []
     for example in examples:
         buffer.append(example)
         if size and len(buffer) >= size:

@@ -1,6 +1,7 @@
 """Linked mentions as training examples, and back: `(entity, View)` is the value that a reader hands to an objective."""
 
-from typing import Any, Iterable, Iterator, List, Optional, Sequence, Tuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -12,7 +13,7 @@ from ...mentions.gold_ids import NIL
 from ...views import View, mention_view
 
 # An entity's id and the view of one of its mentions, names or references.
-Linked = Tuple[str, View]
+Linked = tuple[str, View]
 # In `doc.user_data`: the linked mentions of a doc that was made from views, by spans key.
 VIEWS = "krissel_views"
 LABEL = "ENTITY"
@@ -20,7 +21,7 @@ LABEL = "ENTITY"
 VOCAB_EXAMPLES = 10_000
 
 
-def linked_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Linked]:
+def linked_mentions(doc: Doc, spans_key: str | None = None) -> list[Linked]:
     """(entity id, view) of every linked mention, in document order; those that are NIL or unlinked are left out.
 
     A doc that was made from views has them (`view_examples`). The views of an annotated doc are cut from its text.
@@ -35,7 +36,7 @@ def linked_mentions(doc: Doc, spans_key: Optional[str] = None) -> List[Linked]:
     return [(span.kb_id_, mention_view(text, span.start_char, span.end_char)) for span in spans]
 
 
-def mentions_in_context(doc: Doc, context: Optional[str], spans_key: str = "") -> List[Linked]:
+def mentions_in_context(doc: Doc, context: str | None, spans_key: str = "") -> list[Linked]:
     """(entity id, view) of every linked span in a context as in `context_views`. The spans without a link are
     co-occurring mentions of their sentences too.
     """
@@ -44,7 +45,7 @@ def mentions_in_context(doc: Doc, context: Optional[str], spans_key: str = "") -
     return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
 
 
-def single_mentions(example: Example, spans_key: str = "") -> Iterator[Tuple[str, Example]]:
+def single_mentions(example: Example, spans_key: str = "") -> Iterator[tuple[str, Example]]:
     """(entity id, example) per linked mention of an example: one in which this mention alone is linked.
 
     An example with one linked mention is given as it is.
@@ -74,9 +75,9 @@ def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> It
     for i, linked in enumerate(groups):
         if i % VOCAB_EXAMPLES == 0:
             vocab = Vocab()
-        words: List[str] = []
-        spaces: List[bool] = []
-        places: List[int] = []
+        words: list[str] = []
+        spaces: list[bool] = []
+        places: list[int] = []
         for _, view in linked:
             if view.left:
                 words.append(view.left)
@@ -102,7 +103,7 @@ def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
     return _example(doc, doc.copy(), [(span.start, span.end)], [linked], spans_key)
 
 
-def linked_spans(doc: Doc, spans_key: Optional[str]) -> List[Span]:
+def linked_spans(doc: Doc, spans_key: str | None) -> list[Span]:
     """The spans with an entity, in document order."""
     spans = doc.spans.get(spans_key, ()) if spans_key else doc.ents
     return [span for span in spans if span.kb_id_ and span.kb_id_ != NIL]
@@ -117,7 +118,7 @@ def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
 
 
 def _example(
-    predicted: Doc, reference: Doc, places: Sequence[Tuple[int, int]], linked: List[Linked], spans_key: str
+    predicted: Doc, reference: Doc, places: Sequence[tuple[int, int]], linked: list[Linked], spans_key: str
 ) -> Example:
     set_spans(predicted, [Span(predicted, *place, label=LABEL) for place in places], spans_key)
     spans = [
@@ -126,7 +127,7 @@ def _example(
     return Example(predicted, _with_mentions(reference, spans, spans_key, linked))
 
 
-def _with_mentions(doc: Doc, spans: Sequence[Span], spans_key: str, linked: List[Linked]) -> Doc:
+def _with_mentions(doc: Doc, spans: Sequence[Span], spans_key: str, linked: list[Linked]) -> Doc:
     set_spans(doc, spans, spans_key)
     doc.user_data[VIEWS] = {spans_key: linked}
     return doc

@@ -2,8 +2,9 @@
 entity labels alone (OSLAT §2)."""
 
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Dict, Iterator, Literal, Tuple, Union
+from typing import Annotated, Literal
 
 from pydantic import Field
 from spacy.language import Language
@@ -40,8 +41,8 @@ class GoldCorpus:
 
     def __init__(
         self,
-        path: Union[str, Path],
-        ontology: Union[str, Path],
+        path: str | Path,
+        ontology: str | Path,
         split: Split = "all",
         dev_share: DevShare = 0.1,
         spans_key: str = "",
@@ -96,8 +97,8 @@ class TextEntityCorpus:
 
     def __init__(
         self,
-        path: Union[str, Path],
-        ontology: Union[str, Path],
+        path: str | Path,
+        ontology: str | Path,
         split: Split = "all",
         dev_share: DevShare = 0.1,
         seed: int = 0,
@@ -125,7 +126,7 @@ class TextEntityCorpus:
             raise KrisselError(Errors.K608.format(split=self.split.split, path=self.path, todo=todo))
 
 
-def known_entities(doc: Doc, store: OntologyStore) -> Tuple[Dict[str, float], int]:
+def known_entities(doc: Doc, store: OntologyStore) -> tuple[dict[str, float], int]:
     """The entities of a text by their primary ids, as categories, and how many the ontology does not hold."""
     resolved = [store.resolve(entity) for entity in text_entities(doc)]
     return {entity: 1.0 for entity in resolved if entity is not None}, sum(entity is None for entity in resolved)

@@ -1,8 +1,9 @@
 """An index over the vectors of all entities by the encoder in training, to find hard negatives."""
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, List, Optional, Sequence, Union
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ MARKER = "made-by-spacy-krissel"
 OWN = re.compile(rf"{MARKER}|\d+\.npy|\.\d+\.npy\.\w+\.tmp")
 
 # From a function that encodes blocks by number, and the rows of each block, to the vectors of all rows.
-Make = Callable[[Callable[[List[int]], np.ndarray], Sequence[range]], np.ndarray]
+Make = Callable[[Callable[[list[int]], np.ndarray], Sequence[range]], np.ndarray]
 
 
 @checked
@@ -43,7 +44,7 @@ class NearestEntities:
         n_entities: int,
         *,
         refresh_every: Count = 500,
-        cache: Optional[Union[str, Path]] = None,
+        cache: str | Path | None = None,
         what: str = "entities",
     ) -> None:
         self.make_index = make_index
@@ -54,7 +55,7 @@ class NearestEntities:
         self.steps = 0
         self._index: Any = None
 
-    def step(self, encode: Callable[[range], np.ndarray], key: Callable[[], str], make: Optional[Make] = None) -> bool:
+    def step(self, encode: Callable[[range], np.ndarray], key: Callable[[], str], make: Make | None = None) -> bool:
         """Count a step, and refresh the index when it is due. RETURNS: whether it was.
 
         encode: rows of the ontology → their vectors (n, d).
@@ -67,7 +68,7 @@ class NearestEntities:
             folder = None if self.cache is None else _begin(self.cache, key())
             blocks = [range(start, min(start + BLOCK, self.n_entities)) for start in range(0, self.n_entities, BLOCK)]
 
-            def encode_blocks(numbers: List[int]) -> np.ndarray:
+            def encode_blocks(numbers: list[int]) -> np.ndarray:
                 settings: Any = {"desc": f"Vectors of all {self.what}", "unit": " blocks", "leave": False}
                 own = progress_bar([blocks[number] for number in numbers], show=True, **settings)
                 return np.concatenate([_vectors(encode, rows, folder) for rows in own])
@@ -113,7 +114,7 @@ def _remove(folder: Path) -> None:
         pass
 
 
-def _vectors(encode: Callable[[range], np.ndarray], rows: range, folder: Optional[Path]) -> np.ndarray:
+def _vectors(encode: Callable[[range], np.ndarray], rows: range, folder: Path | None) -> np.ndarray:
     """The vectors of these rows, from the folder if it has them."""
     path = None if folder is None else folder / f"{rows.start}.npy"
     found = None if path is None else _read(path, len(rows))
@@ -126,7 +127,7 @@ def _vectors(encode: Callable[[range], np.ndarray], rows: range, folder: Optiona
     return vectors
 
 
-def _read(path: Path, n_rows: int) -> Optional[np.ndarray]:
+def _read(path: Path, n_rows: int) -> np.ndarray | None:
     """The vectors at `path`; None if it is missing or damaged."""
     try:
         vectors = np.load(path, allow_pickle=False)

@@ -1,7 +1,8 @@
 """The candidates that a mention is compared with in training: its own entity and negatives."""
 
 import random
-from typing import Any, Collection, Dict, List, NamedTuple, Optional, Sequence, Set
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Negatives:
     def __init__(
         self,
         n_entities: int,
-        homonyms: Dict[int, Set[int]],
+        homonyms: dict[int, set[int]],
         *,
         n_negatives: PositiveInt = 32,
         hard_share: Fraction = 0.5,
@@ -64,7 +65,7 @@ class Negatives:
         # Some are excluded, or come with several mentions.
         return min(self.n_entities, each + 16)
 
-    def draw(self, gold: Sequence[int], nearest: Optional[np.ndarray] = None) -> Candidates:
+    def draw(self, gold: Sequence[int], nearest: np.ndarray | None = None) -> Candidates:
         """The candidates of mentions whose entities have the rows `gold` (q,).
 
         nearest: rows of the nearest entities of each mention (q, k), nearest first, -1 for none. Random negatives fill
@@ -73,8 +74,8 @@ class Negatives:
         ranked = [[row for row in rows if row >= 0] for rows in nearest.tolist()] if nearest is not None else []
         return self._shared(gold, ranked) if self.shared else self._own(gold, ranked)
 
-    def _shared(self, gold: Sequence[int], ranked: List[List[int]]) -> Candidates:
-        columns: Dict[int, int] = {row: i for i, row in enumerate(dict.fromkeys(gold))}
+    def _shared(self, gold: Sequence[int], ranked: list[list[int]]) -> Candidates:
+        columns: dict[int, int] = {row: i for i, row in enumerate(dict.fromkeys(gold))}
         full = len(columns) + self.n_hard
         # By rank, so that each mention has its nearest before any has its second.
         for rank in range(max(map(len, ranked), default=0)):
@@ -92,9 +93,9 @@ class Negatives:
                     negatives[i, columns[row]] = False
         return Candidates(entities, np.array([columns[row] for row in gold], dtype=np.int64), negatives)
 
-    def _own(self, gold: Sequence[int], ranked: List[List[int]]) -> Candidates:
-        entities: List[int] = []
-        owners: List[int] = []
+    def _own(self, gold: Sequence[int], ranked: list[list[int]]) -> Candidates:
+        entities: list[int] = []
+        owners: list[int] = []
         starts = []
         for i, own in enumerate(gold):
             excluded = {own, *self.homonyms.get(own, ())}
@@ -110,12 +111,12 @@ class Negatives:
     def _excluded(self, own: int, row: int) -> bool:
         return row == own or row in self.homonyms.get(own, ())
 
-    def _random(self, count: int, without: Collection[int]) -> List[int]:
+    def _random(self, count: int, without: Collection[int]) -> list[int]:
         """`count` different rows not in `without`, or all of them if there are fewer."""
         count = min(count, self.n_entities - len(without))
         if 2 * (count + len(without)) > self.n_entities:
             return self._rng.sample([row for row in range(self.n_entities) if row not in without], max(0, count))
-        found: Dict[int, Any] = {}
+        found: dict[int, Any] = {}
         while len(found) < count:
             row = self._rng.randrange(self.n_entities)
             if row not in without:

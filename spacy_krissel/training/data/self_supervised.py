@@ -1,8 +1,9 @@
 """Training and development examples from mined mentions and ontology names, without a gold label."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Dict, Iterator, List, Literal, Optional, Union
+from typing import Literal
 
 from spacy.language import Language
 from spacy.training import Example
@@ -35,8 +36,8 @@ class SelfSupervisedCorpus:
 
     def __init__(
         self,
-        ontology: Union[str, Path],
-        mentions: Optional[Union[str, Path]] = None,
+        ontology: str | Path,
+        mentions: str | Path | None = None,
         split: Literal["train", "dev"] = "train",
         mentions_per_entity: Count = 3,
         names_per_entity: Count = 4,
@@ -62,7 +63,7 @@ class SelfSupervisedCorpus:
             return (text_example(nlp, each, self.spans_key) for each in linked)
         return view_examples(([each] for each in linked), self.spans_key)
 
-    def linked_views(self) -> List[Linked]:
+    def linked_views(self) -> list[Linked]:
         """(entity id, view) of each example. Raises KrisselError K608 when there is none."""
         store = OntologyStore(self.ontology)
         rng = random.Random(f"{self.seed}-{self.split}")
@@ -80,11 +81,11 @@ class SelfSupervisedCorpus:
         rng.shuffle(views)
         return views[: self.limit or None]
 
-    def _sampled_mentions(self, store: OntologyStore, rng: random.Random) -> List[MinedMention]:
+    def _sampled_mentions(self, store: OntologyStore, rng: random.Random) -> list[MinedMention]:
         if self.mentions is None or not self.mentions_per_entity:
             return []
-        entities: Dict[str, Entity] = {}
-        by_entity: Dict[str, List[MinedMention]] = {}
+        entities: dict[str, Entity] = {}
+        by_entity: dict[str, list[MinedMention]] = {}
         for mention in MentionShards(self.mentions):
             entity = entities.get(mention.entity)
             if entity is None:

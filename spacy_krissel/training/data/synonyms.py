@@ -1,11 +1,12 @@
 """SapBERT's training data: pairs of names of one entity, from the ontology (§3.1) or with gold mentions (§2)."""
 
 import random
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import chain, combinations, product
 from math import comb, isqrt
 from pathlib import Path
-from typing import Dict, Iterable, Iterator, List, Literal, Sequence, Tuple, TypeVar, Union
+from typing import Literal, TypeVar
 
 import numpy as np
 from spacy.language import Language
@@ -24,7 +25,7 @@ from .gold_corpus import DevShare, GoldCorpus, Split
 
 Item = TypeVar("Item")
 # Two names of one entity, each as its view.
-Pair = Tuple[Linked, Linked]
+Pair = tuple[Linked, Linked]
 
 
 @checked
@@ -54,7 +55,7 @@ class SynonymCorpus:
 
     def __init__(
         self,
-        ontology: Union[str, Path],
+        ontology: str | Path,
         split: Literal["train", "dev"] = "train",
         pairs_per_entity: Count = 50,
         lowercase: bool = True,
@@ -112,7 +113,7 @@ class SynonymCorpus:
         for _, entity, name in ranked:
             yield text_example(nlp, (entity, name_view(name)), self.spans_key)
 
-    def _held_out_names(self, store: OntologyStore) -> Iterator[Tuple[int, str, str]]:
+    def _held_out_names(self, store: OntologyStore) -> Iterator[tuple[int, str, str]]:
         chosen = None
         if self.max_entities:
             ranked = ((stable_hash(self.seed, id_), id_) for id_ in store.ids)
@@ -146,8 +147,8 @@ class GoldSynonymCorpus:
 
     def __init__(
         self,
-        path: Union[str, Path],
-        ontology: Union[str, Path],
+        path: str | Path,
+        ontology: str | Path,
         split: Split = "train",
         dev_share: DevShare = 0.1,
         pairs_per_entity: Count = 50,
@@ -163,12 +164,12 @@ class GoldSynonymCorpus:
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """The pairs in random order. Raises KrisselError K201, K212 (file), K608 (no linked mention, or no pair)."""
         store = OntologyStore(self.gold.ontology)
-        mentions: Dict[str, List[str]] = {}
+        mentions: dict[str, list[str]] = {}
         for example in self.gold(nlp):
             for entity, view in linked_mentions(example.reference, self.gold.spans_key):
                 if "|" not in entity:
                     mentions.setdefault(entity, []).append(view.mention)
-        pairs: List[Pair] = []
+        pairs: list[Pair] = []
         for entity, found in mentions.items():
             forms = different_names(found, self.lowercase)
             known = set(forms)
@@ -190,16 +191,16 @@ def synonym_pair(entity: str, first: str, second: str) -> Pair:
     return (entity, name_view(first)), (entity, name_view(second))
 
 
-def different_names(names: Iterable[str], lowercase: bool = True) -> List[str]:
+def different_names(names: Iterable[str], lowercase: bool = True) -> list[str]:
     """The names, in lower case; of those that fold to the same, the first."""
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for name in names:
         one_line = " ".join(name.split())
         found.setdefault(fold_name(one_line), one_line)
     return [name.lower() if lowercase else name for name in found.values()]
 
 
-def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> List[Tuple[str, str]]:
+def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> list[tuple[str, str]]:
     """All pairs of different names, or `limit` of them (0: all), without making the others."""
     total = comb(len(names), 2)
     if not limit or total <= limit:
@@ -207,7 +208,7 @@ def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> List[Tup
     return [_pair_at(names, k) for k in rng.sample(range(total), limit)]
 
 
-def _pair_at(names: Sequence[str], k: int) -> Tuple[str, str]:
+def _pair_at(names: Sequence[str], k: int) -> tuple[str, str]:
     """Pair k of (0, 1), (0, 2), (1, 2), (0, 3), …"""
     j = (1 + isqrt(1 + 8 * k)) // 2
     return names[k - comb(j, 2)], names[j]
@@ -215,7 +216,7 @@ def _pair_at(names: Sequence[str], k: int) -> Tuple[str, str]:
 
 def shuffled(items: Iterable[Item], buffer_size: int, rng: random.Random) -> Iterator[Item]:
     """The items in random order, each drawn from a buffer of `buffer_size`."""
-    buffer: List[Item] = []
+    buffer: list[Item] = []
     for item in items:
         if len(buffer) < buffer_size:
             buffer.append(item)

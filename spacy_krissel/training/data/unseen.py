@@ -1,7 +1,8 @@
 """The linker's candidates of a mention that is among its own prototypes, as if it had never been seen."""
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import List, NamedTuple, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ folded = lru_cache(maxsize=200_000)(fold_name)
 class Found(NamedTuple):
     """Candidates, best first: entity ids and the score of each (k,)."""
 
-    ids: List[str]
+    ids: list[str]
     scores: np.ndarray
 
 
@@ -29,7 +30,7 @@ def unseen_candidates(
     hidden: Sequence[bool],
     k: int,
     lexical_weight: float = 0.0,
-) -> List[Found]:
+) -> list[Found]:
     """Up to `k` entities for each mention, by the prototypes that it may see.
 
     A mention in context does not see what was made of this very place in a text: its own prototype, nor those that put

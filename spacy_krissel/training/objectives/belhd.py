@@ -1,7 +1,8 @@
 """BELHD's training step: marginal likelihood of mentions over candidate names, shared in a document (§4.2)."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, List, Literal, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ class Names(NamedTuple):
     rows: np.ndarray
     nearest: NearestEntities
 
-    def views(self, numbers: Sequence[int]) -> List[View]:
+    def views(self, numbers: Sequence[int]) -> list[View]:
         return [name_view(text) for text in self.texts.take(pa.array(numbers, type=pa.int64())).to_pylist()]
 
 
@@ -66,8 +67,8 @@ class NameObjective:
         n_shared: Count = 16,
         gold_name: bool = False,
         refresh_every: Count = 500,
-        cache: Optional[Union[str, Path]] = None,
-        context: Optional[Literal["window", "sentence"]] = "sentence",
+        cache: str | Path | None = None,
+        context: Literal["window", "sentence"] | None = "sentence",
     ) -> None:
         self.loss = loss
         self.index = index
@@ -78,15 +79,15 @@ class NameObjective:
         self.cache = cache
         self.context = context
         self._batches = BatchCount("linked mention", LINKS)
-        self._names: Optional[Names] = None
+        self._names: Names | None = None
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose names are candidates. Raises KrisselError K639 without one."""
         if ontology is None:
             raise _no_names()
-        texts: List[pa.Array] = []
-        rows: List[np.ndarray] = []
-        block: List[Tuple[int, str]] = []
+        texts: list[pa.Array] = []
+        rows: list[np.ndarray] = []
+        block: list[tuple[int, str]] = []
         for row, text, _ in ontology.names():
             block.append((row, text))
             if len(block) == 1 << 16:
@@ -105,9 +106,9 @@ class NameObjective:
         """
         if self._names is None:
             raise _no_names()
-        views: List[View] = []
-        gold: List[int] = []
-        documents: List[int] = []
+        views: list[View] = []
+        gold: list[int] = []
+        documents: list[int] = []
         for number, example in enumerate(examples):
             for entity, view in mentions_in_context(example.reference, self.context, spans_key):
                 views.append(view)
@@ -187,7 +188,7 @@ class NameObjective:
         return row
 
 
-def _append(block: List[Tuple[int, str]], texts: List[pa.Array], rows: List[np.ndarray]) -> None:
+def _append(block: list[tuple[int, str]], texts: list[pa.Array], rows: list[np.ndarray]) -> None:
     rows.append(np.array([row for row, _ in block], dtype=np.int64))
     texts.append(pa.array([text for _, text in block], type=pa.large_string()))
     block.clear()

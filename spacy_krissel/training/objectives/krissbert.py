@@ -3,7 +3,8 @@ replaced (§3.2–3.3 and 3.5, eq. 2 and 5)."""
 
 import random
 import warnings
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 from spacy.training import Example
 from thinc.api import get_array_module
@@ -50,7 +51,7 @@ class ContrastiveObjective:
     def __init__(
         self,
         loss: Loss,
-        reference_loss: Optional[Loss] = None,
+        reference_loss: Loss | None = None,
         alpha: NotNegative = 1.0,
         beta: NotNegative = 1.0,
         p_mask: Fraction = 0.2,
@@ -74,13 +75,13 @@ class ContrastiveObjective:
         self.chunk_size = chunk_size
         self.held_out = HeldOut(held_out, seed)
         self._rng = random.Random(seed)
-        self._ontology: Optional[OntologyStore] = None
-        self._names: Dict[str, Tuple[str, ...]] = {}
-        self._references: Dict[Tuple[str, ReferenceParts], View] = {}
+        self._ontology: OntologyStore | None = None
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._references: dict[tuple[str, ReferenceParts], View] = {}
         self._batches = BatchCount("entity with two linked mentions", PAIRS)
         self._told_alone = self._told_no_names = False
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose names replace mentions and whose entities have references.
 
         Raises KrisselError K613 when references are needed and it is missing; warns KW626 when names alone are.
@@ -113,7 +114,7 @@ class ContrastiveObjective:
             views += [self.reference(entity, parts) for entity, _ in pairs]
         return update_in_chunks(model, views, self.joint_loss, self.chunk_size)
 
-    def joint_loss(self, vectors: Floats2d) -> Tuple[Floats2d, float]:
+    def joint_loss(self, vectors: Floats2d) -> tuple[Floats2d, float]:
         """αL + βL' of 2N mentions, pairs adjacent, and where there is a reference loss, N references below them, in the
         order of the pairs: (3N, d). RETURNS: the gradient of the vectors, and the loss."""
         xp: Any = get_array_module(vectors)
@@ -138,16 +139,16 @@ class ContrastiveObjective:
             loss += self.beta * value
         return gradient, loss
 
-    def pair_views(self, examples: Sequence[Example], spans_key: str = "") -> List[View]:
+    def pair_views(self, examples: Sequence[Example], spans_key: str = "") -> list[View]:
         """2N views of N entities, pairs adjacent. An entity's third and later mentions in the batch are not used."""
         return [view for _, pair in self._pairs(examples, spans_key) for view in pair]
 
-    def _pairs(self, examples: Sequence[Example], spans_key: str) -> List[Tuple[str, List[View]]]:
-        by_entity: Dict[str, List[Tuple[int, View]]] = {}
+    def _pairs(self, examples: Sequence[Example], spans_key: str) -> list[tuple[str, list[View]]]:
+        by_entity: dict[str, list[tuple[int, View]]] = {}
         for i, example in enumerate(examples):
             for entity, view in linked_mentions(example.reference, spans_key):
                 by_entity.setdefault(entity, []).append((i, view))
-        pairs: List[Tuple[str, List[View]]] = []
+        pairs: list[tuple[str, list[View]]] = []
         alone = {i for found in by_entity.values() for i, _ in found}
         for entity, found in by_entity.items():
             if len(found) >= 2:
@@ -181,7 +182,7 @@ class ContrastiveObjective:
                 return view._replace(mention=self._rng.choice(names))
         return view
 
-    def _names_of(self, entity: str) -> Tuple[str, ...]:
+    def _names_of(self, entity: str) -> tuple[str, ...]:
         if entity not in self._names:
             if self._ontology is None:
                 raise self._no_ontology()

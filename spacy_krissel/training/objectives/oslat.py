@@ -1,7 +1,8 @@
 """OSLAT's training steps: contrast of what names attend to in a text (§3.2), and a classifier of it (§3.3)."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.training import Example
@@ -28,8 +29,8 @@ class NamedText(NamedTuple):
     """A text, the names of each of its entities, and the batch's negatives for it."""
 
     text: str
-    names: List[List[str]]
-    others: List[str]
+    names: list[list[str]]
+    others: list[str]
 
 
 class Term(NamedTuple):
@@ -39,7 +40,7 @@ class Term(NamedTuple):
     place: the text's tokens.
     """
 
-    queries: List[int]
+    queries: list[int]
     place: slice
     n_synonyms: int
 
@@ -70,11 +71,11 @@ class LabelAttentionObjective:
 
     def __init__(
         self,
-        loss: Optional[Loss] = None,
-        presence_loss: Optional[Loss] = None,
+        loss: Loss | None = None,
+        presence_loss: Loss | None = None,
         n_negatives: PositiveInt = 100,
         max_synonyms: PositiveInt = 8,
-        seen: Optional[Union[str, Path]] = None,
+        seen: str | Path | None = None,
         seed: int = 0,
     ) -> None:
         if loss is None and presence_loss is None:
@@ -85,14 +86,14 @@ class LabelAttentionObjective:
         self.n_negatives = n_negatives
         self.max_synonyms = max_synonyms
         self.seen = seen
-        self._store: Optional[OntologyStore] = None
-        self._entities: List[str] = []
+        self._store: OntologyStore | None = None
+        self._entities: list[str] = []
         self._random = np.random.default_rng(seed)
-        self._states: Dict[str, Tuple[Floats2d, np.ndarray]] = {}
+        self._states: dict[str, tuple[Floats2d, np.ndarray]] = {}
         todo = "Check that the examples carry the ids of entities as categories (`doc.cats`)"
         self._batches = BatchCount("text with an entity", todo)
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose names are synonyms. Raises KrisselError K639 without one, or with one that holds no
         entity of `seen`."""
         if ontology is None:
@@ -122,9 +123,9 @@ class LabelAttentionObjective:
         where = states.texts()
         queries, backprop_means = mean_states(states)
         rows = {name: len(texts) + row for row, name in enumerate(names)}
-        terms: List[Term] = []
-        seen: List[Seen] = []
-        n_own: List[int] = []
+        terms: list[Term] = []
+        seen: list[Seen] = []
+        n_own: list[int] = []
         for each, place in zip(texts, where, strict=False):
             if place.stop == place.start:
                 continue
@@ -147,8 +148,8 @@ class LabelAttentionObjective:
         return total + self._classify(model, seen, n_own)
 
     def _contrast(
-        self, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: List[Term]
-    ) -> Tuple[Floats2d, Floats2d, float]:
+        self, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[Term]
+    ) -> tuple[Floats2d, Floats2d, float]:
         """The gradients of names' queries and of texts' tokens, and the loss over the cosines of each term's first
         context with the others."""
         assert self.loss is not None
@@ -174,7 +175,7 @@ class LabelAttentionObjective:
             d_vectors[term.place] += d_text
         return d_queries, d_vectors, loss
 
-    def _classify(self, model: StatesModel, seen: List[Seen], n_own: List[int]) -> float:
+    def _classify(self, model: StatesModel, seen: list[Seen], n_own: list[int]) -> float:
         """n_own: how many of the names that are seen in each text are of its entities, the first ones."""
         if self.presence_loss is None or not seen:
             return 0.0
@@ -190,7 +191,7 @@ class LabelAttentionObjective:
         backprop(d_scores[real])
         return loss
 
-    def _named(self, examples: Sequence[Example]) -> List[NamedText]:
+    def _named(self, examples: Sequence[Example]) -> list[NamedText]:
         """The texts with entities, with names drawn for this step."""
         if self._store is None:
             raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=ADVICE))
@@ -208,17 +209,17 @@ class LabelAttentionObjective:
             found.append(NamedText(example.reference.text, names, negatives))
         return found
 
-    def _draw(self, entity: str, n: int) -> List[str]:
+    def _draw(self, entity: str, n: int) -> list[str]:
         names = self._names(entity)
         return [names[i] for i in self._random.permutation(len(names))[:n]]
 
-    def _names(self, entity: str) -> List[str]:
+    def _names(self, entity: str) -> list[str]:
         assert self._store is not None, "checked before"
         if self._store.row(entity) is None:
             raise KrisselError(Errors.K639.format(problem=f"the ontology does not hold '{entity}'", todo=ADVICE))
         return list(self._store.get(entity).names)
 
-    def _encode(self, model: StatesModel, texts: List[str], frozen: bool) -> Tuple[TokenStates, Callable]:
+    def _encode(self, model: StatesModel, texts: list[str], frozen: bool) -> tuple[TokenStates, Callable]:
         if not frozen:
             return begin_texts(model.begin_update, texts)
         new = [text for text in dict.fromkeys(texts) if text not in self._states]

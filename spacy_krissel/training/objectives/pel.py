@@ -1,7 +1,8 @@
 """PEL's training step: mentions against their entities and negatives, and with adversarial inputs (§4, eq. 8)."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.training import Example
@@ -28,7 +29,7 @@ class Entities(NamedTuple):
 
     store: OntologyStore
     negatives: Negatives
-    nearest: Optional[NearestEntities]
+    nearest: NearestEntities | None
 
 
 @checked
@@ -65,8 +66,8 @@ class RetrievalObjective:
         hard_share: Fraction = 0.0,
         share_negatives: bool = True,
         refresh_every: Count = 500,
-        cache: Optional[Union[str, Path]] = None,
-        index: Optional[Callable[[], Any]] = None,
+        cache: str | Path | None = None,
+        index: Callable[[], Any] | None = None,
         fgsm_weight: NotNegative = 0.0,
         fgsm_epsilon: NotNegative = 0.01,
         seed: int = 0,
@@ -85,14 +86,14 @@ class RetrievalObjective:
         self.fgsm_epsilon = fgsm_epsilon
         self._batches = BatchCount("linked mention", LINKS)
         self.seed = seed
-        self._entities: Optional[Entities] = None
+        self._entities: Entities | None = None
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose entities mentions are compared with. Raises KrisselError K636 without one."""
         if ontology is None:
             raise _no_ontology()
         rows = {id_: row for row, id_ in enumerate(ontology.ids)}
-        homonyms: Dict[int, Set[int]] = {
+        homonyms: dict[int, set[int]] = {
             rows[id_]: {rows[other] for other in others} for id_, others in homonym_groups(ontology).items()
         }
         negatives = Negatives(
@@ -105,7 +106,7 @@ class RetrievalObjective:
         )
         nearest = None
         if self.index is not None and negatives.n_hard:
-            settings: Dict[str, Any] = {"refresh_every": self.refresh_every, "cache": self.cache}
+            settings: dict[str, Any] = {"refresh_every": self.refresh_every, "cache": self.cache}
             nearest = NearestEntities(self.index, len(ontology), **settings)
         self._entities = Entities(ontology, negatives, nearest)
 
@@ -132,12 +133,12 @@ class RetrievalObjective:
             model, [view for _, view in mentions], self.views(candidates.entities.tolist(), parts), candidates
         )
 
-    def views(self, rows: Sequence[int], parts: ReferenceParts) -> List[View]:
+    def views(self, rows: Sequence[int], parts: ReferenceParts) -> list[View]:
         """The references of the entities at these rows of the ontology."""
         assert self._entities is not None
         return [reference_view(self._entities.store.entity_at(row), parts) for row in rows]
 
-    def _nearest(self, model: EncoderModel, parts: ReferenceParts, mentions: List[View]) -> Optional[np.ndarray]:
+    def _nearest(self, model: EncoderModel, parts: ReferenceParts, mentions: list[View]) -> np.ndarray | None:
         assert self._entities is not None
         nearest = self._entities.nearest
         if nearest is None:
@@ -151,7 +152,7 @@ class RetrievalObjective:
         queries = model.ops.to_numpy(predict_views(model, mentions))
         return search_shared(lambda vectors: nearest.search(vectors, k), queries)
 
-    def _step(self, model: EncoderModel, mentions: List[View], entities: List[View], candidates: Candidates) -> float:
+    def _step(self, model: EncoderModel, mentions: list[View], entities: list[View], candidates: Candidates) -> float:
         xp: Any = model.ops.xp
         negatives = xp.asarray(candidates.negatives)
         positives = xp.asarray(candidates.gold)[:, None] == xp.arange(negatives.shape[1])[None]

@@ -1,7 +1,8 @@
 """What a training step is, seen from the pipe: all that a pipe knows about training."""
 
 import warnings
-from typing import List, Optional, Protocol, Sequence, Sized
+from collections.abc import Sequence, Sized
+from typing import Protocol
 
 from spacy.training import Example
 from thinc.api import Model
@@ -13,13 +14,13 @@ from ...views import View
 
 # What to look for where batches hold no linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
-EncoderModel = Model[List[View], Floats2d]
+EncoderModel = Model[list[View], Floats2d]
 
 
 class Objective(Protocol):
     """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Take what training needs besides the examples, None where the config names no ontology. Called by the pipe's
         `initialize`, which thus refuses what cannot be learned without one."""
         ...

@@ -1,7 +1,8 @@
 """KRISSBERT's re-ranking step (§3.6): cross-entropy over the linker's candidates of self-supervised mentions."""
 
 import random
-from typing import Annotated, Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -44,7 +45,7 @@ class LinkerCandidates(NamedTuple):
     lexical_weight: float
     ranked: Callable[..., RankedMention]
     temperature: float
-    nil_score: Optional[float]
+    nil_score: float | None
 
 
 @checked
@@ -99,7 +100,7 @@ class RerankObjective:
         """Draw whether the next mention's entity is taken out of its candidates."""
         return bool(self.p_nil) and self._rng.random() < self.p_nil
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Nothing is needed: entities come with the linker's candidates."""
 
     def update(self, model: Reranker, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float:
@@ -115,7 +116,7 @@ class RerankObjective:
         mentions, gold = self.mentions(examples, spans_key, linker)
         return fit_temperature([mention.logits for mention in mentions], gold)
 
-    def nil_score(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> Optional[float]:
+    def nil_score(self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates) -> float | None:
         """The score of NIL (`fit_nil_logit`); None without a `p_nil`."""
         if not self.p_nil:
             return None
@@ -125,15 +126,15 @@ class RerankObjective:
 
     def mentions(
         self, examples: Sequence[Example], spans_key: str, linker: LinkerCandidates
-    ) -> Tuple[List[RankedMention], List[int]]:
+    ) -> tuple[list[RankedMention], list[int]]:
         """The linked mentions of `examples` with the candidates that they may see, and the offset of the right one.
         With a `nil_score` the last candidate is NIL, and right for the mentions whose entity is taken out.
 
         Scores are the linker's, its `lexical_weight` included. Its `types` and `consistency` are not: all types
         compete, and each mention is decided alone.
         """
-        views: List[View] = []
-        gold: List[str] = []
+        views: list[View] = []
+        gold: list[str] = []
         for example in examples:
             spans = [s for s in spans_of(example.reference, spans_key) if s.kb_id_ not in ("", NIL)]
             views.extend(linker.views(example.reference, spans))
@@ -162,7 +163,7 @@ class RerankObjective:
                 places.append(len(ids) if right == NIL else ids.index(right))
         return mentions, places
 
-    def step(self, model: Reranker, mentions: List[RankedMention], gold: Sequence[int]) -> float:
+    def step(self, model: Reranker, mentions: list[RankedMention], gold: Sequence[int]) -> float:
         """Accumulate the gradient in `model`. gold: the offset of each mention's right candidate. RETURNS: the loss."""
         if self._batches.is_empty(mentions):
             return 0.0

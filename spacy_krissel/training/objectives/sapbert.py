@@ -1,7 +1,8 @@
 """SapBERT's training step: metric learning over the names of a batch, labelled by entity (§2, eq. 1 and 2)."""
 
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 from spacy.training import Example
@@ -40,7 +41,7 @@ class SelfAlignmentObjective:
     def __init__(
         self,
         loss: Loss,
-        miner: Optional[Miner] = None,
+        miner: Miner | None = None,
         chunk_size: Count = 0,
         n_negatives: Count = 0,
         seed: int = 0,
@@ -49,11 +50,11 @@ class SelfAlignmentObjective:
         self.miner = miner
         self.chunk_size = chunk_size
         self.n_negatives = n_negatives
-        self._store: Optional[OntologyStore] = None
+        self._store: OntologyStore | None = None
         self._batches = BatchCount("entity with two names", PAIRS)
         self._random = np.random.default_rng(seed)
 
-    def initialize(self, ontology: Optional[OntologyStore]) -> None:
+    def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology that negatives are drawn from; the other names are in the examples.
 
         Raises KrisselError K639 where there are to be negatives, and there is no ontology.
@@ -77,18 +78,18 @@ class SelfAlignmentObjective:
         numbers = cast(Ints1d, np.unique(labels, return_inverse=True)[1])
         return update_in_chunks(model, views, lambda vectors: self.label_loss(vectors, numbers), self.chunk_size)
 
-    def label_loss(self, vectors: Floats2d, labels: Ints1d) -> Tuple[Floats2d, float]:
+    def label_loss(self, vectors: Floats2d, labels: Ints1d) -> tuple[Floats2d, float]:
         """vectors: (n, d), of any length. labels: (n,), the entity of each. RETURNS: the gradient (n, d), and the
         loss."""
         scores, backprop = cosines(vectors)
         xp: Any = get_array_module(scores)
-        pairs: Tuple[Any, Any] = label_pairs(xp.asarray(labels))
+        pairs: tuple[Any, Any] = label_pairs(xp.asarray(labels))
         if self.miner is not None:
             pairs = self.miner(scores, *pairs)
         d_scores, value = self.loss(scores, *pairs)
         return backprop(d_scores), value
 
-    def _negatives(self, names: Set[str], entities: Set[str]) -> Iterator[Tuple[str, str]]:
+    def _negatives(self, names: set[str], entities: set[str]) -> Iterator[tuple[str, str]]:
         """One name each of entities other than these, none of them among these names."""
         if not self.n_negatives:
             return
@@ -102,9 +103,9 @@ class SelfAlignmentObjective:
                 names.add(name)
                 yield entity.id, name
 
-    def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> Tuple[List[View], List[str]]:
+    def labelled_names(self, examples: Sequence[Example], spans_key: str = "") -> tuple[list[View], list[str]]:
         """The distinct names of a batch, and the entity of each."""
-        owners: Dict[str, str] = {}
+        owners: dict[str, str] = {}
         for example in examples:
             for entity, view in linked_mentions(example.reference, spans_key):
                 owners.setdefault(view.mention, entity)

@@ -8,11 +8,7 @@ from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.losses.softmax import SoftmaxLoss
-from spacy_krissel.training.objectives.reranking import (
-    RerankObjective,
-    fit_nil_logit,
-    fit_temperature,
-)
+from spacy_krissel.training.objectives.reranking import RerankObjective, fit_nil_logit, fit_temperature
 from spacy_krissel.views import CandidateView, name_view
 
 ZERO = np.zeros(2, dtype="float32")
