@@ -14,7 +14,6 @@ HEAVY = {
     "pymilvus",
     "milvus_lite",
     "transformers",
-    "spacy_transformers",
     "pyarrow",
     "sklearn",
     "scipy",

@@ -1,3 +1,7 @@
+import json
+import subprocess
+import sys
+
 import pytest
 
 from spacy_krissel.errors import KrisselError
@@ -53,3 +57,20 @@ def test_no_such_gpu(monkeypatch):
     with pytest.raises(KrisselError, match="K675.*GPU 7 .*No GPU devices"):
         choose_gpu(7)
     choose_gpu(-1)
+
+
+LOAD = """
+import json, sys
+import spacy
+nlp = spacy.load(sys.argv[1])
+assert nlp.pipe_names == ["krissel_linker"]
+print(json.dumps([name for name in ("transformers", "tokenizers", "faiss", "sklearn") if name in sys.modules]))
+"""
+
+
+def test_loading_a_pipeline_with_the_small_encoder_imports_what_it_does_not_use(save_linker):
+    """Unless another installed plugin does: `spacy.blank` imports the factories of all."""
+    command = [sys.executable, "-c", LOAD, str(save_linker())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []

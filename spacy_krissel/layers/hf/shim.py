@@ -12,9 +12,7 @@ import srsly
 import torch
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
-from spacy_transformers.data_classes import HFObjects
-from spacy_transformers.layers.hf_shim import HFShim
-from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, get_torch_default_device
+from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, PyTorchShim, get_torch_default_device
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
@@ -28,30 +26,31 @@ MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
 UNSAVED_CONFIG = ("_name_or_path", "transformers_version")
 
 
-class WholeHFShim(HFShim):
-    """`HFShim` that saves weights as safetensors, with the files of config and tokenizer; nothing is pickled.
+class TransformerShim(PyTorchShim):
+    """A tokenizer and its transformer, saved as safetensors with the files of config and tokenizer; nothing is pickled.
 
     The files are made once, when the encoder is set: the bytes stay the same after any number of saves and loads, under
     any version of the libraries.
 
     mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled gradients where the card
         has no bfloat16), on the CPU in bfloat16. Weights, outputs and gradients are float32.
+    tokenizer_config, transformer_config: as `load_pretrained` takes them.
     """
 
-    def __init__(self, objects: HFObjects, mixed_precision: bool = False):
-        # A fresh dict, because the parent class writes into it, even into its default.
-        super().__init__(objects, mixed_precision=mixed_precision, grad_scaler_config={"enabled": False})
+    def __init__(
+        self, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], *, mixed_precision: bool = False
+    ) -> None:
+        super().__init__(None, mixed_precision=mixed_precision, grad_scaler=PyTorchGradScaler(enabled=False))
+        self.tokenizer_config = tokenizer_config
+        self.transformer_config = transformer_config
+        self.tokenizer: Any = None
         self._files: dict[str, bytes] = {}
         self._pid = os.getpid()
         self._reset_scaler()
 
     @property
-    def tokenizer(self) -> Any:
-        return self._hfmodel.tokenizer
-
-    @property
     def transformer(self) -> Any:
-        return self._hfmodel.transformer
+        return self._model
 
     @property
     def max_window(self) -> int:
@@ -67,9 +66,7 @@ class WholeHFShim(HFShim):
     def read(self, name: str, tokens: Sequence[str] = MARKERS) -> None:
         """Read the encoder from `name`, with these special tokens, unless there is one already (`load_pretrained`)."""
         if self.transformer is None:
-            held = self._hfmodel
-            found = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens)
-            self.set_encoder(*found)
+            self.set_encoder(*load_pretrained(name, self.tokenizer_config, self.transformer_config, tokens))
 
     def check_window(self, window: int, what: str = "") -> None:
         """Raises KrisselError K404 for a window beyond what the encoder reads. what: for the message."""
@@ -144,7 +141,7 @@ class WholeHFShim(HFShim):
         weights = save_safetensors(_state(self.transformer), metadata={"format": "pt"})
         (path / "model.safetensors").write_bytes(weights)
 
-    def from_bytes(self, bytes_data: bytes) -> "WholeHFShim":
+    def from_bytes(self, bytes_data: bytes) -> "TransformerShim":
         """Load what `to_bytes` wrote, onto the default device and without the network.
 
         RAISES: KrisselError K406 if it is damaged or of another kind, K415 if it needs code of its own.
@@ -167,7 +164,7 @@ class WholeHFShim(HFShim):
                 (Path(folder) / Path(name).name).write_bytes(content)
             config = AutoConfig.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, **NO_REMOTE_CODE)
-        overrides = self._hfmodel._init_transformer_config
+        overrides = self.transformer_config
         config.update({key: value for key, value in overrides.items() if key != "attn_implementation"})
         with torch.random.fork_rng(devices=[]):
             transformer = AutoModel.from_config(config, **attention(overrides), **NO_REMOTE_CODE)
@@ -177,11 +174,8 @@ class WholeHFShim(HFShim):
         return tokenizer, transformer
 
     def _hold(self, tokenizer: Any, transformer: Any) -> None:
-        held = self._hfmodel
         settle_tokenizer(tokenizer)
-        self._hfmodel = HFObjects(
-            tokenizer, transformer, None, held._init_tokenizer_config, held._init_transformer_config
-        )
+        self.tokenizer = tokenizer
         self._model = transformer
         self._reset_scaler()
 

@@ -67,8 +67,8 @@ def average_with(model: Model, name: str, share: Fraction) -> None:
     shim = hf_shim(found)
     if shim.transformer is None:
         raise KrisselError(Errors.K405)
-    held, tokens = shim._hfmodel, tuple(shim.tokenizer.additional_special_tokens)
-    tokenizer, start = load_pretrained(name, held._init_tokenizer_config, held._init_transformer_config, tokens)
+    tokens = tuple(shim.tokenizer.additional_special_tokens)
+    tokenizer, start = load_pretrained(name, shim.tokenizer_config, shim.transformer_config, tokens)
     weights, others = dict(shim.transformer.named_parameters()), dict(start.named_parameters())
     shapes = [{key: tuple(weight.shape) for key, weight in each.items()} for each in (weights, others)]
     differ = [key for key in {**weights, **others} if shapes[0].get(key) != shapes[1].get(key)]

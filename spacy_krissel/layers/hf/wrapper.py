@@ -4,38 +4,36 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
-from spacy_transformers.data_classes import HFObjects
 from thinc.api import ArgsKwargs, Model, torch2xp, xp2torch
 from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats3d
 
 from .input_embeddings import current_tap
 from .pooling import PieceVectors
-from .shim import WholeHFShim
+from .shim import TransformerShim
 from .wordpieces import Pieces
 
 
 def hf_wrapper(
     tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], *, mixed_precision: bool = False
 ) -> Model[Pieces, PieceVectors]:
-    """`Pieces` of (n, longest) to the last hidden state (n, longest, d), float32; no weights until `WholeHFShim.read`.
+    """`Pieces` of (n, longest) to the last hidden state (n, longest, d), float32. Weights come with
+    `TransformerShim.read`.
 
-    Made like `HFWrapper` of `spacy_transformers`, around a shim that saves everything. The backprop takes the gradient
-    of the hidden state; piece ids have none, so it returns None.
+    The backprop takes the gradient of the hidden state; piece ids have none, so it returns None.
     """
-    objects = HFObjects(None, None, None, dict(tokenizer_config), dict(transformer_config))
     return Model(
         "hf-pytorch",
         forward,
         attrs={"convert_inputs": convert_inputs, "convert_outputs": convert_outputs},
-        shims=[WholeHFShim(objects, mixed_precision=mixed_precision)],
+        shims=[TransformerShim(dict(tokenizer_config), dict(transformer_config), mixed_precision=mixed_precision)],
         dims={"nI": None, "nO": None},
     )
 
 
-def hf_shim(model: Model) -> WholeHFShim:
+def hf_shim(model: Model) -> TransformerShim:
     """The shim of the one transformer in `model`."""
-    (found,) = [shim for node in model.walk() for shim in node.shims if isinstance(shim, WholeHFShim)]
+    (found,) = [shim for node in model.walk() for shim in node.shims if isinstance(shim, TransformerShim)]
     return found
 
 
