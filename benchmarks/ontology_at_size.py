@@ -74,7 +74,7 @@ def open_store(store: Path) -> None:
     start = time.perf_counter()
     opened = OntologyStore(store)
     seconds = time.perf_counter() - start
-    opened.get(opened.ids[len(opened) // 2])
+    opened.get(opened.id_at(len(opened) // 2))
     looked_up = time.perf_counter() - start
     print(json.dumps({"seconds": seconds, "first_entity": looked_up, "mib": peak() - before, "process_mib": peak()}))
 
@@ -87,14 +87,8 @@ def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
     rows = [draw.randrange(len(opened)) for _ in range(n)]
     entities = [opened.entity_at(row) for row in rows]
     ids, names = [entity.id for entity in entities], [draw.choice(entity.names) for entity in entities]
-    unknown = [f"X{id_}" for id_ in ids]
-    # Others than those whose pages were just read.
-    others = [opened.ids[draw.randrange(len(opened))] for _ in range(n)]
     timed: dict[str, Callable[[], Sequence[Any]]] = {
-        "ids resolved in a batch": lambda: opened.resolve_all(others),
-        "ids resolved in a batch, with UMLS: before them": lambda: opened.resolve_all([f"UMLS:{id_}" for id_ in ids]),
-        "unknown ids in a batch": lambda: opened.resolve_all(unknown),
-        "ids resolved one by one": lambda: [opened.resolve(id_) for id_ in ids],
+        "ids resolved": lambda: [opened.resolve(id_) for id_ in ids],
         "entities by id": lambda: [opened.get(id_) for id_ in ids],
         # Of a name, all entities that bear it.
         "entities by name": lambda: [opened.get(id_) for name in names for id_ in opened.find(name)],

@@ -39,7 +39,7 @@ def test_an_ontology_at_size(benchmark, tmp_path, capsys):
     script.open_store(store.path)
     script.rates(store.path, n=50)
     opened, rates = map(json.loads, capsys.readouterr().out.splitlines())
-    assert 0 < opened["seconds"] <= opened["first_entity"] and len(rates["a second"]) == 6
+    assert 0 < opened["seconds"] <= opened["first_entity"] and len(rates["a second"]) == 3
     script.write_concepts(store, tmp_path / "concepts.jsonl")
     again = build_ontology(tmp_path / "concepts.jsonl", tmp_path / "again")
     assert [entity.names for entity in again] == [entity.names for entity in store]

@@ -47,7 +47,7 @@ def choose_names(
         raise KrisselError(
             Errors.K905.format(path=store.path, n=len(rows), names=max(n_names, 2), entities=max(n_entities, 2))
         )
-    rows = sorted(rows, key=lambda row: stable_hash(seed, store.ids[row]))[:n_entities]
+    rows = sorted(rows, key=lambda row: stable_hash(seed, store.id_at(row)))[:n_entities]
     chosen = [sorted(names[row], key=lambda name: stable_hash(seed, name))[:n_names] for row in rows]
     owners = np.repeat(np.arange(n_entities), n_names)
     return [name for each in chosen for name in each], owners, [store.entity_at(row).name for row in rows]

@@ -81,7 +81,7 @@ def tfidf(
         if not record.found or not kept.any():
             linked.append(_relink(record, [], [], ""))
             continue
-        row_of = {store.ids[row]: row for row in rows[i][kept].tolist()}
+        row_of = {store.id_at(row): row for row in rows[i][kept].tolist()}
         # Equal scores differ in their last bits: ties get the top score, and the id decides.
         best = float(scores[i][0])
         values = [best if best - score <= TIE else float(score) for score in scores[i][kept]]

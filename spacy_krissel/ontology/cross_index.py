@@ -1,15 +1,11 @@
 """Entities of several stores that are the same concept, by their ids and xrefs."""
 
-from array import array
 from collections.abc import Sequence
 from itertools import repeat
 
-import numpy as np
-
-from ..util.hashing import stable_hash
 from .entity import Entity
 from .folding import fold_name
-from .hash_index import find_hash
+from .hash_index import HashIndexBuilder, find_hash, sort_by_hash
 from .ids import canonical_id
 from .store import OntologyStore
 
@@ -24,32 +20,24 @@ class CrossIndex:
 
     def __init__(self, stores: Sequence[OntologyStore]) -> None:
         self._stores = stores
-        hashes, owners, rows = array("Q"), array("I"), array("I")
+        builder = HashIndexBuilder()
         for owner, store in enumerate(stores):
             for row, entity in enumerate(store):
                 for key, _ in _keys(entity):
-                    hashes.append(stable_hash(key))
-                    owners.append(owner)
-                    rows.append(row)
-        order = np.lexsort((np.array(rows), np.array(owners), np.array(hashes, dtype=np.uint64)))
-        self._hashes = np.array(hashes, dtype=np.uint64)[order]
-        self._owners = np.array(owners, dtype=np.uint32)[order]
-        self._rows = np.array(rows, dtype=np.uint32)[order]
+                    builder.add(key, row, owner)
+        self._columns = builder.columns()
+        sort_by_hash(self._columns)
 
-    def linked(self, entity: Entity) -> list[tuple[int, Entity]]:
-        """The linked entities with the strength of their link, the strongest first.
+    def links(self, entity: Entity) -> list[tuple[int, Place, Entity]]:
+        """The linked entities with the strength of their link, their store and row, the strongest link first.
 
         If some of those that one store links by xref share a name with `entity`, the others are left out.
         """
-        return [(strength, other) for strength, _, other in self.links(entity)]
-
-    def links(self, entity: Entity) -> list[tuple[int, Place, Entity]]:
-        """The same, with the store and row of each."""
         found: dict[Place, tuple[int, Entity]] = {}
         own_keys = dict(reversed(_keys(entity)))
         for key, own_strength in own_keys.items():
-            for entry in find_hash(self._hashes, key):
-                place = int(self._owners[entry]), int(self._rows[entry])
+            for entry in find_hash(self._columns["hash"], key):
+                place = int(self._columns["position"][entry]), int(self._columns["row"][entry])
                 other = self._stores[place[0]].entity_at(place[1])
                 # By its real ids, since different ids may have one hash.
                 other_strength = dict(reversed(_keys(other))).get(key)

@@ -47,7 +47,7 @@ def _enrich(
     entities: Iterable[Entity], index: "CrossIndex", fields: Sequence[str], counts: Counter
 ) -> Iterator[Entity]:
     for entity in entities:
-        linked = index.linked(entity)
+        linked = [(strength, other) for strength, _, other in index.links(entity)]
         counts["seen"] += 1
         counts["linked"] += bool(linked)
         changes: dict[str, Any] = {}

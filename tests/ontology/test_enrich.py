@@ -3,7 +3,6 @@ from collections import Counter
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.ontology import cross_index
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.enrich import FIELDS, enrich
 from spacy_krissel.ontology.entity import Entity
@@ -83,8 +82,7 @@ def test_aliases_come_only_when_asked_for(make):
     assert one(Entity("E", "e"), other, fields=["aliases"]) == Entity("E", "e", ("o", "b"))
 
 
-def test_hash_collisions_link_nothing(make, monkeypatch):
-    monkeypatch.setattr(cross_index, "stable_hash", lambda text: 7)
+def test_hash_collisions_link_entities(make, monkeypatch):
     monkeypatch.setattr("spacy_krissel.ontology.hash_index.stable_hash", lambda text: 7)
     other = make(Entity("A", "a", definition="of A"), Entity("B", "b", definition="of B"))
     assert one(Entity("B", "x"), other).definition == "of B"

@@ -25,7 +25,7 @@ def found(tmp_path):
 
     def found(*entities, **settings):
         store = write_store(entities, tmp_path / str(next(numbers)))
-        return {word: store.ids[row] for word, row in class_names(store, **settings).items()}
+        return {word: store.id_at(row) for word, row in class_names(store, **settings).items()}
 
     return found
 

@@ -89,4 +89,4 @@ def test_entries_of_the_store(store):
         [("5", "BRI3"), ("6", "BRI3")],
     ]
     assert list(found) == sorted(found) or set(found) == {0, 1, 2}
-    assert list(store.each_species()) == [gene.species for gene in GENES]
+    assert list(store.each("species")) == [gene.species for gene in GENES]

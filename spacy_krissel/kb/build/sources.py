@@ -133,7 +133,7 @@ class PrototypeSource:
         found: dict[str, list[str]] = {}
         if self.names and self.class_names:
             for word, row in class_names(self.ontology).items():
-                found.setdefault(self.ontology.ids[row], []).append(word)
+                found.setdefault(self.ontology.id_at(row), []).append(word)
         return found
 
     def _mined(self, entity: Entity, places: range) -> list[MinedMention]:

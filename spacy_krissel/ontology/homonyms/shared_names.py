@@ -118,7 +118,7 @@ def _species_numbers(store: OntologyStore, species: SpeciesNames) -> np.ndarray:
     by_name: dict[str, int] = {"": 0}
     by_text: dict[str, int] = {}
     numbers = np.zeros(len(store), dtype=np.int32)
-    for row, text in enumerate(store.each_species()):
+    for row, text in enumerate(store.each("species")):
         if text not in by_text:
             by_text[text] = by_name.setdefault(fold_name(species[text]), len(by_name))
         numbers[row] = by_text[text]
