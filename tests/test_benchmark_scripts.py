@@ -80,3 +80,16 @@ def test_linking_rate(benchmark, tmp_path, capsys):
 def test_parts_of_the_small_encoder(benchmark):
     found = benchmark("small_encoder_parts").main(batches=2, size=4, rows=256, width=8)
     assert len(found) == 6 and min(found.values()) >= 0
+
+
+def test_a_reader_of_ours_is_not_measured(benchmark, obo_file):
+    row = benchmark("reader_peers").measure("ours", str(obo_file))
+    assert row["found"] == "1" and row["mib"] > 0
+    assert benchmark("reader_peers").measure("ours", "nothing.obo")["found"].startswith("KrisselError")
+
+
+@pytest.fixture
+def obo_file(tmp_path):
+    path = tmp_path / "one.obo"
+    path.write_text("format-version: 1.2\n\n[Term]\nid: X:1\nname: one\n")
+    return path

@@ -1,7 +1,7 @@
 """OBO files: the terms of an ontology in stanzas of `tag: value` lines.
 
 Not read by pronto or fastobo: both stop at the first malformed line, which published files have (the Disease Ontology
-of 2016, HPO of 2017), while this reader leaves that line out and names it (KW101).
+of 2016, HPO of 2017; `benchmarks/reader_peers.py`). This reader leaves that line out and names it (KW101).
 """
 
 import re
