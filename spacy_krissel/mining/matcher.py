@@ -3,12 +3,12 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ..util.settings import checked
-from .name_table import FormedName, Found, NameTable
+from .name_table import FormedName, Found, NameTable, take
 from .search_names import SearchName
 from .text_forms import Forms, forms, plain_form
 
@@ -27,22 +27,11 @@ FEW = 16
 UNSUPPORTED = -2
 
 
-class NameMatch(NamedTuple):
-    """`text[start:end]` is `name`, an ontology name of the entity at `row`.
-
-    A negative row says why the match has no entity: `AMBIGUOUS` or `UNSUPPORTED`.
-    """
-
-    start: int
-    end: int
-    row: int
-    name: str
-
-
 class Matches(NamedTuple):
     """Matches in several texts, in order: columns of one length.
 
-    text: index of the text. start, end, row: as in `NameMatch`. entry: index of the name in the matcher's table.
+    text: index of the text. start, end: in characters. row: of the entity in the ontology, or `AMBIGUOUS` or
+    `UNSUPPORTED`. entry: index of the name in the matcher's table.
     """
 
     text: np.ndarray
@@ -50,9 +39,6 @@ class Matches(NamedTuple):
     end: np.ndarray
     row: np.ndarray
     entry: np.ndarray
-
-    def take(self, which: np.ndarray) -> "Matches":
-        return Matches(*(column[which] for column in self))
 
 
 @checked
@@ -75,28 +61,12 @@ class NameMatcher:
 
     def __init__(self, names: Iterable[SearchName], case: Case = "smart") -> None:
         self.case = case
-        self._names: Iterable[SearchName] = names
-        self._table: NameTable | None = None
-
-    def __len__(self) -> int:
-        return len(self.build())
-
-    def __getstate__(self) -> dict[str, Any]:
-        self.build()
-        return self.__dict__
-
-    def find(self, text: str) -> list[NameMatch]:
-        """The unambiguous names in `text`, in order."""
-        return [match for match in self.find_all(text) if match.row >= 0]
-
-    def find_all(self, text: str) -> list[NameMatch]:
-        """All names in `text`, in order; ambiguous and unsupported ones have a negative row."""
-        (found,) = self.find_in([text])
-        columns = (column.tolist() for column in (found.start, found.end, found.row))
-        return list(map(NameMatch, *columns, self.build().names(found.entry).to_pylist()))
+        self.table = NameTable(
+            map(self._formed, names), fold=case != "preserve", short=SHORT_NAME if case == "smart" else 0
+        )
 
     def find_in(self, texts: Iterable[str]) -> Iterator[Matches]:
-        """What `find_all` finds, in a block of texts at a time; far faster for many texts."""
+        """The names in `texts`, in a block of texts at a time; ambiguous and unsupported ones have a negative row."""
         block: list[str] = []
         n_chars = n_texts = 0
         for text in texts:
@@ -109,29 +79,16 @@ class NameMatcher:
         if block:
             yield self._find_in_block(block, n_texts)
 
-    def build(self) -> NameTable:
-        """The table of the names, built on first use."""
-        if self._table is None:
-            self._table = NameTable(
-                map(self._formed, self._names),
-                fold=self.case != "preserve",
-                short=SHORT_NAME if self.case == "smart" else 0,
-            )
-            self._names = ()
-        return self._table
-
     def _formed(self, name: SearchName) -> FormedName:
         plain = " ".join(plain_form(name.text).split())
         exact = self.case == "preserve" or (self.case == "smart" and is_acronym(plain))
         return FormedName(name.text, plain, name.row, exact)
 
     def _find_in_block(self, texts: list[str], n_before: int) -> Matches:
-        table = self.build()
-        plains, keys, words = zip(*(forms(text, fold=self.case != "preserve") for text in texts), strict=True)
         # No name has two spaces in a row, so none is found across two texts.
-        joined = Forms("  ".join(plains), "  ".join(keys), "".join(words)[1:-1])
-        found = table.find(joined)
-        found = found.take(_apart(found.start, found.end))
+        parts = zip(*(forms(text, fold=self.case != "preserve") for text in texts), strict=True)
+        found = self.table.find(Forms(*map("  ".join, parts)))
+        found = take(found, _apart(found.start, found.end))
         firsts = np.cumsum([0, *(len(text) + 2 for text in texts)])
         text = np.repeat(np.arange(len(texts)), np.diff(np.searchsorted(found.start, firsts)))
         row = found.row

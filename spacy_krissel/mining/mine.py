@@ -20,10 +20,10 @@ from ..util.progress import progress_bar
 from ..util.settings import PositiveInt, checked
 from ..views import CONTEXT_CHARS
 from .matcher import Case, NameMatcher
-from .miner import COUNTS, TEXT_COUNTS, MinedChunk, Miner
+from .miner import COUNTS, TEXT_COUNTS, Miner
 from .ray_workers import ray_workers
-from .reading import Chunk, SeenIds, ordered_files, units_of
-from .search_names import SearchNames
+from .reading import SeenIds, ordered_files, units_of
+from .search_names import search_names
 from .shards import FORMAT_VERSION, KIND, MentionShards, write_shard
 from .work import WORK_VERSION, WorkDirectory
 from .workers import local_workers, mine_units
@@ -102,11 +102,10 @@ def mine(
     check_replaceable(output, KIND)
     files = ordered_files(paths)
     with coded_io(output), WorkDirectory(output) as work:
-        names = SearchNames(ontology, aliases)
-        matcher = NameMatcher(names, case)
-        matcher.build()
-        if not names.counts["searched"]:
-            skipped = ", ".join(f"{count} are {reason}" for reason, count in names.counts.items() if count)
+        names: dict[str, int] = {}
+        matcher = NameMatcher(search_names(ontology, names, aliases), case)
+        if not names["searched"]:
+            skipped = ", ".join(f"{count} are {reason}" for reason, count in names.items() if count)
             raise KrisselError(
                 Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped or "none is left")
             )
@@ -121,22 +120,30 @@ def mine(
         seen = SeenIds()
         for ids in work.ids():
             seen.add(ids)
-        tally = Tally(work.records)
-        done = tally.counts["bytes"]
+        done = sum(record["counts"]["bytes"] for record in work.records)
+        n_found = sum(record["counts"]["mentions_found"] for record in work.records)
         first, n_skipped = work.next_unit()
         units = list(enumerate(units_of(files)))[first:]
         matching = time.perf_counter()
         used = local_workers(miner, n_process, len(units), work.path) if ray is None else ray_workers(miner, ray)
-        with _progress_bar(files, show=progress) as bar, used as workers:
+        size = sum(map(_text_size, files))
+        shown = progress_bar(show=progress, total=size, desc="mining", unit="B", unit_scale=True)
+        with shown as bar, used as workers:
             bar.update(done)
             for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):
-                record = chunk_record(chunk, mined)
+                record = {
+                    "unit": chunk.unit,
+                    "is_last": chunk.is_last,
+                    "report": chunk.report,
+                    "counts": {**mined.counts, "deleted_ids": len(chunk.deleted)},
+                    "first_repeated": mined.first_repeated,
+                }
                 work.add(mined.mentions, record, ids)
-                tally.add(record)
+                n_found += mined.counts["mentions_found"]
                 bar.update(mined.counts["bytes"])
-                bar.set_postfix_str(f"{tally.counts['mentions_found']:,} mentions", refresh=False)
+                bar.set_postfix_str(f"{n_found:,} mentions", refresh=False)
         match_seconds = time.perf_counter() - matching
-        tally.warn()
+        summed = _summed(work.records)
 
         with new_directory(output, KIND, FORMAT_VERSION) as directory:
             shards: list[dict[str, Any]] = []
@@ -147,19 +154,19 @@ def mine(
                 shards.append({"file": name, "mentions": table.num_rows})
                 entities.update(table["entity"].unique().to_pylist())
             counts = {
-                **tally.counts,
+                **summed,
                 "mentions": sum(shard["mentions"] for shard in shards),
                 "entities": len(entities),
                 "ontology_entities": len(ontology),
             }
             directory.info.update(
-                settings=settings, counts=counts, names=names.counts, rates=_rates(counts), shards=shards, **hashes
+                settings=settings, counts=counts, names=names, rates=_rates(counts), shards=shards, **hashes
             )
         manifest = MentionShards(output, verify=False).manifest
         work.remove()
     if not counts["mentions"]:
         message = Warnings.KW301.format(
-            names=names.counts["searched"], ontology=ontology.path, texts=counts["texts"], path=output
+            names=names["searched"], ontology=ontology.path, texts=counts["texts"], path=output
         )
         warnings.warn(message, KrisselWarning, stacklevel=3)
     return MiningReport(
@@ -171,46 +178,20 @@ def mine(
     )
 
 
-def chunk_record(chunk: Chunk, mined: MinedChunk) -> dict[str, Any]:
-    """What is stored of a chunk in addition to its mentions, as JSON."""
-    return {
-        "unit": chunk.unit,
-        "is_last": chunk.is_last,
-        "report": chunk.report,
-        "counts": {**mined.counts, "deleted_ids": len(chunk.deleted)},
-        "first_repeated": mined.first_repeated,
-    }
-
-
-class Tally:
-    """The sums of the records of all chunks, of this run and of those it resumed."""
-
-    def __init__(self, records: Iterable[dict[str, Any]] = ()) -> None:
-        self._report = CorpusReport()
-        self._counts: Counter = Counter()
-        self._first_repeated = ""
-        for record in records:
-            self.add(record)
-
-    def add(self, record: dict[str, Any]) -> None:
-        self._counts.update(record["counts"])
-        self._first_repeated = self._first_repeated or record["first_repeated"]
+def _summed(records: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """The sums of the counts of all chunks. Warns KW302 (repeated ids), and of bad records."""
+    report, counts, first_repeated = CorpusReport(), Counter[str](), ""
+    for record in records:
+        counts.update(record["counts"])
+        first_repeated = first_repeated or record["first_repeated"]
         if record["report"]:
-            self._report.add(record["report"])
-
-    @property
-    def counts(self) -> dict[str, int]:
-        mined = {name: self._counts[name] for name in (*TEXT_COUNTS, "deleted_ids", *COUNTS)}
-        return {**mined, **{name: self._report[name] for name in READ_COUNTS}}
-
-    def warn(self) -> None:
-        """Warns KW302 (repeated ids), and of bad records."""
-        self._report.warn()
-        if repeated := self._counts["repeated_ids"]:
-            message = Warnings.KW302.format(
-                count=repeated, texts=repeated + self._counts["texts"], first=self._first_repeated
-            )
-            warnings.warn(message, KrisselWarning, stacklevel=4)
+            report.add(record["report"])
+    report.warn()
+    if repeated := counts["repeated_ids"]:
+        message = Warnings.KW302.format(count=repeated, texts=repeated + counts["texts"], first=first_repeated)
+        warnings.warn(message, KrisselWarning, stacklevel=4)
+    mined = {name: counts[name] for name in (*TEXT_COUNTS, "deleted_ids", *COUNTS)}
+    return {**mined, **{name: report[name] for name in READ_COUNTS}}
 
 
 def _ontology_hash(ontology: OntologyStore) -> str:
@@ -236,11 +217,6 @@ def _rates(counts: dict[str, Any]) -> dict[str, float]:
         "mentions_per_entity": rate(counts["mentions"], counts["entities"]),
         "entities_covered": rate(counts["entities"], counts["ontology_entities"]),
     }
-
-
-def _progress_bar(files: list[Path], show: bool) -> Any:
-    total = sum(map(_text_size, files))
-    return progress_bar(show=show, total=total, desc="mining", unit="B", unit_scale=True)
 
 
 def _text_size(path: Path) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from ..corpora.text_stream import Text
 from ..views import view_edges
 from .matcher import UNSUPPORTED, Matches, NameMatcher
+from .name_table import take
 from .reservoir import doc_prefix, lowest, priorities
 from .search_names import AMBIGUOUS
 from .text_forms import codes
@@ -18,8 +19,6 @@ from .work import work_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Mentions (columns of `work_schema`) and counts.
-Mined = tuple["pa.Table", dict[str, int]]
 COUNTS = ("mentions_found", "ambiguous_matches", "unsupported_matches")
 TEXT_COUNTS = ("texts", "characters", "bytes", "repeated_ids")
 
@@ -48,9 +47,10 @@ class Miner(NamedTuple):
     seed: int
     limits: np.ndarray
 
-    def __call__(self, texts: Sequence[Text]) -> Mined:
-        """Counts: `mentions_found` (before the cap), and what was matched and dropped: `ambiguous_matches` (names of
-        several entities), `unsupported_matches` (short acronyms alone, see `NameMatcher`).
+    def __call__(self, texts: Sequence[Text]) -> tuple["pa.Table", dict[str, int]]:
+        """Mentions (columns of `work_schema`) and counts: `mentions_found` (before the cap), and matches that were
+        dropped: `ambiguous_matches` (names of several entities), `unsupported_matches` (short acronyms alone, see
+        `NameMatcher`).
         """
         found = [Matches(*[np.zeros(0, dtype=np.int64)] * len(Matches._fields))]
         found += self.matcher.find_in(text.text for text in texts)
@@ -61,12 +61,12 @@ class Miner(NamedTuple):
             "ambiguous_matches": int((matches.row == AMBIGUOUS).sum()),
             "unsupported_matches": int((matches.row == UNSUPPORTED).sum()),
         }
-        matches = matches.take(linked)
+        matches = take(matches, linked)
         order = self._priorities(texts, matches)
         kept = np.flatnonzero(order <= self.limits[matches.row])
         # In the order of the texts, which is fastest to read.
         sampled = kept[np.sort(lowest(matches.row[kept], order[kept], self.cap))]
-        return self._table(texts, matches.take(sampled), order[sampled]), counts
+        return self._table(texts, take(matches, sampled), order[sampled]), counts
 
     def _priorities(self, texts: Sequence[Text], matches: Matches) -> np.ndarray:
         numbers, which = _numbers(matches.text)
@@ -91,7 +91,7 @@ class Miner(NamedTuple):
         docs = pa.array([texts[number].id for number in numbers.tolist()], type=pa.string())
         columns = {
             "entity": self.ids.take(matches.row),
-            "name": self.matcher.build().names(matches.entry),
+            "name": self.matcher.table.names(matches.entry),
             "doc": docs.take(pa.array(which)),
             "start": matches.start,
             "end": matches.end,
@@ -132,12 +132,14 @@ def _between(whole: str, *edges: np.ndarray) -> list["pa.Array"]:
 
 def mine_chunk(miner: Miner, texts: Sequence[Text], new: np.ndarray) -> MinedChunk:
     """Mine the texts that are `new`, (n,) bool; the others have a repeated id."""
-    kept = [text for text, is_new in zip(texts, new, strict=True) if is_new]
+    kept = [texts[i] for i in np.flatnonzero(new).tolist()]
     mentions, counts = miner(kept)
     contents = [text.text for text in kept]
     counts["texts"] = len(kept)
     counts["characters"] = sum(map(len, contents))
     counts["bytes"] = sum(len(text) if text.isascii() else len(text.encode()) for text in contents)
     counts["repeated_ids"] = len(texts) - len(kept)
-    first = next((text for text, is_new in zip(texts, new, strict=True) if not is_new), None)
-    return MinedChunk(mentions, counts, f"{first.id} in {first.source}, line {first.line}" if first else "")
+    if new.all():
+        return MinedChunk(mentions, counts, "")
+    first = texts[int(new.argmin())]
+    return MinedChunk(mentions, counts, f"{first.id} in {first.source}, line {first.line}")

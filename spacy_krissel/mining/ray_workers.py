@@ -5,8 +5,9 @@ which text is the first of its id, and chunks must be the same in every run, so 
 whose worker is lost is retried and gives the same result.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..corpora.text_stream import Text
 from ..distributed.workers import ray_cluster
 from .miner import MinedChunk, Miner, mine_chunk
 from .reading import Chunk, Unit, read_unit, unit_bytes
-from .workers import READ_AHEAD
+from .workers import READ_AHEAD, Workers
 
 # Retries of a task whose worker was lost.
 MAX_RETRIES = 5
@@ -25,7 +26,7 @@ READ_AHEAD_EACH = 16_000_000
 CHUNKS_WITH_LIMITS = 64
 
 
-class RayWorkers:
+class RayWorkers(Workers):
     """Tasks of a cluster. The miner is sent to each machine once and shared by its workers.
 
     A unit that is too large to be read ahead is read by this process, chunk by chunk.
@@ -48,14 +49,11 @@ class RayWorkers:
         # Begins now, not when the first chunk is requested.
         return self._chunks(self._read_task.remote(unit, number, chunk_chars))
 
-    def mine(self, texts: Any, new: np.ndarray) -> Any:
+    def mine(self, texts: Any, new: np.ndarray) -> Callable[[], MinedChunk]:
         if self._n_mined % CHUNKS_WITH_LIMITS == 0:
             self._sent_limits = self._ray.put(self._limits)
         self._n_mined += 1
-        return self._mine_task.remote(self._miner, self._sent_limits, texts, new)
-
-    def result(self, mined: Any) -> MinedChunk:
-        return self._ray.get(mined)
+        return partial(self._ray.get, self._mine_task.remote(self._miner, self._sent_limits, texts, new))
 
     def _chunks(self, parts: Any) -> Iterator[tuple[Chunk, Any]]:
         for part in parts:
@@ -64,12 +62,10 @@ class RayWorkers:
 
 @contextmanager
 def ray_workers(miner: Miner, address: str) -> Iterator[RayWorkers]:
-    """address: see `util.ray_cluster`. The files must be at the same paths on all machines, and this package in all of
-    them.
+    """address: see `distributed.workers.ray_cluster`. All machines need the files at the same paths, and this package.
 
     Raises KrisselError K023 to K025 (Ray).
     """
-    miner.matcher.build()
     with ray_cluster(address, MAX_RETRIES) as ray:
         yield RayWorkers(ray, miner)
 

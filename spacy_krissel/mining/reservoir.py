@@ -16,18 +16,13 @@ import numpy as np
 MIN_NEW = 1 << 16
 
 
-def priority(seed: int, doc: str, start: int, entity: str) -> int:
-    """The mention's priority, uniform in [0, 2^64); the lowest are kept."""
-    return int(priorities([doc_prefix(seed, doc)], [start], [entity.encode()])[0])
-
-
 def doc_prefix(seed: int, doc: str) -> bytes:
     """The common prefix of the mentions of one document, for `priorities`."""
     return f"{seed}\0{doc}\0".encode()
 
 
 def priorities(prefixes: Iterable[bytes], starts: Iterable[int], entities: Iterable[bytes]) -> np.ndarray:
-    """The priorities of many mentions, (n,)."""
+    """The priorities of mentions, uniform in [0, 2^64), (n,) uint64; the lowest are kept."""
     digests = [
         blake2b(b"%b%d\0%b" % (prefix, start, entity), digest_size=8).digest()
         for prefix, start, entity in zip(prefixes, starts, entities, strict=True)
@@ -40,16 +35,20 @@ def lowest(rows: np.ndarray, priorities: np.ndarray, cap: int | None) -> np.ndar
 
     Equal priorities keep their order.
     """
-    order = _by_row(rows, priorities)
-    return order if cap is None else order[_ranks(rows[order]) < cap]
-
-
-def _by_row(rows: np.ndarray, priorities: np.ndarray) -> np.ndarray:
     # One combined key sorts many times faster than two, and nearly all keys differ.
     keys = _Keys(int(rows.max(initial=0)) + 1).of(rows, priorities)
     order = np.argsort(keys)
     keys = keys[order]
-    return np.lexsort((priorities, rows)) if (keys[1:] == keys[:-1]).any() else order
+    if (keys[1:] == keys[:-1]).any():
+        order = np.lexsort((priorities, rows))
+    return order if cap is None else order[_within(rows[order], cap)]
+
+
+def _within(rows: np.ndarray, cap: int) -> np.ndarray:
+    """Whether each entry is among the first `cap` of its row, for sorted rows, (n,) bool."""
+    kept = np.ones(len(rows), dtype=bool)
+    kept[cap:] = rows[cap:] != rows[: max(0, len(rows) - cap)]
+    return kept
 
 
 class _Keys:
@@ -107,18 +106,8 @@ class Reservoir:
     def _settle(self, cap: int) -> None:
         keys = np.sort(np.concatenate(self._sample))
         rows = self._keys.rows(keys)
-        kept, full = np.ones(len(keys), dtype=bool), np.zeros(len(keys), dtype=bool)
-        # A mention after `cap` of its row is over the cap; the one before it is the last of a full sample.
-        kept[cap:] = rows[cap:] != rows[:-cap]
-        full[cap - 1 :] = rows[cap - 1 :] == rows[: max(0, len(rows) - cap + 1)]
-        full &= kept
+        kept = _within(rows, cap)
+        # The last mention of a full sample.
+        full = kept & ~_within(rows, cap - 1)
         self.limits[rows[full]] = self._keys.highest_priorities(keys[full])
         self._sample, self._n_new = [keys[kept]], 0
-
-
-def _ranks(rows: np.ndarray) -> np.ndarray:
-    """The number of earlier entries with the same row, (n,), for sorted rows."""
-    places = np.arange(len(rows))
-    starts = places.copy()
-    starts[1:][rows[1:] == rows[:-1]] = 0
-    return places - np.maximum.accumulate(starts)

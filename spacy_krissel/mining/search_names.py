@@ -1,6 +1,5 @@
 """Which names of an ontology are searched for, and why others are not."""
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,33 +29,24 @@ class SearchName(NamedTuple):
     text: str
 
 
-class SearchNames:
-    """The names to search for, read from the store at each iteration: first unambiguous, then ambiguous ones.
+def search_names(ontology: "OntologyStore", counts: dict[str, int], aliases: bool = True) -> Iterator[SearchName]:
+    """The names to search for: first unambiguous, then ambiguous ones.
 
+    counts: set to the number of names that are `searched`, `ambiguous` (shared by several entities), `too_short` (one
+        letter or digit), a `number` (no letter), or a `stop_word`.
     aliases: all names; otherwise the preferred ones, of which those that are an alias of another entity are ambiguous.
 
     Names are the same if they fold to the same (`ontology.folding.fold_name`).
-
-    counts: after an iteration, the number of names that were `searched`, `ambiguous` (shared by several entities),
-        `too_short` (one letter or digit), a `number` (no letter), or a `stop_word`.
     """
-
-    def __init__(self, ontology: "OntologyStore", aliases: bool = True) -> None:
-        self._ontology = ontology
-        self._aliases = aliases
-        self.counts: dict[str, int] = {}
-
-    def __iter__(self) -> Iterator[SearchName]:
-        counts: Counter = Counter(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
-        for shared in (False, True):
-            for row, name, preferred in self._ontology.names(shared=shared):
-                if not (self._aliases or preferred):
-                    continue
-                reason = _skip_reason(name)
-                counts[reason or ("ambiguous" if shared else "searched")] += 1
-                if not reason:
-                    yield SearchName(AMBIGUOUS if shared else row, name)
-        self.counts = dict(counts)
+    counts.update(searched=0, ambiguous=0, too_short=0, number=0, stop_word=0)
+    for shared in (False, True):
+        for row, name, preferred in ontology.names(shared=shared):
+            if not (aliases or preferred):
+                continue
+            reason = _skip_reason(name)
+            counts[reason or ("ambiguous" if shared else "searched")] += 1
+            if not reason:
+                yield SearchName(AMBIGUOUS if shared else row, name)
 
 
 def _skip_reason(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -120,11 +119,6 @@ class MentionShards(Sequence[MinedMention]):
             self._by_entity = ranges
         return self._by_entity
 
-    def groups(self) -> Iterator[tuple[str, list[MinedMention]]]:
-        """Each entity with all its mentions, one entity in memory at a time."""
-        for entity, mentions in groupby(self, key=lambda mention: mention.entity):
-            yield entity, list(mentions)
-
     def _span(self, start: int, stop: int) -> list[MinedMention]:
         """The mentions from `start` to `stop`, whole columns at a time."""
         found: list[MinedMention] = []
@@ -181,10 +175,20 @@ def shard_schema() -> "pa.Schema":
 
 
 def write_shard(path: Path, table: "pa.Table") -> None:
-    """Write mentions (columns of `shard_schema`) as one Arrow file in batches of `BATCH_MENTIONS`."""
+    """Write a table as one Arrow file in batches of `BATCH_MENTIONS`."""
     import pyarrow as pa
 
     # In one piece first: a batch never crosses the pieces of a table, and random access counts in full batches.
     table = table.combine_chunks()
     with pa.OSFile(str(path), "wb") as file_, pa.ipc.new_file(file_, table.schema) as writer:
         writer.write_table(table, max_chunksize=BATCH_MENTIONS)
+
+
+def read_shard(path: Path, columns: list[str] | None = None) -> "pa.Table":
+    """A table that `write_shard` wrote, memory-mapped."""
+    import pyarrow as pa
+
+    # Closed at once: a long run has more chunks than a process may have open files.
+    with pa.memory_map(str(path)) as file_:
+        table = pa.ipc.open_file(file_).read_all()
+        return table if columns is None else table.select(columns)

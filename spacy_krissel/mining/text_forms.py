@@ -30,7 +30,7 @@ class Forms(NamedTuple):
 
     plain: white space as a space; dashes, apostrophes and the micro sign in one form each; case unchanged.
     key: `plain`, case folded on request.
-    words: `word_form` of `key`, with one more space at both ends.
+    words: `key` with everything but letters, digits and combining marks as a space.
     """
 
     plain: str
@@ -41,7 +41,7 @@ class Forms(NamedTuple):
 def forms(text: str, fold: bool) -> Forms:
     plain = plain_form(text)
     key = fold_case(plain) if fold else plain
-    return Forms(plain, key, f" {word_form(key)} ")
+    return Forms(plain, key, word_form(key))
 
 
 def plain_form(text: str) -> str:
@@ -51,7 +51,6 @@ def plain_form(text: str) -> str:
 
 
 def word_form(key: str) -> str:
-    """`key` with everything but letters, digits and combining marks as a space."""
     # `translate` is some twenty times faster than the expression, but only for ASCII.
     return key.translate(_ASCII_NOT_WORD) if key.isascii() else _NOT_WORD.sub(" ", key)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Errors, KrisselError
 from ..util.work_folder import WorkFolder
 from .reservoir import Reservoir, lowest
-from .shards import SHARD_MENTIONS, shard_schema, write_shard
+from .shards import SHARD_MENTIONS, read_shard, shard_schema, write_shard
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,7 +72,7 @@ class WorkDirectory(WorkFolder):
         """
         import pyarrow as pa
 
-        table = _read(mentions) if isinstance(mentions, Path) else mentions
+        table = read_shard(mentions) if isinstance(mentions, Path) else mentions
         kept = self._offer(table)
         path = self.temporary("chunk")
         self.check()
@@ -110,7 +110,7 @@ class WorkDirectory(WorkFolder):
         import numpy as np
         import pyarrow as pa
 
-        parts = [_read(self._chunk_path(i), OFFERED) for i in range(len(self))]
+        parts = [read_shard(self._chunk_path(i), OFFERED) for i in range(len(self))]
         if not parts:
             return
         chunk_of = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
@@ -125,7 +125,7 @@ class WorkDirectory(WorkFolder):
             chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
             places = np.split(place_of[selected][by_chunk], firsts[1:])
             pieces = [
-                _read(self._chunk_path(chunk), names).take(which)
+                read_shard(self._chunk_path(chunk), names).take(which)
                 for chunk, which in zip(chunks.tolist(), places, strict=True)
             ]
             back = np.empty(len(selected), dtype="int64")
@@ -146,7 +146,7 @@ class WorkDirectory(WorkFolder):
             except (FileNotFoundError, ValueError, RecursionError):
                 # Truncated by a crash, or damaged: mined again, with all later chunks.
                 break
-            self._offer(_read(path, OFFERED))
+            self._offer(read_shard(path, OFFERED))
             self.records.append(content["record"])
 
     def _offer(self, mentions: "pa.Table") -> "np.ndarray":
@@ -175,22 +175,9 @@ def work_schema() -> "pa.Schema":
     return pa.schema([*shard_schema(), *fields])
 
 
-def _read(path: Path, columns: list[str] | None = None) -> "pa.Table":
-    import pyarrow as pa
-
-    # Closed at once: a long run has more chunks than a process may have open files.
-    with pa.memory_map(str(path)) as file_:
-        table = pa.ipc.open_file(file_).read_all()
-        return table if columns is None else table.select(columns)
-
-
 def _checksum(path: Path) -> int:
     # Enough to detect damage; SHA-256 would slow the one process that handles all chunks.
-    checksum = 0
-    with path.open("rb") as file_:
-        while block := file_.read(1 << 20):
-            checksum = zlib.crc32(block, checksum)
-    return checksum
+    return zlib.crc32(path.read_bytes())
 
 
 def _checksum_of(content: Any) -> int:

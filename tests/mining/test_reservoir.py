@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.mining import reservoir as reservoir_module
-from spacy_krissel.mining.reservoir import Reservoir, doc_prefix, lowest, priorities, priority
+from spacy_krissel.mining.reservoir import Reservoir, doc_prefix, lowest, priorities
 
 items = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)), max_size=60, unique_by=lambda item: item[1])
+
+
+def priority(seed, doc, start, entity):
+    return int(priorities([doc_prefix(seed, doc)], [start], [entity.encode()])[0])
 
 
 def columns(offers):

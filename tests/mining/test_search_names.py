@@ -1,13 +1,13 @@
-from spacy_krissel.mining.search_names import AMBIGUOUS, SearchNames
+from spacy_krissel.mining.search_names import AMBIGUOUS, search_names
 
 
-def search_names(ontology, aliases=True):
-    names = SearchNames(ontology, aliases)
-    return list(names), names.counts
+def names_and_counts(ontology, aliases=True):
+    counts = {}
+    return list(search_names(ontology, counts, aliases)), counts
 
 
 def test_names_are_searched_or_counted_as_left_out(ontology):
-    names, counts = search_names(ontology)
+    names, counts = names_and_counts(ontology)
     assert counts == {"searched": 16, "ambiguous": 4, "too_short": 2, "number": 1, "stop_word": 1}
     rows = {name.text: name.row for name in names}
     assert rows["Lung Cancer"] == rows["cancer, lung"] == 0
@@ -19,14 +19,14 @@ def test_names_are_searched_or_counted_as_left_out(ontology):
 
 
 def test_the_preferred_name_comes_first(ontology):
-    names, _ = search_names(ontology)
+    names, _ = names_and_counts(ontology)
     assert next(name.text for name in names if name.row == 2) == "Acquired Immunodeficiency Syndrome"
 
 
 def test_preferred_names_alone(ontology):
     """An alias is not searched, and a preferred name that is another entity's alias stays ambiguous."""
-    names, counts = search_names(ontology, aliases=False)
-    everything, _ = search_names(ontology)
+    names, counts = names_and_counts(ontology, aliases=False)
+    everything, _ = names_and_counts(ontology)
     preferred = {name for _, name, is_preferred in ontology.names() if is_preferred}
     assert names == [name for name in everything if name.text in preferred]
     assert 0 < len(names) < len(everything) and counts["searched"] < 16
