@@ -25,7 +25,7 @@ BATCH, K = 1024, 4
 
 def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     """repeat: the forms are added this often, each time with another number, to see how time grows."""
-    table = PrototypeKB(Vocab(), 0).from_disk(kb, exclude=["index"])._prototypes
+    table = PrototypeKB(Vocab(), 0).from_disk(kb, exclude=["index"]).prototypes
     rows = table.rows_of_kinds(MENTIONS)
     mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]
     owners = np.tile(table.entity_rows[rows], repeat)

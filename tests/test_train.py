@@ -159,7 +159,7 @@ def test_small_with_references(run, toy_store, toy_shards, tmp_path):
     nlp = spacy.load(tmp_path / "pipeline")
     linker = find_linker(nlp)
     expected = linker.encode([reference_view(toy_store.get("T01"))])[0]
-    np.testing.assert_allclose(linker.kb.references[0], expected, atol=1e-6)
+    np.testing.assert_allclose(linker.kb.prototypes.references.vectors[0], expected, atol=1e-6)
     # Never mined: known by its name and its reference alone.
     doc = nlp.make_doc("A child with rickets was seen.")
     doc.ents = [doc.char_span(13, 20, label="Disease")]

@@ -93,10 +93,6 @@ class KBErrors:
         "restart=True (--restart)."
     )
     # Knowledge base: references.
-    K530 = (
-        "[K530] The knowledge base has no references. Create it again with a pipeline whose encoder has references "
-        "(spacy-krissel.ReferencedEncoder.v1): python -m spacy krissel prototypes --references"
-    )
     K531 = "[K531] Expected one vector per reference, found {entities} entities and {vectors} vectors."
     K532 = (
         "[K532] {count} of {total} references are of entities missing from the knowledge base (first: '{entity}'). "

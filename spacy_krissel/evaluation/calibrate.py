@@ -157,7 +157,7 @@ def _without_threshold(linker: KrisselLinker) -> Iterator[None]:
 
 
 def _warn_of_unknown_ids(records: Sequence[LinkRecord], kb: PrototypeKB) -> None:
-    lost = [each for each in records if each.gold != (NIL,) and all(kb.entity_row(id_) is None for id_ in each.gold)]
+    lost = [each for each in records if each.gold != (NIL,) and not any(id_ in kb for id_ in each.gold)]
     if lost:
         places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
         message = Warnings.KW711.format(n=len(lost), total=len(records), places=places)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
@@ -197,7 +196,7 @@ def mined_entities(nlp: Language) -> list[str] | None:
     for name in nlp.pipe_names:
         kb = getattr(nlp.get_pipe(name), "kb", None)
         if isinstance(kb, PrototypeKB):
-            return list(kb.entity_ids.take(np.flatnonzero(kb.entities_with(*MINED))))
+            return list(kb.entity_ids.take(kb.prototypes.entities_of(MINED)))
     return None
 
 

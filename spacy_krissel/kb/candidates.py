@@ -21,7 +21,7 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = Non
     found = entities >= 0
     # Queries of one batch often share entities and prototypes: each is read once.
     rows, entity_places = np.unique(entities[found], return_inverse=True)
-    names = list(zip(kb.entity_ids.take(rows), kb.entity_names.take(rows), strict=True))
+    names = list(zip(kb.entities.ids.take(rows), kb.entities.names.take(rows), strict=True))
     rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
     texts = [(prototype.kind, evidence(prototype.view)) for prototype in kb.prototypes_at(rows)]
     candidates = [

@@ -14,7 +14,6 @@ import pyarrow as pa
 from ..errors import Errors, KrisselError
 from ..index.protocol import Vectors
 from ..util.disk import damage
-from ..util.lock import Lock
 
 # Rows written at a time.
 BLOCK_ROWS = 65_536
@@ -58,56 +57,55 @@ def all_finite(vectors: Vectors) -> bool:
 
 
 class GrowingVectors:
-    """Vectors to which others are added, in memory or in an unnamed file that goes with the last use of it.
+    """Vectors (n, width) that can be followed by others, in memory or in an unnamed file. Never changed: `appended`
+    gives another object, which shares the rows of both."""
 
-    start: the first ones (n, width), shared and never written to. directory: of the file; None: in memory.
-    """
+    def __init__(self, array: Vectors, store: "_Memory | _File | None" = None) -> None:
+        """array: read only. store: where it can grow, as long as it ends with these rows."""
+        self.array = array
+        self._store = store
 
-    def __init__(self, start: Vectors, directory: Path | None = None) -> None:
-        self._array = start
-        self._directory = directory
-        self._file: Any = None
-        # What is in memory and not joined yet, so that many small additions cost no more than one.
-        self._added: list[Vectors] = []
-        self._rows = len(start)
-        # The first of many threads that read joins what was added.
-        self._lock = Lock()
+    def appended(self, vectors: Vectors, directory: Path | None = None) -> "GrowingVectors":
+        """These and a copy of `vectors` (m, width); directory: of the file, None: in memory."""
+        store = self._store
+        if store is None or store.rows != len(self.array) or (directory is not None and isinstance(store, _Memory)):
+            store = _Memory(self.array) if directory is None else _File(self.array, directory)
+        return GrowingVectors(store.append(vectors), store)
 
-    def __len__(self) -> int:
-        return self._rows
 
-    def append(self, vectors: Vectors) -> None:
-        """Add vectors (m, width); arrays given before stay as they are."""
-        if self._directory is None:
-            # Always a copy: the caller may fill its array with the next batch.
-            self._added.append(np.array(vectors, dtype=self._array.dtype))
-        else:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=self._directory)
-                self._write(self._array)
-            self._write(vectors)
-        self._rows += len(vectors)
+class _Memory:
+    def __init__(self, start: Vectors) -> None:
+        self.rows = len(start)
+        self._room = start
 
-    @property
-    def array(self) -> Vectors:
-        """All vectors so far (n, width). Read only."""
-        if len(self._array) == self._rows:
-            return self._array
-        with self._lock:
-            if self._added:
-                joined = np.concatenate([self._array, *self._added])
-                self._added = []
-                self._array = joined
-            elif len(self._array) != self._rows:
-                self._file.flush()
-                self._array = _mapped(self._file, (self._rows, self._array.shape[1]), self._array.dtype, "r")
-            return self._array
+    def append(self, vectors: Vectors) -> Vectors:
+        """All rows, with `vectors` at their end; arrays returned before stay as they are."""
+        rows = self.rows + len(vectors)
+        if rows > len(self._room):
+            # Half as many more, so that many small additions cost little more than one.
+            room = np.empty((rows + rows // 2, self._room.shape[1]), self._room.dtype)
+            room[: self.rows] = self._room[: self.rows]
+            self._room = room
+        self._room[self.rows : rows] = vectors
+        self.rows = rows
+        return self._room[:rows]
 
-    def _write(self, vectors: Vectors) -> None:
-        self._file.seek(0, 2)
+
+class _File:
+    def __init__(self, start: Vectors, directory: Path) -> None:
+        self.rows = 0
+        self._empty = start[:0]
+        self._file = tempfile.TemporaryFile(dir=directory)
+        self.append(start)
+
+    def append(self, vectors: Vectors) -> Vectors:
+        dtype, width = self._empty.dtype, self._empty.shape[1]
+        self._file.seek(self.rows * width * dtype.itemsize)
         for start in range(0, len(vectors), BLOCK_ROWS):
-            block = np.ascontiguousarray(vectors[start : start + BLOCK_ROWS], dtype=self._array.dtype)
-            self._file.write(block.data)
+            self._file.write(np.ascontiguousarray(vectors[start : start + BLOCK_ROWS], dtype=dtype).data)
+        self._file.flush()
+        self.rows += len(vectors)
+        return _mapped(self._file, (self.rows, width), dtype, "r")
 
 
 def zero_vectors(rows: int, width: int, dtype: str, directory: Path | None) -> Vectors:
@@ -131,8 +129,16 @@ LEAST_MEMORY = 2**20
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=BATCH_ROWS)
+    with pa.OSFile(str(path), "wb") as sink:
+        _write_batches(table, sink)
+
+
+def _write_batches(table: pa.Table, sink: Any) -> None:
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        for start in range(0, len(table), BATCH_ROWS):
+            batch = table.slice(start, BATCH_ROWS).combine_chunks()
+            # The bytes of a slice depend on what it was cut from, those of a copy do not.
+            writer.write_table(batch.take(np.arange(len(batch))))
 
 
 def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True) -> pa.Table:
@@ -157,12 +163,27 @@ def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True)
     return table
 
 
+def appended(table: pa.Table, added: pa.Table, directory: Path | None = None) -> pa.Table:
+    """Both tables as one; full batches of `added` go to the `directory`, None: all of it stays in memory.
+
+    Short chunks at the end are joined, so that many small additions cost little more than one.
+    """
+    start = len(table)
+    for chunk in reversed(table.column(0).chunks):
+        if len(chunk) >= min(BATCH_ROWS, len(table) - start + len(added) + 1):
+            break
+        start -= len(chunk)
+    end = pa.concat_tables([table.slice(start), added]).combine_chunks()
+    if directory is not None and len(end) >= BATCH_ROWS:
+        end = on_disk(end, directory)
+    return pa.concat_tables([table.slice(0, start), end])
+
+
 def on_disk(table: pa.Table, directory: Path) -> pa.Table:
-    """The same table, mapped from a file without a name in `directory`, which goes with the last use of it."""
+    """The same table, mapped from an unnamed file in `directory`, which goes with the last use of it."""
     with tempfile.TemporaryFile(dir=directory) as file_:
         # Arrow's own file is not closed, since that would close this one.
-        with pa.ipc.new_file(pa.PythonFile(file_, "w"), table.schema) as writer:
-            writer.write_table(table, max_chunksize=BATCH_ROWS)
+        _write_batches(table, pa.PythonFile(file_, "w"))
         file_.flush()
         mapped = mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ)
     return pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped))).read_all()

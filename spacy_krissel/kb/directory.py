@@ -14,11 +14,11 @@ from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
 from ..util.disk import coded_io, damage
 from ..util.manifest import MANIFEST, Count, Shape, new_directory, plain_name, read_manifest
+from .columns import read_array
 from .entity_columns import FILE as ENTITIES
 from .entity_columns import EntityTable
 from .prototype_table import FILE as PROTOTYPES
-from .prototype_table import SUMS_FILE, VECTORS_FILE, PrototypeTable
-from .references import FILE as REFERENCES
+from .prototype_table import REFERENCES_FILE, SUMS_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
 # msgpack refuses a byte string of 4 GiB.
@@ -118,7 +118,7 @@ class KBShape(Shape):
     def needs(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
         if self.references is not None:
-            yield REFERENCES
+            yield REFERENCES_FILE
             if self.references.used:
                 yield SUMS_FILE
         if self.index_saved:
@@ -139,7 +139,6 @@ class Folder:
     manifest: dict[str, Any]
     entities: EntityTable
     prototypes: PrototypeTable
-    references: References | None
     index: VectorIndex | None
 
 
@@ -148,23 +147,14 @@ def write_folder(
     description: dict[str, Any],
     entities: EntityTable,
     prototypes: PrototypeTable,
-    references: References | None,
     index: VectorIndex | None,
 ) -> None:
     """Write the folder `path`, all or nothing. description: see `PrototypeKB.description`."""
     with new_directory(path, KIND, FORMAT_VERSION) as directory:
         entities.to_disk(directory.path)
         prototypes.to_disk(directory.path)
-        if references is not None:
-            references.to_disk(directory.path)
-        directory.info.update(description)
         directory.info.update(
-            prototypes=len(prototypes),
-            prototype_kinds=prototypes.kind_counts(),
-            prototype_sources=prototypes.source_counts(),
-            references=description["references"] if references is not None else None,
-            index_saved=index is not None,
-            tuning=description["tuning"] if index is not None else None,
+            description, index_saved=index is not None, tuning=description["tuning"] if index is not None else None
         )
         if index is not None:
             (directory.path / INDEX_DIR).mkdir()
@@ -188,17 +178,19 @@ def read_folder(
         raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
     entities = EntityTable.from_disk(path, manifest["entities"], verify=verify)
     if "prototypes" in excluded:
-        return Folder(source, manifest, entities, PrototypeTable(dimensions, dtype), None, None)
+        return Folder(source, manifest, entities, PrototypeTable.empty(dimensions, dtype), None)
     described = manifest["references"]
-    references = References.from_disk(path, described, len(entities), dimensions, dtype, verify=verify)
-    used = references if described and described["used"] else None
+    references = None
+    if described and described["used"]:
+        vectors = read_array(path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify)
+        references = References(vectors, float(described["weight"]))
     prototypes = PrototypeTable.from_disk(
-        path, manifest["prototypes"], dimensions, dtype, len(entities), used, verify=verify
+        path, manifest["prototypes"], dimensions, dtype, len(entities), references, verify=verify
     )
     index = None
     if manifest["index_saved"] and "index" not in excluded:
         index = _read_index(path / INDEX_DIR, manifest["index"], prototypes.vectors, make)
-    return Folder(source, manifest, entities, prototypes, references, index)
+    return Folder(source, manifest, entities, prototypes, index)
 
 
 def _read_index(path: Path, saved: dict[str, Any], vectors: Vectors, make: MakeIndex | None) -> VectorIndex | None:

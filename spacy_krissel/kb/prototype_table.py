@@ -15,8 +15,8 @@ from ..views import View
 from .columns import (
     BLOCK_ROWS,
     GrowingVectors,
+    appended,
     coded,
-    on_disk,
     read_array,
     read_table,
     take_rows,
@@ -28,14 +28,13 @@ from .lexical_index import LexicalIndex
 from .references import References
 
 # `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
-FILE, VECTORS_FILE, SUMS_FILE = "prototypes.arrow", "vectors.npy", "sums.npy"
+FILE, VECTORS_FILE = "prototypes.arrow", "vectors.npy"
+REFERENCES_FILE, SUMS_FILE = "references.npy", "sums.npy"
 # Stored by number: new kinds go to the end.
 KINDS = ("name", "mention", "gold", "reference", "replaced", "class")
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
 MENTIONS = ("name", "class", "gold", *MINED)
-# Bytes of text that are held in memory before they are written to the `scratch` folder.
-SCRATCH_BYTES = 64 * 2**20
 SCHEMA = pa.schema(
     [
         ("entity", pa.int32()),
@@ -89,41 +88,54 @@ class Prototype(NamedTuple):
 
 
 class PrototypeTable:
-    """Prototypes by row: entity row, kind, text and vector. Grows at the end; many threads may read what does not.
+    """Prototypes by row: entity row, kind, text and vector. Never changed: each change gives another table, which
+    shares what it can.
 
-    Where `references` are in use, what is searched is the sum of a prototype's own vector and its entity's reference.
-
-    scratch: a folder in which what is added is kept in nameless files, mapped, so that the table may be larger than
-        memory; None: in memory.
+    table: of `SCHEMA`. prototype_vectors: c_p (n, width), memory-mapped as long as nothing was added. references: those
+    in use. vectors: what is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6).
+    path: the file that the table, or part of it, is mapped from.
     """
 
-    def __init__(self, width: int, dtype: str = "float32", scratch: Path | None = None) -> None:
-        self.dtype = dtype
-        self.scratch = scratch
-        # The file of which some rows are mapped.
-        self.path: Path | None = None
-        self._table = SCHEMA.empty_table()
-        # What was added and not joined yet, so that many small additions cost no more than one.
-        self._new_tables: list[pa.Table] = []
-        self._own = GrowingVectors(np.zeros((0, width), dtype=dtype), scratch)
-        self._references: References | None = None
-        # With references: of the first prototypes, until those added since are searched.
-        self._sums: GrowingVectors | None = None
+    def __init__(
+        self,
+        table: pa.Table,
+        own: GrowingVectors,
+        references: References | None = None,
+        sums: GrowingVectors | None = None,
+        path: Path | None = None,
+    ) -> None:
+        """own, sums: the vectors without and with references; `sums` is None without any."""
+        self.table = table
+        self.references = references
+        self.path = path
+        self._own = own
+        self._sums = sums
+        self.prototype_vectors = own.array
+        self.vectors = own.array if sums is None else sums.array
         self._lock = Lock()
-        # The first of many threads that read joins what was added.
-        self._joining = Lock()
-        self._summing = Lock()
         self._entity_rows: Rows | None = None
         self._by_entity: Groups | None = None
         self._lexical_index: LexicalIndex | None = None
         self._gold_entities: Rows | None = None
 
-    def __len__(self) -> int:
-        with self._joining:
-            return len(self._table) + sum(map(len, self._new_tables))
+    @classmethod
+    def empty(cls, width: int, dtype: str) -> "PrototypeTable":
+        return cls(SCHEMA.empty_table(), GrowingVectors(np.zeros((0, width), dtype=dtype)))
 
-    def append(self, entity_rows: Rows, prototypes: Sequence[Prototype], vectors: Vectors) -> None:
-        """Add prototypes whose entities stand at `entity_rows` (m,), with their vectors (m, width).
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def dtype(self) -> str:
+        return self.vectors.dtype.name
+
+    def appended(
+        self, entity_rows: Rows, prototypes: Sequence[Prototype], vectors: Vectors, scratch: Path | None = None
+    ) -> "PrototypeTable":
+        """With `prototypes` whose entities stand at `entity_rows` (m,), and their vectors (m, width).
+
+        scratch: a folder for unnamed files that hold what is added, mapped, so that the table may be larger than
+            memory; None: in memory.
 
         Raises KrisselError K512 for an unknown kind.
         """
@@ -143,11 +155,32 @@ class PrototypeTable:
             "masked": [prototype.view.masked for prototype in prototypes],
             **{name: [prototype.origin[i] for prototype in prototypes] for i, name in enumerate(Origin._fields)},
         }
-        self._new_tables.append(pa.table(columns, schema=SCHEMA))
-        self._own.append(vectors)
-        if self.scratch is not None and sum(table.nbytes for table in self._new_tables) >= SCRATCH_BYTES:
-            self._join()
-        self._forget()
+        table = appended(self.table, pa.table(columns, schema=SCHEMA), scratch)
+        own = self._own.appended(vectors, scratch)
+        sums = self._sums
+        if self.references is not None and sums is not None:
+            sums = _with_sums(sums, self.references, own.array[len(self) :], entity_rows, scratch)
+        return PrototypeTable(table, own, self.references, sums, self.path)
+
+    def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
+        """With these references in use; scratch: see `appended`."""
+        none = GrowingVectors(self.prototype_vectors[:0])
+        sums = _with_sums(none, references, self.prototype_vectors, self.entity_rows, scratch)
+        return PrototypeTable(self.table, self._own, references, sums, self.path)
+
+    def moved(self, new_rows: Rows, n_entities: int) -> "PrototypeTable":
+        """After entity row i became `new_rows[i]` of `n_entities`; -1: it is gone, and had no prototypes."""
+        entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
+        table = self.table.set_column(0, SCHEMA.field("entity"), entities)
+        references = None if self.references is None else self.references.moved(new_rows, n_entities)
+        return PrototypeTable(table, self._own, references, self._sums, self.path)
+
+    @coded
+    def take(self, mask: Mask) -> "PrototypeTable":
+        """The prototypes at `mask` (len(self),), in memory."""
+        sums = None if self._sums is None else GrowingVectors(self.vectors[mask])
+        table = self.table.filter(pa.array(mask)).combine_chunks()
+        return PrototypeTable(table, GrowingVectors(self.prototype_vectors[mask]), self.references, sums, self.path)
 
     @coded
     def where(
@@ -183,27 +216,6 @@ class PrototypeTable:
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
 
-    def copy(self, scratch: Path | None = None) -> "PrototypeTable":
-        """A table that grows on its own, in the folder `scratch` or in memory; what both hold is shared."""
-        copied = PrototypeTable(self.vectors.shape[1], self.dtype, scratch)
-        copied.path = self.path
-        copied._table, copied._own = self.table, GrowingVectors(self.prototype_vectors, scratch)
-        copied._references = self._references
-        copied._sums = None if self._sums is None else GrowingVectors(self._sums.array, scratch)
-        copied._entity_rows, copied._by_entity = self._entity_rows, self._by_entity
-        copied._lexical_index, copied._gold_entities = self._lexical_index, self._gold_entities
-        return copied
-
-    @coded
-    def take(self, mask: Mask) -> "PrototypeTable":
-        """A new table of the prototypes at `mask` (len(self),), in memory; this one stays as it is."""
-        taken = PrototypeTable(self.vectors.shape[1], self.dtype)
-        taken._table = self.table.filter(pa.array(mask)).combine_chunks()
-        taken.path = self.path
-        taken._own = GrowingVectors(self.prototype_vectors[mask])
-        taken._references = self._references
-        return taken
-
     @coded
     def source_counts(self) -> dict[str, int]:
         """How many prototypes each named source gave."""
@@ -211,47 +223,6 @@ class PrototypeTable:
         return {
             each["values"]: each["counts"] for each in sorted(counts, key=lambda each: each["values"]) if each["values"]
         }
-
-    def move_entities(self, new_rows: Rows) -> None:
-        """Entity row i becomes `new_rows[i]`. Their references, if any, are to be set anew."""
-        self._join()
-        entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
-        self._table = self._table.set_column(0, SCHEMA.field("entity"), entities)
-        self._forget()
-
-    @property
-    def table(self) -> pa.Table:
-        self._join()
-        return self._table
-
-    @property
-    def prototype_vectors(self) -> Vectors:
-        """c_p of all prototypes (n, width), of `dtype`; mapped as long as nothing was added."""
-        return self._own.array
-
-    @property
-    def vectors(self) -> Vectors:
-        """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6)."""
-        own = self.prototype_vectors
-        if self._references is None:
-            return own
-        with self._summing:
-            if self._sums is None:
-                self._sums = GrowingVectors(own[:0], self.scratch)
-            for start in range(len(self._sums), len(own), BLOCK_ROWS):
-                block = slice(start, start + BLOCK_ROWS)
-                self._sums.append(self._references.added_to(own[block], self.entity_rows[block]))
-            return self._sums.array
-
-    @property
-    def references(self) -> References | None:
-        """The references in use."""
-        return self._references
-
-    @references.setter
-    def references(self, references: References | None) -> None:
-        self._references = references
-        self._sums = None
 
     @property
     def entity_rows(self) -> Rows:
@@ -341,7 +312,8 @@ class PrototypeTable:
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
         write_array(self.prototype_vectors, directory / VECTORS_FILE)
-        if self._references is not None:
+        if self.references is not None:
+            write_array(self.references.vectors, directory / REFERENCES_FILE)
             write_array(self.vectors, directory / SUMS_FILE)
 
     @classmethod
@@ -360,30 +332,24 @@ class PrototypeTable:
 
         Raises KrisselError K524 when the files do not hold what the manifest says.
         """
-        prototypes = cls(width, dtype)
-        prototypes.path = directory / FILE
-        prototypes._table = read_table(directory / FILE, SCHEMA, rows, verify=verify)
-        prototypes._own = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
-        if references is not None:
-            prototypes._references = references
-            prototypes._sums = GrowingVectors(read_array(directory / SUMS_FILE, rows, width, dtype, verify=verify))
+        table = read_table(directory / FILE, SCHEMA, rows, verify=verify)
         for column, n, what in (("entity", n_entities, "entity rows"), ("kind", len(KINDS), "kinds")):
-            # Where they are mapped; `entity_rows` are a copy of them.
-            found = pc.min_max(prototypes._table.column(column)).as_py()
+            found = pc.min_max(table.column(column)).as_py()
             if rows and (found["min"] < 0 or found["max"] >= n):
                 problem = f"{FILE} names {what} outside 0 to {n - 1}"
                 raise KrisselError(Errors.K524.format(path=directory, problem=problem))
-        return prototypes
+        own = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
+        sums = None
+        if references is not None:
+            sums = GrowingVectors(read_array(directory / SUMS_FILE, rows, width, dtype, verify=verify))
+        return cls(table, own, references, sums, directory / FILE)
 
-    def _join(self) -> None:
-        with self._joining:
-            if self._new_tables:
-                added = pa.concat_tables(self._new_tables).combine_chunks()
-                if self.scratch is None:
-                    self._table = pa.concat_tables([self._table, added]).combine_chunks()
-                else:
-                    self._table = pa.concat_tables([self._table, on_disk(added, self.scratch)])
-                self._new_tables = []
 
-    def _forget(self) -> None:
-        self._entity_rows = self._by_entity = self._lexical_index = self._gold_entities = None
+def _with_sums(
+    sums: GrowingVectors, references: References, own: Vectors, entity_rows: Rows, scratch: Path | None
+) -> GrowingVectors:
+    """`sums` and those of further prototypes with the vectors `own` (m, width), of entities at `entity_rows` (m,)."""
+    for start in range(0, len(own), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        sums = sums.appended(references.added_to(own[block], entity_rows[block]), scratch)
+    return sums

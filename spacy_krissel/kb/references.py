@@ -1,16 +1,8 @@
 """The vectors of entity-centric references, and their part in what is searched (KRISSBERT §3.5, eq. 6)."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from ..index.protocol import Rows, Vectors
-from .columns import read_array, write_array
-
-FILE = "references.npy"
-# Vectors added at a time.
-BLOCK_ROWS = 65_536
 
 
 class References:
@@ -33,12 +25,8 @@ class References:
 
     def added_to(self, vectors: Vectors, entity_rows: Rows) -> Vectors:
         """`v_p` of prototypes with the vectors `c_p` (n, d), whose entities stand at `entity_rows` (n,)."""
-        sums = np.empty_like(vectors, subok=False)
-        for start in range(0, len(vectors), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            references = self.vectors[entity_rows[block]].astype(np.float32)
-            sums[block] = vectors[block].astype(np.float32) + np.float32(self.weight) * references
-        return sums
+        references = self.vectors[entity_rows].astype(np.float32)
+        return (vectors.astype(np.float32) + np.float32(self.weight) * references).astype(vectors.dtype)
 
     def moved(self, new_rows: Rows, n_entities: int) -> "References":
         """The same after entity row i became `new_rows[i]` (-1: it is gone) of `n_entities`."""
@@ -46,25 +34,3 @@ class References:
         kept = new_rows >= 0
         vectors[new_rows[kept]] = self.vectors[kept]
         return References(vectors, self.weight)
-
-    def to_disk(self, directory: Path) -> None:
-        write_array(self.vectors, directory / FILE)
-
-    @classmethod
-    def from_disk(
-        cls,
-        directory: Path,
-        described: dict[str, Any] | None,
-        rows: int,
-        width: int,
-        dtype: str,
-        *,
-        verify: bool = False,
-    ) -> Any:
-        """What a manifest describes, memory-mapped; None where it describes nothing. verify: see `read_array`.
-
-        Raises KrisselError K524.
-        """
-        if not described:
-            return None
-        return cls(read_array(directory / FILE, rows, width, dtype, verify=verify), float(described["weight"]))

@@ -67,9 +67,9 @@ def test_references_are_those_of_the_encoders_parts(source, toy_store):
     parts = ReferenceParts(types=False)
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
     expected = encode([reference_view(entity, parts) for entity in toy_store])
-    np.testing.assert_allclose(kb.references, expected, atol=1e-6)
+    np.testing.assert_allclose(kb.prototypes.references.vectors, expected, atol=1e-6)
     own = encode([prototype.view for prototype in source.prototypes()])
-    rows = kb.entity_rows([prototype.entity for prototype in source.prototypes()])
+    rows = kb.entities.rows([prototype.entity for prototype in source.prototypes()])
     np.testing.assert_allclose(kb.vectors, own + expected[rows], atol=1e-6)
     assert "reference" not in kb.description()["prototype_kinds"]
 
@@ -87,12 +87,12 @@ def test_references_are_a_switch_of_the_source_and_of_the_encoder(toy_store):
     off = PrototypeSource(toy_store, use_references=False)
     for source, parts in ((off, ReferenceParts()), (PrototypeSource(toy_store), None)):
         kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=parts)
-        assert kb.references is None and set(kb.description()["prototype_kinds"]) == {"name"}
+        assert kb.prototypes.references is None and set(kb.description()["prototype_kinds"]) == {"name"}
 
 
 def test_references_as_the_only_prototypes(toy_store):
     source = PrototypeSource(toy_store, names=False, use_references=False, reference_prototypes=True)
     kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=PEL_PARTS)
-    assert kb.references is None and kb.description()["prototype_kinds"] == {"reference": 12}
+    assert kb.prototypes.references is None and kb.description()["prototype_kinds"] == {"reference": 12}
     expected = encode([reference_view(entity, PEL_PARTS) for entity in toy_store])
     np.testing.assert_allclose(kb.vectors, expected, atol=1e-6)

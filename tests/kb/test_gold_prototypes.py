@@ -146,9 +146,11 @@ def test_few_shots_are_drawn_by_seed(kb, n):
 def test_gold_weighs_more(kb):
     kb.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False)
     assert kb.vectors[1].tolist() == pytest.approx([0, GOLD_WEIGHT, GOLD_WEIGHT, 0])
-    kb.normalized = True
-    kb.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False, weight=2.0)
-    assert np.linalg.norm(kb.vectors[2]) == pytest.approx(2.0)
+    normalized = PrototypeKB(Vocab(), 4, normalize=True)
+    normalized.set_entities(ENTITIES)
+    normalized.attach_encoder(encode)
+    normalized.add_gold([make_doc([(4, 5, "D2")])], surface_forms=False, weight=2.0)
+    assert np.linalg.norm(normalized.vectors[0]) == pytest.approx(2.0)
     for weight in (0, -1.0, float("nan")):
         with pytest.raises(KrisselError, match="K006.*weight"):
             kb.add_gold([make_doc([(0, 1, "D1")])], weight=weight)
@@ -275,13 +277,11 @@ def test_without_prototypes_puts_everything_back(kb):
 
 def test_what_is_changed_meanwhile_is_put_back(kb):
     kb.add_gold([make_doc([(0, 1, "D1")], "a")])
-    kb.set_references(["D1"], np.ones((1, 4)))
+    kb.set_references([(["D1"], np.ones((1, 4)))])
     before, description = kb.search(np.eye(4), 3), kb.description()
     for change in (
-        lambda: setattr(kb, "reference_weight", 0.25),
-        lambda: setattr(kb, "use_references", False),
         lambda: setattr(kb, "encoder", "another"),
-        lambda: kb.set_references(["D3"], np.full((1, 4), 2.0)),
+        lambda: kb.set_references([(["D3"], np.full((1, 4), 2.0))]),
         lambda: kb.set_entities([Entity("D0", "before"), *ENTITIES]),
     ):
         for which in ({"kind": "gold"}, {"kind": "mention"}):
@@ -289,7 +289,11 @@ def test_what_is_changed_meanwhile_is_put_back(kb):
                 change()
                 kb.search(np.eye(4), 3)
             after = kb.search(np.eye(4), 3)
-            assert kb.description() == description and kb.references.tolist() == [[1] * 4, [0] * 4, [0] * 4]
+            assert kb.description() == description and kb.prototypes.references.vectors.tolist() == [
+                [1] * 4,
+                [0] * 4,
+                [0] * 4,
+            ]
             assert after.entities.tolist() == before.entities.tolist()
             assert after.scores.tolist() == before.scores.tolist()
     # What is added later has the sums of the weight that is stated.

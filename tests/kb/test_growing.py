@@ -25,7 +25,6 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(build, "BLOCKS_ADDED", 2)
     monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     monkeypatch.setattr(prototypes, "BLOCK_ROWS", 2)
-    monkeypatch.setattr(prototypes, "SCRATCH_BYTES", 300)
     monkeypatch.setattr(columns, "BATCH_ROWS", 5)
 
 
@@ -44,15 +43,37 @@ def test_rows_of_a_file_that_grows(tmp_path, dtype, pieces, monkeypatch):
     if pieces:
         monkeypatch.setattr(columns, "BLOCK_ROWS", 2)
     rows = np.arange(28, dtype=np.float32).reshape(7, WIDTH)
-    grown = GrowingVectors(np.zeros((0, WIDTH), dtype), tmp_path)
-    assert grown.array.shape == (0, WIDTH)
-    grown.append(rows[:3])
-    first = grown.array
-    grown.append(rows[3:])
+    first = GrowingVectors(np.zeros((0, WIDTH), dtype)).appended(rows[:3], tmp_path)
+    grown = first.appended(rows[3:], tmp_path)
     assert isinstance(grown.array, np.memmap) and grown.array.dtype == dtype
     np.testing.assert_array_equal(grown.array, rows)
-    np.testing.assert_array_equal(first, rows[:3])
+    np.testing.assert_array_equal(first.array, rows[:3])
     assert not list(tmp_path.iterdir()), "the file has no name that could be left behind"
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_rows_that_follow_the_same_rows_are_mixed(tmp_path, in_file):
+    rows, directory = np.arange(28, dtype=np.float32).reshape(7, WIDTH), tmp_path if in_file else None
+    start = GrowingVectors(rows[:1].copy()).appended(rows[1:3], directory)
+    one, two = start.appended(rows[3:5], directory), start.appended(rows[5:], directory)
+    again = one.appended(rows[:2], directory)
+    for found, expected in (
+        (start, [0, 1, 2]),
+        (one, [0, 1, 2, 3, 4]),
+        (two, [0, 1, 2, 5, 6]),
+        (again, [*range(5), 0, 1]),
+    ):
+        np.testing.assert_array_equal(found.array, rows[expected])
+
+
+@pytest.mark.parametrize("on_files", [False, True])
+def test_table_of_small_additions_has_many_chunks(tmp_path, monkeypatch, on_files):
+    monkeypatch.setattr(columns, "BATCH_ROWS", 64)
+    table = pa.table({"i": pa.array([], pa.int64())})
+    for i in range(200):
+        table = columns.appended(table, pa.table({"i": [i]}), tmp_path if on_files else None)
+        assert table.column(0).num_chunks <= 3 + 6
+    assert table.column(0).to_pylist() == list(range(200))
 
 
 def test_zeros_can_be_written_to(tmp_path):
@@ -95,15 +116,18 @@ def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path,
         made[name] = kb
     memory, disk = made["memory"], made["disk"]
     assert isinstance(disk.vectors, np.memmap) and isinstance(disk.prototype_vectors, np.memmap)
-    assert isinstance(disk.references, np.memmap)
-    for array in ("vectors", "prototype_vectors", "references", "prototype_entities"):
-        np.testing.assert_array_equal(getattr(disk, array), getattr(memory, array))
+    assert isinstance(disk.prototypes.references.vectors, np.memmap)
+    for array in ("vectors", "prototype_vectors", "entity_rows"):
+        np.testing.assert_array_equal(getattr(disk.prototypes, array), getattr(memory.prototypes, array))
+    np.testing.assert_array_equal(disk.prototypes.references.vectors, memory.prototypes.references.vectors)
     everything = np.arange(memory.n_prototypes)
     assert disk.prototypes_at(everything) == memory.prototypes_at(everything)
     assert disk.description() == memory.description()
     disk.to_disk(tmp_path / "kb")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
     assert loaded.prototypes_at(everything) == memory.prototypes_at(everything)
+    memory.to_disk(tmp_path / "memory")
+    assert files(tmp_path / "kb") == files(tmp_path / "memory")
     assert files(tmp_path / "kb").keys() >= {"vectors.npy", "sums.npy", "references.npy"}
     assert not list(scratch.iterdir())
 

@@ -237,9 +237,7 @@ def test_lexicon_follows_the_prototypes(tmp_path):
 def test_references_are_no_surface_forms():
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
-    assert (
-        kb._prototypes.lexical_index.search(kb._prototypes.lexical_index.vectors(["lumbago"]), PROPOSED) == -1
-    ).all()
+    assert (kb.prototypes.lexical_index.search(kb.prototypes.lexical_index.vectors(["lumbago"]), PROPOSED) == -1).all()
 
 
 def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
@@ -249,7 +247,7 @@ def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
     vectors = rng.normal(size=(7, 5)).astype(np.float32)
     queries, entities = np.repeat(np.arange(7), 13), np.tile(np.arange(13), 7)
     monkeypatch.setattr("spacy_krissel.kb.hybrid.BLOCK_VALUES", 12)
-    rows, best = _nearest(kb._prototypes, vectors, queries, entities)
+    rows, best = _nearest(kb.prototypes, vectors, queries, entities)
     for query, entity, row, score in zip(queries, entities, rows, best, strict=True):
         mine = np.flatnonzero(np.array(owners) == entity)
         scores = kb.vectors[mine].astype(np.float32) @ vectors[query]

@@ -42,9 +42,9 @@ def test_each_step(benchmark, tmp_path):
     built = benchmark.build(tmp_path / "kb", *SIZE, "float16", 0)
     assert built["disk_mib"] > 0 and built["seconds"] >= built["fill_seconds"]
     kb = PrototypeKB(Vocab(), width).from_disk(tmp_path / "kb")
-    assert (kb.n_entities, kb.n_prototypes, kb.dtype) == (entities, prototypes, "float16")
+    assert (kb.n_entities, kb.n_prototypes, kb.prototypes.dtype) == (entities, prototypes, "float16")
     assert np.linalg.norm(kb.vectors.astype(np.float32), axis=1) == pytest.approx(1, abs=1e-3)
-    assert (np.bincount(kb.prototype_entities) >= prototypes // entities).all()
+    assert (np.bincount(kb.prototypes.entity_rows) >= prototypes // entities).all()
     tuned = benchmark.tuned(tmp_path / "kb", ["ivf_sq8"], 20, 0.9, 0)
     assert len(tuned["trials"]) > 1 and tuned["chosen"] in tuned["trials"]
     assert kb.from_disk(tmp_path / "kb").description()["tuning"]["queries"] == 20

@@ -16,6 +16,7 @@ from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.util.lock import Lock
 from spacy_krissel.views import View
 
@@ -67,7 +68,7 @@ def test_first_searches_see_half_an_index(kb, quick_switches):
 
 def test_first_searches_build_several_indexes(kb, monkeypatch, quick_switches):
     built = []
-    cls = type(kb._new_index())
+    cls = type(kb._now.new_index())
     build = cls.build
     monkeypatch.setattr(cls, "build", lambda *args: built.append(1) or build(*args))
     with ThreadPoolExecutor(8) as threads:
@@ -104,7 +105,7 @@ def test_search_sees_part_of_a_change(kb, quick_switches, request):
         while not stop.is_set():
             found.append(answer(kb))
             now = kb.snapshot()
-            scores, rows, _ = now.nearest_prototypes(queries(), 5)
+            scores, rows = now.build_index().search(queries(), 5)
             expected = np.einsum("qd,qkd->qk", queries(), now.vectors[rows])
             if not np.allclose(scores, expected, atol=1e-5):
                 errors.append((scores, expected))
@@ -201,4 +202,7 @@ def test_gold_is_added_in_two_steps(quick_switches, random_kb):
 
 def test_vocab_is_shared():
     vocab = Vocab()
-    assert PrototypeKB(vocab, 3)._now.vocab is vocab
+    kb = PrototypeKB(vocab, 3)
+    kb.set_entities([Entity("E", "e")])
+    kb.add_prototypes([Prototype("E", "name", View("", "e", ""))], queries(1)[:, :3])
+    assert kb.snapshot().vocab is vocab

@@ -18,9 +18,9 @@ def test_is_a_knowledge_base(make_kb):
     assert kb.entity_vector_length == 4
     assert (kb.n_entities, kb.n_prototypes) == (4, 5)
     assert list(kb.entity_ids) == ["D001", "D002", "D003", "D004"]
-    assert kb.entity_row("D003") == 2 and kb.entity_row("D9") is None
-    assert kb.entity_rows(["D9", "D002"]).tolist() == [-1, 1]
-    assert kb.entity_types(0) == ("T047", "T191")
+    assert kb.entities.row("D003") == 2 and kb.entities.row("D9") is None
+    assert kb.entities.rows(["D9", "D002"]).tolist() == [-1, 1]
+    assert kb.entities.types_at(0) == ("T047", "T191")
     assert "D004" in kb.vocab.strings
 
 
@@ -29,7 +29,7 @@ def test_an_entity_is_not_found_by_its_id(make_kb):
     assert len(kb) == 4 and bool(PrototypeKB(Vocab(), 4))
     assert "D003" in kb and "D9" not in kb and 3 not in kb
     assert kb["D001"].id == "D001" and kb["D001"].types == ("T047", "T191")
-    assert kb["D001"].name == kb.entity_names[0]
+    assert kb["D001"].name == kb.entities.names[0]
     with pytest.raises(KrisselError, match="K525.*'D9'"):
         kb["D9"]
     kb.set_entities(
@@ -47,11 +47,11 @@ def test_prototypes_keep_their_text(make_kb, prototypes):
     kb = make_kb()
     assert kb.prototypes_at(np.arange(5)) == prototypes
     assert kb.prototypes_at(np.array([[3, 0]])) == [prototypes[3], prototypes[0]]
-    assert kb.prototype_mentions([2, 4]) == ["MS", "Mitral stenosis"]
+    assert kb.prototypes.mentions([2, 4]) == ["MS", "Mitral stenosis"]
     view = prototypes[3].view
     rows = np.array([4, 3])
     expected = [(prototypes[row].view.left, prototypes[row].view.right) == (view.left, view.right) for row in rows]
-    assert kb.prototypes_in_context(rows, view.left, view.right).tolist() == expected
+    assert kb.prototypes.in_context(rows, view.left, view.right).tolist() == expected
     assert kb.prototype_rows("D003").tolist() == [3, 4]
     assert kb.prototype_rows("D004").tolist() == kb.prototype_rows("D9").tolist() == []
 
@@ -213,7 +213,7 @@ def test_empty_kb_is_made_by_a_callable_that_can_be_sent(make_kb):
 
     make = pickle.loads(pickle.dumps(empty_kb(index=make_faiss_index("flat"), normalize=True, n_candidates=3)))
     kb = make(Vocab(), 4)
-    assert kb.is_empty() and kb.normalized and kb.n_candidates == 3
+    assert kb.is_empty() and kb.description()["normalized"] and kb.n_candidates == 3
     assert kb.description()["index"]["settings"]["type"] == "flat"
 
 

@@ -11,6 +11,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.util.manifest import OWN_HASH, manifest_hash
 from spacy_krissel.views import View, name_view
 
 WIDTH = 8
@@ -53,7 +54,7 @@ def make():
         kb.set_entities(map(Entity, range(N_ENTITIES)))
         kb.add_prototypes(prototypes_of(OWNERS), OWN)
         if references is not None:
-            kb.set_references([f"E{row:02}" for row in range(N_ENTITIES)], references)
+            kb.set_references([([f"E{row:02}" for row in range(N_ENTITIES)], references)])
         return kb
 
     return make
@@ -72,9 +73,9 @@ def spelled_out(owners, own, references, weight, dtype):
 def check(kb, later=False, references=REFERENCES, weight=1.0):
     owners = OWNERS + LATER_OWNERS * later
     own = np.concatenate([OWN, LATER]) if later else OWN
-    expected = spelled_out(owners, own, references, weight, kb.dtype)
+    expected = spelled_out(owners, own, references, weight, kb.prototypes.dtype)
     result = kb.search(QUERIES, N_ENTITIES)
-    tolerance = 1e-6 if kb.dtype == "float32" else 2e-3
+    tolerance = 1e-6 if kb.prototypes.dtype == "float32" else 2e-3
     for i, row in enumerate(result.entities):
         found = row[row >= 0]
         assert len(found) == np.isfinite(expected[i]).sum()
@@ -84,7 +85,7 @@ def check(kb, later=False, references=REFERENCES, weight=1.0):
     clear = np.sort(expected, axis=1)[:, -1] - np.sort(expected, axis=1)[:, -2] > 2 * tolerance
     assert clear.sum() > len(QUERIES) // 2
     assert (result.entities[clear, 0] == expected[clear].argmax(axis=1)).all()
-    assert kb.vectors.dtype == kb.dtype and kb.build_index() is kb.build_index()
+    assert kb.build_index() is kb.build_index()
 
 
 @pytest.fixture(params=["float32", "float16"])
@@ -109,16 +110,13 @@ def test_worked_by_hand():
     kb = PrototypeKB(Vocab(), 2)
     kb.set_entities(map(Entity, range(2)))
     kb.add_prototypes(prototypes_of([0, 1, 1]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
-    kb.set_references(["E01"], [[1.0, -1.0]])
+    kb.set_references([(["E01"], [[1.0, -1.0]])])
     # Entity 0 has no reference: (1, 0). Entity 1: (0, 1) + (1, -1) = (1, 0) and (0.5, 0.5) + (1, -1) = (1.5, -0.5).
     assert kb.vectors.tolist() == [[1, 0], [1, 0], [1.5, -0.5]]
     result = kb.search([[1.0, 0.0], [0.0, -1.0]], 2)
     assert result.entities.tolist() == [[1, 0], [1, 0]]
     assert result.scores.tolist() == [[1.5, 1], [0.5, 0]]
     assert result.prototypes[:, 0].tolist() == [2, 2]
-    kb.use_references = False
-    result = kb.search([[0.0, -1.0]], 2)
-    assert (result.entities.tolist(), result.scores.tolist()) == ([[0, 1]], [[0, -0.5]])
 
 
 @pytest.mark.parametrize("searched_before", [True, False])
@@ -130,58 +128,44 @@ def test_after_prototypes_were_added(make, dtype, index, searched_before):
     check(kb, later=True)
     at_once = make(None, dtype=dtype)
     add_later(at_once)
-    at_once.set_references(list(at_once.entity_ids), REFERENCES)
+    at_once.set_references([(list(at_once.entity_ids), REFERENCES)])
     assert (at_once.vectors == kb.vectors).all()
 
 
-def test_off_and_on_again(make, dtype, index):
-    kb, plain = make(dtype=dtype, index=index), make(None, dtype=dtype)
-    with_references = kb.vectors.copy()
-    check(kb)
-    kb.use_references = False
-    assert not kb.use_references and kb.references is not None
-    check(kb, weight=0.0)
-    assert (kb.vectors == plain.vectors).all()
-    add_later(kb)
-    check(kb, later=True, weight=0.0)
-    kb.use_references = True
-    check(kb, later=True)
-    assert (kb.vectors[: len(OWNERS)] == with_references).all()
-    kb.reference_weight = 0.5
-    check(kb, later=True, weight=0.5)
-    kb.reference_weight = 1.0
-    check(kb, later=True)
-
-
-@pytest.mark.parametrize("used", [True, False])
-def test_after_save_and_load(make, dtype, index, used, tmp_path):
+def test_after_save_and_load(make, dtype, index, tmp_path):
     kb = make(dtype=dtype, index=index, reference_weight=0.5)
-    kb.use_references = used
     kb.to_disk(tmp_path / "kb")
-    weight = 0.5 if used else 0.0
     for loaded in (
         PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb"),
         PrototypeKB(Vocab(), 0).from_bytes(kb.to_bytes()),
         pickle.loads(pickle.dumps(kb)),
-        pickle.loads(pickle.dumps(make(dtype=dtype, index=index, reference_weight=0.5))) if used else kb,
+        pickle.loads(pickle.dumps(make(dtype=dtype, index=index, reference_weight=0.5))),
     ):
-        assert (loaded.use_references, loaded.reference_weight) == (used, 0.5)
-        check(loaded, weight=weight)
+        assert loaded.description() == kb.description()
+        check(loaded, weight=0.5)
         assert (loaded.vectors == kb.vectors).all() and (loaded.prototype_vectors == kb.prototype_vectors).all()
         add_later(loaded)
-        check(loaded, later=True, weight=weight)
-        loaded.use_references = not used
-        check(loaded, later=True, weight=0.5 - weight)
-        loaded.use_references = used
+        check(loaded, later=True, weight=0.5)
         loaded.to_disk(tmp_path / "again")
-        check(PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "again"), later=True, weight=weight)
+        check(PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "again"), later=True, weight=0.5)
+
+
+def test_references_are_searched_that_were_saved_as_not_in_use(make, tmp_path):
+    kb = make()
+    kb.to_disk(tmp_path / "kb")
+    manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
+    manifest["references"]["used"] = False
+    manifest[OWN_HASH] = manifest_hash(manifest)
+    (tmp_path / "kb/manifest.json").write_text(json.dumps(manifest))
+    check(PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb", exclude=["index"]), weight=0.0)
 
 
 def test_files_are_mapped_and_the_same_after_a_round(make, tmp_path):
     kb = make()
     kb.to_disk(tmp_path / "one")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "one")
-    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.prototype_vectors, loaded.references))
+    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.prototype_vectors))
+    assert isinstance(loaded.prototypes.references.vectors, np.memmap)
     loaded.to_disk(tmp_path / "two")
     files = [
         {file_.name: file_.read_bytes() for file_ in (tmp_path / name).rglob("*") if file_.is_file()}
@@ -196,7 +180,7 @@ def test_without_references_nothing_is_written_of_them(make, tmp_path):
     assert manifest["references"] is None
     assert not {"references.npy", "sums.npy"} & set(manifest["files"])
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
-    assert loaded.references is None and not loaded.use_references
+    assert loaded.prototypes.references is None
     check(loaded, weight=0.0)
 
 
@@ -205,7 +189,7 @@ def test_normalised_vectors_are_added_as_they_are(make):
     kb = PrototypeKB(Vocab(), WIDTH, normalize=True)
     kb.set_entities(map(Entity, range(N_ENTITIES)))
     kb.add_prototypes(prototypes_of(OWNERS), OWN * 3)
-    kb.set_references([f"E{row:02}" for row in range(N_ENTITIES)], REFERENCES * 5)
+    kb.set_references([([f"E{row:02}" for row in range(N_ENTITIES)], REFERENCES * 5)])
     check(kb)
 
 
@@ -216,7 +200,8 @@ def test_entities_that_move_take_their_references_along(make):
     new = Entity(0)
     new.id = "D99"
     kb.set_entities([new, *map(Entity, range(N_ENTITIES))])
-    assert not kb.references[0].any() and (kb.references[1:] == REFERENCES).all()
+    references = kb.prototypes.references.vectors
+    assert not references[0].any() and (references[1:] == REFERENCES).all()
     assert (kb.vectors == before).all()
     shifted = kb.search(QUERIES, 1).entities[:, 0] - 1
     assert (shifted == make().search(QUERIES, 1).entities[:, 0]).all()
@@ -225,7 +210,7 @@ def test_entities_that_move_take_their_references_along(make):
 def test_set_again_replaces_all(make):
     kb = make()
     check(kb)
-    kb.set_references(["E03"], REFERENCES[3:4])
+    kb.set_references([(["E03"], REFERENCES[3:4])])
     only = np.zeros_like(REFERENCES)
     only[3] = REFERENCES[3]
     check(kb, references=only)
@@ -237,7 +222,7 @@ def test_ties_are_broken_by_what_is_searched(make):
     kb = PrototypeKB(Vocab(), 1)
     kb.set_entities(map(Entity, range(2)))
     kb.add_prototypes(prototypes_of([0, 1, 0, 1]), [[1.0], [0.875], [0.5], [0.4375]])
-    kb.set_references(["E01"], [[0.125]])
+    kb.set_references([(["E01"], [[0.125]])])
     # 1 and 0.5 against 0.875 + 0.125 and 0.4375 + 0.125.
     result = kb.search([[1.0]], 2)
     assert result.scores[0].tolist() == [1.0, 1.0]
@@ -248,29 +233,24 @@ def test_entities_by_kinds_of_their_prototypes(make):
     kb = make()
     add_later(kb)
     kb.add_prototypes([Prototype("E00", "reference", View("", "name", "", reference=True))], REFERENCES[:1])
-    assert np.flatnonzero(kb.entities_with("gold")).tolist() == [2, N_ENTITIES - 1]
-    assert np.flatnonzero(kb.entities_with("reference", "gold")).tolist() == [0, 2, N_ENTITIES - 1]
-    assert not kb.entities_with("name").any()
+    assert kb.prototypes.entities_of(["gold"]).tolist() == [2, N_ENTITIES - 1]
+    assert kb.prototypes.entities_of(["reference", "gold"]).tolist() == [0, 2, N_ENTITIES - 1]
+    assert not kb.prototypes.entities_of(["name"]).size
     assert kb.prototypes_at([kb.n_prototypes - 1])[0].view.reference
     assert not kb.prototypes_at([0])[0].view.reference
 
 
 def test_what_cannot_be(make):
     kb = make(None)
-    with pytest.raises(KrisselError, match="K530"):
-        kb.use_references = True
-    kb.use_references = False
     with pytest.raises(KrisselError, match="K531.*2 entities and 1 vectors"):
-        kb.set_references(["E00", "E01"], REFERENCES[:1])
+        kb.set_references([(["E00", "E01"], REFERENCES[:1])])
     with pytest.raises(KrisselError, match="K532.*1 of 2.*'X'"):
-        kb.set_references(["E00", "X"], REFERENCES[:2])
+        kb.set_references([(["E00", "X"], REFERENCES[:2])])
     with pytest.raises(KrisselError, match="K503"):
-        kb.set_references(["E00"], np.ones((1, 3)))
+        kb.set_references([(["E00"], np.ones((1, 3)))])
     with pytest.raises(KrisselError, match="K504"):
-        kb.set_references(["E00"], np.full((1, WIDTH), np.nan))
+        kb.set_references([(["E00"], np.full((1, WIDTH), np.nan))])
     for weight in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(KrisselError, match="K006.*reference_weight"):
-            kb.reference_weight = weight
         with pytest.raises(KrisselError, match="K006.*reference_weight"):
             empty_kb(reference_weight=weight)(Vocab(), WIDTH)
 
@@ -287,15 +267,15 @@ def test_damage_is_named(make, tmp_path):
 def test_entities_alone_have_no_references(make, tmp_path):
     make().to_disk(tmp_path / "kb", exclude=["prototypes"])
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
-    assert loaded.n_entities == N_ENTITIES and loaded.references is None
+    assert loaded.n_entities == N_ENTITIES and loaded.prototypes.references is None
     make().to_disk(tmp_path / "kb")
     bare = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb", exclude=["prototypes"])
-    assert bare.references is None
+    assert bare.prototypes.references is None
 
 
 def test_references_may_come_first():
     kb = PrototypeKB(Vocab(), 0)
     kb.set_entities(map(Entity, range(2)))
-    kb.set_references(["E00"], [[1.0, 2.0]])
+    kb.set_references([(["E00"], [[1.0, 2.0]])])
     kb.add_prototypes([Prototype("E00", "name", name_view("a"))], [[1.0, 0.0]])
     assert kb.vectors.tolist() == [[2, 2]]

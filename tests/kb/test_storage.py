@@ -123,7 +123,7 @@ def test_the_makers_index_wins_over_the_saved_one(make_kb, tmp_path):
     def load(index):
         loaded = PrototypeKB(Vocab(), 4, index=index).from_disk(tmp_path / "kb")
         assert same_answers(loaded, kb)
-        return loaded._index
+        return loaded.build_index()
 
     assert isinstance(load(make_exact_index()), ExactIndex)
     assert load(make_faiss_index("flat")).type == "flat"
@@ -372,7 +372,7 @@ def test_a_manifest_of_other_content_is_not_coded(make_kb, tmp_path, value):
     """Each key missing, or of any value; and those within them."""
     pytest.importorskip("faiss")
     kb = make_kb(make_faiss_index("flat"))
-    kb.set_references(["D001"], np.ones((1, 4)))
+    kb.set_references([(["D001"], np.ones((1, 4)))])
     kb.to_disk(tmp_path / "whole")
     manifest = json.loads((tmp_path / "whole" / "manifest.json").read_text())
     keys = [(key,) for key in manifest if key not in (OWN_HASH, "files")]
@@ -400,7 +400,7 @@ def test_a_manifest_of_other_content_is_not_coded(make_kb, tmp_path, value):
 @pytest.mark.parametrize("name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy", "sums.npy"])
 def test_a_file_that_the_manifest_does_not_list_is_read(make_kb, tmp_path, name):
     kb = make_kb()
-    kb.set_references(["D001"], np.ones((1, 4)))
+    kb.set_references([(["D001"], np.ones((1, 4)))])
     kb.to_disk(tmp_path / "kb")
     manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
     del manifest["files"][name]

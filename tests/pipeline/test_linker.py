@@ -59,7 +59,7 @@ def test_candidates_are_plain_and_ordered(link, linker):
     scores = [candidate["score"] for candidate in candidates]
     assert scores == sorted(scores, reverse=True) and scores[0] <= 1 + 1e-6
     assert all("⟦" in candidate["evidence"] and candidate["kind"] for candidate in candidates)
-    assert linker.kb.entity_row(candidates[-1]["id"]) is not None
+    assert linker.kb.entities.row(candidates[-1]["id"]) is not None
 
 
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])
@@ -484,12 +484,12 @@ def test_lexical_weight(linker, link):
     """The score is that of the vectors plus the weighted similarity in spelling, for every candidate."""
     linker.cfg.update(n_candidates=100, lexical_weight=0.5)
     doc = link("Demyelinating lesions point to [multiple scleroses|Disease] and [colds|Disease].")
-    lexicon = linker.kb._prototypes.lexical_index
+    lexicon = linker.kb.prototypes.lexical_index
     for span, vector in zip(doc.ents, linker.encode(linker.views(doc, doc.ents)), strict=True):
         assert len(span._.krissel_candidates) == 12
         for candidate in span._.krissel_candidates:
             dense = (linker.kb.vectors[linker.kb.prototype_rows(candidate["id"])] @ vector).max()
-            row = np.array([linker.kb.entity_row(candidate["id"])])
+            row = np.array([linker.kb.entities.row(candidate["id"])])
             lexical = lexicon.similarity(lexicon.vectors([span.text]), np.zeros(1, dtype=np.int64), row)[0]
             assert candidate["score"] == pytest.approx(dense + 0.5 * lexical, abs=1e-5)
         scores = [candidate["score"] for candidate in span._.krissel_candidates]

@@ -108,7 +108,9 @@ def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
     overrides = {f"components.krissel_linker.generate_empty_kb.{name}": value for name, value in settings.items()}
     prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, index=index, progress=False)
     kb = find_linker(spacy.load(tmp_path / "out")).kb
-    assert {name: getattr(kb, "normalized" if name == "normalize" else name) for name in settings} == settings
+    described = kb.description()
+    assert (described["normalized"], described["dtype"], kb.n_candidates) == (True, "float16", 3)
+    assert kb._now.reference_weight == 0.1
 
 
 def test_output_may_be_the_input(trained_dir, toy_store, toy_shards):
@@ -144,20 +146,17 @@ def test_pipeline_that_does_not_exist(toy_store, tmp_path):
 def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_path):
     pipeline = save_linker("referenced")
     linker = find_linker(spacy.load(pipeline))
-    assert linker.kb.use_references and linker.kb.description()["references"]["entities"] == 12
+    assert linker.kb.description()["references"]["entities"] == 12
     settings = {"mentions": toy_shards, "progress": False}
     override = {"components.krissel_linker.generate_empty_kb.reference_weight": 0.5}
     described = prototypes(pipeline, tmp_path / "half", toy_store.path, overrides=override, **settings)
     assert described["references"]["weight"] == 0.5
     half = find_linker(spacy.load(tmp_path / "half")).kb
-    expected = (
-        half.prototype_vectors
-        + 0.5 * half.references[half.entity_rows([p.entity for p in half.prototypes_at(np.arange(half.n_prototypes))])]
-    )
+    expected = half.prototype_vectors + 0.5 * half.prototypes.references.vectors[half.prototypes.entity_rows]
     np.testing.assert_allclose(half.vectors, expected, atol=1e-6)
     described = prototypes(pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings)
     assert described["references"] is None
-    assert find_linker(spacy.load(tmp_path / "none")).kb.references is None
+    assert find_linker(spacy.load(tmp_path / "none")).kb.prototypes.references is None
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def load_pipeline(path):
 
 
 def contents_of(kb):
-    return list(kb.entity_ids), kb.prototype_entities.tolist(), kb.prototype_vectors.tolist()
+    return list(kb.entity_ids), kb.prototypes.entity_rows.tolist(), kb.prototype_vectors.tolist()
 
 
 def links_of(path):

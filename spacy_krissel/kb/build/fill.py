@@ -54,7 +54,7 @@ def fill_kb(
             blocks = _as_prototypes(kb, found) if source.reference_prototypes else found
             by_entity = (([entity for entity, _ in items], vectors) for items, vectors in blocks)
             if source.use_references:
-                kb.stream_references(by_entity)
+                kb.set_references(by_entity)
             else:
                 for _ in by_entity:
                     pass

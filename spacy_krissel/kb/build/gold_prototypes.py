@@ -2,9 +2,8 @@
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from spacy.tokens import Doc
@@ -15,11 +14,9 @@ from ...mentions.gold_mentions import Corrections, document_id, gold_spans, spli
 from ...util.hashing import stable_hash
 from ...util.settings import Count, checked
 from ...views import mention_view, name_view
+from ..entity_columns import StringColumn
 from ..lexical_index import folded_form
-from ..prototype_table import Origin, Prototype
-
-if TYPE_CHECKING:
-    from ..prototype_kb import PrototypeKB
+from ..prototype_table import Origin, Prototype, PrototypeTable
 
 # A gold mention is believed a little more than a name or a mined mention as near as it: chosen on four fifths of the
 # training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
@@ -115,83 +112,31 @@ def gold_prototypes(
     return found, counts
 
 
-def add_gold(
-    kb: "PrototypeKB", encode: Callable, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any
-) -> GoldCounts:
-    """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
-
-    They are of kind "gold", and know their source, document and offsets: see `PrototypeKB.remove_prototypes`.
-    Names that several entities share are weighted less: see `split_shared`. Later changes do not change the weights of
-    earlier ones, and each call reads all names: add documents together.
-
-    weight: see `PrototypeKB.add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms`
-        and `seed`, see `gold_prototypes`.
-    RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
-    mentions of a corpus that were corrected in `doc.ents`. A document that is added twice is there twice: remove it
-    first, with `remove_prototypes(docs=[…])`.
-    Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
-    """
-    prototypes, counts = gold_prototypes(docs, kb, **settings)
-    counts.prototypes, counts.shared = add_gold_prototypes(kb, encode, prototypes, weight=weight)
-    counts.warn()
-    return counts
-
-
-def add_gold_prototypes(
-    kb: "PrototypeKB", encode: Callable, prototypes: Iterable[Prototype], *, weight: float = GOLD_WEIGHT
-) -> tuple[int, int]:
-    """Add what `gold_prototypes` made, those of shared names without extra weight (`split_shared`).
-
-    RETURNS: the number of added prototypes, and of those of shared names. Raises what `add_prototypes` raises.
-    """
-    prototypes = list(prototypes)
-    forms = {folded_form(prototype.view.mention) for prototype in prototypes}
-    with kb.one_change() as now:
-        weighted, others = split_shared(prototypes, _entities_named(now, sorted(forms)), _gold_documents(now, forms))
-        # Before anything is added: an encoder that fails leaves nothing half done.
-        vectors = encode([prototype.view for prototype in [*weighted, *others]])
-        kb.add_prototypes(weighted, vectors[: len(weighted)], weight=weight)
-        kb.add_prototypes(others, vectors[len(weighted) :])
-    return len(weighted) + len(others), len(others)
-
-
-def _entities_named(kb: "PrototypeKB", forms: Sequence[str]) -> dict[str, set[str]]:
-    """The entities with each of these surface forms, as a search sees them."""
-    found: dict[str, set[str]] = {form: set() for form in forms}
-    rows, places = kb.entities_named(forms)
-    for entity, place in zip(kb.entity_ids.take(rows), places.tolist(), strict=True):
-        found[forms[place]].add(entity)
-    return found
-
-
-def _gold_documents(kb: "PrototypeKB", forms: Collection[str]) -> dict[tuple[str, str], set[Document]]:
-    """The documents in which gold gives each of these surface forms to an entity, by form and entity."""
-    found: dict[tuple[str, str], set[Document]] = {}
-    rows = kb.rows_of_kind("gold")
-    wanted = [folded_form(mention) in forms for mention in kb.prototype_mentions(rows)]
-    for prototype in kb.prototypes_at(rows[np.array(wanted, dtype=bool)]):
-        key = (folded_form(prototype.view.mention), prototype.entity)
-        found.setdefault(key, set()).add(document_of(prototype.origin))
-    return found
-
-
 def split_shared(
-    prototypes: Iterable[Prototype],
-    bearers: Mapping[str, Collection[str]],
-    documents: Mapping[tuple[str, str], Collection[Document]],
+    prototypes: Sequence[Prototype], ids: StringColumn, known: PrototypeTable
 ) -> tuple[list[Prototype], list[Prototype]]:
-    """Gold prototypes that are believed more than others, and those that are not.
+    """Gold prototypes with extra weight, and those without.
 
     A name of several entities says little by itself, and one gold mention of one of them does not change that: where
     gold gives it to that one in fewer than `SHARED_DOCS` documents, its mentions there are contexts among others, and
     their bare text is left out. The entities of a composite mention do not share it. What is in the knowledge base
     already stays as it is.
 
-    bearers: the entities of the knowledge base that have each surface form, by the folded form.
-    documents: those whose gold mentions are in the knowledge base (`document_of`), by folded form and entity.
+    ids: of the entities of the knowledge base, by row. known: its prototypes.
     """
-    prototypes = list(prototypes)
     forms = [folded_form(prototype.view.mention) for prototype in prototypes]
+    distinct = sorted(set(forms))
+    # The entities with each form, as a search sees them.
+    bearers: dict[str, set[str]] = {form: set() for form in distinct}
+    rows, places = known.lexical_index.named(distinct)
+    for entity, place in zip(ids.take(rows), places.tolist(), strict=True):
+        bearers[distinct[place]].add(entity)
+    # The documents in which gold already gives a form to an entity.
+    documents: dict[tuple[str, str], set[Document]] = defaultdict(set)
+    rows = known.rows_of_kinds(["gold"])
+    rows = rows[np.array([folded_form(mention) in bearers for mention in known.mentions(rows)], dtype=bool)]
+    for row, _, view, origin in known.at(rows):
+        documents[folded_form(view.mention), ids[row]].add(document_of(origin))
     mentions: dict[str, set[Origin]] = defaultdict(set)
     given: dict[tuple[str, str], set[Origin]] = defaultdict(set)
     for form, prototype in zip(forms, prototypes, strict=True):
@@ -199,19 +144,19 @@ def split_shared(
         given[form, prototype.entity].add(prototype.origin)
     settled: dict[tuple[str, str], bool] = {}
     for (form, entity), origins in given.items():
-        shared = len(origins) < len(mentions[form]) or any(other != entity for other in bearers.get(form, ()))
-        docs = {document_of(origin) for origin in origins}.union(documents.get((form, entity), ()))
+        shared = len(origins) < len(mentions[form]) or not bearers[form] <= {entity}
+        docs = {document_of(origin) for origin in origins} | documents[form, entity]
         settled[form, entity] = not shared or len(docs) >= SHARED_DOCS
-    believed, others = [], []
+    weighted, others = [], []
     kept: set[tuple[str, Origin]] = set()
     for form, prototype in zip(forms, prototypes, strict=True):
         if settled[form, prototype.entity]:
-            believed.append(prototype)
+            weighted.append(prototype)
         elif (prototype.entity, prototype.origin) not in kept:
             # The first of a mention is the mention in its context, however little that is; its bare text comes after.
             kept.add((prototype.entity, prototype.origin))
             others.append(prototype)
-    return believed, others
+    return weighted, others
 
 
 def document_of(origin: Origin) -> Document:

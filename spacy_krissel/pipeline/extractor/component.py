@@ -124,12 +124,12 @@ class KrisselSpanExtractor(KBPipe):
     def scores(self, docs: Sequence[Doc], entities: Sequence[str]) -> np.ndarray:
         """The probability that each doc speaks of each of `entities`: (docs, entities); 0 of an unknown one."""
         kb = self._kb_to_search()
-        columns = kb.entity_rows(entities)
+        columns = kb.entities.rows(entities)
         rows = self._rows_of(entities)
         answers = np.zeros((len(docs), len(entities)), dtype=np.float32)
         for answer, states in zip(answers, self._states(docs), strict=True):
             by_entity = np.zeros(kb.n_entities + 1, dtype=np.float32)
-            np.maximum.at(by_entity, kb.prototype_entities[rows], self._probabilities(states, rows))
+            np.maximum.at(by_entity, kb.prototypes.entity_rows[rows], self._probabilities(states, rows))
             answer[:] = by_entity[columns]
         return answers
 
@@ -168,7 +168,7 @@ class KrisselSpanExtractor(KBPipe):
         if not len(rows) or not len(states.vectors):
             return []
         kb = self._kb_to_search()
-        owners = kb.prototype_entities[rows]
+        owners = kb.prototypes.entity_rows[rows]
         best = np.zeros(kb.n_entities, dtype=np.float32)
         np.maximum.at(best, owners, self._probabilities(states, rows))
         entities = np.unique(owners)
@@ -181,7 +181,7 @@ class KrisselSpanExtractor(KBPipe):
         for entity in entities.tolist():
             weights = by_token(self._attention(states, rows[owners == entity]).mean(axis=0), states.rows, len(doc))
             pieces = pieces_of(weights, content, self.cfg.attention_threshold)
-            name, score = kb.entity_names[entity], float(best[entity])
+            name, score = kb.entities.names[entity], float(best[entity])
             found.append(FoundEntity(kb.entity_ids[entity], name, score, pieces, weights))
         return found
 

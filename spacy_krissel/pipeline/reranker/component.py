@@ -222,7 +222,7 @@ class KrisselReranker(KrisselPipe):
         if nlp is not None:
             self.learn_from(nlp)
         linker = self._training_linker()
-        entities = (entity for entity in ontology() if linker.kb.entity_row(entity.id) is not None)
+        entities = (entity for entity in ontology() if entity.id in linker.kb)
         self._table = CandidateTable.from_entities(entities)
         examples: list[Example] = []
         for example in get_examples():

@@ -64,8 +64,8 @@ def _visible(kb: PrototypeKB, rows: np.ndarray, view: View, hidden: bool) -> np.
     """
     visible = np.ones(len(rows), dtype=bool)
     if view.left or view.right:
-        visible &= ~kb.prototypes_in_context(rows, view.left, view.right)
+        visible &= ~kb.prototypes.in_context(rows, view.left, view.right)
     if hidden:
         own = folded(view.mention)
-        visible &= np.array([folded(name) != own for name in kb.prototype_mentions(rows)], dtype=bool)
+        visible &= np.array([folded(name) != own for name in kb.prototypes.mentions(rows)], dtype=bool)
     return visible

@@ -150,12 +150,12 @@ class RerankObjective:
                 kept = [i for i, id_ in enumerate(ids) if id_ != right]
                 ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
             elif right not in ids:
-                if not self.insert_gold or kb.entity_row(right) is None:
+                if not self.insert_gold or right not in kb:
                     continue
                 lowest = scores[-1:] if len(scores) else np.zeros(1, dtype=np.float32)
                 ids, scores = [*ids[: k - 1], right], np.append(scores[: k - 1], lowest)
             if len(ids) > (nil_score is None):
-                named = list(zip(ids, kb.entity_names.take(kb.entity_rows(ids)), strict=True))
+                named = list(zip(ids, kb.entities.names.take(kb.entities.rows(ids)), strict=True))
                 mention = linker.ranked(view, named, scores, hidden=hide)
                 if nil_score is not None:
                     mention = with_nil(mention, nil_score / linker.temperature)

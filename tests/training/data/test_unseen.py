@@ -68,7 +68,7 @@ def made(vectors, references=None, weight=1.0, **settings):
     kb.add_prototypes(names, np.array(vectors[1:], dtype="float32"))
     kb.add_prototypes([Prototype("A", "gold", CONTEXT)], np.array(vectors[:1], dtype="float32"), weight=weight)
     if references is not None:
-        kb.set_references(["A", "B"], np.array(references, dtype="float32"))
+        kb.set_references([(["A", "B"], np.array(references, dtype="float32"))])
     return kb
 
 
@@ -130,7 +130,7 @@ def spelt(request):
     vectors = np.random.default_rng(5).normal(size=(len(prototypes), 3)).astype("float32")
     kb.add_prototypes(prototypes, vectors)
     if request.param:
-        kb.set_references(list(NAMES), np.random.default_rng(6).normal(size=(4, 3)).astype("float32"))
+        kb.set_references([(list(NAMES), np.random.default_rng(6).normal(size=(4, 3)).astype("float32"))])
     return kb
 
 
@@ -151,7 +151,7 @@ def test_with_spelling_they_are_those_of_the_search(spelt, k):
 
 def plain(kb, query, view, hidden):
     """Every score by hand: {id: score} of all entities that a mention can see anything of."""
-    lexicon = kb._prototypes.lexical_index
+    lexicon = kb.prototypes.lexical_index
     spelling = lexicon.vectors([view.mention])
     scores = {}
     for id_ in NAMES:
