@@ -8,7 +8,7 @@ from typing import Any
 
 from ..util.manifest import MANIFEST, read_manifest, sha256_file
 from .readers import detect_format
-from .readers.records import read_start
+from .readers.records import Start
 from .readers.umls import umls_files, umls_release
 from .store import KIND, VERSION, StoreShape
 
@@ -64,8 +64,8 @@ def provenance(
 def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
-    start = read_start(path).decode("utf-8-sig", errors="replace")
+    text = Start(path).text
     if format == "obographs":
-        start = NODES.split(start, maxsplit=1)[0]
-    found = zip(("version", "licence"), (pattern.search(start) for pattern in STATED[format]), strict=True)
+        text = NODES.split(text, maxsplit=1)[0]
+    found = zip(("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True)
     return {name: match[1].strip() for name, match in found if match}

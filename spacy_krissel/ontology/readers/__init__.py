@@ -20,20 +20,15 @@ from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree,
 from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
 from .phrases import read_phrases
-from .records import Start, open_bytes, read_start
+from .records import Start, open_bytes
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls
 from .zeshel import is_zeshel, read_zeshel
 
 
-def never(start: Start) -> bool:
-    """For a format that could be any other."""
-    return False
-
-
 @dataclass(frozen=True)
 class Reader:
-    """A format: what reads it, and how the beginning of a file shows it."""
+    """How a format is read, and detected by the beginning of a file."""
 
     read: Callable[..., Iterator[Entity]]
     detects: Callable[[Start], bool]
@@ -62,7 +57,8 @@ READERS: dict[str, Reader] = {
     "cellosaurus-tsv": Reader(read_cellosaurus_table, is_cellosaurus_table),
     "ctd": Reader(read_ctd, is_ctd),
     "cellosaurus": Reader(read_cellosaurus, is_cellosaurus),
-    "phrases": Reader(read_phrases, never),
+    # Any table could be one: it is never detected.
+    "phrases": Reader(read_phrases, lambda start: False),
 }
 FORMATS = ("auto", *READERS)
 
@@ -99,7 +95,7 @@ def detect_format(path: str | Path) -> str:
     """
     if holds_umls(path):
         return "umls"
-    start = Start(read_start(path))
+    start = Start(path)
     for name, reader in READERS.items():
         if reader.detects(start):
             return name

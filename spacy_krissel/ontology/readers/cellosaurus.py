@@ -6,14 +6,14 @@ from pathlib import Path
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import RecordFile, Start, open_records, species_name, unique
+from .records import BadRecord, RecordFile, Start, open_records, species_name, unique, with_all_names
 
 SOURCE = "Cellosaurus"
 ACCESSION = re.compile(r"CVCL_[A-Z0-9]{4}")
-# Between the two letters that say what a line holds, and what it holds.
+# Between the two letters of a line's code and its value.
 GAP = "   "
 END = "//"
-# What a file of entries is told by.
+# A file of entries is detected by it.
 FIRST_ACCESSION = f"AC{GAP}CVCL_"
 _USED = ("AC", "AS", "SY", "DR", "OX")
 
@@ -22,7 +22,7 @@ def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) 
     """Read the entries of cellosaurus.txt: lines `XX   value` from `ID` to `//`.
 
     The name is that of the line ID, aliases are those of SY, alternative ids those of AS; DR lines are kept as xrefs.
-    The species is the scientific name of the line OX, of a hybrid several (`Homo sapiens x Mus musculus`).
+    The species is the scientific name of the line OX; a hybrid has several (`Homo sapiens x Mus musculus`).
 
     types: given to every cell line.
     Raises KrisselError K101, K102 (also for a last entry that does not end), K103; a line or entry that cannot be used
@@ -30,30 +30,7 @@ def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) 
     """
     expected = "entries of lines `XX   value`, from `ID` to `//`"
     with open_records(path, "cellosaurus", expected, closing=(b"//",)) as records:
-        entry: dict[str, list[str]] = {}
-        start = 0
-        for line in records.lines():
-            code, value = line[:2], line[5:].strip()
-            is_coded = line[2:5] == GAP
-            if code == "ID" and is_coded:
-                if start:
-                    records.reject(f"begins an entry that '{END}' does not end", start)
-                entry, start = {code: [value]}, records.line
-            elif not start or not line.strip():
-                # Above the first entry stand explanations.
-                continue
-            elif line.strip() == END:
-                entity = _to_entity(records, entry, tuple(types), start)
-                start = 0
-                if entity:
-                    yield entity
-            elif not is_coded or not value:
-                records.reject("is no line `XX   value`")
-            elif code in _USED:
-                entry.setdefault(code, []).append(value)
-        if start:
-            problem = f"the entry that begins at line {start} has no '{END}'"
-            raise KrisselError(Errors.K102.format(path=path, line=records.line, problem=problem))
+        yield from records.parsed(_entries(records), lambda entry: _to_entity(entry, tuple(types)))
 
 
 def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLine",)) -> Iterator[Entity]:
@@ -64,23 +41,15 @@ def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLin
     types: given to every cell line.
     Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
+
+    def parse(line: str) -> Entity:
+        cells = [cell.strip() for cell in line.split("\t")]
+        if not _is_row(cells):
+            raise BadRecord("is no row of name, CVCL id and species")
+        return Entity(cells[1], cells[0], types=tuple(types), species=cells[2], source=SOURCE)
+
     with open_records(path, "cellosaurus-tsv", "a tab-separated table of name, CVCL id and species") as records:
-        names: dict[str, dict[str, None]] = {}
-        species: dict[str, str] = {}
-        for line in records.lines():
-            if not line.strip():
-                continue
-            cells = [cell.strip() for cell in line.split("\t")]
-            if not _is_row(cells):
-                records.reject("is no row of name, CVCL id and species")
-                continue
-            records.accept()
-            name, id_, organism = cells
-            names.setdefault(id_, {})[name] = None
-            species.setdefault(id_, organism)
-    for id_, found in names.items():
-        name, *aliases = found
-        yield Entity(id_, name, tuple(aliases), types=tuple(types), species=species[id_], source=SOURCE)
+        yield from with_all_names(records.parsed(records.lines(), parse))
 
 
 def is_cellosaurus(start: Start) -> bool:
@@ -96,12 +65,35 @@ def _is_row(cells: Sequence[str]) -> bool:
     return len(cells) == 3 and bool(cells[0]) and ACCESSION.fullmatch(cells[1]) is not None
 
 
-def _to_entity(records: RecordFile, entry: dict[str, list[str]], types: tuple[str, ...], start: int) -> Entity | None:
+def _entries(records: RecordFile) -> Iterator[dict[str, list[str]]]:
+    """The values of each entry, by the codes of their lines."""
+    entry: dict[str, list[str]] = {}
+    for line in records.lines():
+        code, value = line[:2], line[5:].strip()
+        is_coded = line[2:5] == GAP
+        if code == "ID" and is_coded:
+            if entry:
+                records.reject(f"begins an entry that '{END}' does not end", records.start)
+            entry, records.start = {code: [value]}, records.line
+        elif not entry:
+            # Explanations come before the first entry.
+            continue
+        elif line.strip() == END:
+            yield entry
+            entry = {}
+        elif not is_coded or not value:
+            records.reject("is no line `XX   value`")
+        elif code in _USED:
+            entry.setdefault(code, []).append(value)
+    if entry:
+        problem = f"the entry that begins at line {records.start} has no '{END}'"
+        raise KrisselError(Errors.K102.format(path=records.path, line=records.line, problem=problem))
+
+
+def _to_entity(entry: dict[str, list[str]], types: tuple[str, ...]) -> Entity:
     name, id_ = entry["ID"][0], entry.get("AC", [""])[0]
     if not name or not id_:
-        records.reject(f"begins an entry without {'AC' if name else 'a name'}", start)
-        return None
-    records.accept()
+        raise BadRecord(f"begins an entry without {'AC' if name else 'a name'}")
     return Entity(
         id=id_,
         name=name,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..entity import Entity
-from .records import RecordFile, Start, open_records, unique
+from .records import BadRecord, RecordFile, Start, check_width, open_records, unique
 
 COMMENT = "#"
 KINDS = ("Disease", "Chemical")
@@ -29,7 +29,7 @@ class CTDHeader(NamedTuple):
 
 
 def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterator[Entity]:
-    """Read CTD_diseases or CTD_chemicals, tab- or comma-separated; what the columns hold is told by their names.
+    """Read CTD_diseases or CTD_chemicals, tab- or comma-separated, by the names of the columns.
 
     Ids have prefixes (`MESH:D003920`, `OMIM:264300`). Of a disease's alternative ids, those of the Disease Ontology
     lose CTD's own prefix (`DO:DOID:2377`).
@@ -39,16 +39,7 @@ def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterato
     """
     expected = "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) above the rows"
     with open_records(path, "ctd", expected) as records:
-        header: CTDHeader | None = None
-        for line in records.lines():
-            if line.startswith(COMMENT):
-                header = header or _header(line)
-            elif line.strip():
-                if header is None:
-                    raise records.wrong_format("stands above the names of the columns")
-                row = _read_row(records, line, header)
-                if row is not None and row[f"{header.kind}ID"] not in TOPS:
-                    yield _to_entity(row, header.kind, types)
+        yield from records.parsed(_rows(records), lambda row: _to_entity(*row, types))
 
 
 def is_ctd(start: Start) -> bool:
@@ -72,27 +63,33 @@ def _header(line: str) -> CTDHeader | None:
     return None
 
 
-def _read_row(records: RecordFile, line: str, header: CTDHeader) -> dict[str, str] | None:
+def _rows(records: RecordFile) -> Iterator[tuple[str, CTDHeader]]:
+    """The lines below the names of the columns, with these."""
+    header: CTDHeader | None = None
+    for line in records.lines():
+        if line.startswith(COMMENT):
+            header = header or _header(line)
+        elif header is None:
+            raise records.wrong_format("stands above the names of the columns")
+        else:
+            yield line, header
+
+
+def _to_entity(line: str, header: CTDHeader, types: Sequence[str] | None) -> Entity | None:
+    kind, columns, delimiter = header
     try:
         # Between tabs, quotes are part of a text.
-        cells = line.split("\t") if header.delimiter == "\t" else next(csv.reader([line], strict=True))
+        cells = line.split("\t") if delimiter == "\t" else next(csv.reader([line], strict=True))
     except csv.Error as error:
-        records.reject(f"is no comma-separated row ({error})")
-        return None
-    if len(cells) != len(header.columns):
-        records.reject(f"has {len(cells)} columns instead of {len(header.columns)}")
-        return None
-    row = {column: cell.strip() for column, cell in zip(header.columns, cells, strict=True)}
-    for column in (f"{header.kind}ID", f"{header.kind}Name"):
+        raise BadRecord(f"is no comma-separated row ({error})") from None
+    check_width(cells, len(columns))
+    row = {column: cell.strip() for column, cell in zip(columns, cells, strict=True)}
+    for column in (f"{kind}ID", f"{kind}Name"):
         if not row[column]:
-            records.reject(f"has nothing in column {column!r}")
-            return None
-    records.accept()
-    return row
-
-
-def _to_entity(row: dict[str, str], kind: str, types: Sequence[str] | None) -> Entity:
+            raise BadRecord(f"has nothing in column {column!r}")
     id_, name = row[f"{kind}ID"], row[f"{kind}Name"]
+    if id_ in TOPS:
+        return None
     xrefs = (f"{prefix}:{xref}" for column, prefix in XREF_COLUMNS.items() for xref in _parts(row, column))
     return Entity(
         id=id_,
@@ -114,42 +111,28 @@ def _parts(row: dict[str, str], column: str) -> list[str]:
 def read_medic(path: str | Path, *, types: Sequence[str] = ("Disease",)) -> Iterator[Entity]:
     """Read a MEDIC file, a concept a line.
 
-    Ids stay as they stand: MeSH's without their prefix, OMIM's as bare numbers. Since corpora write the latter with
-    their prefix, `OMIM:145250` becomes an alternative id of whatever bears the number 145250.
+    Ids stay as they are: MeSH's without their prefix, OMIM's as bare numbers. Since corpora write the latter with
+    their prefix, `OMIM:145250` becomes an alternative id of the entity with the number 145250.
 
-    types: what every concept of a disease vocabulary is.
+    types: given to every disease.
     Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
     with open_records(path, "medic", "lines `ID|alternative ids||preferred name|synonyms`") as records:
-        for line in records.lines():
-            if not line.strip():
-                continue
-            head, bars, tail = line.partition("||")
-            ids = unique(head.split("|"))
-            # The published file writes apostrophes and accents as HTML does ("Alzheimer&apos;s").
-            names = unique(map(unescape, tail.split("|")))
-            if not bars:
-                records.reject("has no '||' between ids and names")
-            elif not ids or not head.split("|")[0].strip():
-                records.reject("has no id before '||'")
-            elif not names or not tail.split("|")[0].strip():
-                records.reject("has no preferred name after '||'")
-            else:
-                records.accept()
-                yield Entity(
-                    id=ids[0],
-                    name=names[0],
-                    aliases=names[1:],
-                    types=tuple(types),
-                    source="MEDIC",
-                    alt_ids=unique(_with_prefixes(ids), without=ids[0]),
-                )
+        yield from records.parsed(records.lines(), lambda line: _to_disease(line, tuple(types)))
 
 
-def _with_prefixes(ids: Sequence[str]) -> list[str]:
-    spelt = []
-    for id_ in ids:
-        spelt.append(id_)
-        if id_.isdecimal():
-            spelt.append(f"OMIM:{id_}")
-    return spelt
+def _to_disease(line: str, types: tuple[str, ...]) -> Entity:
+    head, bars, tail = line.partition("||")
+    if not bars:
+        raise BadRecord("has no '||' between ids and names")
+    if not head.partition("|")[0].strip():
+        raise BadRecord("has no id before '||'")
+    if not tail.partition("|")[0].strip():
+        raise BadRecord("has no preferred name after '||'")
+    # The published file writes apostrophes and accents as HTML does ("Alzheimer&apos;s").
+    names = unique(map(unescape, tail.split("|")))
+    id_, *others = unique(head.split("|"))
+    with_prefix = (each for id_ in (id_, *others) for each in ((id_, f"OMIM:{id_}") if id_.isdecimal() else (id_,)))
+    return Entity(
+        id=id_, name=names[0], aliases=names[1:], types=types, source="MEDIC", alt_ids=unique(with_prefix, without=id_)
+    )

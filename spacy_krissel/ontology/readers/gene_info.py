@@ -1,5 +1,6 @@
 """NCBI Gene's `gene_info`: a gene a line, tab-separated, below a header that begins with `#tax_id`."""
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -46,7 +47,13 @@ def read_gene_info(
     Raises KrisselError K006 (a species that is neither), K101, K102, K103, K130 (no gene is left); a row that cannot
     be used is counted (KW101), and species without a gene are named (KW130).
     """
-    return _read_genes(path, species_ids(species), tuple(types))
+    expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
+    names = [species] if isinstance(species, str) else species
+    wanted = [id_ for each in names for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
+    wrong = [species] if isinstance(species, str) else [id_ for id_ in wanted if not re.fullmatch("[0-9]+", id_)]
+    if wrong:
+        raise KrisselError(Errors.K006.format(setting="species", found=wrong[0], expected=expected))
+    return _read_genes(path, frozenset(wanted), tuple(types))
 
 
 def is_gene_info(start: Start) -> bool:
@@ -76,18 +83,3 @@ def _read_genes(path: str | Path, wanted: frozenset[str], types: tuple[str, ...]
         raise KrisselError(Errors.K130.format(path=path, species=missing))
     if missing:
         warnings.warn(Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2)
-
-
-def species_ids(species: Sequence[str]) -> frozenset[str]:
-    """The tax ids that `species` names, by themselves or as one of `SPECIES_SUBSETS`.
-
-    Raises KrisselError K006 for anything else.
-    """
-    expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
-    if isinstance(species, str):
-        raise KrisselError(Errors.K006.format(setting="species", found=species, expected=expected))
-    found = [id_ for each in species for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
-    for id_ in found:
-        if not (id_.isascii() and id_.isdecimal()):
-            raise KrisselError(Errors.K006.format(setting="species", found=id_, expected=expected))
-    return frozenset(found)

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import KrisselWarning, Warnings
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import Start, open_records, unique, unstorable
+from .records import BadRecord, Start, open_records, storable, unique
 
 # Key of the file -> field of the entity.
 TEXTS = {
@@ -37,26 +37,7 @@ def read_jsonl(path: str | Path) -> Iterator[Entity]:
     expected = "one JSON object a line with `concept_id` and `canonical_name`"
     with open_records(path, "jsonl", expected, closing=JSON_CLOSING) as records:
         unknown: Counter = Counter()
-        for line in records.lines():
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                entity = _to_entity(record)
-                if _ESCAPED.search(line):
-                    texts = [json.dumps(record, ensure_ascii=False)]
-                    if problem := unstorable((entity.id, entity.name, *entity.aliases), texts):
-                        raise ValueError(problem)
-            except json.JSONDecodeError as error:
-                records.reject(f"is not JSON ({error.msg}, column {error.colno})")
-            except RecursionError:
-                records.reject("is nested too deeply")
-            except ValueError as error:
-                records.reject(str(error))
-            else:
-                records.accept()
-                unknown.update(key for key in record if key not in KNOWN)
-                yield entity
+        yield from records.parsed(records.lines(), lambda line: _to_entity(line, unknown))
         if unknown:
             keys = ", ".join(f"{key!r} ({n})" for key, n in unknown.most_common(5))
             message = Warnings.KW104.format(count=unknown.total(), path=path, keys=keys, known=", ".join(KNOWN))
@@ -67,23 +48,43 @@ def is_jsonl(start: Start) -> bool:
     return start.first.startswith("{")
 
 
-def _to_entity(record: Any) -> Entity:
-    if not isinstance(record, dict):
-        raise ValueError(f"holds a {type(record).__name__} instead of an object")
-    fields: dict[str, Any] = {}
-    for key, field in TEXTS.items():
-        value = record.get(key)
-        if value is not None and not isinstance(value, str):
-            raise ValueError(f"has a {type(value).__name__} instead of a text under '{key}'")
-        fields[field] = (value or "").strip()
+def _to_entity(line: str, unknown: Counter) -> Entity:
+    record = json_object(line)
+    fields: dict[str, Any] = {field: text_under(record, key) for key, field in TEXTS.items()}
     for key in LISTS:
         value = record.get(key)
         # A text is a sequence of texts too, and would become a list of letters.
         if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            raise ValueError(f"has no list of texts under '{key}'")
-        fields[key] = unique(value or ())
+            raise BadRecord(f"has no list of texts under '{key}'")
+        fields[key] = unique(value or (), without=fields["name"] if key == "aliases" else "")
     for key in ("concept_id", "canonical_name"):
         if not fields[TEXTS[key]]:
-            raise ValueError(f"has no '{key}'")
-    fields["aliases"] = tuple(alias for alias in fields["aliases"] if alias != fields["name"])
-    return Entity(**fields)
+            raise BadRecord(f"has no '{key}'")
+    entity = Entity(**fields)
+    if _ESCAPED.search(line):
+        storable(entity)
+    unknown.update(key for key in record if key not in KNOWN)
+    return entity
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """Raises `BadRecord` where a line is no JSON object."""
+    try:
+        record = json.loads(line)
+    except RecursionError:
+        raise BadRecord("is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise BadRecord(f"is not JSON ({error.msg}, column {error.colno})") from None
+    except ValueError as error:
+        raise BadRecord(f"is not JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise BadRecord(f"holds a {type(record).__name__} instead of an object")
+    return record
+
+
+def text_under(record: dict[str, Any], key: str) -> str:
+    """The text, stripped; "" without one. Raises `BadRecord` for another value."""
+    value = record.get(key)
+    if value is not None and not isinstance(value, str):
+        raise BadRecord(f"has a {type(value).__name__} instead of a text under '{key}'")
+    return (value or "").strip()

@@ -1,12 +1,13 @@
 """MeSH: tables of terms and tree numbers, and NLM's XML of descriptors and supplementary records."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...util.xml_files import XmlHandler, feed
 from ..entity import Entity
-from .records import RecordFile, Start, groups, open_records, table_rows, unique
+from .records import BadRecord, RecordFile, Start, groups, open_records, table_rows, unique
 
 TERM_COLUMNS = ("DescriptorUI", "TermName", "RecordPreferredTermYN")
 TREE_COLUMNS = ("DescriptorUI", "DescriptorName", "tree_location")
@@ -43,18 +44,12 @@ def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator
         trees = {entity.id: entity.tree_numbers for entity in read_mesh_tree(tree_path)}
     with open_records(path, "mesh", f"a tab-separated table with the columns {', '.join(TERM_COLUMNS)}") as records:
         for id_, rows in groups(records, table_rows(records, TERM_COLUMNS)):
-            terms: list[str] = []
-            name = ""
-            for _, term, preferred in rows:
-                terms.append(term)
-                if preferred == "Y" and not name:
-                    name = term
-            name = name or terms[0]
+            name = next((term for _, term, preferred in rows if preferred == "Y"), rows[0][1])
             tree_numbers = trees.get(id_, ())
             yield Entity(
                 id=id_,
                 name=name,
-                aliases=unique(terms, without=name),
+                aliases=unique((term for _, term, _ in rows), without=name),
                 types=categories(tree_numbers),
                 tree_numbers=tree_numbers,
                 source="MeSH",
@@ -88,7 +83,9 @@ def categories(tree_numbers: Sequence[str]) -> tuple[str, ...]:
 
 # SCRClass of supplementary records.
 CLASSES = {"1": "Chemical", "2": "Protocol", "3": "Disease", "4": "Organism", "5": "Population Group", "6": "Anatomy"}
-# The elements whose text is read, beside the id's.
+# In a record: its terms, and the scope note of its preferred concept.
+TERM, SCOPE_NOTE = "ConceptList/Concept/TermList/Term/String", "ConceptList/Concept/ScopeNote"
+# The elements whose text is read, next to the id's.
 TEXTS = ("String", "TreeNumber", "ScopeNote", "Note")
 EXPECTED = "NLM's desc….xml with <DescriptorRecordSet>, or supp….xml with <SupplementalRecordSet>"
 
@@ -96,7 +93,7 @@ EXPECTED = "NLM's desc….xml with <DescriptorRecordSet>, or supp….xml with <S
 def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
     """Read MeSH's descriptors (desc2026.xml) or supplementary records (supp2026.xml), one at a time.
 
-    The aliases are all terms of all concepts of a record, its narrower ones too: MeSH enters them under it. The
+    The aliases are all terms of all concepts of a record, also of the narrower ones, which MeSH enters under it. The
     definition is the preferred concept's scope note, or a supplementary record's note. Types are the categories of the
     tree numbers; a supplementary record, which has none, has the kind of its class.
 
@@ -104,95 +101,84 @@ def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
     XML), K009 (entity declarations); a record without an id or a name is counted (KW101).
     """
     with open_records(path, "mesh-xml", EXPECTED) as records:
-        file_ = records.file
-        kind = _kind(file_.read(1 << 16))
-        if kind is None:
+        handler_class = _handler_class(records.file.read(1 << 16).decode("utf8", errors="replace"))
+        if handler_class is None:
             raise records.wrong_format("begins another kind of file", 1)
-        file_.rewind()
-        handler = kind(str(path), records)
-        for _ in feed(file_, handler):
-            found, handler.found = handler.found, []
-            yield from found
+        records.file.rewind()
+        handler = handler_class(str(path))
+        yield from records.parsed(_xml_records(records, handler), partial(_to_entity, prefix=handler.prefix))
 
 
 def is_mesh_xml(start: Start) -> bool:
-    return _kind(start.data) is not None
+    return _handler_class(start.text) is not None
+
+
+def _handler_class(start: str) -> "type[_Records] | None":
+    return next((each for each in (_Descriptors, _Supplementary) if f"<{each.root}" in start), None)
+
+
+# The texts of a record by the path of their element, such as "Note".
+Texts = dict[str, list[str]]
+
+
+def _xml_records(records: RecordFile, handler: "_Records") -> Iterator[Texts]:
+    for _ in feed(records.file, handler):
+        found, handler.found = handler.found, []
+        for records.start, texts in found:
+            yield texts
+
+
+def _to_entity(texts: Texts, prefix: str) -> Entity:
+    first = {path: each[0] for path, each in texts.items()}
+    id_, name = first.get(f"{prefix}UI"), first.get(f"{prefix}Name/String")
+    if not id_ or not name:
+        raise BadRecord(f"begins a record without {'a name' if id_ else 'an id'}")
+    numbers = unique(texts.get("TreeNumberList/TreeNumber", ()))
+    return Entity(
+        id=id_,
+        name=name,
+        aliases=unique(texts.get(TERM, ()), without=name),
+        types=categories(numbers) or unique([CLASSES.get(first["class"], "")]),
+        tree_numbers=numbers,
+        definition=first.get(SCOPE_NOTE) or first.get("Note", ""),
+        source="MeSH",
+    )
 
 
 class _Records(XmlHandler):
-    """Collects the records of a file. record: the element of one; what it is called begins with it."""
+    """Collects the records of a file, each with its first line.
+
+    prefix: of the elements of a record's id and name.
+    """
 
     kind = "MeSH"
-    record: str
     prefix: str
 
-    def __init__(self, path: str, records: RecordFile) -> None:
+    def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.records = records
-        self.found: list[Entity] = []
-        self._begin("")
-
-    def _begin(self, class_: str) -> None:
-        self._class, self._first_line = class_, self.line
-        self._id, self._name, self._note = "", "", ""
-        self._scope_note = ""
-        self._terms: list[str] = []
-        self._numbers: list[str] = []
+        self.found: list[tuple[int, Texts]] = []
         self._is_preferred = False
 
     def start(self, name: str, attrs: Any) -> None:
-        if name == self.record:
-            self._begin(attrs.get("SCRClass", ""))
+        if len(self._stack) == 2:
+            self._first_line, self._texts = self.line, {"class": [attrs.get("SCRClass", "")]}
         elif name == "Concept":
             self._is_preferred = attrs.get("PreferredConceptYN") == "Y"
 
     def end(self, name: str, parent: str, text: str) -> None:
-        above = self._stack[-2] if len(self._stack) > 1 else ""
-        if name == f"{self.prefix}UI" and parent == self.record:
-            self._id = text.strip()
-        elif name == "String" and parent == f"{self.prefix}Name" and above == self.record:
-            self._name = " ".join(text.split())
-        elif name == "String" and parent == "Term":
-            self._terms.append(" ".join(text.split()))
-        elif name == "TreeNumber":
-            self._numbers.append(text)
-        elif name == "ScopeNote" and self._is_preferred:
-            self._scope_note = " ".join(text.split())
-        elif name == "Note" and parent == self.record:
-            self._note = " ".join(text.split())
-        elif name == self.record:
-            self._finish()
-
-    def _finish(self) -> None:
-        self.done += 1
-        if not self._id or not self._name:
-            self.records.reject(f"begins a record without {'a name' if self._id else 'an id'}", self._first_line)
-            return
-        self.records.accept()
-        numbers = unique(self._numbers)
-        kind = CLASSES.get(self._class)
-        self.found.append(
-            Entity(
-                id=self._id,
-                name=self._name,
-                aliases=unique(self._terms, without=self._name),
-                types=categories(numbers) or ((kind,) if kind else ()),
-                tree_numbers=numbers,
-                definition=self._scope_note or self._note,
-                source="MeSH",
-            )
-        )
+        if len(self._stack) == 1:
+            self.done += 1
+            self.found.append((self._first_line, self._texts))
+        elif name in self.texts and (name != "ScopeNote" or self._is_preferred):
+            path = "/".join((*self._stack[2:], name))
+            self._texts.setdefault(path, []).append(" ".join(text.split()))
 
 
 class _Descriptors(_Records):
-    root, record, prefix = "DescriptorRecordSet", "DescriptorRecord", "Descriptor"
+    root, prefix = "DescriptorRecordSet", "Descriptor"
     texts = frozenset((f"{prefix}UI", *TEXTS))
 
 
 class _Supplementary(_Records):
-    root, record, prefix = "SupplementalRecordSet", "SupplementalRecord", "SupplementalRecord"
+    root, prefix = "SupplementalRecordSet", "SupplementalRecord"
     texts = frozenset((f"{prefix}UI", *TEXTS))
-
-
-def _kind(start: bytes) -> type[_Records] | None:
-    return next((each for each in (_Descriptors, _Supplementary) if f"<{each.root}".encode() in start), None)

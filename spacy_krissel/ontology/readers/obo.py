@@ -6,10 +6,11 @@ of 2016, HPO of 2017; `benchmarks/reader_peers.py`). This reader leaves that lin
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from ..entity import Entity
-from .records import TAXON_XREF, RecordFile, Start, open_records, species_name, unique
+from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, unique
 
 SCOPES = ("EXACT", "RELATED")
 _TAG = re.compile(r"([A-Za-z][\w-]*):\s*(.*)")
@@ -19,6 +20,8 @@ _ESCAPED = {"n": " ", "t": " ", "W": " "}
 # Tags whose values are quoted texts.
 _QUOTING = ("def", "synonym")
 _USED = ("id", "name", "namespace", "alt_id", "def", "synonym", "xref", "is_obsolete")
+_OF_HEADER = ("default-namespace", "ontology")
+Tags = dict[str, list[str]]
 
 
 def read_obo(
@@ -34,64 +37,51 @@ def read_obo(
     Raises KrisselError K101, K102, K103; a line or term that cannot be used is counted (KW101).
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
-        header: dict[str, list[str]] = {}
-        tags = header
-        in_term = False
-        start = 0
-        for line in records.lines():
-            line = line.strip()
-            if not line or line.startswith("!"):
-                continue
-            if line.startswith("["):
-                if not line.endswith("]"):
-                    records.reject("begins a stanza without ']'")
-                    continue
-                if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
-                    yield entity
-                in_term, tags, start = line == "[Term]", {}, records.line
-                records.restart()
-                continue
-            match = _TAG.match(line)
-            if match is None:
-                # What cannot be read in the header means another format; in a later stanza it is one bad line.
-                if tags is header:
-                    raise records.wrong_format("is no `tag: value` line")
-                records.reject("is no `tag: value` line")
-                continue
-            tag, value = match[1], match[2]
-            if not in_term:
-                if tags is header and tag in ("default-namespace", "ontology"):
-                    header.setdefault(tag, []).append(value)
-            elif tag in _QUOTING and _QUOTED.match(value) is None:
-                records.reject(f"has no quoted text after '{tag}:'")
-            elif tag in _USED:
-                tags.setdefault(tag, []).append(value)
-        if in_term and (entity := _to_entity(records, tags, header, scopes, types, start)):
-            yield entity
+        header: Tags = {}
+        yield from records.parsed(_terms(records, header), lambda tags: _to_entity(tags, header, scopes, types))
 
 
 def is_obo(start: Start) -> bool:
     return start.first == "[Term]" or start.first.startswith(("format-version:", "ontology:", "data-version:"))
 
 
-def _to_entity(
-    records: RecordFile,
-    tags: dict[str, list[str]],
-    header: dict[str, list[str]],
-    scopes: Sequence[str],
-    types: Sequence[str] | None,
-    start: int,
-) -> Entity | None:
+def _terms(records: RecordFile, header: Tags) -> Iterator[Tags]:
+    """The values of each [Term], by their tags; `header` gets those above the first stanza."""
+    tags = header
+    in_term = False
+    for line in chain(map(str.strip, records.lines()), ["[End]"]):
+        if line.startswith("!"):
+            continue
+        if line.startswith("["):
+            if not line.endswith("]"):
+                records.reject("begins a stanza without ']'")
+                continue
+            if in_term:
+                yield tags
+            in_term, tags, records.start = line == "[Term]", {}, records.line
+            records.restart()
+            continue
+        match = _TAG.match(line)
+        if match is None:
+            # An unreadable line of the header means another format; in a later stanza it is one bad line.
+            if tags is header:
+                raise records.wrong_format("is no `tag: value` line")
+            records.reject("is no `tag: value` line")
+            continue
+        tag, value = match.groups()
+        if in_term and tag in _QUOTING and _QUOTED.match(value) is None:
+            records.reject(f"has no quoted text after '{tag}:'")
+        elif tag in (_OF_HEADER if tags is header else _USED):
+            tags.setdefault(tag, []).append(value)
+
+
+def _to_entity(tags: Tags, header: Tags, scopes: Sequence[str], types: Sequence[str] | None) -> Entity | None:
     if tags.get("is_obsolete", [""])[0].startswith("true"):
-        # Read and left out on purpose, so neither bad nor missing.
-        records.accept()
         return None
     id_ = _first_word(tags.get("id", [""])[0])
     name = _unescape(tags.get("name", [""])[0])
     if not id_ or not name:
-        records.reject(f"begins a [Term] without {'name' if id_ else 'id'}", start)
-        return None
-    records.accept()
+        raise BadRecord(f"begins a [Term] without {'name' if id_ else 'id'}")
     if types is None:
         types = [*tags.get("namespace", []), *header.get("default-namespace", [])][:1]
     definitions = [text for text, _ in map(_split_quoted, tags.get("def", []))]

@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
 from .obo import SCOPES
-from .records import TAXON_XREF, RecordFile, Start, open_records, species_name, unique, unstorable
+from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, storable, unique
 
 # http://purl.obolibrary.org/obo/CL_0000540
 _IRI = re.compile(r".*[/#]([A-Za-z][A-Za-z0-9.]*)_(\w+)")
@@ -33,11 +34,8 @@ def read_obographs(
     with open_records(path, "obographs", expected) as records:
         for graph in _graphs(records):
             source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
-            for number, node in enumerate(graph["nodes"], 1):
-                records.line = number
-                entity = _to_entity(records, node, scopes, types, source)
-                if entity is not None:
-                    yield entity
+            parse = partial(_to_entity, scopes=scopes, types=types, source=source)
+            yield from records.parsed(_nodes(records, graph), parse)
 
 
 def is_obographs(start: Start) -> bool:
@@ -61,18 +59,18 @@ def _graphs(records: RecordFile) -> list[dict[str, Any]]:
     return found
 
 
-def _to_entity(
-    records: RecordFile, node: Any, scopes: Sequence[str], types: Sequence[str] | None, source: str
-) -> Entity | None:
+def _nodes(records: RecordFile, graph: dict[str, Any]) -> Iterator[Any]:
+    for records.line, node in enumerate(graph["nodes"], 1):
+        yield node
+
+
+def _to_entity(node: Any, scopes: Sequence[str], types: Sequence[str] | None, source: str) -> Entity | None:
     if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
-        records.reject("(counting nodes) is no node with an id")
-        return None
+        raise BadRecord("(counting nodes) is no node with an id")
     meta, label = node.get("meta") or {}, node.get("lbl")
     if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
-        records.reject(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
-        return None
+        raise BadRecord(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
     if node.get("type", "CLASS") != "CLASS" or meta.get("deprecated") or not (label or "").strip():
-        records.accept()
         return None
     id_, name = _id(node["id"]), " ".join(str(label).split())
     values = _values(meta)
@@ -91,12 +89,10 @@ def _to_entity(
         source=source.removesuffix(".json").removesuffix(".owl"),
         alt_ids=unique(map(_id, values.get("hasAlternativeId", [])), without=id_),
     )
-    texts = (entity.definition, entity.species, entity.source, *entity.types, *entity.xrefs, *entity.alt_ids)
-    if problem := unstorable((id_, name, *entity.aliases), texts):
-        records.reject(f"(counting nodes) {problem}")
-        return None
-    records.accept()
-    return entity
+    try:
+        return storable(entity)
+    except BadRecord as error:
+        raise BadRecord(f"(counting nodes) {error}") from None
 
 
 def _id(text: str) -> str:

@@ -1,17 +1,23 @@
-"""The lines of an ontology file, plain or gzipped, and what is wrong with some of them."""
+"""The records of an ontology file, plain or gzipped, and the problems of some of them."""
 
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import groupby
+from dataclasses import replace
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
 from ...util.limits import RECORD
+from ..entity import Entity
+
+Item = TypeVar("Item")
+Record = TypeVar("Record")
 
 # How the OBO file of Cellosaurus refers to a species.
 TAXON_XREF = "NCBI_TaxID:"
@@ -23,16 +29,25 @@ PLACES_SHOWN = 3
 BAD_RECORDS_ALLOWED = 20
 
 
-class Start:
-    """The beginning of a file, for the detection of its format.
+class BadRecord(Exception):
+    """A record cannot be used; the message says what is wrong, to follow "line 7"."""
 
-    data: its first bytes. lines: stripped. first: the first line that is neither blank nor a comment of OBO (`!`);
-    cells: its columns.
+
+class Start:
+    """The beginning of a plain or gzipped file, for the detection of its format.
+
+    text: its first `PEEK_BYTES`. lines: stripped. first: the first line that is neither blank nor a comment of OBO
+    (`!`); cells: its columns.
+
+    Raises what `open_bytes` raises, and KrisselError K056 (UTF-16).
     """
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.lines = [line.strip() for line in data.decode("utf-8-sig", errors="replace").splitlines()]
+    def __init__(self, path: str | Path) -> None:
+        with open_bytes(path) as file_:
+            data = file_.read(PEEK_BYTES)
+        check_encoding(data, path)
+        self.text = data.decode("utf-8-sig", errors="replace")
+        self.lines = [line.strip() for line in self.text.splitlines()]
         self.first = next((line for line in self.lines if line and not line.startswith("!")), "")
         self.cells = self.first.split("\t")
 
@@ -47,22 +62,11 @@ def open_bytes(path: str | Path) -> AbstractContextManager[InputFile]:
     return open_input(path, Errors.K101.format(path=path, expected=found), Errors.K102)
 
 
-def read_start(path: str | Path) -> bytes:
-    """The first `PEEK_BYTES` of a plain or gzipped file, which is no UTF-16.
-
-    Raises what `open_bytes` raises, and KrisselError K056.
-    """
-    with open_bytes(path) as file_:
-        start = file_.read(PEEK_BYTES)
-    check_encoding(start, path)
-    return start
-
-
 @contextmanager
 def open_records(path: str | Path, format: str, expected: str, *, closing: Closing = ()) -> Iterator["RecordFile"]:
-    """A file of records, for this block; at its end, what was left out is said.
+    """A file of records, for this block; at its end, `RecordFile.finish` reports what was left out.
 
-    closing: what ends a line that is whole, so that the last one needs no line end.
+    closing: the ends of a complete line, so that the last one needs no line end.
     Raises what `open_bytes` and `RecordFile` raise.
     """
     with open_bytes(path) as file_:
@@ -72,9 +76,9 @@ def open_records(path: str | Path, format: str, expected: str, *, closing: Closi
 
 
 class RecordFile:
-    """Reads lines, keeps count of good and bad records, and says at the end what was left out.
+    """Reads lines and records, and counts the good and the bad ones.
 
-    A reader iterates over `lines()` and calls `accept()` or `reject(problem)` for each record.
+    start: the first line of the record that is being read, where records have several lines.
     """
 
     def __init__(self, file_: InputFile, format: str, expected: str) -> None:
@@ -83,6 +87,7 @@ class RecordFile:
         self.format = format
         self.expected = expected
         self.line = 0
+        self.start = 0
         self.good = 0
         self.bad = 0
         self._size = 0
@@ -91,7 +96,7 @@ class RecordFile:
         self._last_problem = ""
 
     def lines(self) -> Iterator[str]:
-        """The decoded lines without their ends; `self.line` is the number of the latest one, from 1.
+        """The decoded lines that are not blank, without their ends; `self.line` is the number of the latest, from 1.
 
         Raises KrisselError K055 where the lines of one record are larger than the limit, and what `InputFile.lines`
         raises.
@@ -109,21 +114,33 @@ class RecordFile:
                 continue
             if problem := control_character(text):
                 self.reject(problem)
-            else:
+            elif text.strip():
                 yield text
 
-    def accept(self) -> None:
-        self.good += 1
-        self.restart()
+    def parsed(self, items: Iterable[Item], parse: Callable[[Item], Record | None]) -> Iterator[Record]:
+        """The records that `parse` makes of lines or other items; None leaves one out on purpose.
+
+        An item for which it raises `BadRecord` is rejected.
+        """
+        for item in items:
+            try:
+                record = parse(item)
+            except BadRecord as error:
+                self.reject(str(error), self.start)
+                continue
+            self.good += 1
+            self.restart()
+            if record is not None:
+                yield record
 
     def restart(self) -> None:
-        """Another record begins; what was read before it counts no more towards the limit."""
+        """Begin another record; the lines before it no longer count towards the limit."""
         self._size = 0
 
-    def reject(self, problem: str, line: int | None = None) -> None:
-        """Count a record that cannot be used.
+    def reject(self, problem: str, line: int = 0) -> None:
+        """Count a record that cannot be used, at `line` or else the latest one.
 
-        Raises KrisselError K103 when so many are bad that the file must be of another format.
+        Raises KrisselError K103 when too many are bad for a file of this format.
         """
         line = line or self.line
         self.bad += 1
@@ -135,16 +152,9 @@ class RecordFile:
         if self.bad > BAD_RECORDS_ALLOWED and self.bad > self.good:
             raise self.wrong_format(f"{problem}, as {self.bad} of the first {self.bad + self.good} records", line)
 
-    def wrong_format(self, problem: str, line: int | None = None) -> KrisselError:
-        return KrisselError(
-            Errors.K103.format(
-                path=self.path,
-                format=self.format,
-                line=line or self.line,
-                problem=problem,
-                expected=self.expected,
-            )
-        )
+    def wrong_format(self, problem: str, line: int = 0) -> KrisselError:
+        stated = {"path": self.path, "format": self.format, "expected": self.expected}
+        return KrisselError(Errors.K103.format(line=line or self.line, problem=problem, **stated))
 
     def finish(self, closing: Closing = ()) -> None:
         """Warn of what was left out (KW101), and of a last line that may be cut (KW105).
@@ -156,7 +166,7 @@ class RecordFile:
             problem = f"the last line {self._last_problem} and has no line end"
             raise KrisselError(Errors.K102.format(path=self.path, line=self.line, problem=problem))
         if not self.good:
-            raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line or None)
+            raise self.wrong_format(self._last_problem or "ends it without a record", self._last_bad_line)
         if self.file.may_be_cut(closing):
             warnings.warn(Warnings.KW105.format(path=self.path, line=self.line), KrisselWarning, stacklevel=5)
         if self.bad:
@@ -183,16 +193,32 @@ def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tup
         yield key, found
 
 
-def unstorable(names: Sequence[str], others: Iterable[str] = ()) -> str:
-    """What is wrong with texts that JSON can spell and no file can hold, or "".
+def storable(entity: Entity) -> Entity:
+    """The entity itself. Raises `BadRecord` where JSON has escaped a character that no text file can hold.
 
-    names: ids and names, in which control characters are wrong, too, but for white space.
+    Control characters other than white space are refused in ids and names alone.
     """
+    names = (entity.id, entity.name, *entity.aliases)
+    lists = (entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids)
     try:
-        "".join((*names, *others)).encode("utf8")
+        "".join((*names, entity.definition, entity.species, entity.source, *chain(*lists))).encode("utf8")
     except UnicodeEncodeError:
-        return "holds half a surrogate pair"
-    return next(filter(None, (control_character(" ".join(name.split())) for name in names)), "")
+        raise BadRecord("holds half a surrogate pair") from None
+    for name in names:
+        if problem := control_character(" ".join(name.split())):
+            raise BadRecord(problem)
+    return entity
+
+
+def with_all_names(entities: Iterable[Entity]) -> Iterator[Entity]:
+    """The first entity of each id, with the names of the later ones as aliases; all are held in memory."""
+    first: dict[str, Entity] = {}
+    names: dict[str, dict[str, None]] = {}
+    for entity in entities:
+        first.setdefault(entity.id, entity)
+        names.setdefault(entity.id, {})[entity.name] = None
+    for id_, (_, *aliases) in names.items():
+        yield replace(first[id_], aliases=tuple(aliases))
 
 
 def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:
@@ -202,28 +228,28 @@ def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:
 
 def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """The values of `columns` in a tab-separated table whose first line names them, none of them blank."""
-    places: list[int] = []
-    width = 0
-    for line in records.lines():
+    lines = records.lines()
+    header = next(lines, "\t".join(columns)).split("\t")
+    for column in columns:
+        if column not in header:
+            raise records.wrong_format(f"has no column {column!r}")
+    places = [header.index(column) for column in columns]
+
+    def parse(line: str) -> tuple[str, ...]:
         cells = line.split("\t")
-        if not places:
-            missing = [column for column in columns if column not in cells]
-            if missing:
-                raise records.wrong_format(f"has no column {missing[0]!r}")
-            places = [cells.index(column) for column in columns]
-            width = len(cells)
-            continue
-        if not line.strip():
-            continue
-        if len(cells) != width:
-            records.reject(f"has {len(cells)} columns instead of {width}")
-            continue
-        values = tuple(cells[place].strip() for place in places)
+        check_width(cells, len(header))
+        values = tuple([cells[place].strip() for place in places])
         if not all(values):
-            records.reject(f"has nothing in column {columns[values.index('')]!r}")
-            continue
-        records.accept()
-        yield values
+            raise BadRecord(f"has nothing in column {columns[values.index('')]!r}")
+        return values
+
+    return records.parsed(lines, parse)
+
+
+def check_width(cells: Sequence[str], width: int) -> None:
+    """Raises `BadRecord` unless there are `width` cells."""
+    if len(cells) != width:
+        raise BadRecord(f"has {len(cells)} columns instead of {width}")
 
 
 def species_name(references: Iterable[str]) -> str:

@@ -1,16 +1,16 @@
 """NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs; and
-`merged.dmp` beside it, `old tax_id | new tax_id |`."""
+`merged.dmp` next to it, `old tax_id | new tax_id |`."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..entity import Entity
-from .records import RecordFile, Start, groups, open_records, unique
+from .records import BadRecord, Start, groups, open_records, unique
 
 PREFERRED = "scientific name"
 # The classes of names that a text may use. "authority" adds who named the taxon and when; "type material" names
-# specimens and strains in collections; "includes" and "in-part" name other taxa, narrower and wider ones.
+# specimens and strains in collections; "includes" and "in-part" name narrower and wider taxa.
 NAME_CLASSES = (
     PREFERRED,
     "genbank common name",
@@ -37,8 +37,8 @@ def read_taxonomy(
 ) -> Iterator[Entity]:
     """Read the taxa of a names.dmp file, the names of one taxon next to each other.
 
-    Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one. Where
-    `merged.dmp` lies beside the file, as in NCBI's archive, ids that were merged into a taxon are its alternative ids:
+    Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one. With
+    `merged.dmp` next to the file, as in NCBI's archive, ids that were merged into a taxon are its alternative ids:
     corpora are older than taxonomies.
 
     classes: the classes of names that become aliases.
@@ -48,7 +48,7 @@ def read_taxonomy(
     merged = _read_merged(Path(path).with_name(MERGED))
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
     with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
-        for tax_id, rows in groups(records, _read_rows(records)):
+        for tax_id, rows in groups(records, records.parsed(records.lines(), _name_row)):
             names = [(name, name_class) for _, name, name_class in rows]
             preferred = next((name for name, name_class in names if name_class == PREFERRED), names[0][0])
             yield Entity(
@@ -62,42 +62,39 @@ def read_taxonomy(
 
 
 def is_taxonomy(start: Start) -> bool:
-    line = start.first
-    cells = line.removesuffix(END).split(JOINT)
-    return line.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
+    cells = _cells(start.first)
+    return start.first.endswith(END) and len(cells) == COLUMNS and cells[0].isdecimal()
 
 
 def _read_merged(path: Path) -> dict[str, dict[str, None]]:
-    """The former ids of each taxon; nothing where there is no such file."""
+    """The former ids of each taxon; empty without the file."""
     merged: dict[str, dict[str, None]] = defaultdict(dict)
-    if not path.is_file():
-        return merged
-    expected = "lines `old tax_id | new tax_id |`, with tabs around bars"
-    with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
-        for line in records.lines():
-            ids = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
-            if not line.strip():
-                continue
-            if len(ids) != 2 or not all(id_.isdecimal() for id_ in ids):
-                records.reject("is not two tax ids")
-                continue
-            records.accept()
-            merged[ids[1]][ids[0]] = None
+    if path.is_file():
+        expected = "lines `old tax_id | new tax_id |`, with tabs around bars"
+        with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
+            for old, new in records.parsed(records.lines(), _merged_row):
+                merged[new][old] = None
     return merged
 
 
-def _read_rows(records: RecordFile) -> Iterator[tuple[str, ...]]:
-    """The id, name and name class of each line."""
-    for line in records.lines():
-        if not line.strip():
-            continue
-        cells = [cell.strip() for cell in line.removesuffix(END).split(JOINT)]
-        if not line.endswith(END) or len(cells) != COLUMNS:
-            records.reject(f"has {len(cells)} columns instead of {COLUMNS}, or no bar at its end")
-        elif not cells[0].isdecimal():
-            records.reject(f"has no number as tax id, but {cells[0][:20]!r}")
-        elif not cells[1]:
-            records.reject("has no name")
-        else:
-            records.accept()
-            yield cells[0], cells[1], cells[3]
+def _merged_row(line: str) -> list[str]:
+    ids = _cells(line)
+    if len(ids) != 2 or not all(id_.isdecimal() for id_ in ids):
+        raise BadRecord("is not two tax ids")
+    return ids
+
+
+def _name_row(line: str) -> tuple[str, str, str]:
+    """The id, name and name class."""
+    cells = _cells(line)
+    if not line.endswith(END) or len(cells) != COLUMNS:
+        raise BadRecord(f"has {len(cells)} columns instead of {COLUMNS}, or no bar at its end")
+    if not cells[0].isdecimal():
+        raise BadRecord(f"has no number as tax id, but {cells[0][:20]!r}")
+    if not cells[1]:
+        raise BadRecord("has no name")
+    return cells[0], cells[1], cells[3]
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.removesuffix(END).split(JOINT)]

@@ -1,16 +1,16 @@
-"""ZESHEL's documents, the entities of one world a file: `{"document_id", "title", "text"}` a line."""
+"""ZESHEL's documents, the entities of one world per file: `{"document_id", "title", "text"}` a line."""
 
-import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ...util.inputs import JSON_CLOSING
 from ..entity import Entity
-from .records import Start, open_records, unstorable
+from .jsonl import json_object, text_under
+from .records import BadRecord, Start, open_records, storable
 
 KEYS = ("document_id", "title", "text")
-# What stands behind the name of a world.
+# Suffixes after the name of a world.
 SUFFIXES = (".gz", ".json", ".jsonl")
 
 
@@ -23,27 +23,7 @@ def read_zeshel(path: str | Path) -> Iterator[Entity]:
     """
     expected = f"one JSON object a line with {', '.join(f'`{key}`' for key in KEYS)}"
     with open_records(path, "zeshel", expected, closing=JSON_CLOSING) as records:
-        world = world_of(path)
-        for line in records.lines():
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                records.reject("is not JSON")
-                continue
-            problem = _problem(record)
-            if problem:
-                records.reject(problem)
-                continue
-            records.accept()
-            yield Entity(
-                id=record["document_id"].strip(),
-                name=record["title"].strip(),
-                types=(world,),
-                definition=record["text"].strip(),
-                source="ZESHEL",
-            )
+        yield from records.parsed(records.lines(), partial(_to_entity, world=world_of(path)))
 
 
 def is_zeshel(start: Start) -> bool:
@@ -59,15 +39,10 @@ def world_of(path: str | Path) -> str:
     return name
 
 
-def _problem(record: Any) -> str:
-    if not isinstance(record, dict):
-        return f"holds a {type(record).__name__} instead of an object"
-    for key in KEYS:
-        value = record.get(key, "")
-        if not isinstance(value, str):
-            return f"has a {type(value).__name__} instead of a text under '{key}'"
-        if key != "text" and not value.strip():
-            return f"has no '{key}'"
-    if problem := unstorable((record["document_id"], record["title"]), [record.get("text", "")]):
-        return problem
-    return "" if "text" in record else "has no 'text'"
+def _to_entity(line: str, world: str) -> Entity:
+    record = json_object(line)
+    id_, title, text = (text_under(record, key) for key in KEYS)
+    for key, value in zip(KEYS, (id_, title, record.get("text") is not None), strict=True):
+        if not value:
+            raise BadRecord(f"has no '{key}'")
+    return storable(Entity(id=id_, name=title, types=(world,), definition=text, source="ZESHEL"))
