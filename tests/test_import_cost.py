@@ -11,8 +11,6 @@ import spacy_krissel
 HEAVY = {
     "torch",
     "faiss",
-    "pymilvus",
-    "milvus_lite",
     "transformers",
     "pyarrow",
     "sklearn",

@@ -150,7 +150,7 @@ def prototypes(
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05
     max_entities: Maximum number of entities (0: all)
-    index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq, milvus; default: as the config says
+    index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
     name: Name of the linker in the pipeline
     seed: Seed of what is drawn

@@ -29,9 +29,9 @@ class KBErrors:
         "{width}. Create the knowledge base again with: python -m spacy krissel prototypes"
     )
     K507 = (
-        "[K507] The knowledge base was saved with an index of kind '{kind}', which spacy-krissel does not have (it "
-        "has: {known}). Pass a factory of that index as PrototypeKB(..., index=...), or from_disk(path, "
-        "exclude=['index']) to search exactly."
+        "[K507] The knowledge base was saved with an index of kind '{kind}', and no installed package has that kind "
+        "(found: {known}). Install the package that adds it, by convention spacy-krissel-{kind}; or set another index "
+        "([components.krissel_linker.generate_empty_kb.index]), or read it with from_disk(path, exclude=['index'])."
     )
     K508 = "[K508] The index is empty. Expected vectors; call build() before searching or saving it."
     # Knowledge base: what is put in.
@@ -97,21 +97,6 @@ class KBErrors:
     K532 = (
         "[K532] {count} of {total} references are of entities missing from the knowledge base (first: '{entity}'). "
         "Add all entities with set_entities(...) first, or drop these references."
-    )
-    # Milvus.
-    K540 = (
-        "[K540] The 'milvus' index needs the package {package}, which is not installed. Install the extra: pip "
-        "install 'spacy-krissel[milvus]'. Without it, use spacy-krissel.FaissIndex.v1 or spacy-krissel.ExactIndex.v1."
-    )
-    K541 = (
-        "[K541] Milvus at '{address}' did not answer, or refused: {problem}. Check that it runs there, that the "
-        "environment variable '{token_env}' holds its token if it asks for one, and that it knows the index's type, "
-        "index_params and search_params."
-    )
-    K542 = (
-        "[K542] The collection '{collection}' of Milvus at '{address}' does not hold the vectors of this knowledge "
-        "base: {problem}. Name the address that has it as the index's 'uri'. Or drop that collection, or choose "
-        "another 'collection', and write the knowledge base again with: python -m spacy krissel prototypes"
     )
     K560 = (
         "[K560] The re-ranker's table of candidates was sent to this process as the folder '{path}', but that folder "

@@ -2,20 +2,10 @@
 
 import os
 import sys
-import weakref
-from typing import Protocol
-
-
-class Connection(Protocol):
-    """What must not be open while its process is forked. It opens again when it is next asked."""
-
-    def close(self) -> None: ...
-
 
 _guarded = False
 _cuda_used = False
 _cuda_lost = False
-_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
 
 
 def guard_forks() -> None:
@@ -31,12 +21,6 @@ def guard_forks() -> None:
         _guarded = True
 
 
-def close_before_forks(connection: Connection) -> None:
-    """Close the connection before every fork of this process, for as long as anything holds it."""
-    guard_forks()
-    _connections.add(connection)
-
-
 def note_cuda() -> None:
     """This process uses a CUDA device from now on, so that its forked children cannot."""
     global _cuda_used
@@ -49,8 +33,6 @@ def cuda_lost() -> bool:
 
 
 def _prepare() -> None:
-    for connection in list(_connections):
-        connection.close()
     if "torch" in sys.modules and sys.modules["torch"].cuda.is_initialized():
         note_cuda()
 

@@ -119,8 +119,8 @@ class PrototypeKB(KnowledgeBase):
 
     vocab: the shared vocabulary. It gets every entity id, or with more than 100,000 entities those that were linked.
     entity_vector_length: width of the vectors; 0 takes the width of the first vectors added or loaded.
-    index: makes the index that searches the vectors (`spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`,
-        `spacy-krissel.MilvusIndex.v1`). null: the index saved with the knowledge base, else the exact one.
+    index: makes the index that searches the vectors (`spacy-krissel.ExactIndex.v1`, `spacy-krissel.FaissIndex.v1`).
+        null: the index saved with the knowledge base, else the exact one.
     normalize: scale all vectors and queries to unit length, so that scores are cosines. A loaded knowledge base keeps
         its own policy, dtype and reference_weight.
     dtype: "float32", or "float16" to store the vectors in half the space.

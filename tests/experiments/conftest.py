@@ -2,6 +2,9 @@
 
 import copy
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import srsly
@@ -10,6 +13,17 @@ from evaluation.conftest import gold_linker  # noqa: F401
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.mining.mine import mine
 
+# The plugin is a distribution of its own.
+sys.path.insert(0, str(Path(__file__).parents[2] / "experiments" / "milvus"))
+MILVUS_SERVER = """
+import sys
+from milvus_lite.adapter.grpc.server import start_server_in_thread
+server, db, port = start_server_in_thread(sys.argv[1])
+print(port, flush=True)
+sys.stdin.read()
+server.stop(grace=0)
+db.close()
+"""
 LINKER = "components.krissel_linker"
 RERANKER = "components.krissel_reranker"
 TINY_RERANKER = {
@@ -23,6 +37,18 @@ TINY_RERANKER = {
     "training.max_steps": 2,
     "training.eval_frequency": 2,
 }
+
+
+@pytest.fixture(scope="session")
+def milvus_uri(tmp_path_factory):
+    """The address of Milvus Lite in a process of its own, which stands for a server."""
+    pytest.importorskip("pymilvus")
+    pytest.importorskip("milvus_lite")
+    folder = tmp_path_factory.mktemp("server") / "milvus.db"
+    command = [sys.executable, "-c", MILVUS_SERVER, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+        server.stdin.close()
 
 
 @pytest.fixture(scope="session")

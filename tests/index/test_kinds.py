@@ -1,24 +1,61 @@
 import pickle
 
+import numpy as np
 import pytest
+from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.index.kinds import make_index, named_index
-from spacy_krissel.index.milvus_index import MilvusIndex, make_milvus_index
+from spacy_krissel.index.kinds import PLUGINS, make_index, named_index
+from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.views import name_view
+
+PLUGIN = """
+from spacy_krissel.index.exact import ExactIndex
+
+class ToyIndex(ExactIndex):
+    kind = "toy"
+    owns_vectors = True
+
+    def to_disk(self, directory):
+        (directory / "toy.txt").write_text("toy", encoding="utf8")
+"""
 
 
-@pytest.mark.parametrize(
-    "index",
-    [
-        ExactIndex(),
-        FaissIndex("hnsw", m=8, float16=True),
-        FaissIndex("ivf", nprobe=3),
-        MilvusIndex(),
-        MilvusIndex("http://host:1", "mine", "SECRET", "hnsw", {"M": 8}, {"ef": 9}, 10),
-    ],
-)
+@pytest.fixture
+def toy_plugin(tmp_path):
+    """The folder of an installed distribution that adds the kind "toy"."""
+    folder = tmp_path / "site-packages"
+    metadata = folder / "toy_index-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (folder / "toy_index.py").write_text(PLUGIN, encoding="utf8")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-index\nVersion: 1.0\n", encoding="utf8")
+    (metadata / "entry_points.txt").write_text(f"[{PLUGINS}]\ntoy = toy_index:ToyIndex\n", encoding="utf8")
+    return folder
+
+
+def test_a_saved_kind_of_a_plugin_does_not_load_or_is_not_refused_without_it(toy_plugin, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.syspath_prepend(toy_plugin)
+        made = make_index("toy", {"device": "cpu"})
+        assert type(made).__name__ == "ToyIndex"
+        kb = PrototypeKB(Vocab(), 2, index=type(made))
+        kb.set_entities([Entity("D1", "one"), Entity("D2", "two")])
+        kb.add_prototypes([Prototype(id_, "name", name_view(id_)) for id_ in ("D1", "D2")], np.eye(2, dtype=np.float32))
+        kb.to_disk(tmp_path / "kb")
+        loaded = PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb")
+        assert loaded.description()["index"]["kind"] == "toy"
+        assert loaded.search(np.eye(2, dtype=np.float32), 1).entities.tolist() == [[0], [1]]
+    with pytest.raises(KrisselError, match="K507.*'toy'.*found: exact, faiss.*spacy-krissel-toy"):
+        PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb")
+    exact = PrototypeKB(Vocab(), 2).from_disk(tmp_path / "kb", exclude=["index"])
+    assert exact.search(np.eye(2, dtype=np.float32), 1).entities.tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize("index", [ExactIndex(), FaissIndex("hnsw", m=8, float16=True), FaissIndex("ivf", nprobe=3)])
 def test_settings_make_the_same_index_again(index):
     made = make_index(index.kind, index.settings)
     assert type(made) is type(index)
@@ -32,22 +69,20 @@ def test_refuses_an_unknown_kind_and_a_strange_setting():
         make_index("exact", {"trees": 10})
     with pytest.raises(KrisselError, match="K006.*'trees'"):
         make_index("faiss", {"trees": 10})
-    with pytest.raises(KrisselError, match="K006.*milvus index.*'trees'"):
-        make_index("milvus", {"trees": 10})
 
 
-@pytest.mark.parametrize("name", ["exact", "flat", "hnsw", "ivf", "milvus"])
+@pytest.mark.parametrize("name", ["exact", "flat", "hnsw", "ivf"])
 def test_a_name_makes_an_index(name):
     index = named_index(name)()
     assert name in (index.kind, getattr(index, "type", None))
 
 
 def test_refuses_an_unknown_name():
-    with pytest.raises(KrisselError, match="K006.*'annoy'.*exact, flat, hnsw, ivf, .*milvus"):
+    with pytest.raises(KrisselError, match="K006.*'annoy'.*exact, flat, hnsw, ivf"):
         named_index("annoy")
 
 
-@pytest.mark.parametrize("maker", [make_exact_index("cuda:1"), make_faiss_index("ivf", nprobe=3), make_milvus_index()])
+@pytest.mark.parametrize("maker", [make_exact_index("cuda:1"), make_faiss_index("ivf", nprobe=3)])
 def test_makers_can_be_pickled(maker):
     made = pickle.loads(pickle.dumps(maker))()
     assert made.settings == maker().settings

@@ -4,7 +4,6 @@ import multiprocessing
 import pickle
 import shutil
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.index.milvus_index import make_milvus_index
 from spacy_krissel.kb import columns
 from spacy_krissel.kb import directory as folder
 from spacy_krissel.kb.candidates import candidate_dicts
@@ -26,14 +24,11 @@ from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import name_view
 
 QUERIES = np.eye(4, dtype=np.float32)
-NO_MILVUS = not (find_spec("pymilvus") and find_spec("milvus_lite"))
-MILVUS = pytest.param(make_milvus_index(), marks=pytest.mark.skipif(NO_MILVUS, reason="Milvus Lite is not installed"))
 INDEXES = [
     None,
     make_faiss_index("flat"),
     make_faiss_index("hnsw", m=8),
     make_faiss_index("ivf", nlist=2, nprobe=2),
-    MILVUS,
 ]
 
 
@@ -246,10 +241,9 @@ def test_a_folder_changed_on_the_way_is_noticed(make_kb, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-@pytest.mark.parametrize("index", [make_faiss_index("hnsw", m=8), MILVUS])
-def test_workers_search_after_their_parent_did(make_kb, index, method, tmp_path):
+def test_workers_search_after_their_parent_did(make_kb, method, tmp_path):
     pytest.importorskip("faiss")
-    make_kb(index).to_disk(tmp_path / "kb")
+    make_kb(make_faiss_index("hnsw", m=8)).to_disk(tmp_path / "kb")
     kb = PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
     kb.attach_encoder(lambda views: QUERIES[: len(views)])
     expected = kb.search(QUERIES, 4)

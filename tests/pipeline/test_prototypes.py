@@ -86,21 +86,6 @@ def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):
     assert (index["kind"], index["settings"]["type"]) == ("faiss", "hnsw")
 
 
-def test_links_the_same_through_milvus_as_through_faiss(save_linker, make_docs, links_of, tmp_path):
-    for package in ("faiss", "pymilvus", "milvus_lite"):
-        pytest.importorskip(package)
-    links = []
-    for name in ("flat", "milvus"):
-        nlp = spacy.load(save_linker())
-        find_linker(nlp).kb.use_index(named_index(name))
-        nlp.to_disk(tmp_path / name)
-        nlp = spacy.load(tmp_path / name)
-        assert find_linker(nlp).kb.description()["index"]["kind"] == {"flat": "faiss"}.get(name, name)
-        links.append([links_of(doc) for doc in nlp.pipe(make_docs(nlp))])
-    assert links[0] == links[1]
-    assert any(kb_id for doc in links[0] for _, _, _, kb_id, _, _ in doc)
-
-
 @pytest.mark.parametrize("index", [None, make_exact_index()])
 def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
     """Another index changes nothing else that the config says of the knowledge base."""
