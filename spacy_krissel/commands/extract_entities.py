@@ -1,4 +1,4 @@
-"""Entities in texts without mentions, and the tokens that say so."""
+"""Extract the entities of texts without mentions, and draw the tokens that refer to them."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
 from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline, of_length
-from ..render.page import save_rendering
-from ..util.atomic import check_file
+from ..render.svg import render_page, render_svg
+from ..util.atomic import check_file, write_text
 
 
 def extract(
     pipeline: Path, texts: list[str], *, output: Path | None = None, name: str = "krissel_span_extractor"
 ) -> list[Doc]:
-    """Find the entities in texts, most probable first, each with the fragments of the text that say so.
+    """Find the entities in texts, most probable first, each with the fragments of the text that refer to it.
 
     pipeline: A pipeline with a span extractor and its knowledge base
     texts: A text, or several in quotes
@@ -22,11 +22,10 @@ def extract(
 
     Raises KrisselError K006 and K026 (output), K610, K611 (pipeline).
     """
-    # Before anything is loaded.
-    if output is not None and not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
-        expected = "a path that ends in .html, or in .svg for one text"
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
     if output is not None:
+        if not (output.suffix == ".html" or (output.suffix == ".svg" and len(texts) == 1)):
+            expected = "a path that ends in .html, or in .svg for one text"
+            raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected=expected))
         check_file(output)
     nlp = load_pipeline(pipeline)
     key = find_kb_pipe(nlp, name).cfg["spans_key"]
@@ -35,17 +34,19 @@ def extract(
     for doc in docs:
         doc.spans.setdefault(key, [])
     if output is not None and docs:
-        save_rendering(docs[0] if output.suffix == ".svg" else docs, key, output)
+        is_page = output.suffix == ".html"
+        write_text(output, render_page(docs, key, title=output.stem) if is_page else render_svg(docs[0], key))
     return docs
 
 
 def show_extract(docs: list[Doc], output: Path | None) -> str:
     lines = []
     for doc in docs:
-        lines.append(doc.text)
+        found = []
         for entity in doc._.krissel_entities:
             fragments = " … ".join(doc[start:end].text for start, end in entity["pieces"])
-            lines.append(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {fragments or '(no tokens)'}")
-        if not doc._.krissel_entities:
-            lines.append("  nothing found")
-    return "\n".join([*lines, *([f"Drawn: {output}"] if output is not None and docs else [])])
+            found.append(f"  {entity['score']:.2f}  {entity['id']}  {entity['name']}: {fragments or '(no tokens)'}")
+        lines += [doc.text, *(found or ["  nothing found"])]
+    if output is not None and docs:
+        lines.append(f"Drawn: {output}")
+    return "\n".join(lines)

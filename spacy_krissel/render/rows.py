@@ -4,6 +4,7 @@ A doc is drawn as cells: cell 2i is token i, cell 2i + 1 the space after it, so 
 a fragment and not the one after it.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,30 +27,20 @@ SOFT = {"light": "#5c6675", "dark": "#9aa5b4"}
 class DrawnEntity:
     """One row: an entity and its cells.
 
-    id, name: as displayed; either may be "". score: None for an entity without one.
+    name: may be "". details: id and score, "" without either.
     colour: a position in `LIGHT` and `DARK`.
     bars: the cells of its fragments. lines: the cells between the fragments of one mention.
-    starts, ends: the first and the last cells of its fragments.
     """
 
-    id: str
     name: str
-    score: float | None
+    details: str
     colour: int
     bars: frozenset[int]
     lines: frozenset[int]
-    starts: frozenset[int]
-    ends: frozenset[int]
 
     def kind(self, cell: int) -> str:
         """The mark under a cell: "bar", "line" or ""."""
         return "bar" if cell in self.bars else "line" if cell in self.lines else ""
-
-    @property
-    def details(self) -> str:
-        """Id and score on one line, "" without either."""
-        score = "" if self.score is None else f"{self.score:.2f}"
-        return " · ".join(part for part in (self.id if self.name != self.id else "", score) if part)
 
 
 def drawn_entities(doc: Doc, key: str) -> list[DrawnEntity]:
@@ -66,32 +57,24 @@ def drawn_entities(doc: Doc, key: str) -> list[DrawnEntity]:
     known: dict[str, Mapping[str, Any]] = {
         str(entity["id"]): entity for entity in doc.spans[key].attrs.get("entities", ()) if "id" in entity
     }
-    bars: dict[str, set[int]] = {}
-    joined: dict[str, set[int]] = {}
+    bars: dict[str, set[int]] = defaultdict(set)
+    joined: dict[str, set[int]] = defaultdict(set)
     labels: dict[str, str] = {}
     for mention in read_fragments(doc, key):
         id_ = mention.kb_id or mention.label
         labels.setdefault(id_, mention.label)
         for start, end in mention.fragments:
-            bars.setdefault(id_, set()).update(range(2 * start, 2 * end - 1))
-        first, last = mention.fragments[0][0], mention.fragments[-1][1]
-        joined.setdefault(id_, set()).update(range(2 * first, 2 * last - 1))
+            bars[id_].update(range(2 * start, 2 * end - 1))
+        joined[id_].update(range(2 * mention.fragments[0][0], 2 * mention.fragments[-1][1] - 1))
     rows = []
-    for colour, id_ in enumerate(sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))):
-        own, entity = bars[id_], known.get(id_, {})
-        score = entity.get("score")
-        rows.append(
-            DrawnEntity(
-                id=id_,
-                name=str(entity.get("name") or labels[id_] or id_),
-                score=None if score is None else float(score),
-                colour=colour % len(LIGHT),
-                bars=frozenset(own),
-                lines=frozenset(joined[id_] - own),
-                starts=frozenset(cell for cell in own if cell - 1 not in own),
-                ends=frozenset(cell for cell in own if cell + 1 not in own),
-            )
-        )
+    for number, id_ in enumerate(sorted(bars, key=lambda id_: (min(bars[id_]), max(bars[id_]), id_))):
+        entity = known.get(id_, {})
+        name = str(entity.get("name") or labels[id_] or id_)
+        details = [id_] if id_ and id_ != name else []
+        if entity.get("score") is not None:
+            details.append(f"{float(entity['score']):.2f}")
+        lines = frozenset(joined[id_] - bars[id_])
+        rows.append(DrawnEntity(name, " · ".join(details), number % len(LIGHT), frozenset(bars[id_]), lines))
     return rows
 
 

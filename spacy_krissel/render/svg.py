@@ -1,8 +1,8 @@
-"""Extracted entities as SVG, for documentation: as `render`, with computed positions."""
+"""Extracted entities as SVG: below each line of the text a row per entity, with bars under its fragments."""
 
 import unicodedata
-from collections.abc import Sequence
-from itertools import groupby
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from spacy.tokens import Doc
@@ -23,25 +23,46 @@ class _Cell(NamedTuple):
     column: int
     width: int
 
+    @property
+    def left(self) -> float:
+        return MARGIN + self.column * COLUMN
+
+    @property
+    def right(self) -> float:
+        return self.left + self.width * COLUMN
+
+
+def render_page(docs: Iterable[Doc], key: str, *, title: str = "Entities") -> str:
+    """A self-contained HTML page, also valid XML, with `render_svg` of each doc."""
+    drawings = "\n".join(render_svg(doc, key) for doc in docs)
+    style = f"svg {{ display: block }} @media (prefers-color-scheme: dark) {{ body {{ background: {PAPER['dark']} }} }}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+        f"<title>{html_text(title)}</title><style>{style}</style></head>\n"
+        f"<body>{drawings}</body></html>\n"
+    )
+
 
 def render_svg(doc: Doc, key: str, *, columns: int = 88) -> str:
-    """An SVG picture of the entities of `doc.spans[key]` (`drawn_entities`), for light and dark themes.
+    """An SVG picture of the entities of `doc.spans[key]` (`drawn_entities`).
 
-    columns: letters per line. The name of an entity is to the right of its last bar.
+    Follows the reader's light or dark theme; colours can be distinguished by colour-blind readers, and each row has its
+    name, to the right of its last bar.
+
+    columns: letters per line.
     Raises KrisselError K691 when the doc has no such key.
     """
     rows = drawn_entities(doc, key)
     parts: list[str] = []
     top, right = float(MARGIN), 0.0
     for line in _lines(cell_texts(doc), columns):
-        if not line:
-            continue
         for cell in line:
             if cell.text.strip():
                 width = f'textLength="{cell.width * COLUMN:g}" lengthAdjust="spacingAndGlyphs"'
-                place = f'x="{_x(cell.column):g}" y="{top + 18:g}"'
+                place = f'x="{cell.left:g}" y="{top + 18:g}"'
                 parts.append(f'<text class="ink" {place} {width}>{html_text(cell.text)}</text>')
-        right = max(right, _x(line[-1].column + line[-1].width))
+        right = max(right, line[-1].right)
         top += TEXT_HEIGHT
         numbers = {cell.number for cell in line}
         for row in rows:
@@ -64,42 +85,35 @@ def _draw_row(row: DrawnEntity, line: Sequence[_Cell], top: float, parts: list[s
     middle = top + BAR / 2
     for kind, cells in groupby(line, key=lambda cell: row.kind(cell.number)):
         run = list(cells)
-        left, wide = _x(run[0].column), sum(cell.width for cell in run) * COLUMN
         if kind:
+            wide = sum(cell.width for cell in run) * COLUMN
             shape = f'y="{top:g}" height="{BAR}" rx="2"' if kind == "bar" else f'y="{middle - 0.75:g}" height="1.5"'
-            parts.append(f'<rect class="c{row.colour} {kind}" x="{left:g}" width="{wide:g}" {shape}/>')
+            parts.append(f'<rect class="c{row.colour} {kind}" x="{run[0].left:g}" width="{wide:g}" {shape}/>')
     last = max(row.bars)
-    ends = [_x(cell.column + cell.width) for cell in line if cell.number == last]
-    if not ends:
+    end = next((cell.right for cell in line if cell.number == last), None)
+    if end is None:
         return 0.0
     details = f'<tspan class="soft" dx="6">{html_text(row.details)}</tspan>' if row.details else ""
-    place = f'x="{ends[0] + 8:g}" y="{middle + 4:g}"'
+    place = f'x="{end + 8:g}" y="{middle + 4:g}"'
     parts.append(f'<text class="label ink" {place}>{html_text(row.name)}{details}</text>')
-    return ends[0] + 8 + 6 + LABEL_COLUMN * (_width(row.name) + _width(row.details))
+    return end + 8 + 6 + LABEL_COLUMN * (_width(row.name) + _width(row.details))
 
 
 def _lines(cells: Sequence[str], columns: int) -> list[list[_Cell]]:
     """Cells by line; lines break after a space, before a word that would exceed `columns`."""
-    lines: list[list[_Cell]] = [[]]
-    word: list[_Cell] = []
+    lines: list[list[_Cell]] = []
     column = 0
-
-    def finish() -> None:
-        nonlocal column, word
-        if word and lines[-1] and sum(cell.width for cell in word if cell.text != " ") + column > columns:
+    after_spaces = [number + 1 for number, text in enumerate(cells) if text == " "]
+    for start, end in pairwise([0, *after_spaces, len(cells)]):
+        word = [(number, cells[number], max(1, _width(cells[number]))) for number in range(start, end) if cells[number]]
+        if not word:
+            continue
+        if not lines or column + sum(width for _, text, width in word if text != " ") > columns:
             lines.append([])
             column = 0
-        for cell in word:
-            lines[-1].append(cell._replace(column=column))
-            column += cell.width
-        word = []
-
-    for number, text in enumerate(cells):
-        if text:
-            word.append(_Cell(number, text, 0, max(1, _width(text))))
-        if text == " ":
-            finish()
-    finish()
+        for number, text, width in word:
+            lines[-1].append(_Cell(number, text, column, width))
+            column += width
     return lines
 
 
@@ -108,10 +122,6 @@ def _width(text: str) -> int:
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text
     )
-
-
-def _x(column: int) -> float:
-    return MARGIN + column * COLUMN
 
 
 def _style() -> str:
