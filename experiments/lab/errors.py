@@ -43,10 +43,6 @@ class Errors(product.Errors):
         "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
         "`lab text-split` made of this workbook's sentences; check the path."
     )
-    K731 = (
-        "[K731] '{path}', line {line}, is not a span record: {problem}. Expected one JSON object a line, as written "
-        "beside the report of spans; evaluate the system again."
-    )
     K732 = (
         "[K732] '{name}' cannot be compared with the first system: {n_missing} of {n} pairs of a text and an entity "
         "are not in it, the first is {first}. Expected the same texts with the same entities for both."

@@ -1,6 +1,6 @@
 """Lexical and memorisation baselines, as link records of the same mentions."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,11 +42,8 @@ def exact_match(
     linked = []
     for record, text in zip(records, _texts(records, texts), strict=True):
         ids = store.find(text) if record.found else []
-        if not ids:
-            linked.append(_relink(record, [], [], ""))
-            continue
-        folded = fold_name(text)
-        surface = next((name for name in store.get(ids[0]).names if fold_name(name) == folded), text)
+        names = store.get(ids[0]).names if ids else []
+        surface = next((name for name in names if fold_name(name) == fold_name(text)), text) if ids else ""
         linked.append(_relink(record, ids, [1.0] * len(ids), surface))
     return linked
 
@@ -73,22 +70,22 @@ def tfidf(
     distinct = list(dict.fromkeys(folded))
     text_vectors = vectorizer.transform(distinct)
     scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
-    row_of_text = {text: i for i, text in enumerate(distinct)}
+    place = {text: i for i, text in enumerate(distinct)}
     linked = []
     for record, text in zip(records, folded, strict=True):
-        i = row_of_text[text]
+        i = place[text]
         kept = rows[i] >= 0
         if not record.found or not kept.any():
             linked.append(_relink(record, [], [], ""))
             continue
-        row_of = {store.id_at(row): row for row in rows[i][kept].tolist()}
         # Equal scores differ in their last bits: ties get the top score, and the id decides.
-        best = float(scores[i][0])
-        values = [best if best - score <= TIE else float(score) for score in scores[i][kept]]
-        ranked = sorted(zip(values, row_of, strict=True), key=lambda pair: (-pair[0], pair[1]))
-        surface = _nearest_name(text_vectors[i], name_vectors, names.of_entity(row_of[ranked[0][1]]))
-        values = [value for value, _ in ranked]
-        linked.append(_relink(record, [id_ for _, id_ in ranked], values, names.original[surface]))
+        values = np.where(scores[i][0] - scores[i][kept] <= TIE, scores[i][0], scores[i][kept]).tolist()
+        found = zip(values, rows[i][kept].tolist(), strict=True)
+        ranked = sorted((-value, store.id_at(row), row) for value, row in found)
+        own = names.of_entity(ranked[0][2])
+        surface = own[(name_vectors[own] @ text_vectors[i].T).toarray().argmax()]
+        ids, values = [id_ for _, id_, _ in ranked], [-value for value, _, _ in ranked]
+        linked.append(_relink(record, ids, values, names.original[surface]))
     return linked
 
 
@@ -100,29 +97,29 @@ class _FoldedNames(NamedTuple):
     """The distinct folded names of a store, and the entities that have them.
 
     folded: distinct folded names, sorted. original: one original of each, parallel to `folded`.
-    bearer, name: parallel int arrays of pairs (entity row, position in `folded`), sorted by entity row.
+    entity, name: parallel int arrays of pairs (entity row, position in `folded`), sorted by entity row.
     """
 
     folded: list[str]
     original: list[str]
-    bearer: np.ndarray
+    entity: np.ndarray
     name: np.ndarray
 
     @classmethod
     def collect(cls, store: OntologyStore) -> "_FoldedNames":
-        spelling: dict[str, str] = {}
-        pairs = []
+        original: dict[str, str] = {}
+        named = []
         for row, name, _ in store.names():
-            folded = fold_name(name)
-            spelling.setdefault(folded, name)
-            pairs.append((row, folded))
-        ordered = sorted(spelling)
-        position = {folded: i for i, folded in enumerate(ordered)}
-        table = np.unique(np.array([(row, position[folded]) for row, folded in pairs], dtype=np.int64), axis=0)
-        return cls(ordered, [spelling[folded] for folded in ordered], table[:, 0], table[:, 1])
+            named.append((row, folded := fold_name(name)))
+            original.setdefault(folded, name)
+        names = sorted(original)
+        position = {name: i for i, name in enumerate(names)}
+        pairs = [(row, position[name]) for row, name in named]
+        table = np.unique(np.array(pairs, dtype=np.int64), axis=0)
+        return cls(names, [original[name] for name in names], table[:, 0], table[:, 1])
 
     def of_entity(self, row: int) -> np.ndarray:
-        start, end = np.searchsorted(self.bearer, [row, row + 1])
+        start, end = np.searchsorted(self.entity, [row, row + 1])
         return self.name[start:end]
 
 
@@ -133,15 +130,15 @@ def _nearest_entities(
     n = texts.shape[0]
     scores = np.zeros((n, k), dtype=np.float32)
     rows = np.full((n, k), -1, dtype=np.int64)
-    for start, end in _entity_blocks(table.bearer, BLOCK_CELLS // QUERY_BLOCK):
-        bearers, first = np.unique(table.bearer[start:end], return_index=True)
+    for start, end in _entity_blocks(table.entity, BLOCK_CELLS // QUERY_BLOCK):
+        entities, first = np.unique(table.entity[start:end], return_index=True)
         block = names[table.name[start:end]].T.tocsr()
         for low in range(0, n, QUERY_BLOCK):
             high = min(low + QUERY_BLOCK, n)
             similarity = (texts[low:high] @ block).toarray()
             # The score of an entity is that of its best name: (texts, pairs) -> (texts, entities).
             by_entity = np.maximum.reduceat(similarity, first, axis=1)
-            found = np.where(by_entity > 0, bearers[None, :], -1)
+            found = np.where(by_entity > 0, entities[None, :], -1)
             pool_scores = np.concatenate([scores[low:high], by_entity], axis=1)
             pool_rows = np.concatenate([rows[low:high], found], axis=1)
             order = _top(pool_scores, k)
@@ -150,12 +147,12 @@ def _nearest_entities(
     return scores, rows
 
 
-def _entity_blocks(bearer: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
+def _entity_blocks(entity: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
     """Ranges of about `size` pairs that keep the names of an entity together."""
     start = 0
-    while start < len(bearer):
-        end = min(start + size, len(bearer))
-        end = int(np.searchsorted(bearer, bearer[end - 1], side="right"))
+    while start < len(entity):
+        end = min(start + size, len(entity))
+        end = int(np.searchsorted(entity, entity[end - 1], side="right"))
         yield start, end
         start = end
 
@@ -163,20 +160,12 @@ def _entity_blocks(bearer: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
 def _top(scores: np.ndarray, k: int) -> np.ndarray:
     """Columns of the k best scores of each row, best first, equal ones by column."""
     # Sorts only scores that reach the k-th best: a full stable sort of every row would take most of the time.
-    if scores.shape[1] > k:
-        threshold = np.partition(scores, scores.shape[1] - k, axis=1)[:, -k]
-    else:
-        threshold = scores.min(axis=1)
+    threshold = np.partition(scores, scores.shape[1] - k, axis=1)[:, -k]
     order = np.empty((len(scores), k), dtype=np.int64)
     for i, (row, limit) in enumerate(zip(scores, threshold, strict=True)):
         candidates = np.flatnonzero(row >= limit)
         order[i] = candidates[np.argsort(-row[candidates], kind="stable")[:k]]
     return order
-
-
-def _nearest_name(text: "csr_matrix", names: "csr_matrix", positions: np.ndarray) -> int:
-    similarity = (names[positions] @ text.T).toarray().ravel()
-    return int(positions[int(similarity.argmax())])
 
 
 def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], surface: str) -> LinkRecord:
@@ -196,12 +185,12 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
 def lookup(records: Sequence[LinkRecord], seen: Iterable[tuple[str, str]]) -> list[LinkRecord]:
     """The memorisation baseline: link each mention to the most frequent entity of its folded text among `seen` (text,
     id). Equally frequent entities are a tie; a mention with an unseen text is missing."""
-    forms: dict[str, Counter] = {}
+    forms: dict[str, Counter] = defaultdict(Counter)
     for text, id_ in seen:
-        forms.setdefault(fold_name(text), Counter())[id_] += 1
+        forms[fold_name(text)][id_] += 1
     linked = []
     for record in records:
-        counts = forms.get(fold_name(record.text), Counter()) if record.found else Counter()
+        counts = forms[fold_name(record.text)] if record.found else Counter()
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         linked.append(_relink(record, [id_ for id_, _ in ranked], [float(n) for _, n in ranked], ""))
     return linked

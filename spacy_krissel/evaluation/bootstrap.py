@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-Interval = tuple[float, float] | None
+# Low and high.
+Interval = list[float] | None
 Values = Sequence[float] | np.ndarray
 
 
@@ -25,7 +26,8 @@ class Bootstrap:
 
     def interval(self, numerators: Values, denominators: Values) -> Interval:
         """The interval of sum(numerators) / sum(denominators), or None when no resample has a denominator."""
-        return self.percentiles(self._ratios(numerators, denominators))
+        top, bottom = self._sums(numerators), self._sums(denominators)
+        return self.percentiles(top[bottom > 0] / bottom[bottom > 0])
 
     def difference(self, ours: Values, theirs: Values, denominators: Values) -> Interval:
         """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
@@ -34,27 +36,21 @@ class Bootstrap:
     def ratio_difference(self, ours: tuple[Values, Values], theirs: tuple[Values, Values]) -> Interval:
         """The paired interval of one ratio minus another, each (numerators, denominators), over the resamples where
         both have a denominator."""
-        tops = [self._draws @ self._by_doc(numerators) for numerators, _ in (ours, theirs)]
-        bottoms = [self._draws @ self._by_doc(denominators) for _, denominators in (ours, theirs)]
-        both = (bottoms[0] > 0) & (bottoms[1] > 0)
-        return self.percentiles(tops[0][both] / bottoms[0][both] - tops[1][both] / bottoms[1][both])
+        (our_top, our_bottom), (their_top, their_bottom) = (map(self._sums, ratio) for ratio in (ours, theirs))
+        both = (our_bottom > 0) & (their_bottom > 0)
+        return self.percentiles(our_top[both] / our_bottom[both] - their_top[both] / their_bottom[both])
 
     def counts(self) -> np.ndarray:
         """The count of each mention in each resample (resamples, n)."""
         return self._draws[:, self._doc_of]
 
-    def _ratios(self, numerators: Values, denominators: Values) -> np.ndarray:
-        top = self._draws @ self._by_doc(numerators)
-        bottom = self._draws @ self._by_doc(denominators)
-        return top[bottom > 0] / bottom[bottom > 0]
-
-    def _by_doc(self, values: Values) -> np.ndarray:
-        weights = np.asarray(values, dtype=float)
-        return np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)
-
     def percentiles(self, values: np.ndarray) -> Interval:
         """The interval of a measure computed on each resample (r,); None without any."""
         if not len(values):
             return None
-        low, high = np.percentile(values, [self._tail, 100 - self._tail])
-        return float(low), float(high)
+        return np.percentile(values, [self._tail, 100 - self._tail]).tolist()
+
+    def _sums(self, values: Values) -> np.ndarray:
+        """The sum of the mentions' values in each resample (resamples,)."""
+        weights = np.asarray(values, dtype=float)
+        return self._draws @ np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)

@@ -1,11 +1,9 @@
 """Fit a linker's threshold for NIL to a development set: the plain function behind `krissel calibrate`."""
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -13,10 +11,8 @@ from spacy.language import Language
 
 from .. import __version__
 from ..corpora.doc_bins import GoldSplit
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.prototype_kb import PrototypeKB
+from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL
-from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import configure, find_linker, link_writers
 from ..pipeline.reranker.component import KrisselReranker
 from ..util.settings import Count, checked
@@ -24,13 +20,10 @@ from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
 from .nil import NilCurve, call_nil, fit_threshold, nil_curve, top_scores
 from .records import LinkRecord
-from .run import MAX_PLACES, run_pipeline
-
-META = "krissel"
+from .run import changed, check_counted, run_pipeline, warn_of_unknown_ids
 
 
-@dataclass
-class Calibration:
+class Calibration(NamedTuple):
     """A fitted threshold, and what it does on the mentions that it was fitted to.
 
     threshold, threshold_before: of the linker's score; before, None may stand for a linker that linked every mention.
@@ -85,16 +78,16 @@ def calibrate(
     linker = find_linker(nlp, name)
     part = GoldSplit("dev" if held_out else "all", held_out, seed)
     gold = [each for each in read_gold(docs, nlp, spans_key=spans_key, labels=labels) if part(each.doc)]
-    source = Path(docs) if isinstance(docs, (str, Path)) else None
-    rerankers = _rerankers(nlp, linker)
+    # Those of the same spans put this linker's candidates in order.
+    key = linker.cfg["spans_key"]
+    rerankers = [
+        each for each, pipe in nlp.pipeline if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == key
+    ]
     with without_own_gold(nlp, gold):
-        linked = _linked(nlp, gold, linker, name, [])
-        final = _linked(nlp, gold, linker, name, rerankers) if rerankers and linked else linked
-        _warn_of_unknown_ids(linked, linker.kb)
-    if not linked:
-        detail = f" among the labels {sorted(labels)}" if labels else ""
-        found = "the corpus" if source is None else f"'{source}'"
-        raise KrisselError(Errors.K701.format(source=found, n_docs=len(gold), detail=detail))
+        linked = _linked(nlp, gold, name)
+        final = _linked(nlp, gold, name, *rerankers) if rerankers and linked else linked
+    check_counted(linked, docs, len(gold), labels)
+    warn_of_unknown_ids(linked, linker.kb, Warnings.KW711)
     # The linker keeps a candidate of each mention here, so that each has a score.
     scores = np.array(top_scores(linked))
     is_nil = np.array([record.gold == (NIL,) for record in linked])
@@ -110,7 +103,7 @@ def calibrate(
 
     data = {
         "version": __version__,
-        "gold": None if source is None else source.name,
+        "gold": Path(docs).name if isinstance(docs, (str, Path)) else None,
         "held_out": held_out,
         "n": len(linked),
         "n_nil": int(is_nil.sum()),
@@ -123,42 +116,14 @@ def calibrate(
         "after": figures(threshold),
     }
     configure(nlp, name, threshold=threshold)
-    nlp.meta.setdefault(META, {}).setdefault("calibration", {})[name] = data
+    nlp.meta.setdefault("krissel", {}).setdefault("calibration", {})[name] = data
     return Calibration(threshold, before, data, curve)
 
 
-def _rerankers(nlp: Language, linker: KrisselLinker) -> list[str]:
-    """The re-rankers that put this linker's candidates in order: those of the same spans."""
-    return [
-        name
-        for name, pipe in nlp.pipeline
-        if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == linker.cfg["spans_key"]
-    ]
-
-
-def _linked(
-    nlp: Language, gold: Sequence[GoldDoc], linker: KrisselLinker, name: str, rerankers: Sequence[str]
-) -> list[LinkRecord]:
+def _linked(nlp: Language, gold: Sequence[GoldDoc], name: str, *rerankers: str) -> list[LinkRecord]:
     """The records of the gold mentions as the linker and these re-rankers link them without a threshold."""
-    off = [pipe for pipe in link_writers(nlp) if pipe != name and pipe not in rerankers]
-    with nlp.select_pipes(disable=off), _without_threshold(linker):
-        # As many candidates as the linker looks at by itself: with more, spelling may find a better first one.
+    linker = find_linker(nlp, name)
+    off = [pipe for pipe in link_writers(nlp) if pipe not in (name, *rerankers)]
+    with nlp.select_pipes(disable=off), changed(linker.cfg, "threshold", None):
+        # As many candidates as the linker retrieves by itself: among more, lexical similarity may find a better first.
         return run_pipeline(nlp, gold, linker.kb, gold_nil=True, n_candidates=1, timed_mentions=0).records
-
-
-@contextmanager
-def _without_threshold(linker: KrisselLinker) -> Iterator[None]:
-    before = linker.cfg["threshold"]
-    linker.cfg["threshold"] = None
-    try:
-        yield
-    finally:
-        linker.cfg["threshold"] = before
-
-
-def _warn_of_unknown_ids(records: Sequence[LinkRecord], kb: PrototypeKB) -> None:
-    lost = [each for each in records if each.gold != (NIL,) and not any(id_ in kb for id_ in each.gold)]
-    if lost:
-        places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
-        message = Warnings.KW711.format(n=len(lost), total=len(records), places=places)
-        warnings.warn(message, KrisselWarning, stacklevel=4)

@@ -1,6 +1,5 @@
 """Evaluate a pipeline on a gold corpus: the plain function behind `python -m spacy krissel evaluate`."""
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -8,22 +7,21 @@ from typing import Any, Literal
 from spacy.language import Language
 
 from .. import __version__
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..mentions.gold_ids import NIL
+from ..errors import Warnings
 from ..ontology.store import OntologyStore
-from ..util.settings import Count, PositiveInt, checked
+from ..util.settings import Count, checked, passes_on
 from .baselines import BASELINES, write_out_abbreviations
 from .gold import Source, linked_entities, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
 from .records import LinkRecord, counted, read_records
 from .report import Report
-from .run import MAX_PLACES, mined_entities, run_pipeline
+from .run import check_counted, mined_entities, run_pipeline, warn_of_unknown_ids
+from .slices import primary_ids
 from .tables import check_report
 
-Compared = Mapping[str, Sequence[LinkRecord] | str | Path]
 
-
+@passes_on(run_pipeline, "n_candidates", "batch_size", "disable", "timed_mentions")
 @checked
 def evaluate(
     nlp: Language,
@@ -36,17 +34,14 @@ def evaluate(
     spans_key: str = "",
     labels: list[str] | None = None,
     baselines: bool = True,
-    compare: Compared | None = None,
+    compare: Mapping[str, Sequence[LinkRecord] | str | Path] | None = None,
     seen: Collection[str] | None = None,
     train: str | Path | Sequence[Source] = (),
     gold_nil: bool = False,
-    n_candidates: PositiveInt = 64,
-    batch_size: PositiveInt | None = None,
-    disable: Sequence[str] = (),
-    timed_mentions: Count = 2000,
     resamples: Count = 1000,
     seed: Count = 0,
     command: str = "",
+    **settings: Any,
 ) -> Report:
     """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
 
@@ -63,10 +58,6 @@ def evaluate(
     seen: ids of entities seen in training, for the slices seen and unseen
     train: gold corpora used in training, in any form of `docs`; entities linked there count as seen
     gold_nil: count gold mentions without a concept; "NIL" is their right answer
-    n_candidates: candidates kept per mention, for recall
-    batch_size: documents per batch; None takes the pipeline's
-    disable: components that are switched off
-    timed_mentions: mentions in the second pass, which measures speed; 0 for none
     resamples: bootstrap resamples
     seed: random seed of the bootstrap and of the shuffled contexts
     command: command line shown in the report
@@ -79,34 +70,23 @@ def evaluate(
     if output is not None:
         check_report(output, name)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
-    others = {title: _records(other) for title, other in (compare or {}).items()}
+    others = {
+        title: read_records(other) if isinstance(other, (str, Path)) else other
+        for title, other in (compare or {}).items()
+    }
     trained = [train] if isinstance(train, (str, Path)) else list(train)
     if trained:
         seen = linked_entities(trained, nlp, store, spans_key=spans_key).union(seen or ())
     gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
     with without_own_gold(nlp, gold) as n_own_gold:
-        run = run_pipeline(
-            nlp,
-            gold,
-            store,
-            mentions=mentions,
-            labels=labels,
-            gold_nil=gold_nil,
-            n_candidates=n_candidates,
-            batch_size=batch_size,
-            disable=disable,
-            timed_mentions=timed_mentions,
-        )
+        run = run_pipeline(nlp, gold, store, mentions=mentions, labels=labels, gold_nil=gold_nil, **settings)
         mined = mined_entities(nlp)
     records = run.records
-    if not counted(records):
-        source = f"'{docs}'" if isinstance(docs, (str, Path)) else "the corpus"
-        detail = f" among the labels {sorted(labels)}" if labels else ""
-        raise KrisselError(Errors.K701.format(source=source, n_docs=len(gold), detail=detail))
-    _warn_of_unknown_ids(records, store)
+    check_counted(counted(records), docs, len(gold), labels)
+    warn_of_unknown_ids(counted(records), store, Warnings.KW702)
     if baselines:
         others = {**_baselines(records, {item.id: item.doc.text for item in gold}, store), **others}
-    settings: dict[str, Any] = {"resamples": resamples, "seed": seed}
+    resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,
         "version": __version__,
@@ -115,24 +95,25 @@ def evaluate(
         "spans_key": spans_key,
         "labels": None if labels is None else sorted(labels),
         "gold_nil": gold_nil,
-        "n_seen": None if seen is None else len({store.resolve(entity) or entity for entity in seen}),
-        **settings,
+        "n_seen": None if seen is None else len(primary_ids(seen, store)),
+        **resampled,
         "n_left_out": run.n_left_out,
         "n_own_gold": n_own_gold,
-        **measure(records, store, seen=seen, mined=mined, **settings),
-        "span": span_scores(records, **settings) if mentions == "predicted" else None,
+        **measure(records, store, seen=seen, mined=mined, **resampled),
+        "span": span_scores(records, **resampled) if mentions == "predicted" else None,
         "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,
         "baselines": {
             title: {
-                **measure(other, store, seen=seen, **settings),
-                "difference": compare_systems(records, other, name=title, **settings),
+                **measure(other, store, seen=seen, **resampled),
+                "difference": compare_systems(records, other, name=title, **resampled),
             }
             for title, other in others.items()
         },
     }
     report = Report(name, data, records)
-    report.titles = _titles(report.errors(), store)
+    ids = {id_ for record in report.errors() for id_ in (*record.gold, *record.ties, record.prediction)}
+    report.titles = {id_: store.get(id_).name for id_ in sorted(ids) if id_ in store}
     if output is not None:
         report.save(output)
     return report
@@ -147,22 +128,3 @@ def _baselines(
         linked[title] = link(records, store)
         linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
     return linked
-
-
-def _records(other: Sequence[LinkRecord] | str | Path) -> Sequence[LinkRecord]:
-    return read_records(other) if isinstance(other, (str, Path)) else other
-
-
-def _titles(errors: Sequence[LinkRecord], store: OntologyStore) -> dict[str, str]:
-    ids = {id_ for record in errors for id_ in (*record.gold, *record.ties, record.prediction)}
-    return {id_: store.get(id_).name for id_ in sorted(ids) if id_ in store}
-
-
-def _warn_of_unknown_ids(records: Sequence[LinkRecord], store: OntologyStore) -> None:
-    gold = counted(records)
-    lost: list[LinkRecord] = [
-        record for record in gold if record.gold != (NIL,) and not any(id_ in store for id_ in record.gold)
-    ]
-    if lost:
-        places = ", ".join(f"{record.doc} {record.start}-{record.end} {record.gold[0]}" for record in lost[:MAX_PLACES])
-        warnings.warn(Warnings.KW702.format(n=len(lost), total=len(gold), places=places), KrisselWarning, stacklevel=4)

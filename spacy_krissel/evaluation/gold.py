@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,22 +20,12 @@ from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_span
 Source = str | Path | Iterable[Doc]
 
 
-class GoldMention(NamedTuple):
-    """A gold mention by token offsets, with its id as the corpus writes it."""
-
-    start: int
-    end: int
-    label: str
-    kb_id: str
-
-
-@dataclass
-class GoldDoc:
-    """A document and its gold mentions, which may nest and overlap. `doc` is only read."""
+class GoldDoc(NamedTuple):
+    """A document and its gold mentions, spans of it that may nest and overlap. `doc` is only read."""
 
     id: str
     doc: Doc
-    mentions: list[GoldMention]
+    mentions: list[Span]
 
 
 def read_gold(
@@ -54,31 +43,19 @@ def read_gold(
     docs = _read_files(Path(source), nlp) if isinstance(source, (str, Path)) else source
     gold, corrections = [], Corrections()
     for number, doc in enumerate(docs):
-        mentions = [
-            GoldMention(span.start, span.end, span.label_, span.kb_id_)
-            for span in gold_spans(doc, spans_key, corrections)
-            if labels is None or span.label_ in labels
-        ]
+        spans = gold_spans(doc, spans_key, corrections)
+        mentions = [span for span in spans if labels is None or span.label_ in labels]
         gold.append(GoldDoc(str(doc.user_data.get(ID_KEY, number)), doc, mentions))
     corrections.warn()
     return gold
 
 
-def linked_mentions(
-    source: Source, nlp: Language, store: Resolver, *, spans_key: str = ""
-) -> Iterator[tuple[str, str]]:
-    """The text of each linked mention with the primary id of its entity, or of each entity of a composite mention.
-
-    source, spans_key: see `read_gold`, which also says what is raised.
-    """
-    for item in read_gold(source, nlp, spans_key=spans_key):
-        yield from _links(item, store)
-
-
-def _links(gold: GoldDoc, store: Resolver) -> Iterator[tuple[str, str]]:
-    for mention in gold.mentions:
-        for id_ in split_gold(mention.kb_id, store):
-            yield gold.doc[mention.start : mention.end].text, id_
+def linked_mentions(gold: Iterable[GoldDoc], store: Resolver) -> Iterator[tuple[str, str]]:
+    """The text of each linked mention with the primary id of its entity, or of each entity of a composite mention."""
+    for item in gold:
+        for mention in item.mentions:
+            for id_ in split_gold(mention.kb_id_, store):
+                yield mention.text, id_
 
 
 def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *, spans_key: str = "") -> set[str]:
@@ -89,7 +66,7 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
     entities: set[str] = set()
     for source in sources:
         gold = read_gold(source, nlp, spans_key=spans_key)
-        found = {id_ for item in gold for _, id_ in _links(item, store)}
+        found = {id_ for _, id_ in linked_mentions(gold, store)}
         if not found:
             named = f"'{source}'" if isinstance(source, (str, Path)) else "a training corpus"
             raise KrisselError(Errors.K721.format(source=named, n_docs=len(gold)))
@@ -98,7 +75,7 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
 
 
 def linked_texts(paths: Sequence[str | Path], vocab: Vocab) -> set[str]:
-    """The ids of all entities that texts of .spacy files speak of, as they stand there (`text_entities`).
+    """The ids of the entities in the docs of .spacy files, as written there (`text_entities`).
 
     Raises KrisselError K721 for a file without any, and what `read_doc_bins` raises.
     """
@@ -114,9 +91,8 @@ def linked_texts(paths: Sequence[str | Path], vocab: Vocab) -> set[str]:
 
 def _read_files(path: Path, nlp: Language) -> Iterator[Doc]:
     if not path.exists():
-        expected = "a .spacy, PubTator or BioC file"
-        make = "python -m spacy krissel convert"
-        raise KrisselError(Errors.K001.format(what="corpus", path=path, expected=expected, make=make))
+        wanted = {"expected": "a .spacy, PubTator or BioC file", "make": "python -m spacy krissel convert"}
+        raise KrisselError(Errors.K001.format(what="corpus", path=path, **wanted))
     if path.is_dir() or path.suffix == ".spacy":
         return read_doc_bins(path, nlp.vocab)
     return read_docs(path, nlp)
@@ -133,7 +109,7 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
     for mentions in layers:
         words = [token.text for token in gold.doc]
         copy = Doc(nlp.vocab, words=words, spaces=[bool(token.whitespace_) for token in gold.doc])
-        spans = [Span(copy, mention.start, mention.end, label=mention.label) for mention in mentions]
+        spans = [Span(copy, mention.start, mention.end, label=mention.label_) for mention in mentions]
         if spans_key:
             copy.spans[spans_key] = spans
         else:
@@ -142,16 +118,14 @@ def without_links(gold: GoldDoc, nlp: Language, spans_key: str) -> list[Doc]:
     return copies
 
 
-def _flat_layers(mentions: list[GoldMention]) -> list[list[GoldMention]]:
+def _flat_layers(mentions: list[Span]) -> list[list[Span]]:
     """The mentions divided greedily into few lists without overlap, longest first at each start."""
-    layers: list[list[GoldMention]] = [[]]
+    layers: list[list[Span]] = [[]]
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
-        for layer in layers:
-            if not layer or layer[-1].end <= mention.start:
-                layer.append(mention)
-                break
-        else:
-            layers.append([mention])
+        layer = next((each for each in layers if not each or each[-1].end <= mention.start), None)
+        if layer is None:
+            layers.append(layer := [])
+        layer.append(mention)
     return layers
 
 
@@ -164,12 +138,8 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
     """
     docs = {known for item in gold for known in (document_id(item.doc), text_hash(item.doc))}
     with ExitStack() as stack:
-        count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in _knowledge_bases(nlp))
+        kbs = (pipe.kb for _, pipe in nlp.pipeline if isinstance(getattr(pipe, "kb", None), PrototypeKB))
+        count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in kbs)
         if count:
             warnings.warn(Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4)
         yield count
-
-
-def _knowledge_bases(nlp: Language) -> list[PrototypeKB]:
-    found = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
-    return [kb for kb in found if isinstance(kb, PrototypeKB)]

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..errors import Errors, KrisselError
 from ..mentions.gold_ids import NIL
 from ..ontology.folding import fold_name
@@ -13,7 +15,7 @@ from ..ontology.store import OntologyStore
 from .bootstrap import Bootstrap
 from .nil import nil_curve, top_scores
 from .records import LinkRecord, counted, record_keys
-from .slices import Find, cached_find, slice_mentions
+from .slices import Find, cached_find, primary_ids, slice_mentions
 
 RECALL_AT = (1, 5, 20, 64)
 # Enough for a stable mean, at a negligible cost.
@@ -47,18 +49,15 @@ def is_lenient(record: LinkRecord, find: Find) -> bool:
 def macro_accuracy(records: Sequence[LinkRecord]) -> float | None:
     """The unweighted mean of the labels' strict accuracies; None for fewer than two labels. It is the accuracy of
     ZESHEL, whose labels are worlds (PEL, appendix B)."""
-    by_label: dict[str, list[float]] = {}
+    by_label: dict[str, list[bool]] = defaultdict(list)
     for record in records:
-        by_label.setdefault(record.label, []).append(float(is_strict(record)))
+        by_label[record.label].append(is_strict(record))
     return sum(sum(right) / len(right) for right in by_label.values()) / len(by_label) if len(by_label) > 1 else None
 
 
 def gold_rank(record: LinkRecord) -> int | None:
     """The rank of the first gold entity among the distinct candidates, from 0; None when there is none."""
-    for rank, entity in enumerate(dict.fromkeys(record.ranked)):
-        if entity in record.gold:
-            return rank
-    return None
+    return next((rank for rank, entity in enumerate(dict.fromkeys(record.ranked)) if entity in record.gold), None)
 
 
 def measure(
@@ -80,32 +79,26 @@ def measure(
     """
     gold = counted(records)
     find = cached_find(store)
+    seen, mined = (None if ids is None else primary_ids(ids, store) for ids in (seen, mined))
     bootstrap = Bootstrap([record.doc for record in gold], resamples=resamples, seed=seed)
-    one = [1.0] * len(gold)
-    strict = [float(is_strict(record)) for record in gold]
+    one = np.ones(len(gold))
+    strict = np.array([is_strict(record) for record in gold], dtype=float)
+    lenient = np.array([is_lenient(record, find) for record in gold], dtype=float)
     at_random = [random_accuracy(record) for record in gold]
-    lenient = [float(is_lenient(record, find)) for record in gold]
     # Recall is over mentions with an entity.
-    linked = [float(record.gold != (NIL,)) for record in gold]
-    ranks = [gold_rank(record) for record in gold]
-    hits = {str(k): [float(rank is not None and rank < k) for rank in ranks] for k in RECALL_AT}
-    recall = {k: _ratio(values, linked) for k, values in hits.items()}
-    recall_intervals = {k: _listed(bootstrap.interval(values, linked)) for k, values in hits.items()}
+    linked = np.array([record.gold != (NIL,) for record in gold], dtype=float)
+    ranks = np.array([gold_rank(record) for record in gold], dtype=float)
+    hits = {str(k): (ranks < k).astype(float) for k in RECALL_AT}
     slices = {}
     for name, members in slice_mentions(gold, store, find, seen=seen, mined=mined).items():
         if any(members):
-            inside = [float(member) for member in members]
-            strict_inside = [value * member for value, member in zip(strict, inside, strict=True)]
-            linked_inside = [value * member for value, member in zip(linked, inside, strict=True)]
+            inside = np.array(members, dtype=float)
             slices[name] = {
                 "n": sum(members),
-                "strict": _ratio(strict_inside, inside),
-                "lenient": _ratio([value * member for value, member in zip(lenient, inside, strict=True)], inside),
-                "interval": _listed(bootstrap.interval(strict_inside, inside)),
-                "recall": {
-                    k: _ratio([value * member for value, member in zip(values, inside, strict=True)], linked_inside)
-                    for k, values in hits.items()
-                },
+                "strict": _ratio(strict * inside, inside),
+                "lenient": _ratio(lenient * inside, inside),
+                "interval": bootstrap.interval(strict * inside, inside),
+                "recall": {k: _ratio(values * inside, linked * inside) for k, values in hits.items()},
             }
     return {
         "n": len(gold),
@@ -115,17 +108,17 @@ def measure(
         "n_tied": sum(len(record.ties) > 1 for record in gold),
         "strict": _ratio(strict, one),
         "lenient": _ratio(lenient, one),
-        "random": _ratio(at_random, one),
+        "random": _mean(at_random),
         "macro": macro_accuracy(gold),
-        "recall": recall,
+        "recall": {k: _ratio(values, linked) for k, values in hits.items()},
         "nil": nil_scores(gold),
         "slices": slices,
-        "winners": winners(gold, store, mined=mined),
+        "winners": winners(gold, mined=mined),
         "intervals": {
-            "strict": _listed(bootstrap.interval(strict, one)),
-            "lenient": _listed(bootstrap.interval(lenient, one)),
-            "random": _listed(bootstrap.interval(at_random, one)),
-            "recall": recall_intervals,
+            "strict": bootstrap.interval(strict, one),
+            "lenient": bootstrap.interval(lenient, one),
+            "random": bootstrap.interval(at_random, one),
+            "recall": {k: bootstrap.interval(values, linked) for k, values in hits.items()},
         },
     }
 
@@ -144,18 +137,16 @@ def compare(
     Raises KrisselError K705 when `others` lacks a mention.
     """
     ours = counted(records)
-    by_key = dict(zip(record_keys(counted(others)), counted(others), strict=True))
+    theirs = counted(others)
+    by_key = dict(zip(record_keys(theirs), theirs, strict=True))
     keys = list(record_keys(ours))
     missing = [key for key in keys if key not in by_key]
     if missing:
         first = "{} {}-{}".format(*missing[0][:3])
         raise KrisselError(Errors.K705.format(name=name, n_missing=len(missing), n=len(keys), first=first))
-    mine = [float(is_strict(record)) for record in ours]
-    theirs = [float(is_strict(by_key[key])) for key in keys]
-    one = [1.0] * len(ours)
+    gains = [float(is_strict(record)) - is_strict(by_key[key]) for record, key in zip(ours, keys, strict=True)]
     bootstrap = Bootstrap([record.doc for record in ours], resamples=resamples, seed=seed)
-    difference = (sum(mine) - sum(theirs)) / len(ours) if ours else None
-    return {"strict": difference, "interval": _listed(bootstrap.difference(mine, theirs, one))}
+    return {"strict": _mean(gains), "interval": bootstrap.interval(gains, np.ones(len(ours)))}
 
 
 def shuffled_scores(
@@ -169,25 +160,23 @@ def shuffled_scores(
     """
     gold = counted(records)
     find = cached_find(store)
-    bearers = [find(record.text) for record in gold]
-    inside = {
-        "ambiguous": [i for i, ids in enumerate(bearers) if len(ids) != 1],
-        "homonym": [i for i, ids in enumerate(bearers) if len(ids) > 1],
-    }
+    named = [find(record.text) for record in gold]
+    homonyms = [i for i, ids in enumerate(named) if len(ids) > 1]
+    inside = {"ambiguous": [i for i, ids in enumerate(named) if len(ids) != 1], "homonym": homonyms}
     right = [0.0] * len(gold)
     same = [0.0] * len(gold)
     for n in range(n_shuffles):
         for i, record in enumerate(shuffle_contexts(gold, seed=seed + n)):
             right[i] += is_strict(record) / n_shuffles
             same[i] += bool(set(record.gold).intersection(gold[i].gold)) / n_shuffles
-    guesses = [len(set(bearers[i]).intersection(gold[i].gold)) / len(bearers[i]) for i in inside["homonym"]]
+    guesses = [len(set(named[i]).intersection(gold[i].gold)) / len(named[i]) for i in homonyms]
     return {
         "strict": _mean(right),
         "slices": {
             name: {"n": len(members), "strict": _mean([right[i] for i in members])} for name, members in inside.items()
         },
         "chance": {"homonym": _mean(guesses)},
-        "perfect": {"homonym": _mean([same[i] for i in inside["homonym"]])},
+        "perfect": {"homonym": _mean([same[i] for i in homonyms])},
     }
 
 
@@ -208,9 +197,7 @@ def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> list[LinkR
     return [replace(record, gold=each) for record, each in zip(records, gold, strict=True)]
 
 
-def winners(
-    records: Sequence[LinkRecord], store: OntologyStore, *, mined: Collection[str] | None = None
-) -> dict[str, Any]:
+def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = None) -> dict[str, Any]:
     """The links to entities by kind of the winning prototype (`kinds`), and, with `mined`, to entities without mined
     mentions (`unmined`).
 
@@ -227,8 +214,7 @@ def winners(
         "kinds": {kind: part([record for record in linked if record.prototype_kind == kind]) for kind in kinds}
     }
     if mined is not None:
-        known = {store.resolve(entity) or entity for entity in mined}
-        found["unmined"] = part([record for record in linked if record.prediction not in known])
+        found["unmined"] = part([record for record in linked if record.prediction not in mined])
     return found
 
 
@@ -240,13 +226,12 @@ def nil_scores(records: Sequence[LinkRecord]) -> dict[str, Any]:
         `strict_linked`, on mentions with an entity only; `n_gold` and `n_predicted`.
     With a re-ranker the top scores are its own, and the linker's where the linker predicted NIL.
     """
-    n_gold = sum(record.gold == (NIL,) for record in records)
-    n_predicted = sum(record.prediction == NIL for record in records)
-    n_right = sum(record.gold == (NIL,) and record.prediction == NIL for record in records)
+    is_nil = [record.gold == (NIL,) for record in records]
+    n_gold, n_predicted = sum(is_nil), sum(record.prediction == NIL for record in records)
     scores: dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
     if n_gold:
         top = top_scores(records)
-        is_nil = [record.gold == (NIL,) for record in records]
+        n_right = sum(record.prediction == NIL for record, nil in zip(records, is_nil, strict=True) if nil)
         scores.update(precision_recall(n_right, n_predicted, n_gold))
         scores["aupr"] = None if top is None else nil_curve(top, is_nil).average_precision
         scores["strict"] = _mean([float(is_strict(record)) for record in records])
@@ -259,14 +244,15 @@ def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: i
 
     Predictions are links; NIL and missing predictions are none. Gold are the mentions with a concept.
     """
-    predicted = [float(record.found and record.prediction not in ("", NIL)) for record in records]
-    gold = [float(bool(record.gold) and record.gold != (NIL,)) for record in records]
-    right = [float(is_strict(record)) * p * g for record, p, g in zip(records, predicted, gold, strict=True)]
-    bootstrap = Bootstrap([record.doc for record in records], resamples=resamples, seed=seed)
-    scores = precision_recall(sum(right), sum(predicted), sum(gold))
+    predicted = np.array([record.found and record.prediction not in ("", NIL) for record in records], dtype=int)
+    gold = np.array([record.gold not in ((), (NIL,)) for record in records], dtype=int)
+    right = np.array([is_strict(record) for record in records], dtype=int) * predicted * gold
+    n_predicted, n_gold = int(predicted.sum()), int(gold.sum())
     # F1 is a ratio too: 2 TP / (predicted + gold).
-    interval = bootstrap.interval([2 * value for value in right], [p + g for p, g in zip(predicted, gold, strict=True)])
-    return {**scores, "interval": _listed(interval), "n_gold": int(sum(gold)), "n_predicted": int(sum(predicted))}
+    bootstrap = Bootstrap([record.doc for record in records], resamples=resamples, seed=seed)
+    interval = bootstrap.interval(2 * right, predicted + gold)
+    scores = precision_recall(int(right.sum()), n_predicted, n_gold)
+    return {**scores, "interval": interval, "n_gold": n_gold, "n_predicted": n_predicted}
 
 
 def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> dict[str, float]:
@@ -278,13 +264,9 @@ def precision_recall(n_right: float, n_predicted: float, n_gold: float) -> dict[
     }
 
 
-def _ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float | None:
-    return sum(numerators) / sum(denominators) if any(denominators) else None
+def _ratio(numerators: np.ndarray, denominators: np.ndarray) -> float | None:
+    return float(numerators.sum() / denominators.sum()) if denominators.any() else None
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _listed(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None else list(interval)

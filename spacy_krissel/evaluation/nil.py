@@ -123,7 +123,10 @@ def top_scores(records: Sequence[LinkRecord]) -> np.ndarray | None:
     """
     if any(record.prediction not in ("", NIL) and not record.scores for record in records):
         return None
-    return np.array([_top(record) for record in records], dtype=np.float64)
+    without = [-np.inf if record.found else np.inf for record in records]
+    return np.array(
+        [record.scores[0] if record.scores else none for record, none in zip(records, without, strict=True)]
+    )
 
 
 def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: float | None) -> list[LinkRecord]:
@@ -132,12 +135,6 @@ def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: float 
         return list(records)
     below = np.asarray(scores, dtype=np.float64) < threshold
     return [replace(record, prediction=NIL) if nil else record for record, nil in zip(records, below, strict=True)]
-
-
-def _top(record: LinkRecord) -> float:
-    if record.scores:
-        return record.scores[0]
-    return -np.inf if record.found else np.inf
 
 
 def _above(distinct: np.ndarray) -> np.ndarray:

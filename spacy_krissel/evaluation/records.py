@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -63,8 +63,8 @@ def record_keys(records: Iterable[LinkRecord]) -> Iterator[tuple[str, int, int, 
         yield (*place, seen[place])
 
 
-def write_records(records: Iterable[LinkRecord], path: str | Path) -> None:
-    """Write records as JSON lines, to compare a later system with this one."""
+def write_records(records: Iterable[Any], path: str | Path) -> None:
+    """Write records, any dataclass, as JSON lines."""
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf8") as file_:
         for record in records:
             file_.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
@@ -86,12 +86,8 @@ def read_records(path: str | Path) -> list[LinkRecord]:
             try:
                 records.append(record.validate_json(line))
             except ValidationError as error:
-                raise KrisselError(Errors.K704.format(path=path, line=number, problem=first_problem(error))) from None
+                first = error.errors(include_url=False, include_input=False)[0]
+                place = ".".join(map(str, first["loc"]))
+                problem = f"'{place}': {first['msg']}" if place else first["msg"]
+                raise KrisselError(Errors.K704.format(path=path, line=number, problem=problem)) from None
     return records
-
-
-def first_problem(error: ValidationError) -> str:
-    """The first problem pydantic found, with its place, on one line."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    return f"'{place}': {first['msg']}" if place else first["msg"]

@@ -3,10 +3,12 @@
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Container, Iterator, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import accumulate, groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -15,12 +17,12 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..kb.prototype_table import MINED
 from ..mentions.annotations import spans_of
-from ..mentions.gold_ids import Resolver
+from ..mentions.gold_ids import NIL, Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
 from ..pipeline.pipeline_io import link_writers, mention_setters, of_length
 from ..util.settings import Count, PositiveInt, checked
 from ..views import mention_view
-from .gold import GoldDoc, without_links
+from .gold import GoldDoc, Source, without_links
 from .records import LinkRecord, counted
 
 # Characters of context that an error in the report is shown with.
@@ -28,8 +30,7 @@ SHOWN_CONTEXT = 90
 MAX_PLACES = 3
 
 
-@dataclass
-class Run:
+class Run(NamedTuple):
     """The records of a run, the number of gold mentions that are not counted, and the speed."""
 
     records: list[LinkRecord]
@@ -76,79 +77,62 @@ def run_pipeline(
         off += [name for name in mention_setters(nlp) if name not in off]
     else:
         gold = list(of_length(nlp, gold, lambda item: (item.doc.text, item.id)))
+
+    def inputs(item: GoldDoc) -> list[Doc]:
+        return without_links(item, nlp, spans_key) if mentions == "gold" else [nlp.make_doc(item.doc.text)]
+
+    wanted = None if labels is None or mentions == "gold" else {label.casefold() for label in labels}
+    records: list[LinkRecord] = []
     with nlp.select_pipes(disable=off):
         with many_candidates(nlp, linkers, n_candidates):
-            records, n_left_out = (_link_gold if mentions == "gold" else _link_predicted)(
-                nlp, gold, store, spans_key, labels, gold_nil, batch_size
-            )
-        speed = _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions)
-    # Lost gold mentions have their own warning.
-    linked = [record for record in counted(records) if record.found or mentions == "predicted"]
-    if linked and not any(record.prediction for record in records):
-        message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
-        warnings.warn(message, KrisselWarning, stacklevel=3)
-    return Run(records, n_left_out, speed)
-
-
-def _link_gold(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> tuple[list[LinkRecord], int]:
-    copies = [(item, copy) for item in gold for copy in without_links(item, nlp, spans_key)]
-    linked: dict[int, list[Doc]] = defaultdict(list)
-    docs = nlp.pipe((copy for _, copy in copies), batch_size=batch_size)
-    for (item, _), doc in zip(copies, docs, strict=True):
-        linked[id(item)].append(doc)
-    records, n_left_out, lost = [], 0, []
-    for item in gold:
-        found: dict[tuple[int, int, str], list[Span]] = defaultdict(list)
-        for doc in linked[id(item)]:
-            for span in spans_of(doc, spans_key):
-                found[span.start_char, span.end_char, span.label_].append(span)
-        for mention in item.mentions:
-            ids = split_gold(mention.kb_id, store, gold_nil=gold_nil)
-            if not ids:
-                n_left_out += 1
-                continue
-            span = item.doc[mention.start : mention.end]
-            there = found[span.start_char, span.end_char, mention.label]
-            records.append(_record(item, span, mention.label, ids, there.pop(0) if there else None, store))
-            if not records[-1].found:
-                lost.append(records[-1])
-    if lost:
+            docs = ((doc, number) for number, item in enumerate(gold) for doc in inputs(item))
+            piped = nlp.pipe(docs, as_tuples=True, batch_size=batch_size)
+            for number, group in groupby(piped, key=itemgetter(1)):
+                spans = [span for doc, _ in group for span in spans_of(doc, spans_key)]
+                if wanted is not None:
+                    spans = [span for span in spans if span.label_.casefold() in wanted]
+                records += _records(gold[number], spans, store, gold_nil, predicted=mentions == "predicted")
+        speed = _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mentions)
+    linked = counted(records)
+    if mentions == "gold" and (lost := [record for record in records if not record.found]):
         places = ", ".join(f"{record.doc} {record.start}-{record.end}" for record in lost[:MAX_PLACES])
         message = Warnings.KW701.format(n=len(lost), total=len(records), places=places)
         warnings.warn(message, KrisselWarning, stacklevel=3)
-    return records, n_left_out
+    # Lost gold mentions have their own warning.
+    if any(record.found or mentions == "predicted" for record in linked) and not any(r.prediction for r in records):
+        message = Warnings.KW720.format(n=len(records), pipes=", ".join(linkers))
+        warnings.warn(message, KrisselWarning, stacklevel=3)
+    return Run(records, sum(len(item.mentions) for item in gold) - len(linked), speed)
 
 
-def _link_predicted(nlp, gold, store, spans_key, labels, gold_nil, batch_size) -> tuple[list[LinkRecord], int]:
-    wanted = None if labels is None else {label.casefold() for label in labels}
-    docs = nlp.pipe((nlp.make_doc(item.doc.text) for item in gold), batch_size=batch_size)
-    records, n_left_out = [], 0
-    for item, doc in zip(gold, docs, strict=True):
-        found: dict[tuple[int, int], list[Span]] = defaultdict(list)
-        for span in spans_of(doc, spans_key):
-            if wanted is None or span.label_.casefold() in wanted:
-                found[span.start_char, span.end_char].append(span)
-        for mention in item.mentions:
-            span = item.doc[mention.start : mention.end]
-            there = found[span.start_char, span.end_char]
-            ids = split_gold(mention.kb_id, store, gold_nil=gold_nil)
-            predicted = next((other for other in there if primary_id(other.kb_id_, store) in ids), None)
-            if predicted is None and there:
-                predicted = there[0]
-            if predicted is not None:
-                there.remove(predicted)
-            if ids:
-                records.append(_record(item, span, mention.label, ids, predicted, store))
-            else:
-                n_left_out += 1
-        for spans in found.values():
-            records.extend(_record(item, span, span.label_, (), span, store) for span in spans)
-    return records, n_left_out
+def _records(
+    item: GoldDoc, spans: Sequence[Span], store: Resolver, gold_nil: bool, *, predicted: bool
+) -> Iterator[LinkRecord]:
+    """The records of the document's gold mentions, given the linked spans, and of spans where no gold mention is."""
+    found: dict[tuple[int, int, str], list[Span]] = defaultdict(list)
+
+    def place(span: Span) -> tuple[int, int, str]:
+        return span.start_char, span.end_char, "" if predicted else span.label_
+
+    for span in spans:
+        found[place(span)].append(span)
+    for mention in item.mentions:
+        there = found[place(mention)]
+        ids = split_gold(mention.kb_id_, store, gold_nil=gold_nil)
+        answer = there[0] if there else None
+        if predicted:
+            answer = next((span for span in there if primary_id(span.kb_id_, store) in ids), answer)
+        if answer is not None:
+            there.remove(answer)
+        if ids:
+            yield _record(item, mention, ids, answer, store)
+    if predicted:
+        for there in found.values():
+            for span in there:
+                yield _record(item, span, (), span, store)
 
 
-def _record(
-    item: GoldDoc, place: Span, label: str, gold: tuple[str, ...], linked: Span | None, store: Resolver
-) -> LinkRecord:
+def _record(item: GoldDoc, place: Span, gold: tuple[str, ...], linked: Span | None, store: Resolver) -> LinkRecord:
     """The record of the gold (or, without gold, predicted) mention at `place`, with the answer `linked`."""
     view = mention_view(place.doc.text, place.start_char, place.end_char, SHOWN_CONTEXT)
     record = LinkRecord(
@@ -156,7 +140,7 @@ def _record(
         start=place.start_char,
         end=place.end_char,
         text=place.text,
-        label=label,
+        label=place.label_,
         gold=gold,
         left=view.left,
         right=view.right,
@@ -207,27 +191,49 @@ def _settings(nlp: Language, names: Sequence[str]) -> list[MutableMapping[str, A
 
 @contextmanager
 def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
+    """Within, linkers keep at least so many candidates; re-rankers do not see those kept for recall."""
     settings = _settings(nlp, linkers)
-    before = [(cfg, name, cfg[name]) for cfg in settings for name in ("n_candidates", "top_k") if name in cfg]
-    kept = min((value for _, name, value in before if name == "n_candidates"), default=0)
+    kept = max(2, min((cfg["n_candidates"] for cfg in settings if "n_candidates" in cfg), default=0))
+    with ExitStack() as stack:
+        for cfg in settings:
+            if "n_candidates" in cfg:
+                stack.enter_context(changed(cfg, "n_candidates", max(cfg["n_candidates"], n_candidates)))
+            if "top_k" in cfg:
+                stack.enter_context(changed(cfg, "top_k", min(cfg["top_k"], kept)))
+        yield
+
+
+@contextmanager
+def changed(cfg: MutableMapping[str, Any], setting: str, value: Any) -> Iterator[None]:
+    """Within, the setting has another value."""
+    before = cfg[setting]
+    cfg[setting] = value
     try:
-        for cfg, name, value in before:
-            # A re-ranker does not see the candidates kept for recall.
-            cfg[name] = max(value, n_candidates) if name == "n_candidates" else min(value, max(kept, 2))
         yield
     finally:
-        for cfg, name, value in before:
-            cfg[name] = value
+        cfg[setting] = before
 
 
-def _mentions_per_second(nlp, gold, mentions, spans_key, batch_size, timed_mentions) -> float:
-    docs: list[Doc] = []
-    n_gold = 0
-    for item in gold:
-        if n_gold >= timed_mentions:
-            break
-        n_gold += len(item.mentions)
-        docs.extend(without_links(item, nlp, spans_key) if mentions == "gold" else [nlp.make_doc(item.doc.text)])
+def _mentions_per_second(nlp, gold, inputs, spans_key, batch_size, timed_mentions) -> float:
+    counts = accumulate((len(item.mentions) for item in gold), initial=0)
+    docs = [doc for item, n in zip(gold, counts, strict=False) if n < timed_mentions for doc in inputs(item)]
     start = time.perf_counter()
     n_linked = sum(len(spans_of(doc, spans_key)) for doc in nlp.pipe(docs, batch_size=batch_size))
     return n_linked / (time.perf_counter() - start)
+
+
+def check_counted(records: Sequence[LinkRecord], source: Source, n_docs: int, labels: list[str] | None) -> None:
+    """Raises KrisselError K701 without records."""
+    if not records:
+        found = f"'{source}'" if isinstance(source, (str, Path)) else "the corpus"
+        detail = f" among the labels {sorted(labels)}" if labels else ""
+        raise KrisselError(Errors.K701.format(source=found, n_docs=n_docs, detail=detail))
+
+
+def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], message: str) -> None:
+    """Warn with `message` of gold mentions none of whose ids is among the known ones."""
+    lost = [record for record in records if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)]
+    if lost:
+        places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
+        text = message.format(n=len(lost), total=len(records), places=places)
+        warnings.warn(text, KrisselWarning, stacklevel=4)

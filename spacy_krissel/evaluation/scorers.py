@@ -1,6 +1,7 @@
 """The scorer of the span extractor, for `spacy train` and `spacy evaluate`."""
 
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,31 +32,25 @@ def score_entities(
 
     A score without gold is None. Other settings that spaCy passes are ignored.
     """
-    pairs, tokens = [0, 0, 0], [0, 0, 0]
+    pairs: Counter = Counter()
+    tokens: Counter = Counter()
     for example in examples:
         gold = {entity for entity, value in example.reference.cats.items() if value > 0.5}
         found = {each["id"] for each in example.predicted._.krissel_entities}
-        _add(pairs, len(gold & found), len(found), len(gold))
-        wanted: dict[str, set] = {}
+        pairs.update(right=len(gold & found), predicted=len(found), gold=len(gold))
+        wanted: dict[str, set] = defaultdict(set)
         for mention in gold_mentions(example.reference):
-            wanted.setdefault(mention.kb_id, set()).update(mention.tokens)
+            wanted[mention.kb_id].update(mention.tokens)
         for mention in read_fragments(example.predicted, spans_key):
             if mention.kb_id in wanted:
-                there = wanted[mention.kb_id]
-                _add(tokens, len(there & mention.tokens), len(mention.tokens), 0)
-        tokens[2] += sum(map(len, wanted.values()))
-    return {**_prf("entity", *pairs), **_prf("token", *tokens)}
+                tokens.update(right=len(wanted[mention.kb_id] & mention.tokens), predicted=len(mention.tokens))
+        tokens.update(gold=sum(map(len, wanted.values())))
+    return {**_prf("krissel_entity", pairs), **_prf("krissel_token", tokens)}
 
 
-def _add(counts: list, n_right: int, n_predicted: int, n_gold: int) -> None:
-    counts[0] += n_right
-    counts[1] += n_predicted
-    counts[2] += n_gold
-
-
-def _prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> dict[str, float | None]:
-    scores = precision_recall(n_right, n_predicted, n_gold) if n_gold else {}
-    return {f"krissel_{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
+def _prf(name: str, counts: Counter) -> dict[str, float | None]:
+    scores = precision_recall(counts["right"], counts["predicted"], counts["gold"]) if counts["gold"] else {}
+    return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
 
 
 # Stands for several tied ids; no id looks like this.
@@ -84,19 +79,19 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     groups, plain names are those of the last one with gold.
     """
     examples = list(examples)
-    counts: dict[str, int] = dict.fromkeys(("gold", "right", "predicted", "nil_gold", "nil_predicted", "nil_right"), 0)
+    links: Counter = Counter()
+    nil: Counter = Counter()
     for example in examples:
-        _count(example, spans_key, counts)
-    n_gold = counts["gold"] + counts["nil_gold"]
+        _count(example, spans_key, links, nil)
+    n_gold = links["gold"] + nil["gold"]
     if n_gold and not any(spans_of(example.predicted, spans_key) for example in examples):
         what = f"span in doc.spans['{spans_key}']" if spans_key else "entity"
-        warnings.warn(
-            Warnings.KW034.format(what=what, docs=len(examples), mentions=n_gold), KrisselWarning, stacklevel=2
-        )
-        counts = dict.fromkeys(counts, 0)
-    scores: dict[str, Any] = {"acc": counts["right"] / counts["gold"] if counts["gold"] else None}
-    scores.update(_link_prf("nil", counts["nil_right"], counts["nil_predicted"], counts["nil_gold"]))
-    scores.update(_link_prf("span", counts["right"], counts["predicted"], counts["gold"]))
+        message = Warnings.KW034.format(what=what, docs=len(examples), mentions=n_gold)
+        warnings.warn(message, KrisselWarning, stacklevel=2)
+        links.clear()
+        nil.clear()
+    accuracy = links["right"] / links["gold"] if links["gold"] else None
+    scores = {"acc": accuracy, **_prf("nil", nil), **_prf("span", links)}
     plain = {f"krissel_{name}": score for name, score in scores.items()}
     if not spans_key:
         return plain
@@ -107,36 +102,27 @@ def score_links(examples: Iterable[Example], *, spans_key: str = "", **settings:
     return {**found, **{f"krissel_{spans_key}_{name}": score for name, score in scores.items()}}
 
 
-def _count(example: Example, spans_key: str, counts: dict[str, int]) -> None:
-    predicted: dict[tuple[int, int], list[Span]] = {}
+def _count(example: Example, spans_key: str, links: Counter, nil: Counter) -> None:
+    predicted: dict[tuple[int, int], list[Span]] = defaultdict(list)
     place = _places(example.predicted)
     for span in spans_of(example.predicted, spans_key):
-        predicted.setdefault(place(span), []).append(span)
+        predicted[place(span)].append(span)
     place = _places(example.reference)
     for span in spans_of(example.reference, spans_key):
         # Gold mentions with equal offsets and different ids: each takes the answer that fits it, if any.
-        there = predicted.get(place(span), [])
+        there = predicted[place(span)]
         gold = _gold_ids(span.kb_id_)
         taken = next((other for other in there if _answer(other) in gold), there[0] if there else None)
         if taken is not None:
             there.remove(taken)
         answer = "" if taken is None else _answer(taken)
         if is_nil(span.kb_id_):
-            counts["nil_gold"] += 1
-            counts["nil_right"] += answer == NIL
-            counts["nil_predicted"] += answer == NIL
+            nil.update(gold=1, right=answer == NIL, predicted=answer == NIL)
         elif gold:
-            counts["gold"] += 1
-            counts["right"] += answer in gold
-            counts["predicted"] += answer not in ("", NIL)
-            counts["nil_predicted"] += answer == NIL
+            links.update(gold=1, right=answer in gold, predicted=answer not in ("", NIL))
+            nil.update(predicted=answer == NIL)
     # The rest is where no gold mention is.
-    counts["predicted"] += sum(_answer(span) not in ("", NIL) for there in predicted.values() for span in there)
-
-
-def _link_prf(name: str, n_right: int, n_predicted: int, n_gold: int) -> dict[str, float | None]:
-    scores = precision_recall(n_right, n_predicted, n_gold) if n_gold else {}
-    return {f"{name}_{key[0]}": scores.get(key) for key in ("precision", "recall", "f1")}
+    links.update(predicted=sum(_answer(span) not in ("", NIL) for there in predicted.values() for span in there))
 
 
 def _places(doc: Doc) -> Callable[[Span], tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Named subsets of the evaluated mentions."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 
 from ..mentions.gold_ids import NIL
@@ -20,6 +20,11 @@ def cached_find(store: OntologyStore) -> Find:
     return find
 
 
+def primary_ids(ids: Iterable[str], store: OntologyStore) -> set[str]:
+    """The primary ids; an id that the store does not know stays as it is."""
+    return {store.resolve(id_) or id_ for id_ in ids}
+
+
 def slice_mentions(
     records: Sequence[LinkRecord],
     store: OntologyStore,
@@ -28,7 +33,7 @@ def slice_mentions(
     seen: Collection[str] | None = None,
     mined: Collection[str] | None = None,
 ) -> dict[str, list[bool]]:
-    """For each slice, a boolean per record.
+    """For each slice, a boolean per record. `seen` and `mined` are primary ids.
 
     unambiguous / ambiguous: the mention's text is a name of exactly one entity / of none or several.
     homonym: of two or more. listed / unlisted: of any / of none.
@@ -40,6 +45,7 @@ def slice_mentions(
     Mentions with gold NIL are in `nil`, and in the slices of their label and text.
     """
     n_entities = [len(find(record.text)) for record in records]
+    is_nil = [record.gold == (NIL,) for record in records]
     slices: dict[str, list[bool]] = {
         "ambiguous": [n != 1 for n in n_entities],
         "unambiguous": [n == 1 for n in n_entities],
@@ -50,24 +56,14 @@ def slice_mentions(
     }
     for inside, outside, entities in (("seen", "unseen", seen), ("mined", "unmined", mined)):
         if entities is not None:
-            known = {store.resolve(entity) or entity for entity in entities}
-            slices[inside] = [not known.isdisjoint(record.gold) for record in records]
-            slices[outside] = [
-                not value and record.gold != (NIL,) for value, record in zip(slices[inside], records, strict=True)
-            ]
-    if any(record.gold == (NIL,) for record in records):
-        slices["nil"] = [record.gold == (NIL,) for record in records]
+            slices[inside] = [any(id_ in entities for id_ in record.gold) for record in records]
+            slices[outside] = [not value and not nil for value, nil in zip(slices[inside], is_nil, strict=True)]
+    if any(is_nil):
+        slices["nil"] = is_nil
     for label in sorted({record.label for record in records}):
         slices[f"label:{label}"] = [record.label == label for record in records]
-    types = [_gold_types(record, store) for record in records]
+    rows = [[store.row(entity) for entity in record.gold] for record in records]
+    types = [{type_ for row in found if row is not None for type_ in store.types_at(row)} for found in rows]
     for type_ in sorted(set().union(*types)):
         slices[f"type:{type_}"] = [type_ in types_ for types_ in types]
     return slices
-
-
-def _gold_types(record: LinkRecord, store: OntologyStore) -> Collection[str]:
-    types: set[str] = set()
-    for entity in record.gold:
-        if (row := store.row(entity)) is not None:
-            types.update(store.types_at(row))
-    return types

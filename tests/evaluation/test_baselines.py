@@ -131,9 +131,9 @@ def test_published_figures(data_dir, medic, corpus, labels, n, n_composite, figu
     records = []
     for item in read_gold(data_dir / "corpora" / corpus, spacy.blank("en"), labels=labels):
         for mention in item.mentions:
-            span = item.doc[mention.start : mention.end]
-            if gold := split_gold(mention.kb_id, medic):
-                records.append(LinkRecord(item.id, span.start_char, span.end_char, span.text, mention.label, gold))
+            if gold := split_gold(mention.kb_id_, medic):
+                place = (mention.start_char, mention.end_char)
+                records.append(LinkRecord(item.id, *place, mention.text, mention.label_, gold))
     assert len(records) == n
     assert sum(len(record.gold) > 1 for record in records) == n_composite
     for name, (strict, lenient) in figures.items():

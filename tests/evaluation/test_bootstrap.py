@@ -19,7 +19,7 @@ def test_documents_are_resampled_not_mentions():
     # Two documents, all right and all wrong: resampling mentions would never reach 0 or 1.
     docs = ["a"] * 50 + ["b"] * 50
     right = [1.0] * 50 + [0.0] * 50
-    assert Bootstrap(docs).interval(right, [1.0] * 100) == (0.0, 1.0)
+    assert Bootstrap(docs).interval(right, [1.0] * 100) == [0.0, 1.0]
 
 
 def test_same_seed_same_interval_other_seed_another():

@@ -3,7 +3,7 @@ import spacy
 from spacy.tokens import DocBin, Span
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.evaluation.gold import GoldDoc, GoldMention, read_gold, without_links
+from spacy_krissel.evaluation.gold import GoldDoc, read_gold, without_links
 
 PUBTATOR = (
     "7|t|Breast cancer and colds\n7|a|MS again.\n7\t0\t13\tBreast cancer\tDisease\tD5\n7\t24\t26\tMS\tOther\tD1|D2\n\n"
@@ -15,12 +15,12 @@ def test_pubtator_file(tmp_path):
     path.write_text(PUBTATOR)
     (item,) = read_gold(path, spacy.blank("en"))
     assert item.id == "7"
-    assert [(item.doc[m.start : m.end].text, m.label, m.kb_id) for m in item.mentions] == [
+    assert [(m.text, m.label_, m.kb_id_) for m in item.mentions] == [
         ("Breast cancer", "Disease", "D5"),
         ("MS", "Other", "D1|D2"),
     ]
     (item,) = read_gold(path, spacy.blank("en"), labels=["Other"])
-    assert [m.kb_id for m in item.mentions] == ["D1|D2"]
+    assert [m.kb_id_ for m in item.mentions] == ["D1|D2"]
 
 
 def test_spacy_file_and_folder(tmp_path, make_doc):
@@ -29,14 +29,14 @@ def test_spacy_file_and_folder(tmp_path, make_doc):
     for source in (tmp_path / "dev.spacy", str(tmp_path)):
         gold = read_gold(source, spacy.blank("en"))
         assert [item.id for item in gold] == ["x", "1"]
-        assert [m.kb_id for item in gold for m in item.mentions] == ["D1", "D2"]
+        assert [m.kb_id_ for item in gold for m in item.mentions] == ["D1", "D2"]
 
 
 def test_all_mentions_come_before_ents(make_doc):
     doc = make_doc("He has bad MS", [(3, 4, "D1")])
     doc.spans["krissel"] = [*doc.ents, Span(doc, 2, 4, label="Disease", kb_id="D2")]
     (item,) = read_gold([doc], spacy.blank("en"))
-    assert [(m.start, m.end, m.kb_id) for m in item.mentions] == [(3, 4, "D1"), (2, 4, "D2")]
+    assert [(m.start, m.end, m.kb_id_) for m in item.mentions] == [(3, 4, "D1"), (2, 4, "D2")]
     assert read_gold([doc], spacy.blank("en"), spans_key="other")[0].mentions == []
 
 
@@ -54,7 +54,7 @@ def test_missing_damaged_and_empty_sources(tmp_path):
             read_gold(tmp_path / "cut.spacy", nlp)
 
 
-def test_copies_hold_mentions_but_neither_ids_nor_earlier_output(make_doc):
+def test_copies_have_mentions_but_neither_ids_nor_earlier_output(make_doc):
     doc = make_doc("He  has MS.", [(3, 4, "D1")])
     doc.spans["sc"] = [doc[0:1]]
     doc.user_data["secret"] = "D1"
@@ -68,10 +68,10 @@ def test_copies_hold_mentions_but_neither_ids_nor_earlier_output(make_doc):
 
 def test_overlapping_mentions_are_spread_over_copies_so_that_none_is_lost():
     nlp = spacy.blank("en")
-    mentions = [GoldMention(*place, "Disease", "") for place in ((0, 3), (1, 2), (1, 2), (3, 4), (2, 4))]
-    item = GoldDoc("1", nlp("a b c d"), mentions)
+    doc, places = nlp("a b c d"), [(0, 3), (1, 2), (1, 2), (3, 4), (2, 4)]
+    item = GoldDoc("1", doc, [Span(doc, *place, label="Disease") for place in places])
     copies = without_links(item, nlp, "")
-    assert sorted((ent.start, ent.end) for copy in copies for ent in copy.ents) == sorted(m[:2] for m in mentions)
+    assert sorted((ent.start, ent.end) for copy in copies for ent in copy.ents) == sorted(places)
     (copy,) = without_links(item, nlp, "sc")
-    assert [(span.start, span.end) for span in copy.spans["sc"]] == [m[:2] for m in mentions]
+    assert [(span.start, span.end) for span in copy.spans["sc"]] == places
     assert len(without_links(GoldDoc("1", nlp("a b"), []), nlp, "")) == 1

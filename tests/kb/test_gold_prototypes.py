@@ -111,7 +111,7 @@ def test_corrected_entities_are_not_learnt(kb, tmp_path):
     assert {each.entity for each in kb.prototypes_at(np.arange(1, 3))} == {"D3", "D2"}
     with pytest.warns(KrisselWarning, match="KW030.*1 mentions"):
         (gold,) = read_gold([doc], spacy.blank("en"))
-    assert [mention.kb_id for mention in gold.mentions] == ["D3", "D2"]
+    assert [mention.kb_id_ for mention in gold.mentions] == ["D3", "D2"]
 
 
 @pytest.mark.parametrize("docs", ["12", "abc", [12], [None]])

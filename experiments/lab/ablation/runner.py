@@ -14,7 +14,7 @@ from spacy_krissel.commands.build_prototypes import add_gold_files, build_protot
 from spacy_krissel.evaluation.baselines import BASELINES, lookup
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
-from spacy_krissel.evaluation.gold import linked_mentions
+from spacy_krissel.evaluation.gold import linked_mentions, read_gold
 from spacy_krissel.evaluation.records import read_records
 from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.ontology.store import OntologyStore
@@ -264,7 +264,7 @@ class AblationRun:
             for title, link in BASELINES.items():
                 found.setdefault(title, {})[gold] = {seed: answers(link(records, store))}
             if data.seen is not None:
-                linked = lookup(records, linked_mentions(data.seen, spacy.blank("en"), store))
+                linked = lookup(records, linked_mentions(read_gold(data.seen, spacy.blank("en")), store))
                 found.setdefault("lookup", {})[gold] = {seed: answers(linked)}
         return found
 

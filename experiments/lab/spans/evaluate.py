@@ -13,6 +13,7 @@ from spacy.tokens import Doc
 
 from spacy_krissel import __version__
 from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.evaluation.records import write_records
 from spacy_krissel.evaluation.run import MAX_PLACES
 from spacy_krissel.evaluation.tables import check_report
 from spacy_krissel.ontology.store import OntologyStore
@@ -20,7 +21,7 @@ from spacy_krissel.util.atomic import write_text
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .metrics import ACCURACY_AT, link_figures, slice_pairs, span_figures, span_leads
-from .records import SpanRecord, write_span_records
+from .records import SpanRecord
 from .systems import GoldText, SpanSystem, run_span_system
 from .tables import span_markdown
 
@@ -52,7 +53,7 @@ class SpanReport:
             write_text(folder / f"{self.name}.{suffix}", text)
         for number, (system, records) in enumerate(self.records.items(), start=1):
             plain = re.sub(r"[^\w.-]+", "-", system).strip("-")
-            write_span_records(records, folder / f"{self.name}.{number}-{plain}.spans.jsonl")
+            write_records(records, folder / f"{self.name}.{number}-{plain}.spans.jsonl")
         return folder / f"{self.name}.json"
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacy_krissel.evaluation.bootstrap import Bootstrap, Interval
+from spacy_krissel.evaluation.bootstrap import Bootstrap
 
 from ..errors import Errors, KrisselError
 from .records import SpanRecord, pair_keys, tokens_of
@@ -152,7 +152,7 @@ def _hit_ratios(records: Sequence[SpanRecord], mask: np.ndarray, ks: Sequence[in
 
 
 def _figures(ratios: dict[str, Ratio], bootstrap: Bootstrap) -> dict[str, Any]:
-    intervals = {name: _listed(bootstrap.interval(*ratio)) for name, ratio in ratios.items()}
+    intervals = {name: bootstrap.interval(*ratio) for name, ratio in ratios.items()}
     return {**{name: _ratio(ratio) for name, ratio in ratios.items()}, "intervals": intervals}
 
 
@@ -161,7 +161,7 @@ def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstra
     for name in ours:
         mine, other = _ratio(ours[name]), _ratio(theirs[name])
         if mine is not None and other is not None:
-            interval = _listed(bootstrap.ratio_difference(ours[name], theirs[name]))
+            interval = bootstrap.ratio_difference(ours[name], theirs[name])
             leads[name] = {"lead": mine - other, "interval": interval}
     return leads
 
@@ -169,7 +169,3 @@ def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstra
 def _ratio(ratio: Ratio) -> float | None:
     top, bottom = ratio
     return float(top.sum() / bottom.sum()) if bottom.any() else None
-
-
-def _listed(interval: Interval) -> list[float] | None:
-    return None if interval is None else list(interval)
