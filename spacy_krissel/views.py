@@ -293,16 +293,11 @@ def piece_window(
     return ids, 1 + n_left, 2 + n_left + len(mention)
 
 
-def reference_window(
-    parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int, between_id: int | None = None
-) -> list[int]:
-    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces, cut at the end.
-
-    between_id: separates the parts instead of `[SEP]`, which is then at the end only.
-    """
+def reference_window(parts: Sequence[Sequence[int]], *, window: int, cls_id: int, sep_id: int) -> list[int]:
+    """`[CLS] part [SEP] part [SEP] …` in at most `window` pieces, cut at the end."""
     ids = [cls_id]
-    for i, part in enumerate(parts or ((),)):
-        ids += (*part, sep_id if between_id is None or i >= len(parts) - 1 else between_id)
+    for part in parts or ((),):
+        ids += (*part, sep_id)
     return ids if len(ids) <= window else [*ids[: window - 1], sep_id]
 
 

@@ -213,10 +213,6 @@ def test_window_of_a_reference():
     assert reference_window([[5, 6], [7]], window=8, **frame) == [1, 5, 6, 2, 7, 2]
     assert reference_window([[5, 6], [7]], window=5, **frame) == [1, 5, 6, 2, 2]
     assert reference_window([], window=8, **frame) == [1, 2]
-    between = {**frame, "between_id": 9}
-    assert reference_window([[5, 6], [7], [8]], window=9, **between) == [1, 5, 6, 9, 7, 9, 8, 2]
-    assert reference_window([[5, 6], [7]], window=5, **between) == [1, 5, 6, 9, 2]
-    assert reference_window([], window=8, **between) == reference_window([[]], window=8, **between) == [1, 2]
 
 
 # Candidates ----------------------------------------------------------------------------------------------------------

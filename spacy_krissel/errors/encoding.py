@@ -48,17 +48,9 @@ class EncodingErrors:
         "[K411] The small encoder to start from has (width, hidden) {found}, but the config says {expected}. Set the "
         "same 'width' and 'hidden'."
     )
-    K412 = (
-        "[K412] Adapters (adapter_rank above 0) need the library peft. Install it with: pip install "
-        "'spacy-krissel[adapters]'"
-    )
     K413 = (
         "[K413] The weights of '{name}' cannot be averaged with the encoder's: {problem}. Expected the transformer "
         "that the encoder was trained from."
-    )
-    K414 = (
-        "[K414] The encoder's tokenizer lacks the separator '{separator}'. Expected an encoder trained with it: keep "
-        "the setting `separator` of its training."
     )
     K415 = (
         "[K415] The transformer {name} needs Python code of its own (auto_map in its config or its tokenizer's), "

@@ -111,22 +111,13 @@ def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
 
 
 def _nearest_left(text: str, chars: int) -> str:
-    cut = len(text) - chars
-    if cut <= 0:
-        return text
-    near = text[cut:]
-    if text[cut - 1].isspace() or near[:1].isspace():
-        return near
-    # Without the word that was cut.
-    words = near.split(None, 1)
-    return words[1] if len(words) == 2 else ""
+    return _nearest_right(text[-chars - 1 :][::-1], chars)[::-1]
 
 
 def _nearest_right(text: str, chars: int) -> str:
-    if len(text) <= chars:
-        return text
+    """The first `chars` characters, without a word that they would cut."""
     near = text[:chars]
-    if text[chars].isspace() or near[-1:].isspace():
+    if len(text) <= chars or text[chars].isspace() or near[-1:].isspace():
         return near
     words = near.rsplit(None, 1)
     return words[0] if len(words) == 2 else ""

@@ -25,16 +25,18 @@ class HashedTable(Shim):
     (benchmarks/small_encoder_parts.py), and has neither L2 nor gradient clipping.
     """
 
-    def __init__(self, rows: int, width: int, learn_rate_scale: float = 1.0) -> None:
+    def __init__(self, rows: int, width: int) -> None:
         super().__init__(None, None, None)
         self.rows = rows
         self.width = width
-        self.learn_rate_scale = learn_rate_scale
-        self.table: np.ndarray | None = None
-        self._moments: tuple[np.ndarray, np.ndarray] | None = None
-        self._steps = 0
+        self._set(None)
         self._gradients: list[tuple[np.ndarray, np.ndarray]] = []
         self._warned = False
+
+    def _set(self, table: np.ndarray | None) -> None:
+        self.table = table
+        self._moments: tuple[np.ndarray, np.ndarray] | None = None
+        self._steps = 0
 
     def initialize(self, seed: int, scale: np.ndarray | None = None) -> None:
         """Fill the table with normal noise, rows of length about 1, times `scale` (rows,) if given."""
@@ -42,9 +44,7 @@ class HashedTable(Shim):
         table = random.standard_normal((self.rows, self.width), dtype=np.float32) / np.float32(np.sqrt(self.width))
         if scale is not None:
             table *= scale[:, None].astype(np.float32)
-        self.table = table
-        self._moments = None
-        self._steps = 0
+        self._set(cast(Any, get_current_ops()).asarray(table))
 
     def accumulate(self, rows: np.ndarray, gradient: np.ndarray) -> None:
         """Accumulate the gradient (n, width) of distinct `rows` (n,) for the next update."""
@@ -113,7 +113,7 @@ class HashedTable(Shim):
         v *= b2
         v += (1 - b2) * gradient * gradient
         second[rows] = v
-        learn_rate = float(optimizer.learn_rate) * self.learn_rate_scale
+        learn_rate = float(optimizer.learn_rate)
         rate = learn_rate * np.sqrt(1 - b2**self._steps) / (1 - b1**self._steps)
         xp.sqrt(v, out=v)
         v += float(optimizer.eps)
@@ -132,21 +132,21 @@ class HashedTable(Shim):
             warnings.warn(Warnings.KW401, KrisselWarning, stacklevel=2)
 
     def to_device(self, device_type: str, device_id: int) -> None:
-        if self.table is not None:
-            if device_type == "gpu":
-                import cupy
+        table = self._on_cpu()
+        if table is not None and device_type == "gpu":
+            import cupy
 
-                self.table = cupy.asarray(self.table)
-            elif not isinstance(self.table, np.ndarray):
-                self.table = cast(Any, self.table).get()
-        self._moments = None
-        self._steps = 0
+            table = cupy.asarray(table)
+        self._set(table)
+
+    def _on_cpu(self) -> np.ndarray | None:
+        table: Any = self.table
+        return table if table is None or isinstance(table, np.ndarray) else table.get()
 
     def to_bytes(self) -> bytes:
-        table = self.table if self.table is None or isinstance(self.table, np.ndarray) else cast(Any, self.table).get()
-        message: dict[str, Any] = {"rows": self.rows, "width": self.width}
-        message["table"] = None if table is None else np.ascontiguousarray(table).tobytes()
-        return srsly.msgpack_dumps(message)
+        table = self._on_cpu()
+        data = None if table is None else np.ascontiguousarray(table).tobytes()
+        return srsly.msgpack_dumps({"rows": self.rows, "width": self.width, "table": data})
 
     def from_bytes(self, bytes_data: bytes) -> "HashedTable":
         """Raises KrisselError K408 for a table of another size, in which features would get wrong rows."""
@@ -154,23 +154,16 @@ class HashedTable(Shim):
         found = (message["rows"], message["width"])
         if found != (self.rows, self.width):
             raise KrisselError(Errors.K408.format(found=found, expected=(self.rows, self.width)))
+        table = self.table
         if message["table"] is not None:
-            table = np.frombuffer(message["table"], dtype=np.float32).reshape(self.rows, self.width)
-            self.table = cast(Any, get_current_ops()).asarray(table.copy())
-        self._moments = None
-        self._steps = 0
+            read = np.frombuffer(message["table"], dtype=np.float32).reshape(self.rows, self.width)
+            table = cast(Any, get_current_ops()).asarray(read.copy())
+        self._set(table)
         self._gradients = []
         return self
 
 
-def HashedBags(
-    rows: int,
-    width: int,
-    features: Callable[..., Bags],
-    *,
-    seed: int = 0,
-    learn_rate_scale: float = 1.0,
-) -> Model[Any, Floats2d]:
+def HashedBags(rows: int, width: int, features: Callable[..., Bags], *, seed: int = 0) -> Model[Any, Floats2d]:
     """The mean of the table rows of each bag of features: n views to (n, width), zeros for an empty bag.
 
     features: views → `Bags` over rows of the table (a function that can be pickled).
@@ -181,7 +174,7 @@ def HashedBags(
         init=_init,
         dims={"nO": width},
         attrs={"features": features, "seed": seed, "dropout_rate": 0.0},
-        shims=[HashedTable(rows, width, learn_rate_scale)],
+        shims=[HashedTable(rows, width)],
     )
 
 
@@ -199,7 +192,6 @@ def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
         scale = 1.0 + np.log((1.0 + len(X)) / (1.0 + documents))
         scale /= scale.max()
     shim.initialize(model.attrs["seed"], scale)
-    shim.table = cast(Any, model.ops).asarray(shim.table)
     return model
 
 

@@ -1,7 +1,7 @@
 """Layers above an encoder: a projection head for training only (OSLAT §3.1), and a projection to fewer dimensions."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from thinc.api import Linear as linear
@@ -11,8 +11,6 @@ from thinc.types import Floats2d
 from ..errors import Errors, KrisselError
 from ..util.settings import PositiveInt, checked
 from ..views import View
-from .identity import keep_in_bytes
-from .normalize import normalize_rows
 
 NAME = "headed_encoder"
 
@@ -57,24 +55,14 @@ def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats
     return Y, backprop
 
 
-@keep_in_bytes
-class ProjectionSettings(NamedTuple):
-    """What the vectors depend on besides the weights."""
-
-    normalize: bool
-
-
 @checked
-def ProjectedEncoder(
-    encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False
-) -> Model[list[View], Floats2d]:
+def ProjectedEncoder(encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128) -> Model[list[View], Floats2d]:
     """`W v` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
 
     W (h, p) starts with orthogonal columns, so that inner products hardly change before training.
 
     encoder: views to vectors
     width: p, at most the encoder's own; 128 in the paper, where h is 768
-    normalize: scale the projected vectors to unit length
 
     Raises KrisselError K006 on initialize for a width above the encoder's.
     """
@@ -82,10 +70,9 @@ def ProjectedEncoder(
         "projected_encoder",
         _forward_projected,
         init=_init_projected,
-        layers=[encoder, normalize_rows()] if normalize else [encoder],
+        layers=[encoder],
         dims={"nO": width, "nI": None},
         params={"W": None},
-        attrs={"settings": ProjectionSettings(normalize)},
     )
 
 
@@ -107,15 +94,9 @@ def _forward_projected(
 ) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     W: Any = model.get_param("W")
     vectors, backprop_encoder = model.layers[0](X, is_train)
-    Y = vectors @ W
-    backprop_unit: Callable | None = None
-    if len(model.layers) > 1:
-        Y, backprop_unit = model.layers[1](Y, is_train)
 
     def backprop(dY: Floats2d) -> list[View]:
-        if backprop_unit is not None:
-            dY = backprop_unit(dY)
         model.inc_grad("W", vectors.T @ dY)
         return backprop_encoder(dY @ W.T)
 
-    return Y, backprop
+    return vectors @ W, backprop

@@ -1,6 +1,7 @@
 """What identifies an encoder: its weights and the settings its vectors depend on."""
 
 import hashlib
+from types import SimpleNamespace
 from typing import Any
 
 import srsly
@@ -9,22 +10,23 @@ from thinc.api import Model, deserialize_attr, serialize_attr
 
 def fingerprint(model: Model) -> str:
     """SHA-256 of the model as bytes, 64 hexadecimal digits: equal for a model and its saved copy, different after any
-    change of a weight or of a setting (`keep_in_bytes`)."""
+    change of a weight or of a setting (`Settings`)."""
     return hashlib.sha256(model.to_bytes()).hexdigest()
 
 
-def keep_in_bytes(settings: type) -> type:
-    """Let thinc save a NamedTuple of settings as a model's attribute; on loading, the config's values stay.
+class Settings(SimpleNamespace):
+    """What the vectors of an encoder depend on besides its weights, an attribute of its model that thinc saves.
 
-    An encoder loaded with a changed setting thus has another fingerprint, and a knowledge base refuses it.
+    On loading, the config's values stay: an encoder loaded with a changed setting has another fingerprint, and a
+    knowledge base refuses it.
     """
 
-    def serialize(_: Any, value: Any, name: str, model: Model) -> bytes:
-        return srsly.msgpack_dumps(value._asdict())
 
-    def deserialize(default: Any, value: bytes, name: str, model: Model) -> Any:
-        return default
+@serialize_attr.register(Settings)
+def _serialize(_: Any, settings: Settings, name: str, model: Model) -> bytes:
+    return srsly.msgpack_dumps(vars(settings))
 
-    serialize_attr.register(settings)(serialize)
-    deserialize_attr.register(settings)(deserialize)
+
+@deserialize_attr.register(Settings)
+def _deserialize(settings: Settings, _: bytes, name: str, model: Model) -> Settings:
     return settings

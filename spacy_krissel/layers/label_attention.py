@@ -8,7 +8,7 @@ from thinc.api import Model, get_array_module, glorot_uniform_init
 from thinc.types import Floats1d, Floats2d
 
 from ..util.settings import Count, Positive, checked
-from .identity import keep_in_bytes
+from .identity import Settings
 from .token_states import StatesModel, TokenStates
 
 
@@ -60,14 +60,6 @@ def mean_states(states: TokenStates) -> tuple[Floats2d, Callable[[Floats2d], Flo
     return means, backprop
 
 
-@keep_in_bytes
-class AttentionSettings(NamedTuple):
-    """What predictions depend on besides the weights."""
-
-    scale: float
-    classifier: str
-
-
 @checked
 def LabelAttention(
     tokens: StatesModel,
@@ -94,7 +86,7 @@ def LabelAttention(
         init=_init,
         layers=[tokens, _presence(classifier, hidden)],
         dims={"nO": None},
-        attrs={"settings": AttentionSettings(scale, classifier)},
+        attrs={"settings": Settings(scale=scale, classifier=classifier)},
     )
 
 
@@ -166,30 +158,23 @@ def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenSta
 def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> tuple[Floats1d, Callable[[Floats1d], None]]:
     xp: Any = get_array_module(X.contexts)
     parts = [X.contexts] if model.attrs["sees"] == "context" else _pairs(X)
-    W: Any = model.get_param("W")
-    b: Any = model.get_param("b")
-    if not model.get_dim("nH"):
-        Y = _product(parts, W) + b[0]
-
-        def backprop_linear(dY: Any) -> None:
-            model.inc_grad("W", xp.hstack(parts).T @ dY)
-            model.inc_grad("b", dY.sum(keepdims=True))
-
-        return Y, backprop_linear
-
-    V: Any = model.get_param("V")
-    c: Any = model.get_param("c")
-    inner = _product(parts, V) + c
-    active = inner * (inner > 0)
+    params: dict[str, Any] = {name: model.get_param(name) for name in model.param_names}
+    deep = "V" in params
+    inner = _product(parts, params["V"]) + params["c"] if deep else None
+    active = None if inner is None else inner * (inner > 0)
+    Y = (_product(parts, params["W"]) if active is None else active @ params["W"]) + params["b"][0]
 
     def backprop(dY: Any) -> None:
-        model.inc_grad("W", active.T @ dY)
         model.inc_grad("b", dY.sum(keepdims=True))
-        d_inner = dY[:, None] * W[None] * (inner > 0)
+        if inner is None:
+            model.inc_grad("W", xp.hstack(parts).T @ dY)
+            return
+        model.inc_grad("W", active.T @ dY)
+        d_inner = dY[:, None] * params["W"][None] * (inner > 0)
         model.inc_grad("V", xp.hstack(parts).T @ d_inner)
         model.inc_grad("c", d_inner.sum(axis=0))
 
-    return active @ W + b[0], backprop
+    return Y, backprop
 
 
 def _pairs(X: Seen) -> list[Floats2d]:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, cast
 
 import numpy
 from thinc.api import Model, Optimizer, Shim, chain, glorot_uniform_init
@@ -11,7 +12,7 @@ from thinc.types import Floats1d, Floats2d
 
 from ..util.settings import Positive, PositiveInt, checked
 from ..views import View, name_view
-from .identity import keep_in_bytes
+from .identity import Settings
 from .ranked import RankedMention, Reranker, bounded, list_lengths
 
 # The linker's score gap to the first candidate; 1 / rank; cosines of the mention's name with the nearest and the
@@ -23,14 +24,6 @@ WIDEST_GAP = 10.0
 MOST_NAMES = 100_000
 _BREAKS = re.compile(r"[\W_]+")
 PARAMS = ("W", "U", "V", "b", "A", "B", "b2", "o")
-
-
-@keep_in_bytes
-class ListSettings(NamedTuple):
-    """What the corrections depend on besides the weights."""
-
-    n_names: int
-    bound: float
 
 
 class Lists(NamedTuple):
@@ -80,7 +73,7 @@ def ListCrossEncoder(
         shims=[VectorCache()],
         params=dict.fromkeys(PARAMS),
         dims={"nI": None, "nH": hidden},
-        attrs={"settings": ListSettings(n_names, bound)},
+        attrs={"settings": Settings(n_names=n_names, bound=bound)},
     )
     return chain(model, bounded(bound))
 
@@ -88,7 +81,7 @@ def ListCrossEncoder(
 def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None) -> None:
     encoder = model.layers[0]
     encoder.initialize(X=[mention.view for mention in X or ()] or [name_view("mention")])
-    model.shims[0].forget()  # type: ignore[attr-defined]
+    cast(VectorCache, model.shims[0]).forget()
     width, hidden = encoder.get_dim("nO"), model.get_dim("nH")
     model.set_dim("nI", width)
     ops = model.ops
@@ -149,30 +142,28 @@ def forward(
 
 def read_lists(model: Model, mentions: list[RankedMention]) -> Lists:
     """The features and vectors of a batch, on the model's device."""
-    n_names = model.attrs["settings"].n_names
-    encoder, cache = model.layers[0], model.shims[0]
+    n_names, width = model.attrs["settings"].n_names, model.get_dim("nI")
+    encoder, cache = model.layers[0], cast(VectorCache, model.shims[0])
     lengths = list_lengths(mentions)
     owner = numpy.repeat(numpy.arange(len(mentions)), lengths)
     # A candidate without a name is known by an empty one.
     names = [candidate.names[:n_names] or ("",) for mention in mentions for candidate in mention.candidates]
-    width = model.get_dim("nI")
-    features = numpy.zeros((len(owner), len(FEATURES)), dtype="float32")
-    own = numpy.zeros((len(owner), width), dtype="float32")
-    nearest = numpy.zeros((len(owner), width), dtype="float32")
-    if len(owner):
+    features = numpy.zeros((0, len(FEATURES)))
+    own = nearest = numpy.zeros((0, width), dtype="float32")
+    if names:
         views = encoder.ops.to_numpy(encoder.predict([mention.view for mention in mentions]))
-        alone = cache.encode(encoder, [mention.view.mention for mention in mentions])  # type: ignore[attr-defined]
-        vectors = cache.encode(encoder, [name for each in names for name in each])  # type: ignore[attr-defined]
-        own = alone[owner]
+        own = cache.encode(encoder, [mention.view.mention for mention in mentions])[owner]
+        vectors = cache.encode(encoder, [name for each in names for name in each])
         starts = numpy.cumsum([0, *map(len, names[:-1])])
         likeness = numpy.einsum("ij,ij->i", vectors, numpy.repeat(own, [len(each) for each in names], axis=0))
         best = numpy.array(
             [s + int(likeness[s : s + len(each)].argmax()) for s, each in zip(starts, names, strict=True)]
         )
         nearest = vectors[best]
+        gaps = numpy.concatenate([mention.logits - mention.logits[:1] for mention in mentions])
         letters = [dice(mentions[i].view.mention, each) for i, each in zip(owner, names, strict=True)]
         columns = (
-            _gaps(mentions) / WIDEST_GAP,
+            numpy.clip(gaps, -WIDEST_GAP, WIDEST_GAP) / WIDEST_GAP,
             1 / numpy.concatenate([numpy.arange(1, length + 1) for length in lengths]),
             likeness[best],
             likeness[starts],
@@ -180,14 +171,9 @@ def read_lists(model: Model, mentions: list[RankedMention]) -> Lists:
             [max(each) for each in letters],
             [each[0] for each in letters],
         )
-        features[:] = numpy.stack(columns, axis=1)
+        features = numpy.stack(columns, axis=1)
     as_array: Any = model.ops.asarray
-    return Lists(as_array(features), as_array(own), as_array(nearest), as_array(owner), len(mentions))
-
-
-def _gaps(mentions: list[RankedMention]) -> numpy.ndarray:
-    gaps = [mention.logits - mention.logits[:1] for mention in mentions]
-    return numpy.clip(numpy.concatenate(gaps), -WIDEST_GAP, WIDEST_GAP)
+    return Lists(as_array(features.astype("float32")), as_array(own), as_array(nearest), as_array(owner), len(mentions))
 
 
 def dice(mention: str, names: Sequence[str]) -> list[float]:
@@ -220,22 +206,17 @@ class VectorCache(Shim):
 
     def encode(self, encoder: Model[list[View], Floats2d], names: Sequence[str]) -> numpy.ndarray:
         """(len(names), width) float32 on the CPU."""
-        distinct = list(dict.fromkeys(names))
-        kept = self._vectors
-        found = {name: kept[name] for name in distinct if name in kept}
-        new = [name for name in distinct if name not in found]
-        if new:
-            if len(kept) + len(new) > MOST_NAMES:
-                self.forget()
-                kept = self._vectors
-            # Copies, since a view of one row would keep the whole batch in memory.
-            vectors = [vector.copy() for vector in encoder.ops.to_numpy(encoder.predict([name_view(n) for n in new]))]
-            found.update(zip(new, vectors, strict=True))
-            kept.update(zip(new[:MOST_NAMES], vectors, strict=False))
-        if not distinct:
-            return numpy.zeros((0, 0), dtype="float32")
-        places = {name: place for place, name in enumerate(distinct)}
-        return numpy.stack([found[name] for name in distinct])[[places[name] for name in names]]
+        kept = target = self._vectors
+        new = [name for name in dict.fromkeys(names) if name not in kept]
+        if len(kept) + len(new) > MOST_NAMES:
+            self.forget()
+            target = self._vectors
+        vectors = encoder.ops.to_numpy(encoder.predict([name_view(name) for name in new])) if new else ()
+        # Copies, since a view of one row would keep the whole batch in memory.
+        found = {name: vector.copy() for name, vector in zip(new, vectors, strict=True)}
+        target.update(islice(found.items(), MOST_NAMES))
+        rows = [found[name] if name in found else kept[name] for name in names]
+        return numpy.stack(rows) if rows else numpy.zeros((0, 0), dtype="float32")
 
     def forget(self) -> None:
         self._vectors = {}

@@ -9,11 +9,9 @@ from thinc.types import Floats2d
 from ..errors import Errors, KrisselError
 from ..util.settings import checked
 from ..views import ReferenceParts, View
-from .identity import keep_in_bytes
+from .identity import Settings
 
 NAME = "referenced_encoder"
-
-keep_in_bytes(ReferenceParts)
 
 
 @checked
@@ -48,16 +46,22 @@ def ReferencedEncoder(
         init=_init,
         layers=[mention] if reference is None else [mention, reference],
         dims={"nO": None},
-        attrs={"parts": ReferenceParts(aliases, tree_numbers, types, definition, title_first)},
+        attrs={
+            "parts": Settings(
+                aliases=aliases,
+                tree_numbers=tree_numbers,
+                types=types,
+                definition=definition,
+                title_first=title_first,
+            )
+        },
     )
 
 
 def reference_parts(model: Model) -> ReferenceParts | None:
     """What references contain for this encoder; None for an encoder of mentions alone."""
-    for node in model.walk():
-        if node.name == NAME:
-            return node.attrs["parts"]
-    return None
+    found = next((node for node in model.walk() if node.name == NAME), None)
+    return None if found is None else ReferenceParts(**vars(found.attrs["parts"]))
 
 
 def _init(model: Model, X: list[View] | None = None, Y: Floats2d | None = None) -> None:

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 from thinc.api import Model, chain, glorot_uniform_init, torch2xp, xp2torch
 from thinc.types import Floats2d
 
-from ..util.settings import Count, NotNegative, PositiveInt, checked
+from ..util.settings import Count, PositiveInt, checked
 from ..views import View
 from .features import context_features, mention_features
 from .hashed_bags import HashedBags
-from .identity import keep_in_bytes
+from .identity import Settings
 from .normalize import normalize_rows
 
 
@@ -23,16 +23,6 @@ def product(A: Any, B: Any) -> Floats2d:
     speed of a FAISS search right after it; torch's threads sleep.
     """
     return cast(Floats2d, torch2xp(xp2torch(A) @ xp2torch(B)))
-
-
-@keep_in_bytes
-class SmallSettings(NamedTuple):
-    """What the vectors depend on besides the weights and the sizes of the tables."""
-
-    shortest_ngram: int
-    longest_ngram: int
-    context_chars: int
-    normalize: bool
 
 
 # For contexts: long enough to be stems, since there are many.
@@ -51,7 +41,6 @@ def SmallEncoder(
     hidden: PositiveInt = 256,
     context_weight: float = 0.5,
     normalize: bool = True,
-    learn_rate_scale: NotNegative = 1.0,
     seed: Count = 0,
 ) -> Model[list[View], Floats2d]:
     """Encode views without a transformer: `v = m + w∘c + W2 gelu(W1 [m; c] + b1) + b2`, then unit length: n views to
@@ -70,23 +59,12 @@ def SmallEncoder(
     hidden: width of the mixer
     context_weight: initial w, the same in all dimensions: the weight of the context relative to the surface form
     normalize: scale vectors to unit length, so that inner product is the cosine
-    learn_rate_scale: learning rate of the tables relative to the mixer's
     seed: random seed of the tables' initial values
     """
-    mention = HashedBags(
-        rows,
-        width,
-        partial(mention_features, rows=rows, ngrams=(shortest_ngram, longest_ngram)),
-        seed=seed,
-        learn_rate_scale=learn_rate_scale,
-    )
-    context = HashedBags(
-        context_rows,
-        width,
-        partial(context_features, rows=context_rows, ngrams=CONTEXT_NGRAMS, chars=context_chars),
-        seed=seed + 1,
-        learn_rate_scale=learn_rate_scale,
-    )
+    ngrams = (shortest_ngram, longest_ngram)
+    mention = HashedBags(rows, width, partial(mention_features, rows=rows, ngrams=ngrams), seed=seed)
+    read_context = partial(context_features, rows=context_rows, ngrams=CONTEXT_NGRAMS, chars=context_chars)
+    context = HashedBags(context_rows, width, read_context, seed=seed + 1)
     model: Model[list[View], Floats2d] = Model(
         "small_encoder",
         _forward,
@@ -96,7 +74,12 @@ def SmallEncoder(
         params={"context_weight": None, "W1": None, "b1": None, "W2": None, "b2": None},
         attrs={
             "start_weight": context_weight,
-            "settings": SmallSettings(shortest_ngram, longest_ngram, context_chars, normalize),
+            "settings": Settings(
+                shortest_ngram=shortest_ngram,
+                longest_ngram=longest_ngram,
+                context_chars=context_chars,
+                normalize=normalize,
+            ),
         },
     )
     return chain(model, normalize_rows()) if normalize else model

@@ -33,7 +33,9 @@ def make(tiny_bert):
         model = CrossEncoder(str(tiny_bert), **settings)
         model.initialize(X=MENTIONS)
         if trained:
-            model.layers[0].layers[1].set_param("W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32"))
+            model.layers[0].layers[0].layers[1].set_param(
+                "W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32")
+            )
         return model
 
     return make
@@ -46,7 +48,7 @@ def shim_of(model):
 def torch_only(model, bound, pooling="cls"):
     """One pair at a time, by torch alone."""
     shim = shim_of(model)
-    head = model.layers[0].layers[1]
+    head = model.layers[0].layers[0].layers[1]
     W, b = (torch.tensor(head.get_param(name)) for name in ("W", "b"))
     scores = []
     for row in pair_pieces(shim.tokenizer, MENTIONS, 24, 16):

@@ -58,7 +58,7 @@ def list_model():
 def pair_model(path):
     model = CrossEncoder(path, window=24, candidate_window=16)
     model.initialize(X=ranked(0))
-    model.layers[0].layers[1].set_param("W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32"))
+    model.layers[0].layers[0].layers[1].set_param("W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32"))
     return model
 
 

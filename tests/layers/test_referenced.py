@@ -3,7 +3,7 @@ import pytest
 from thinc.api import Adam, Model, chain, set_dropout_rate
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.layers.hf.transformer import TransformerEncoder, add_name_view
+from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.layers.normalize import normalize_rows
 from spacy_krissel.layers.referenced import ReferencedEncoder, reference_parts
@@ -132,12 +132,6 @@ def test_both_learn(make):
         model.finish_update(optimizer)
     after = model.predict(VIEWS)
     assert (((after - target) ** 2).sum(axis=1) < ((before - target) ** 2).sum(axis=1)).all()
-
-
-def test_references_are_not_given_a_name_view(tiny_bert):
-    model = add_name_view(small(), 1.0)
-    model.initialize(X=VIEWS)
-    np.testing.assert_allclose(model.predict([REFERENCE]), model.layers[0].predict([REFERENCE]), atol=1e-6)
 
 
 def test_other_widths_are_refused():

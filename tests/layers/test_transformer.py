@@ -13,7 +13,6 @@ from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
-from spacy_krissel.layers.hf.weights import start_from
 from spacy_krissel.layers.hf.wordpieces import view_pieces
 from spacy_krissel.layers.identity import fingerprint
 from spacy_krissel.views import View, name_view, passage_views
@@ -417,44 +416,6 @@ def test_markers_are_the_configs(make):
     loaded = TransformerEncoder("nowhere", markers=False).from_bytes(data)
     assert_allclose(loaded.predict(VIEWS[:1]), plain.predict(VIEWS[:1]), atol=1e-6)
     assert fingerprint(loaded) == fingerprint(plain)
-
-
-def test_separator_of_its_own(make):
-    """`[CLS] title [ENT] description [SEP]`: a new token with a vector of its own, kept with the encoder."""
-    settings = {"separator": "[ENT]", "pooling": "mean"}
-    model = make(**settings)
-    shim = shim_of(model)
-    view = View("", "acute cold", "fever", reference=True)
-    (row,) = view_pieces(shim.tokenizer, [view], 64, separator="[ENT]")
-    assert shim.tokenizer.convert_ids_to_tokens(row.ids.tolist()) == [
-        "[CLS]",
-        "acute",
-        "cold",
-        "[ENT]",
-        "fever",
-        "[SEP]",
-    ]
-    (vector,) = model.predict([view])
-    hidden = shim.transformer(input_ids=torch.tensor(row.ids[None].astype("int64"))).last_hidden_state[0]
-    assert_allclose(vector, hidden.mean(0).detach().numpy(), atol=1e-5)
-    assert fingerprint(model) != fingerprint(make(pooling="mean"))
-    loaded = TransformerEncoder("nowhere", **settings).from_bytes(model.to_bytes())
-    assert_allclose(loaded.predict([view]), model.predict([view]), atol=1e-6)
-    with pytest.raises(KrisselError, match="K414"):
-        TransformerEncoder("nowhere", **settings).from_bytes(make(pooling="mean").to_bytes()).predict([view])
-    with pytest.raises(KrisselError, match="K006.*'separator'"):
-        TransformerEncoder("any", separator=" ")
-
-
-def test_a_separator_is_added_to_what_it_starts_from(make):
-    source, target = make(pooling="mean"), make(pooling="mean", separator="[ENT]")
-    assert start_from(source, target)
-    view = View("", "acute cold", "fever", reference=True)
-    assert target.predict([view]).shape == (1, 32)
-    saved = TransformerEncoder("nowhere", pooling="mean", separator="[ENT]").from_bytes(target.to_bytes())
-    assert_allclose(saved.predict([view]), target.predict([view]), atol=1e-6)
-    name = name_view("acute cold")
-    assert_allclose(target.predict([name]), source.predict([name]), atol=1e-6)
 
 
 def test_marker_pooling_needs_markers():

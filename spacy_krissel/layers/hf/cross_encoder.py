@@ -2,31 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy
 from pydantic import Field
 from spacy.util import SimpleFrozenDict
 from thinc.api import Linear, Model, chain, zero_init
-from thinc.types import Floats1d, Floats2d
+from thinc.types import Floats1d
 
 from ...util.settings import Positive, PositiveInt, checked
-from ..identity import keep_in_bytes
+from ...views import reference_window
+from ..identity import Settings
 from ..ranked import RankedMention, Reranker, bounded
-from .pooling import Pooling, pool
+from .pooling import Pooling
 from .transformer import Window
-from .wordpieces import PieceRow, encode_texts, pad_pieces, view_pieces
-from .wrapper import hf_shim, hf_wrapper
-
-
-@keep_in_bytes
-class CrossSettings(NamedTuple):
-    """What the corrections depend on besides the weights."""
-
-    window: int
-    candidate_window: int
-    bound: float
-    pooling: str
+from .wordpieces import PieceRow, encode_texts, view_pieces
+from .wrapper import encode_rows, hf_shim, hf_wrapper
 
 
 @checked
@@ -56,16 +47,19 @@ def CrossEncoder(
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
-    encoder = chain(hf_wrapper(tokenizer_config, transformer_config, mixed_precision=mixed_precision), pool(pooling))
-    head: Model[Floats2d, Floats2d] = Linear(nO=1, init_W=zero_init)
     pairs: Model = Model(
         "cross_encoder",
         # Bound here and not kept as attributes: the fingerprint must not depend on them.
         partial(forward, batch_pieces=batch_pieces),
         init=partial(init, name=name),
-        layers=[encoder, head],
+        layers=[
+            chain(
+                hf_wrapper(tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision),
+                Linear(nO=1, init_W=zero_init),
+            )
+        ],
         dims={"nI": None},
-        attrs={"settings": CrossSettings(window, candidate_window, bound, pooling)},
+        attrs={"settings": Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling)},
     )
     return chain(pairs, bounded(bound))
 
@@ -77,36 +71,19 @@ def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None 
     shim.check_window(*_window(model))
     width = shim.transformer.config.hidden_size
     model.set_dim("nI", width)
-    head = model.layers[1]
+    head = model.layers[0].layers[1]
     head.set_dim("nI", width)
     head.initialize()
 
 
 def forward(
     model: Model[list[RankedMention], Floats1d], mentions: list[RankedMention], is_train: bool, *, batch_pieces: int
-) -> tuple[Floats1d, Callable[[Floats1d], list[RankedMention]]]:
+) -> tuple[Floats1d, Callable[[Floats1d], list[Any]]]:
     shim, settings = hf_shim(model), model.attrs["settings"]
     shim.begin(*_window(model))
-    encoder, head = model.layers
     rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window)
-    scores = model.ops.alloc1f(len(rows))
-    backprops = []
-    with shim.autocast():
-        for batch in shim.batches(rows, batch_pieces):
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id)
-            vectors, backprop_encoder = encoder(pieces, is_train)
-            logits, backprop_head = head(vectors, is_train)
-            scores[batch] = logits[:, 0]
-            if is_train:
-                backprops.append((batch, backprop_encoder, backprop_head))
-
-    def backprop(d_scores: Any) -> list[RankedMention]:
-        while backprops:  # frees each part's activations
-            batch, backprop_encoder, backprop_head = backprops.pop()
-            backprop_encoder(backprop_head(d_scores[batch].reshape(-1, 1)))
-        return mentions
-
-    return scores, backprop
+    scores, backprop = encode_rows(model.layers[0], rows, is_train, width=1, batch_pieces=batch_pieces)
+    return model.ops.reshape1f(scores, len(rows)), lambda d_scores: backprop(d_scores.reshape(-1, 1))
 
 
 def pair_pieces(
@@ -122,27 +99,17 @@ def pair_pieces(
     distinct = {candidate.parts for mention in mentions for candidate in mention.candidates}
     texts = list({part for parts in distinct for part in parts})
     pieces = dict(zip(texts, encode_texts(tokenizer, texts), strict=True))
-    references: dict[tuple[str, ...], numpy.ndarray] = {}
-    for parts in distinct:
-        references[parts] = _reference([pieces[part] for part in parts], tokenizer.sep_token_id, candidate_window)
+    frame = {"window": candidate_window + 1, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
+    references = {
+        parts: reference_window([pieces[part] for part in parts], **frame)[1:] if parts else [] for parts in distinct
+    }
     return [
-        PieceRow(numpy.concatenate((row.ids, references[candidate.parts])), row.start, row.end)
+        row._replace(ids=numpy.append(row.ids, numpy.asarray(references[candidate.parts], dtype="int32")))
         for row, mention in zip(rows, mentions, strict=True)
         for candidate in mention.candidates
     ]
 
 
-def _reference(parts: Sequence[Sequence[int]], sep_id: int, room: int) -> numpy.ndarray:
-    ids: list[int] = []
-    for part in parts:
-        if len(ids) >= room:
-            break
-        ids += (*part, sep_id)
-    if len(ids) > room:
-        ids[room - 1 :] = [sep_id]
-    return numpy.asarray(ids, dtype="int32")
-
-
 def _window(model: Model) -> tuple[int, str]:
-    settings: CrossSettings = model.attrs["settings"]
+    settings = model.attrs["settings"]
     return settings.window + settings.candidate_window, " (with candidate_window)"

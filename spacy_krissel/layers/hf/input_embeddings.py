@@ -41,8 +41,6 @@ class RecordedInputs:
         return len(self._embeddings)
 
     def through(self, embeddings: Any) -> Any:
-        if not embeddings.requires_grad:  # frozen, where adapters are trained
-            embeddings = embeddings.detach().requires_grad_()
         embeddings.retain_grad()
         self._embeddings.append(embeddings)
         return embeddings

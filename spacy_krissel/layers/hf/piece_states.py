@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from spacy.util import SimpleFrozenDict
@@ -10,20 +10,13 @@ from thinc.api import Model
 from thinc.types import Floats2d
 
 from ...util.settings import PositiveInt, checked
-from ..identity import keep_in_bytes
+from ..identity import Settings
 from ..token_states import StatesModel, TokenStates
-from .transformer import Window, training_lengths
-from .wordpieces import PieceRow, encode_with_places, pad_pieces
-from .wrapper import hf_shim, hf_wrapper
+from .transformer import Window
+from .wordpieces import PieceRow, encode_with_places, training_lengths
+from .wrapper import encode_rows, hf_shim, hf_wrapper
 
 NAME = "piece_states"
-
-
-@keep_in_bytes
-class StateSettings(NamedTuple):
-    """What the states depend on besides the weights."""
-
-    window: int
 
 
 @checked
@@ -51,9 +44,9 @@ def PieceStates(
         NAME,
         partial(_forward, batch_pieces=batch_pieces),
         init=partial(_init, name=name),
-        layers=[hf_wrapper(tokenizer_config, transformer_config, mixed_precision=mixed_precision)],
+        layers=[hf_wrapper(tokenizer_config, transformer_config, pooling="marker", mixed_precision=mixed_precision)],
         dims={"nO": None},
-        attrs={"settings": StateSettings(window)},
+        attrs={"settings": Settings(window=window)},
     )
 
 
@@ -66,49 +59,30 @@ def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None, *, name
 
 def _forward(
     model: StatesModel, X: list[str], is_train: bool, *, batch_pieces: int
-) -> tuple[TokenStates, Callable[[Floats2d], list[str]]]:
+) -> tuple[TokenStates, Callable[[Floats2d], list[Any]]]:
     shim, window = hf_shim(model), model.attrs["settings"].window
     shim.begin(window)
     rows: list[PieceRow] = []
     lengths: list[int] = []
     places: list[tuple[int, int]] = []
-    # Index of each row's first piece among all pieces.
-    firsts: list[int] = []
     for ids, found in encode_with_places(shim.tokenizer, X):
         for start, end in windows(found, window - 2):
-            firsts.append(len(places) + start)
             row = [shim.tokenizer.cls_token_id, *ids[start:end], shim.tokenizer.sep_token_id]
-            rows.append(PieceRow(np.asarray(row, dtype="int32"), 0, 0))
+            own = np.asarray(row, dtype="int32")
+            # Each piece stands for both markers of a view, whose mean is its own vector.
+            rows.extend(PieceRow(own, i, i) for i in range(1, len(row) - 1))
         lengths.append(len(ids))
         places.extend(found)
-    states = TokenStates(
-        model.ops.alloc2f(len(places), model.get_dim("nO")),
-        np.asarray(lengths, dtype=np.int64),
-        np.asarray(places, dtype=np.int64).reshape(-1, 2),
+    vectors, backprop = encode_rows(
+        model.layers[0],
+        rows,
+        is_train,
+        width=model.get_dim("nO"),
+        batch_pieces=batch_pieces,
+        lengths=training_lengths(window, shim.max_window),
     )
-    allowed = training_lengths(window, shim.max_window) if is_train else ()
-    backprops = []
-    with shim.autocast():
-        for batch in shim.batches(rows, batch_pieces):
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, allowed)
-            hidden, backprop_batch = model.layers[0](pieces, is_train)
-            for place, i in enumerate(batch):
-                n = len(rows[i].ids) - 2
-                states.vectors[firsts[i] : firsts[i] + n] = hidden.vectors[place, 1 : 1 + n]
-            if is_train:
-                backprops.append((batch, hidden.vectors.shape, backprop_batch))
-
-    def backprop(d_vectors: Floats2d) -> list[str]:
-        while backprops:  # frees each part's activations
-            batch, shape, backprop_batch = backprops.pop()
-            d_hidden = model.ops.alloc3f(*shape)
-            for place, i in enumerate(batch):
-                n = len(rows[i].ids) - 2
-                d_hidden[place, 1 : 1 + n] = d_vectors[firsts[i] : firsts[i] + n]
-            backprop_batch(d_hidden)
-        return X
-
-    return states, backprop
+    places_of = np.asarray(places, dtype=np.int64).reshape(-1, 2)
+    return TokenStates(vectors, np.asarray(lengths, dtype=np.int64), places_of), backprop
 
 
 def windows(places: list[tuple[int, int]], room: int) -> list[tuple[int, int]]:

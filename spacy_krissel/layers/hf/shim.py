@@ -16,7 +16,6 @@ from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, PyTorchShim, get
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
-from .adapters import whole_state
 from .load import MARKERS, NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
 from .wordpieces import PieceRow, length_batches, settle_tokenizer
 
@@ -203,7 +202,7 @@ def _state(transformer: Any) -> dict[str, torch.Tensor]:
     """The weights by name, on the CPU; shared ones are copied, since safetensors cannot share them."""
     state: dict[str, torch.Tensor] = {}
     seen = set()
-    for name, tensor in whole_state(transformer).items():
+    for name, tensor in transformer.state_dict().items():
         tensor = tensor.detach().cpu().contiguous()
         state[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
         seen.add(tensor.data_ptr())

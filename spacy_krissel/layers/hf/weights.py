@@ -11,7 +11,7 @@ from ...util.atomic import commit_folder, temporary_folder
 from ...util.settings import Fraction, checked
 from ..hashed_bags import NAME as BAGS
 from ..token_states import NAME as WORD_STATES
-from .load import add_tokens, load_pretrained
+from .load import load_pretrained
 from .piece_states import NAME as PIECE_STATES
 from .wrapper import hf_shim
 
@@ -106,7 +106,6 @@ def start_from(source: Model, target: Model) -> bool:
             continue
         if node.name == TRANSFORMER:
             node.from_bytes(found.to_bytes())
-            _add_separator(node)
         else:
             _start_small(found, node)
         started = True
@@ -123,14 +122,6 @@ def _start_states(source: Model, target: Model) -> bool:
         return target.name == WORD_STATES and start_from(source, target.layers[0])
     hf_shim(target).from_bytes(hf_shim(encoder).to_bytes())
     return True
-
-
-def _add_separator(node: Model) -> None:
-    """Add the separator that this encoder needs, where the encoder that it starts from has none."""
-    separator, shim = node.attrs["settings"].separator, hf_shim(node)
-    if separator is not None and separator not in shim.tokenizer.get_added_vocab():
-        add_tokens(shim.tokenizer, shim.transformer, [separator])
-        shim.set_encoder(shim.tokenizer, shim.transformer)
 
 
 def _start_small(source: Model, target: Model) -> None:

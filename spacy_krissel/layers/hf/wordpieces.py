@@ -12,6 +12,11 @@ from ...views import MENTION_END, MENTION_START, View, passage_texts, piece_wind
 # Views tokenised together: enough to keep the tokenizer's threads busy, without much memory for offsets.
 TOKENIZE_AT_ONCE = 1024
 
+# In training, lengths are rounded up to about a quarter of the window: in bfloat16 on the CPU, torch keeps kernels for
+# each shape it has seen, hundreds of megabytes. Names in a window for sentences would be mostly padding.
+TRAINING_PARTS = 4
+SHORT_LENGTHS = (8, 16)
+
 
 class PieceRow(NamedTuple):
     """One view as piece ids, and the positions of its two markers (`[CLS]`'s without markers). Views that are read
@@ -38,49 +43,45 @@ class Pieces(NamedTuple):
     ends: numpy.ndarray
 
 
-def view_pieces(
-    tokenizer: Any, views: Sequence[View], window: int, markers: bool = True, separator: str | None = None
-) -> list[PieceRow]:
+def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: bool = True) -> list[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
     The mention of a masked view is one mask token.
 
     markers: False omits `[Ms]` and `[Me]`.
-    separator: the special token between two parts of a reference; None: the tokenizer's own.
-    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K414 for an unknown separator.
+    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token.
     """
+    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END]) if markers else (None, None)
+    frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     rows: list[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
-        rows.extend(_tokenize(tokenizer, views[i : i + TOKENIZE_AT_ONCE], window, markers, separator))
+        some = views[i : i + TOKENIZE_AT_ONCE]
+        texts = [_texts(view) for view in some]
+        ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
+        for view, parts in zip(some, texts, strict=True):
+            found = list(islice(ids, len(parts)))
+            if view.reference:
+                row, start, end = reference_window(found, **frame), 0, 0
+            else:
+                left, mention, right = found
+                if view.masked:
+                    if tokenizer.mask_token_id is None:
+                        raise KrisselError(Errors.K407)
+                    mention = [tokenizer.mask_token_id]
+                row, start, end = piece_window(left, mention, right, start_id=start_id, end_id=end_id, **frame)
+            rows.append(PieceRow(numpy.asarray(row, dtype="int32"), start, end))
     return rows
 
 
-def _tokenize(
-    tokenizer: Any, views: Sequence[View], window: int, markers: bool, separator: str | None
-) -> Iterator[PieceRow]:
-    between_id = None if separator is None else tokenizer.get_added_vocab().get(separator)
-    if separator is not None and between_id is None:
-        raise KrisselError(Errors.K414.format(separator=separator))
-    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END]) if markers else (None, None)
-    frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
-    texts = [_texts(view) for view in views]
-    ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
-    for view, parts in zip(views, texts, strict=True):
-        found = list(islice(ids, len(parts)))
-        if view.reference:
-            row, start, end = reference_window(found, between_id=between_id, **frame), 0, 0
-        else:
-            left, mention, right = found
-            if view.masked:
-                if tokenizer.mask_token_id is None:
-                    raise KrisselError(Errors.K407)
-                mention = [tokenizer.mask_token_id]
-            row, start, end = piece_window(left, mention, right, start_id=start_id, end_id=end_id, **frame)
-        yield PieceRow(numpy.asarray(row, dtype="int32"), start, end)
+def _texts(view: View) -> list[str]:
+    """The parts that are tokenised separately."""
+    if view.reference:
+        return reference_texts(view)
+    return [view.left, "" if view.masked else view.mention, view.right]
 
 
-def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: str | None = None) -> list[PieceRow]:
+def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[PieceRow]:
     """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
     sentence marked (BELHD §4.2), and one array of ids for all its views where it fits the window.
 
@@ -122,18 +123,9 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, separator: s
             kept = [place for place in range(first, min(last, len(body))) if place not in lone]
             part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
             rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
-    for i, row in zip(
-        alone, view_pieces(tokenizer, [views[i] for i in alone], window, separator=separator), strict=True
-    ):
+    for i, row in zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window), strict=True):
         rows[i] = row
     return [row for row in rows if row is not None]
-
-
-def _texts(view: View) -> list[str]:
-    """The parts that are tokenised separately."""
-    if view.reference:
-        return reference_texts(view)
-    return [view.left, "" if view.masked else view.mention, view.right]
 
 
 def encode_texts(tokenizer: Any, texts: list[str]) -> list[list[int]]:
@@ -190,6 +182,13 @@ def pad_pieces(rows: Sequence[PieceRow], pad_id: int, allowed: Sequence[int] = (
     starts = numpy.asarray([row.start for row in rows], dtype="int64")
     ends = numpy.asarray([row.end for row in rows], dtype="int64")
     return Pieces(ids, lengths, owners, starts, ends)
+
+
+def training_lengths(window: int, limit: int) -> tuple[int, ...]:
+    """The lengths that batches are padded to in training, none beyond the encoder's `limit`."""
+    step = max(1, window // TRAINING_PARTS)
+    lengths = {length for length in SHORT_LENGTHS if length < step} | set(range(step, window + step, step))
+    return tuple(sorted({min(length, limit) for length in lengths}))
 
 
 def read_together(rows: Sequence[PieceRow]) -> list[list[int]]:

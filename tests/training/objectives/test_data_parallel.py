@@ -6,7 +6,7 @@ import spacy
 from numpy.testing import assert_allclose
 from spacy.tokens import Span
 from spacy.training import Example
-from thinc.api import Adam, fix_random_seed, set_dropout_rate
+from thinc.api import Adam, chain, fix_random_seed, set_dropout_rate
 
 from spacy_krissel.distributed.processes import process_number, sum_gradients
 from spacy_krissel.index.exact import ExactIndex
@@ -16,6 +16,7 @@ from spacy_krissel.layers.hf.piece_states import PieceStates
 from spacy_krissel.layers.hf.transformer import TransformerEncoder
 from spacy_krissel.layers.label_attention import LabelAttention, presence_layer
 from spacy_krissel.layers.list_cross_encoder import ListCrossEncoder
+from spacy_krissel.layers.normalize import normalize_rows
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.layers.referenced import ReferencedEncoder
 from spacy_krissel.layers.small import SmallEncoder
@@ -106,11 +107,10 @@ def encoder(kind, path):
     models = {
         "small": small,
         "bert": lambda: bert(path),
-        "bert with adapters": lambda: bert(path, adapter_rank=2),
         "units": lambda: bert(path, pooling="mention", units=True),
         "small pair": lambda: ReferencedEncoder(small(), small(1)),
         "bert pair": lambda: ReferencedEncoder(bert(path), bert(path, pooling="cls")),
-        "projected": lambda: ProjectedEncoder(small(), width=4, normalize=True),
+        "projected": lambda: chain(ProjectedEncoder(small(), width=4), normalize_rows()),
         "words": lambda: LabelAttention(WordStates(small(normalize=False)), classifier="pair", hidden=3),
         "pieces": lambda: LabelAttention(PieceStates(path, window=32, transformer_config=NO_DROPOUT)),
         "lists": lambda: ListCrossEncoder(small(), hidden=4),
@@ -135,7 +135,6 @@ CASES = {
     "mentions of a transformer": (ContrastiveObjective, "bert", {"loss": SoftmaxLoss(temperature=0.3)}),
     "cached": (ContrastiveObjective, "small", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3}),
     "cached, of a transformer": (ContrastiveObjective, "bert", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 3}),
-    "adapters": (ContrastiveObjective, "bert with adapters", {"loss": SoftmaxLoss(temperature=0.3)}),
     "projection": (ContrastiveObjective, "projected", {"loss": SoftmaxLoss(temperature=0.3), "chunk_size": 2}),
     "references": (
         ContrastiveObjective,

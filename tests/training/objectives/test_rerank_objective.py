@@ -37,7 +37,7 @@ def pairs(tiny_bert):
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     model = CrossEncoder(str(tiny_bert), window=16, candidate_window=16, transformer_config=no_dropout, pooling="mean")
     model.initialize()
-    head = model.layers[0].layers[1]
+    head = model.layers[0].layers[0].layers[1]
     head.set_param("W", np.random.default_rng(0).normal(size=(1, 32), scale=0.1).astype("float32"))
     return model
 
