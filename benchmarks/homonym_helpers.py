@@ -1,14 +1,12 @@
-"""Other ways to cope with homonyms beside telling them apart (BELHD's Table 5): abbreviations written out, and links to
-entities of the species alone that a text speaks of; and what the linker does by itself, the other names of entities
-that share one. Strict accuracy of each, with the knowledge base as it is and told apart, and the lead over the first
-with its paired interval, documents resampled.
+"""Alternatives to disambiguated homonyms (BELHD's Table 5): abbreviations written out, and the other names of entities
+that share one, which the linker always compares. Strict accuracy of each, with the original and the disambiguated
+knowledge base, and the improvement over the first with its paired interval, documents resampled.
 
-Species are found by their names in a taxonomy (`--taxonomy`), whatever their case; without one that column is left out.
 The paper trains again with abbreviations written out; here only the linking differs.
 
     python benchmarks/homonym_helpers.py --plain metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
         --ontology corpus/cellosaurus --apart metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
-        --ontology-apart corpus/told-apart/cellosaurus --taxonomy corpus/taxslim --gold corpus/bioid.spacy
+        --ontology-apart corpus/told-apart/cellosaurus --gold corpus/bioid.spacy
 """
 
 import json
@@ -18,10 +16,7 @@ from typing import Annotated, Any
 
 import spacy
 import typer
-from spacy.language import Language
-from spacy.matcher import PhraseMatcher
 from spacy.tokens import Doc, DocBin, Span
-from spacy.util import filter_spans
 from wasabi import msg
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
@@ -32,40 +27,24 @@ from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline
 
 RESULTS = Path(__file__).parent / "results"
-MENTIONS, SPECIES = "krissel_gold", "Species"
+MENTIONS = "krissel_gold"
 HELPERS: dict[str, dict[str, Any]] = {
-    "none": {"use_abbreviations": False, "species_label": ""},
-    "abbreviations": {"use_abbreviations": True, "species_label": ""},
-    "species": {"use_abbreviations": False, "species_label": SPECIES},
-    "other names": {"use_abbreviations": False, "species_label": ""},
+    "none": {"use_abbreviations": False},
+    "abbreviations": {"use_abbreviations": True},
+    "other names": {"use_abbreviations": False},
 }
 
 
-def species_matcher(nlp: Language, store: OntologyStore, taxonomy: OntologyStore) -> PhraseMatcher:
-    """Finds the names of the species that entities of `store` are of; a match is called by their scientific name."""
-    wanted = {entity.species for entity in store if entity.species}
-    matcher = PhraseMatcher(nlp.vocab, attr="LOWER")
-    for taxon in taxonomy:
-        if taxon.name in wanted:
-            matcher.add(taxon.name, [nlp.make_doc(name) for name in (taxon.name, *taxon.aliases)])
-    return matcher
-
-
-def prepared(docs: Iterable[Doc], matcher: PhraseMatcher | None) -> Iterator[tuple[Doc, list[str]]]:
-    """(a copy of the doc whose mentions have no id, and whose entities are its species; the gold ids)."""
+def prepared(docs: Iterable[Doc]) -> Iterator[tuple[Doc, list[str]]]:
+    """(a copy of the doc whose mentions have no id; the gold ids)."""
     for doc in docs:
         gold = gold_spans(doc, "")
         copy = Doc(doc.vocab, [token.text for token in doc], [bool(token.whitespace_) for token in doc])
         copy.spans[MENTIONS] = [Span(copy, span.start, span.end, label=span.label_) for span in gold]
-        if matcher is not None:
-            found = [Span(copy, *place, label=SPECIES, kb_id=name) for name, *place in matcher(copy)]
-            copy.set_ents(filter_spans(found))
         yield copy, [span.kb_id_ for span in gold]
 
 
-def linked(
-    path: Path, ontology: Path, docs: list[Doc], matcher: PhraseMatcher | None
-) -> tuple[list[str], dict[str, list[int]]]:
+def linked(path: Path, ontology: Path, docs: list[Doc]) -> tuple[list[str], dict[str, list[int]]]:
     """(the document of each mention, is it linked right with each helper)"""
     nlp = load_pipeline(path)
     linker = find_linker(nlp)
@@ -76,11 +55,9 @@ def linked(
     places: list[str] = []
     right: dict[str, list[int]] = {}
     for helper, settings in HELPERS.items():
-        if helper == "species" and matcher is None:
-            continue
         linker.cfg.update(settings)
         places, right[helper] = [], []
-        copies, ids = zip(*prepared(docs, matcher), strict=True)
+        copies, ids = zip(*prepared(docs), strict=True)
         for number, (doc, gold) in enumerate(zip(linker.pipe(copies), ids, strict=True)):
             for span, kb_id in zip(doc.spans[MENTIONS], gold, strict=True):
                 wanted = split_gold(kb_id, store)
@@ -96,19 +73,14 @@ def main(
     apart: Annotated[Path, typer.Option(help="Pipeline trained on the ontology told apart")],
     ontology_apart: Annotated[Path, typer.Option(help="The store told apart")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions; several times for several")],
-    taxonomy: Annotated[Path | None, typer.Option(help="Store of NCBI Taxonomy")] = None,
     name: Annotated[str, typer.Option(help="Of the result, benchmarks/results/homonym-helpers-NAME.json")] = "bioid",
 ) -> None:
     """Print strict accuracy with each helper, the knowledge base as it is and told apart."""
     nlp = spacy.blank("en")
     docs = [doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)]
-    store = OntologyStore(ontology)
-    matcher = species_matcher(nlp, store, OntologyStore(taxonomy)) if taxonomy else None
-    places, answers = linked(plain, ontology, docs, matcher)
+    places, answers = linked(plain, ontology, docs)
     answers = {f"as it is, {helper}": right for helper, right in answers.items()}
-    answers.update(
-        {f"told apart, {helper}": right for helper, right in linked(apart, ontology_apart, docs, matcher)[1].items()}
-    )
+    answers.update({f"told apart, {helper}": right for helper, right in linked(apart, ontology_apart, docs)[1].items()})
     bootstrap = Bootstrap(places)
     first = next(iter(answers.values()))
     ones = [1] * len(first)

@@ -32,14 +32,9 @@ class LinkerSettings(Settings):
     gold_prior: added to the score of each entity with a gold mention: what was annotated once is likelier to be
         annotated again. In units of the score; 0 is off. Neither this nor `gold_name_weight` counts for a text that is
         a name of several entities.
-    one_sense_per_document: mentions of one form in a doc, an abbreviation and its long form included, get the link of
-        the one with the highest score, unless that entity scores more than this below a mention's own best; 0 is off.
     overwrite: replace a `kb_id_` that a span already has.
     types: link to entities of these semantic types only; empty for all.
     types_by_label: the same for spans of one label; other labels follow `types`.
-    species_label: spans with this label are mentions of species, by their text, or by `kb_id_` where they are linked;
-        other mentions link to entities of the species of their document (`assigned_species`), where the knowledge base
-        has any. "" is off.
     """
 
     spans_key: str = ""
@@ -50,11 +45,9 @@ class LinkerSettings(Settings):
     lexical_weight: NotNegative = 0.0
     gold_name_weight: Fraction = 0.5
     gold_prior: NotNegative = 0.03
-    one_sense_per_document: NotNegative = 0.0
     overwrite: bool = True
     types: list[str] = field(default_factory=list)
     types_by_label: dict[str, list[str]] = field(default_factory=dict)
-    species_label: str = ""
 
 
 @dataclass(eq=False)

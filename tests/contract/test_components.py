@@ -275,12 +275,12 @@ def test_settings_survive(component, nlp, pipe, tmp_path):
     assert component.run(again) == component.run(nlp)
 
 
-EXTRAS = {"lexical_weight": 0.5, "one_sense_per_document": 0.1}
+EXTRAS = {"lexical_weight": 0.5, "gold_prior": 0.1}
 
 
 @linkers
 def test_extras(component, tmp_path):
-    """Lexical similarity and one sense per document: equal one by one, in batches, after a save, in another process."""
+    """Lexical similarity and gold prior: equal one by one, in batches, after a save, in another process."""
     nlp = component.load(**EXTRAS)
     expected = component.run(nlp)
     assert expected != component.run(component.load())

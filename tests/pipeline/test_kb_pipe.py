@@ -295,7 +295,7 @@ def test_setting_changed_in_place_is_lost(made, nlp, make_linker, path, tmp_path
 # Threads -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("settings", [{}, {"lexical_weight": 0.3, "one_sense_per_document": 0.05, "gold_prior": 0.03}])
+@pytest.mark.parametrize("settings", [{}, {"lexical_weight": 0.3, "gold_prior": 0.03}])
 def test_link_sees_part_of_a_change(nlp, linker, make_docs, links_of, make_doc, settings):
     """While gold is added and removed, threads find what one thread finds with it or without."""
     linker.cfg.update(settings)

@@ -367,29 +367,6 @@ def test_sentence_as_context(link, linker):
         linker.cfg["context"] = "document"
 
 
-def test_species_of_the_document(nlp, linker):
-    """Of two bearers of a name the one of the species that is spoken of wins; an unknown species changes nothing."""
-    entities = [Entity("H", "gene", species="9606"), Entity("M", "gene", species="10090"), Entity("N", "cold")]
-    kb = linker.new_kb()
-    kb.set_entities(entities)
-    names = [Prototype(entity.id, "name", name_view(entity.name)) for entity in entities]
-    kb.add_prototypes(names, linker.encode([each.view for each in names]))
-    linker.set_kb(kb)
-    linker.cfg["species_label"] = "Species"
-
-    def linked(word, species):
-        doc = nlp.make_doc(f"A {word} gene and cold .")
-        spans = [Span(doc, 1, 2, label="Species", kb_id=species), Span(doc, 2, 3, label="Gene")]
-        doc.ents = [*spans, Span(doc, 4, 5, label="Gene")]
-        links = linker.predict([doc])[0]
-        return [link.kb_id for link in links[1:]]
-
-    assert linked("mouse", "10090") == ["M", "N"] and linked("man", "NCBITaxon:9606") == ["H", "N"]
-    assert linked("dog", "9615") == ["H", "N"]
-    linker.cfg["species_label"] = ""
-    assert linked("mouse", "10090") == ["H", "N"]
-
-
 def test_mention_at_the_edges(link, linker):
     doc = link("[Lung cancer|Disease] and [flu|Disease]")
     assert ids(doc.ents) == ["T03", "T10"]
@@ -544,66 +521,15 @@ def test_names_alone_are_asked_once(linker, link, monkeypatch):
         assert asked == expected
 
 
-# One sense per document ----------------------------------------------------------------------------------------------
-
-SURE = "Demyelinating lesions and relapses pointed to [MS|Disease] in this man."
-UNSURE = "The [MS|Disease] was discussed."
-
-
 def test_american_spelling_in_the_lexicon():
     lexicon = LexicalIndex(["Haemorrhage", "fever"], np.array([0, 1]))
     vectors = lexicon.vectors(["hemorrhage"])
     np.testing.assert_allclose(lexicon.similarity(vectors, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
 
 
-def test_mentions_of_one_form_have_two_links(linker, link):
-    """A mention that says little has the link of one that says more, scores and evidence included."""
-    filler = "Nothing else was found in him, and he was sent home to his people in the hills. " * 4
-    linker.cfg["one_sense_per_document"] = 10.0
-    for marked in (f"{SURE} {filler}{UNSURE}", f"{UNSURE} {filler}{SURE}"):
-        first, second = link(marked).ents
-        assert first.kb_id_ == second.kb_id_ == "T01"
-        assert first._.krissel_candidates == second._.krissel_candidates
-        assert first._.krissel_candidates[0]["id"] == "T01" and len(first._.krissel_candidates) == 5
-        # Elsewhere it decides nothing, nor does a doc for another.
-        assert link(UNSURE).ents[0]._.krissel_candidates != first._.krissel_candidates
-    docs = [link(SURE), link(UNSURE)]
-    links = linker.predict(docs)
-    assert links[0][0].candidates != links[1][0].candidates
-
-
-def test_abbreviation_and_its_long_form_have_two_links(linker, link):
-    linker.cfg["one_sense_per_document"] = 10.0
-    doc = link("[Bronchial-Asthma|Disease] (BA) was treated. Her [BA|Disease] improved, her [asthma|Disease] did not.")
-    long, short, other = (span._.krissel_candidates for span in doc.ents)
-    assert long == short != other
-
-
-def test_two_senses_of_one_form_are_merged(linker, link):
-    """One form in two senses, beyond the width of a context: together only where the margin is wider than the gap."""
-    filler = "Nothing else was found in him, and he was sent home to his people in the hills. " * 4
-    text = f"{SURE} {filler}A diastolic murmur and an enlarged atrium pointed to [MS|Disease] too."
-    alone = link(text).ents
-    assert ids(alone) == ["T01", "T02"]
-    unsure = min(alone, key=lambda ent: ent._.krissel_candidates[0]["score"])
-    scores = {candidate["id"]: candidate["score"] for candidate in unsure._.krissel_candidates}
-    gap = abs(scores["T01"] - scores["T02"])
-    linker.cfg["one_sense_per_document"] = 0.9 * gap
-    assert ids(link(text).ents) == ["T01", "T02"]
-    linker.cfg["one_sense_per_document"] = 1.1 * gap
-    assert len(set(ids(link(text).ents))) == 1
-
-
-def test_one_sense_breaks_the_type_filter(linker, link):
-    """A mention is not given an entity that its label may not link to."""
-    linker.cfg.update(one_sense_per_document=10.0, types_by_label={"Symptom": ["T184"], "Disease": ["T047"]})
-    disease, symptom = link("[cold|Disease] and [cold|Symptom]").ents
-    assert disease.kb_id_ < "T07" <= symptom.kb_id_
-
-
 # All together --------------------------------------------------------------------------------------------------------
 
-ALL = {"use_abbreviations": True, "lexical_weight": 0.5, "one_sense_per_document": 0.05}
+ALL = {"use_abbreviations": True, "lexical_weight": 0.5}
 
 
 @pytest.mark.parametrize("n_candidates", [0, 1, 5])
@@ -640,7 +566,7 @@ def test_wrong_share(value):
         LinkerSettings(gold_name_weight=value)
 
 
-@pytest.mark.parametrize("setting", ["lexical_weight", "gold_prior", "one_sense_per_document"])
+@pytest.mark.parametrize("setting", ["lexical_weight", "gold_prior"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_wrong_weights(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*{setting}"):

@@ -46,9 +46,9 @@ def kinds(save_linker, save_reranker, save_extractor, tmp_path_factory):
 
     return {
         "small": lambda: Kind(save_linker("small"), {}),
-        "small, lexical, consistent": lambda: Kind(
+        "small, lexical, types": lambda: Kind(
             save_linker("small"),
-            {"lexical_weight": 0.3, "one_sense_per_document": 0.2, "types_by_label": {"Phenomenon": ["T047"]}},
+            {"lexical_weight": 0.3, "types_by_label": {"Phenomenon": ["T047"]}},
         ),
         "transformer": lambda: Kind(save_linker("transformer"), {}),
         "transformer, HNSW": lambda: Kind(hnsw(), {}),
@@ -67,7 +67,7 @@ def kinds(save_linker, save_reranker, save_extractor, tmp_path_factory):
     "name",
     [
         "small",
-        "small, lexical, consistent",
+        "small, lexical, types",
         "transformer",
         "transformer, HNSW",
         "referenced",

@@ -16,8 +16,6 @@ from ...kb.prototype_kb import PrototypeKB
 from ...layers.referenced import reference_parts
 from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
 from ...mentions.mention_views import mention_views
-from ...mentions.species import NOTHING, Keys, assigned_species, species_key
-from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...training.objectives.protocol import Objective
@@ -84,17 +82,11 @@ class KrisselLinker(KBPipe):
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink]]:
         """The link of every span of every doc, without writing any."""
-        docs = list(docs)
-        views: list[View] = []
-        kinds: list[tuple[str, Keys]] = []
-        counts: list[int] = []
-        for doc in docs:
-            spans = spans_of(doc, self.cfg.spans_key)
-            views.extend(self.views(doc, spans))
-            kinds.extend(zip((span.label_ for span in spans), self._species(doc, spans), strict=True))
-            counts.append(len(spans))
-        links = iter(self._link(views, kinds, counts) if views else ())
-        return [list(islice(links, count)) for count in counts]
+        spans = [spans_of(doc, self.cfg.spans_key) for doc in docs]
+        views = [view for doc, own in zip(docs, spans, strict=True) for view in self.views(doc, own)]
+        labels = [span.label_ for own in spans for span in own]
+        links = iter(self._link(views, labels) if views else ())
+        return [list(islice(links, len(own))) for own in spans]
 
     def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink]]) -> None:
         """Write the links that `predict` found to the docs."""
@@ -110,27 +102,18 @@ class KrisselLinker(KBPipe):
         context = None if self.cfg.context == "none" else self.cfg.context
         return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
 
-    def _species(self, doc: Doc, spans: Sequence[Span]) -> list[Keys]:
-        """The species that each span may be of; nothing where that is not asked, and for mentions of species."""
-        label = self.cfg.species_label
-        if not label:
-            return [NOTHING] * len(spans)
-        found = assigned_species(doc, spans, [ent for ent in {*doc.ents, *spans} if ent.label_ == label])
-        return [NOTHING if span.label_ == label else keys for span, keys in zip(spans, found, strict=True)]
-
-    def _link(self, views: list[View], kinds: list[tuple[str, Keys]], counts: list[int]) -> list[SpanLink]:
-        """The links of mentions with these views, labels and species, of docs with so many mentions each."""
+    def _link(self, views: list[View], labels: list[str]) -> list[SpanLink]:
+        """The link of each mention with one of these views and labels."""
         kb = self._kb_to_search()
         vectors = self.encode(views)
         texts = [view.mention for view in views]
         names = self._names(kb, views)
-        docs = np.repeat(np.arange(len(counts)), counts).tolist()
-        forms = [(doc, fold_name(text)) for doc, text in zip(docs, texts, strict=True)]
         links: list[SpanLink | None] = [None] * len(views)
-        for rows, mask in self._masks(kb, kinds):
-            part = [texts[row] for row in rows], [forms[row] for row in rows]
+        for types, rows in self._by_types(labels).items():
+            mask = kb.entity_mask(types=types) if types else None
             asked = None if names is None else names[rows]
-            for row, link in zip(rows, decide(kb, vectors[rows], *part, self.cfg, mask, asked), strict=True):
+            found = decide(kb, vectors[rows], [texts[row] for row in rows], self.cfg, mask, asked)
+            for row, link in zip(rows, found, strict=True):
                 links[row] = link
         return [link for link in links if link is not None]
 
@@ -142,25 +125,12 @@ class KrisselLinker(KBPipe):
         distinct = {name: row for row, name in enumerate(dict.fromkeys(names))}
         return self.encode(list(distinct))[[distinct[name] for name in names]]
 
-    def _masks(self, kb: PrototypeKB, kinds: list[tuple[str, Keys]]) -> list[tuple[list[int], np.ndarray | None]]:
-        """(rows of the batch, entities they may link to), by the type filter of each label, and by species."""
-        everywhere: list[str] | None = self.cfg.types
-        by_label: dict[str, list[str]] = self.cfg.types_by_label
-        groups: dict[tuple[tuple[str, ...] | None, Keys], list[int]] = {}
-        for row, (label, species) in enumerate(kinds):
-            types = by_label.get(label, everywhere)
-            groups.setdefault((tuple(types) if types else None, species), []).append(row)
-        known = kb.entity_species() if any(species for _, species in groups) else []
-        masks = []
-        for (types, species), rows in groups.items():
-            mask = kb.entity_mask(types=types) if types else None
-            theirs = [each for each in known if species_key(each) in species]
-            if theirs:
-                narrower = kb.entity_mask(types=types, species=theirs)
-                # A species of none of these types says nothing about them.
-                mask = narrower if narrower.any() else mask
-            masks.append((rows, mask))
-        return masks
+    def _by_types(self, labels: list[str]) -> dict[tuple[str, ...], list[int]]:
+        """The rows of the batch by the types that their labels may link to, () for all."""
+        groups: dict[tuple[str, ...], list[int]] = {}
+        for row, label in enumerate(labels):
+            groups.setdefault(tuple(self.cfg.types_by_label.get(label, self.cfg.types)), []).append(row)
+        return groups
 
     # Training ------------------------------------------------------------------------------------------------------
 
