@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..util.xml_files import expat_parser, feed_parser
+from ..util.xml_files import XmlParser, feed
 from .files import open_binary
 from .report import CorpusReport
 
-KIND = "PubMed's XML"
-ROOT = "PubmedArticleSet"
-EXPECTED = f"an XML file of PubMed with <{ROOT}>"
+EXPECTED = "an XML file of PubMed with <PubmedArticleSet>"
 # What bears one article, and what is read of it. The text of other elements is not even collected.
 RECORDS = frozenset(("MedlineCitation", "BookDocument"))
 READ = frozenset(("PMID", "ArticleTitle", "AbstractText"))
@@ -34,24 +32,26 @@ def read_pubmed(path: Path, report: CorpusReport, deleted: list[str]) -> Iterato
     """
     articles = _Articles(path, report)
     with open_binary(path, EXPECTED) as file_:
-        for _ in feed_parser(file_, articles.parser, KIND, ROOT, lambda: articles.done):
+        for _ in feed(file_, articles):
             found, articles.found = articles.found, []
             yield from found
     deleted.extend(articles.deleted)
 
 
-class _Articles:
+class _Articles(XmlParser):
     """Collects articles in `found`, which the reader empties, and PMIDs to delete.
 
     Called by the parser for every element, of which most are passed over: this is what reading PubMed costs.
     """
 
+    kind = "PubMed's XML"
+    root = "PubmedArticleSet"
+
     def __init__(self, path: Path, report: CorpusReport) -> None:
+        super().__init__(str(path))
         self.found: list[tuple[str, str, int]] = []
         self.deleted: list[str] = []
-        # Records that have ended.
-        self.done = 0
-        self._path, self._report = path, report
+        self._name, self._report = path.name, report
         self._line = 0
         self._pmid, self._title = "", ""
         self._abstract: list[str] = []
@@ -59,11 +59,9 @@ class _Articles:
         self._in_other_abstract = False
         self._in_deleted = False
         self._characters: list[str] = []
-        self.parser = expat_parser()
-        self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def start_element(self, name: str, attributes: dict[str, str]) -> None:
         if name in READ:
             self._characters.clear()
             self._label = attributes.get("Label", "")
@@ -105,5 +103,5 @@ class _Articles:
         if not text:
             self._report.count("blank_texts")
             return
-        id_ = self._pmid or f"{self._path.name}:{self._line}"
+        id_ = self._pmid or f"{self._name}:{self._line}"
         self.found.append((id_, text, self._line))
