@@ -74,10 +74,7 @@ class ExactIndex:
             return shards[0].search(rows, queries, k)
         with ThreadPoolExecutor(len(shards)) as threads:
             parts = list(threads.map(lambda shard: shard.search(rows, queries, k), shards))
-        # In the order of the shards, which is that of the rows: equal scores stay in it.
-        scores, found = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(found, order, axis=1)
+        return _merged(parts, k)
 
     def to_disk(self, directory: Path) -> None:
         """Writes nothing: the vectors are all there is."""
@@ -138,20 +135,25 @@ def vector_blocks(vectors: Vectors, rows: Rows) -> Iterator[Block]:
         yield block, np.asarray(chosen, dtype=np.float32)
 
 
+def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+    scores = queries @ vectors.T  # (q, b)
+    hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
+    query, position = np.divmod(hits, scores.shape[1])
+    return query, position, scores.reshape(-1)[hits]
+
+
 def search_blocks(
     blocks: Iterable[Block],
     queries: Vectors,
     k: int,
-    find_hits: FindHits | None = None,
+    find_hits: FindHits = numpy_hits,
     query_rows: int = QUERY_ROWS,
 ) -> tuple[Scores, Rows]:
     """The `k` highest inner products of queries (q, d) over all blocks, which come in ascending order of rows.
 
     RETURNS: scores (q, k) and rows (q, k), best first, equal scores by row; padded with -inf and -1.
     """
-    find_hits = find_hits or numpy_hits
-    scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-    rows = np.full((len(queries), k), -1, dtype=np.int64)
+    scores, rows = no_hits(len(queries), k)
     if not k:
         return scores, rows
     for row_numbers, vectors in blocks:
@@ -160,22 +162,10 @@ def search_blocks(
             # A later block wins a place only with a higher score than the last one placed: equal ones have lower rows.
             floor = np.nextafter(scores[part, -1], np.float32(np.inf))
             query, position, score = find_hits(queries[part], vectors, k, floor)
-            if not len(query):
-                continue
-            new_scores, new_rows = rank_hits(query, row_numbers[position], score, len(floor), k)
-            all_scores = np.concatenate([scores[part], new_scores], axis=1)
-            all_rows = np.concatenate([rows[part], new_rows], axis=1)
-            order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
-            scores[part] = np.take_along_axis(all_scores, order, axis=1)
-            rows[part] = np.take_along_axis(all_rows, order, axis=1)
+            if len(query):
+                new = rank_hits(query, row_numbers[position], score, len(floor), k)
+                scores[part], rows[part] = _merged([(scores[part], rows[part]), new], k)
     return scores, rows
-
-
-def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
-    scores = queries @ vectors.T  # (q, b)
-    hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
-    query, position = np.divmod(hits, scores.shape[1])
-    return query, position, scores.reshape(-1)[hits]
 
 
 def torch_hits(queries: Vectors, vectors: Any, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
@@ -211,11 +201,22 @@ def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> 
     query, row, score = query[order], row[order], score[order]
     place = np.arange(len(query)) - np.searchsorted(query, np.arange(n_queries))[query]
     kept = place < k
-    scores: Scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
-    rows: Rows = np.full((n_queries, k), -1, dtype=np.int64)
+    scores, rows = no_hits(n_queries, k)
     scores[query[kept], place[kept]] = score[kept]
     rows[query[kept], place[kept]] = row[kept]
     return scores, rows
+
+
+def no_hits(n_queries: int, k: int) -> tuple[Scores, Rows]:
+    """Scores and rows (n_queries, k) that are all padding."""
+    return np.full((n_queries, k), -np.inf, dtype=np.float32), np.full((n_queries, k), -1, dtype=np.int64)
+
+
+def _merged(parts: Iterable[tuple[Scores, Rows]], k: int) -> tuple[Scores, Rows]:
+    """The best `k` of parts (q, any); of equal scores that of the earlier part, which has the lower rows."""
+    scores, rows = (np.concatenate(arrays, axis=1) for arrays in zip(*parts, strict=True))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
 def _cut(rows: Rows, size: int) -> Iterator[Rows]:
@@ -227,55 +228,34 @@ def _cut(rows: Rows, size: int) -> Iterator[Rows]:
 BLOCK_VALUES = 4_000_000
 
 
-class StoredVectors:
-    """The vectors that an index was built from, where they lie: in memory or mapped, one array behind another."""
-
-    def __init__(self, parts: Sequence[Vectors]) -> None:
-        self._parts: list[Vectors] = list(parts)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-    def copy(self) -> "StoredVectors":
-        return StoredVectors(self._parts)
-
-    def add(self, vectors: Vectors) -> None:
-        self._parts.append(vectors)
-
-    def at(self, rows: Rows) -> Vectors:
-        """Those at `rows` (n,), all of them valid: (n, d) float32."""
-        if len(self._parts) == 1:
-            return self._parts[0][rows].astype(np.float32)
-        found = np.empty((len(rows), self._parts[0].shape[1]), dtype=np.float32)
-        start = 0
-        for part in self._parts:
-            inside = np.flatnonzero((rows >= start) & (rows < start + len(part)))
-            found[inside] = part[rows[inside] - start]
-            start += len(part)
-        return found
-
-    def whole(self) -> Vectors:
-        """A copy of all of them."""
-        return np.concatenate([np.asarray(part) for part in self._parts])
+def vectors_at(parts: Sequence[Vectors], rows: Rows) -> Vectors:
+    """Those at `rows` (n,), all of them valid, of arrays that follow each other: (n, d) float32."""
+    if len(parts) == 1:
+        return parts[0][rows].astype(np.float32)
+    found = np.empty((len(rows), parts[0].shape[1]), dtype=np.float32)
+    start = 0
+    for part in parts:
+        inside = np.flatnonzero((rows >= start) & (rows < start + len(part)))
+        found[inside] = part[rows[inside] - start]
+        start += len(part)
+    return found
 
 
-def refined(stored: StoredVectors, queries: Vectors, rows: Rows, k: int) -> tuple[Scores, Rows]:
+def refined(parts: Sequence[Vectors], queries: Vectors, rows: Rows, k: int) -> tuple[Scores, Rows]:
     """The best `k` of the found `rows` (q, w), padded with -1, by their inner products with the queries (q, d).
 
+    parts: the vectors, in arrays that follow each other.
     RETURNS: scores and rows (q, k), best first, equal scores by row; padded with -inf and -1.
     """
-    scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-    best = np.full((len(queries), k), -1, dtype=np.int64)
+    scores, best = no_hits(len(queries), k)
     step = max(1, BLOCK_VALUES // max(1, rows.shape[1] * queries.shape[1]))
     for start in range(0, len(queries), step):
         part = rows[start : start + step]
-        vectors = stored.at(np.maximum(part, 0).ravel()).reshape(*part.shape, -1)  # (s, w, d)
+        vectors = vectors_at(parts, np.maximum(part, 0).ravel()).reshape(*part.shape, -1)  # (s, w, d)
         products = (vectors @ queries[start : start + step, :, None])[..., 0]
-        products[part < 0] = -np.inf
-        order = np.lexsort((part, -products), axis=1)[:, :k]
-        width = order.shape[1]
-        scores[start : start + step, :width] = np.take_along_axis(products, order, axis=1)
-        best[start : start + step, :width] = np.take_along_axis(part, order, axis=1)
+        query, place = np.nonzero(part >= 0)
+        hits = query, part[query, place], products[query, place]
+        scores[start : start + step], best[start : start + step] = rank_hits(*hits, len(part), k)
     return scores, best
 
 

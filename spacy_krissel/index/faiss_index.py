@@ -6,6 +6,7 @@ IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vector
 import errno
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from ..util.lock import Lock
 from ..util.settings import Count, PositiveInt, checked, maker
 from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
-from .exact import BLOCK_ROWS, StoredVectors, refined, search_blocks
+from .exact import BLOCK_ROWS, refined, search_blocks, vectors_at
 from .protocol import Mask, Rows, Scores, Vectors
 
 FILE = "index.faiss"
@@ -86,8 +87,8 @@ class FaissIndex:
         self.device = check_device(device)
         self.float16 = float16
         self._ivf = type.startswith("ivf")
-        # Where codes are searched, what is at hand to decide between those found.
-        self._stored: StoredVectors | None = None
+        # Where codes are searched, the vectors that decide between those found, in arrays that follow each other.
+        self._stored: list[Vectors] | None = None
         # Told how many vectors were added, block by block; what it raises ends a build.
         self.on_added: Callable[[int], None] | None = None
         self._index: Any = None
@@ -102,10 +103,8 @@ class FaissIndex:
         return {"type": self.type, "float16": self.float16, **self._own}
 
     def reads(self, settings: dict[str, Any]) -> bool:
-        def build(all_settings: dict[str, Any]) -> dict[str, Any]:
-            return {name: value for name, value in all_settings.items() if name not in SEARCH_SETTINGS}
-
-        return build(settings) == build(self.settings)
+        own = self.settings
+        return all(settings.get(name) == own.get(name) for name in {*settings, *own} - {*SEARCH_SETTINGS})
 
     def __len__(self) -> int:
         return self._index.ntotal if self._index is not None else 0
@@ -113,7 +112,7 @@ class FaissIndex:
     def __getstate__(self) -> dict[str, Any]:
         state = {**self.__dict__, "_gpu_index": None, "_resources": None, "_mapped": False, "on_added": None}
         if self._stored is not None:
-            state["_stored"] = StoredVectors([self._stored.whole()])
+            state["_stored"] = [np.concatenate(self._stored)]
         if self._index is not None:
             state["_index"] = _faiss().serialize_index(self._index)
         return state
@@ -131,7 +130,7 @@ class FaissIndex:
             faiss = _faiss()
             copied._take(faiss.deserialize_index(faiss.serialize_index(self._index)), mapped=False)
         if self._stored is not None:
-            copied._stored = self._stored.copy()
+            copied._stored = list(self._stored)
         return copied
 
     def build(self, vectors: Vectors, centroids: Vectors | None = None) -> None:
@@ -155,7 +154,7 @@ class FaissIndex:
         if self._ivf:
             index.clustering_index = None
         self._take(index, mapped=False)
-        self._stored = StoredVectors([]) if "refine" in self._own else None
+        self._stored = [] if "refine" in self._own else None
         self._extend(vectors)
 
     def add(self, vectors: Vectors) -> None:
@@ -221,19 +220,21 @@ class FaissIndex:
         # Older versions map IVF lists alone, and then save them as a reference to the file: those are read whole.
         mapping = getattr(faiss, "IO_FLAG_MMAP_IFC", 0)
         rows, width = vectors.shape
+        problem: Any = ""
         try:
             index = faiss.read_index(str(directory / FILE), mapping)
         except RuntimeError as error:
-            raise KrisselError(Errors.K506.format(path=directory, problem=error, rows=rows, width=width)) from None
-        if index.ntotal != rows or index.d != width:
-            problem = f"it holds {index.ntotal} vectors of width {index.d}"
-            raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
-        if self.type == "hnsw" and not _is_sound_graph(faiss, index.hnsw, rows):
-            problem = "its graph is entered where no vector is, or on a level that it has not"
+            problem = error
+        else:
+            if index.ntotal != rows or index.d != width:
+                problem = f"it holds {index.ntotal} vectors of width {index.d}"
+            elif self.type == "hnsw" and not _is_sound_graph(faiss, index.hnsw, rows):
+                problem = "its graph is entered where no vector is, or on a level that it has not"
+        if problem:
             raise KrisselError(Errors.K506.format(path=directory, problem=problem, rows=rows, width=width))
         self._take(index, mapped=bool(mapping))
         self._read_from = directory
-        self._stored = StoredVectors([vectors]) if "refine" in self._own else None
+        self._stored = [vectors] if "refine" in self._own else None
 
     def _take(self, index: Any, mapped: bool) -> None:
         fork.guard_forks()
@@ -252,7 +253,7 @@ class FaissIndex:
             if self.on_added is not None:
                 self.on_added(len(block))
         if self._stored is not None:
-            self._stored.add(vectors)
+            self._stored.append(vectors)
         self._gpu_index = None
 
     def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
@@ -260,9 +261,9 @@ class FaissIndex:
         rows = np.flatnonzero(allowed)
         few = len(rows) <= FEW_ALLOWED or len(rows) * 20 <= len(allowed)
         if few and (self._stored is not None or not self._ivf):
-            vectors_at = self._index.reconstruct_batch if self._stored is None else self._stored.at
+            at = self._index.reconstruct_batch if self._stored is None else partial(vectors_at, self._stored)
             blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
-            return search_blocks(((block, vectors_at(block)) for block in blocks), queries, k)
+            return search_blocks(((block, at(block)) for block in blocks), queries, k)
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         # Of what the search visits, only this part counts, so it must visit as much more.
         wider = len(allowed) / max(1, len(rows))
@@ -321,15 +322,11 @@ class FaissIndex:
 
     def _clone_to_gpu(self, index: Any) -> Any:
         faiss = _faiss()
-        problem = ""
-        if not hasattr(faiss, "StandardGpuResources"):
-            problem = "the installed FAISS is built for the CPU"
-        elif not faiss.get_num_gpus():
-            problem = "FAISS finds no CUDA device"
-        if problem:
-            raise KrisselError(
-                Errors.K502.format(device=self.device, problem=problem, library="pip install 'spacy-krissel[gpu]'")
-            )
+        has_gpu = hasattr(faiss, "StandardGpuResources")
+        if not has_gpu or not faiss.get_num_gpus():
+            problem = "FAISS finds no CUDA device" if has_gpu else "the installed FAISS is built for the CPU"
+            library = "pip install 'spacy-krissel[gpu]'"
+            raise KrisselError(Errors.K502.format(device=self.device, problem=problem, library=library))
         fork.note_cuda()
         if self.device == "cuda:all":
             options = faiss.GpuMultipleClonerOptions()
@@ -370,17 +367,17 @@ def _training_sample(vectors: Vectors, most: int) -> Vectors:
 def _own_settings(type: str, device: str, float16: bool, settings: dict[str, int | None]) -> dict[str, int]:
     """The settings of this type of index: those given and the defaults. Raises KrisselError K006."""
     given = {name: value for name, value in settings.items() if value is not None}
-    for name, value in given.items():
-        if name not in DEFAULTS[type]:
-            known_names = ", ".join(DEFAULTS[type]) or "none"
-            expected = f"nothing: it is no setting of a {type!r} index (those are: {known_names})"
-            raise KrisselError(Errors.K006.format(setting=name, found=value, expected=expected))
-    if type == "hnsw" and device != "cpu":
-        expected = "'cpu' with type 'hnsw'; for a CUDA device choose type 'flat' or one of the 'ivf' types"
-        raise KrisselError(Errors.K006.format(setting="device", found=device, expected=expected))
-    if float16 and type in ("ivf_sq8", "ivf_pq"):
-        expected = f"False with type {type!r}, which holds the vectors in less than half the space"
-        raise KrisselError(Errors.K006.format(setting="float16", found=float16, expected=expected))
+    wrong: tuple[str, Any, str] | None = None
+    if unknown := sorted(set(given) - set(DEFAULTS[type])):
+        known = ", ".join(DEFAULTS[type]) or "none"
+        wrong = unknown[0], given[unknown[0]], f"nothing: it is no setting of a {type!r} index (those are: {known})"
+    elif type == "hnsw" and device != "cpu":
+        wrong = "device", device, "'cpu' with type 'hnsw'; for a CUDA device choose 'flat' or one of the 'ivf' types"
+    elif float16 and type in ("ivf_sq8", "ivf_pq"):
+        wrong = "float16", float16, f"False with type {type!r}, which holds the vectors in less than half the space"
+    if wrong:
+        setting, found, expected = wrong
+        raise KrisselError(Errors.K006.format(setting=setting, found=found, expected=expected))
     return {**DEFAULTS[type], **given}
 
 

@@ -10,6 +10,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from .disk import coded_io, try_lock
@@ -26,21 +27,11 @@ def temporary_folder(path: Path) -> Iterator[Path]:
     KrisselError K026 for an OSError, also one of the block.
     """
     with coded_io(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         restore_backup(path)
         for removed in _siblings(path, "del"):
             _remove_folder(removed)
-        _remove_abandoned(path, _remove_folder)
-        temporary = _sibling(path, "tmp")
-        lock = None
-        try:
-            temporary.mkdir()
-            lock = try_lock(temporary)
+        with _temporary(path, Path.mkdir, _remove_folder) as temporary:
             yield temporary
-        finally:
-            if lock is not None:
-                os.close(lock)
-            _remove_folder(temporary)
 
 
 def commit_folder(temporary: Path, path: Path) -> None:
@@ -50,23 +41,19 @@ def commit_folder(temporary: Path, path: Path) -> None:
     if path.exists() and exchange(temporary, path):
         _remove(temporary, path)
     else:
-        _replace(temporary, path)
+        # A folder cannot be renamed over a full one, so the old one becomes a backup; memory maps of it stay valid.
+        backup = _sibling(path, "old")
+        if path.exists():
+            os.replace(path, backup)
+        try:
+            os.replace(temporary, path)
+        except OSError:
+            if backup.exists():
+                os.replace(backup, path)
+            raise
     # Also the backups of processes that were killed before this line.
     for old in _siblings(path, "old"):
         _remove(old, path)
-
-
-def _replace(temporary: Path, path: Path) -> None:
-    # A folder cannot be renamed over a full one, so the old one becomes a backup first; memory maps of it stay valid.
-    backup = _sibling(path, "old")
-    if path.exists():
-        os.replace(path, backup)
-    try:
-        os.replace(temporary, path)
-    except OSError:
-        if backup.exists():
-            os.replace(backup, path)
-        raise
 
 
 def exchange(first: Path, second: Path) -> bool:
@@ -110,12 +97,24 @@ def _remove(folder: Path, path: Path) -> None:
     _remove_folder(removed)
 
 
-def _remove_abandoned(path: Path, remove: Callable[[Path], None]) -> None:
-    """Remove the temporary siblings of `path` that killed processes left."""
-    for temporary in _siblings(path, "tmp"):
-        if (lock := try_lock(temporary)) is not None:
-            remove(temporary)
+@contextmanager
+def _temporary(path: Path, create: Callable[[Path], None], remove: Callable[[Path], None]) -> Iterator[Path]:
+    """A new, locked sibling of `path`, removed at the end of the block, as are those that killed processes left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for abandoned in _siblings(path, "tmp"):
+        if (lock := try_lock(abandoned)) is not None:
+            remove(abandoned)
             os.close(lock)
+    temporary = _sibling(path, "tmp")
+    lock = None
+    try:
+        create(temporary)
+        lock = try_lock(temporary)
+        yield temporary
+    finally:
+        if lock is not None:
+            os.close(lock)
+        remove(temporary)
 
 
 def _remove_folder(folder: Path) -> None:
@@ -123,9 +122,10 @@ def _remove_folder(folder: Path) -> None:
 
 
 def _remove_file(file: Path) -> None:
-    # A folder of that name is not a file's temporary sibling.
-    if file.is_file():
-        file.unlink(missing_ok=True)
+    # A folder of that name is not a file's temporary sibling; an error here must not hide the block's.
+    with suppress(OSError):
+        if file.is_file():
+            file.unlink()
 
 
 def _sibling(path: Path, suffix: str) -> Path:
@@ -147,22 +147,10 @@ def atomic_file(path: str | Path) -> Iterator[Path]:
     with coded_io(path):
         path = Path(os.path.realpath(path))
         check_file(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(path, _remove_file)
-        temporary = _sibling(path, "tmp")
         # Exclusive, so that no link is followed where others may write.
-        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-        lock = None
-        try:
-            lock = try_lock(temporary)
+        with _temporary(path, partial(Path.touch, exist_ok=False), _remove_file) as temporary:
             yield temporary
             os.replace(temporary, path)
-        finally:
-            if lock is not None:
-                os.close(lock)
-            # An error here must not hide the block's.
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -83,12 +83,12 @@ def sha256_file(path: Path) -> str:
 def content_hash(path: Path) -> str:
     """A hash that changes with the content of the file or folder `path`: the SHA-256 of a file, of the manifest of a
     folder that has one, else of the names and contents of its files; "" where there is nothing."""
-    if path.is_dir() and not (path / MANIFEST).is_file():
+    if (path / MANIFEST).is_file():
+        path = path / MANIFEST
+    if path.is_dir():
         files = sorted(file_ for file_ in path.rglob("*") if file_.is_file())
         hashes = [[file_.relative_to(path).as_posix(), sha256_file(file_)] for file_ in files]
         return hashlib.sha256(json.dumps(hashes).encode("utf8")).hexdigest()
-    if path.is_dir():
-        path = path / MANIFEST
     return sha256_file(path) if path.is_file() else ""
 
 
@@ -183,22 +183,20 @@ def _inode(path: Path) -> int:
 
 
 def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool, shape: type[Shape]) -> dict[str, Any]:
+    def refused(problem: str) -> KrisselError:
+        return KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make))
+
     with coded_io(path):
         if not path.exists():
             expected = "a directory with manifest.json"
             raise KrisselError(Errors.K001.format(what=kind, path=path, expected=expected, make=make))
-
-    def refused(problem: str) -> KrisselError:
-        return KrisselError(Errors.K002.format(path=path, kind=kind, problem=problem, make=make))
-
-    try:
-        with coded_io(path):
-            text = _text(path / MANIFEST)
-        if text is None:
+        if not (path / MANIFEST).is_file():
+            raise refused("is missing")
+        if (path / MANIFEST).stat().st_size > MAX_BYTES:
             raise refused(f"has more than {MAX_BYTES} bytes")
-        manifest = json.loads(text)
-    except KrisselError:
-        raise
+        content = (path / MANIFEST).read_bytes()
+    try:
+        manifest = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise refused(f"cannot be read ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind:
@@ -206,8 +204,8 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
         raise refused(f"describes a {str(found)[:100]!r}")
     found = manifest.get("format_version")
     if type(found) is not int or found != version:
-        shown = repr(found)[:100] if type(found) is not int or found.bit_length() < 300 else "a huge number"
-        raise KrisselError(Errors.K003.format(path=path, kind=kind, found=shown, expected=version, make=make))
+        shown = {"found": repr(found)[:100], "expected": version}
+        raise KrisselError(Errors.K003.format(path=path, kind=kind, make=make, **shown))
     try:
         own_hash = manifest_hash(manifest)
         described = _Manifest.model_validate(manifest)
@@ -223,16 +221,6 @@ def _read_manifest(path: Path, kind: str, version: int, make: str, verify: bool,
     _check_names(path, described.files, needs, refused)
     _check_files(path, described.files, verify, make)
     return manifest
-
-
-def _text(manifest: Path) -> str | None:
-    """The text of a manifest; None where it is too large. Raises ValueError where there is none."""
-    try:
-        if manifest.stat().st_size > MAX_BYTES:
-            return None
-        return manifest.read_text(encoding="utf8")
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ValueError(error) from error
 
 
 def verify_file(path: Path, name: str, described: dict[str, Any], make: str) -> None:

@@ -32,6 +32,16 @@ NAMES: dict[Any, str] = {
     Path: "a path",
     type(None): "null",
 }
+# Kinds of bounds in words; the first that a type has are said.
+BOUNDS = {
+    ("MinLen",): "{what} that is not empty",
+    ("Gt", "Lt"): "{what} between {Gt} and {Lt}",
+    ("Gt", "Le"): "{what} above {Gt}, at most {Le}",
+    ("Gt",): "{what} above {Gt}",
+    ("Ge", "Le"): "{what} from {Ge} to {Le}",
+    ("Ge", "Lt"): "{what} from {Ge} to below {Lt}",
+    ("Ge",): "{what}, {Ge} or more",
+}
 Declared = TypeVar("Declared", bound=Callable[..., Any])
 _DESCRIBED = re.compile(r"(\w+(?:, \w+)*): (.*)")
 
@@ -67,8 +77,9 @@ def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callabl
 
     left_out: parameters that the maker takes. The maker is a `functools.partial`, which can be pickled.
     """
-    signature = inspect.signature(declared)
+    signature = inspect.signature(declared, eval_str=True)
     kept = [each for name, each in signature.parameters.items() if name not in left_out]
+    own = signature.replace(parameters=kept, return_annotation=Callable)
 
     def make(*args: Any, **settings: Any) -> Callable[..., Any]:
         return partial(declared, **own.bind(*args, **settings).arguments)
@@ -76,11 +87,7 @@ def maker(declared: Callable[..., Any], *left_out: str) -> Callable[..., Callabl
     make.__doc__ = declared.__doc__
     make.__name__ = make.__qualname__ = f"make_{getattr(declared, '__name__', 'it')}"
     make.__module__ = declared.__module__
-    hints = type_hints(declared.__init__ if isinstance(declared, type) else declared, include_extras=True)
-    make.__annotations__ = {each.name: hints[each.name] for each in kept}
-    own = signature.replace(
-        parameters=[each.replace(annotation=hints[each.name]) for each in kept], return_annotation=Callable
-    )
+    make.__annotations__ = {each.name: each.annotation for each in kept}
     make.__signature__ = own  # type: ignore[attr-defined]
     return checked(make)
 
@@ -203,18 +210,10 @@ def bounds(type_: Any) -> dict[str, Any]:
 def _bounded(args: tuple[Any, ...]) -> str:
     limits = bounds(Annotated[args])
     what = expected(args[0])
-    if "MinLen" in limits:
-        return f"{what} that is not empty"
-    if "Gt" in limits and "Lt" in limits:
-        return f"{what} between {limits['Gt']} and {limits['Lt']}"
-    if "Gt" in limits:
-        upper = f", at most {limits['Le']}" if "Le" in limits else ""
-        return f"{what} above {limits['Gt']}{upper}"
-    if "Ge" in limits and "Le" in limits:
-        return f"{what} from {limits['Ge']} to {limits['Le']}"
-    if "Ge" in limits and "Lt" in limits:
-        return f"{what} from {limits['Ge']} to below {limits['Lt']}"
-    return f"{what}, {limits['Ge']} or more" if "Ge" in limits else what
+    for kinds, words in BOUNDS.items():
+        if set(kinds) <= set(limits):
+            return words.format(what=what, **limits)
+    return what
 
 
 @cache

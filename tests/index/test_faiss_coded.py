@@ -8,7 +8,7 @@ import pytest
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import exact as exact_module
 from spacy_krissel.index import faiss_index
-from spacy_krissel.index.exact import ExactIndex, StoredVectors, refined
+from spacy_krissel.index.exact import ExactIndex, refined, vectors_at
 from spacy_krissel.index.faiss_index import FaissIndex, estimated_bytes, factory_string, make_faiss_index, training_rows
 from spacy_krissel.index.kinds import make_index, named_index
 
@@ -188,11 +188,9 @@ def test_adding_is_watched_and_can_be_ended(vectors, monkeypatch):
 
 def test_stored_vectors_lie_in_several_arrays(vectors, queries, exact, monkeypatch):
     monkeypatch.setattr(exact_module, "BLOCK_VALUES", 300)
-    stored = StoredVectors([vectors[:700], vectors[700:701]])
-    stored.add(vectors[701:])
+    stored = [vectors[:700], vectors[700:701], vectors[701:]]
     rows = np.array([1999, 0, 699, 700, 701, 700])
-    np.testing.assert_array_equal(stored.at(rows), vectors[rows].astype(np.float32))
-    np.testing.assert_array_equal(stored.whole(), vectors)
+    np.testing.assert_array_equal(vectors_at(stored, rows), vectors[rows].astype(np.float32))
     expected = exact.search(queries, 30)
     shuffled = np.random.default_rng(0).permuted(expected[1], axis=1)
     shuffled = np.concatenate([np.full((len(queries), 2), -1), shuffled], axis=1)

@@ -18,7 +18,7 @@ import numpy as np
 from spacy_krissel.errors import Errors as KrisselErrors
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.checks import check_mask, check_queries, check_vectors
-from spacy_krissel.index.exact import rank_hits, search_blocks
+from spacy_krissel.index.exact import no_hits, rank_hits, search_blocks
 from spacy_krissel.index.protocol import Mask, Rows, Scores, Vectors
 from spacy_krissel.util.progress import progress_bar
 from spacy_krissel.util.settings import checked, maker
@@ -138,8 +138,7 @@ class MilvusIndex:
         n = self._rows
         mask = np.ones(n, dtype=np.bool_) if allowed is None else check_mask(allowed, n, "vector")
         rows = np.flatnonzero(mask)
-        scores: Scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-        found: Rows = np.full((len(queries), k), -1, dtype=np.int64)
+        scores, found = no_hits(len(queries), k)
         wanted = min(k, len(rows))
         if not wanted:
             return scores, found

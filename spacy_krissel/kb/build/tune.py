@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import Errors, KrisselError
-from ...index.exact import ExactIndex, StoredVectors, refined
+from ...index.exact import ExactIndex, refined
 from ...index.faiss_index import DEFAULTS, FaissIndex, estimated_bytes
 from ...index.protocol import Mask, Rows, Scores, VectorIndex, Vectors
 from ...util.progress import progress_bar
@@ -184,7 +184,6 @@ class _Measure:
         self._kb = kb
         self._queries = queries
         self._k = k
-        self._stored = StoredVectors([kb.vectors])
         index = ExactIndex()
         index.build(kb.vectors)
         self._result, self._scores, _, self._seconds = self._searched(index)
@@ -194,7 +193,7 @@ class _Measure:
         result, _, rows, seconds = self._searched(index)
         k = min(self._k, self._kb.n_prototypes)
         # Some indexes round their scores.
-        scores, _ = refined(self._stored, self._scaled, rows[:, :k], k)
+        scores, _ = refined([self._kb.vectors], self._scaled, rows[:, :k], k)
         expected = self._result.entities
         common = [np.isin(b[b >= 0], a).sum() for a, b in zip(result.entities, expected, strict=True)]
         return Trial(
