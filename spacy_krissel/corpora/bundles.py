@@ -1,15 +1,15 @@
 """Corpora of many files, annotations beside texts: a folder, an archive, or one file of annotations."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os.path import isfile
 from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..util.inputs import coded_reading
 from ..util.limits import FILE
-from .annotation import AnnotatedText
+from .annotation import AnnotatedText, Mention
 from .files import decode_text, open_archive, open_binary
-from .report import CorpusReport
 
 ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar")
 TEXT_SUFFIXES = (".txt", ".text")
@@ -46,27 +46,17 @@ class Bundle(NamedTuple):
         folders: list[PurePath] = [annotations.parent]
         if documents is not None:
             folders.insert(0, Path(documents) if self.members is None else PurePosixPath(documents))
-        n_named = len(folders)
+        places = [f"'{folder}'" for folder in folders] + [f"'{layout}' of a folder above" for layout in layouts]
         folders.extend(above / layout for above in start.parents for layout in layouts)
         for folder in folders:
-            if self._has(folder / name):
+            # Unlike `Path.is_file`, `isfile` takes names that no file can have.
+            if isfile(folder / name) if self.members is None else folder / name in self.members:
                 return folder / name
-        places = ", ".join(f"'{folder}'" for folder in folders[:n_named])
-        places += "".join(f", '{layout}' of a folder above" for layout in layouts)
-        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=places))
+        raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=", ".join(places)))
 
     def read_text(self, file_: PurePath) -> str:
         """Raises KrisselError K203 when it is not UTF-8."""
         return decode_text(self.read(file_), self.name(file_))
-
-    def _has(self, file_: PurePath) -> bool:
-        if self.members is not None:
-            return file_ in self.members
-        try:
-            return Path(file_).is_file()
-        except OSError:
-            # A name that no file can have.
-            return False
 
 
 def is_bundle(path: Path) -> bool:
@@ -97,21 +87,26 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
     return Bundle(path, files, members)
 
 
-def read_each(
+def read_standoff(
     path: PathLike,
-    suffix: str,
+    suffixes: tuple[str, str],
     expected: str,
-    read_file: Callable[[Bundle, PurePath, CorpusReport], AnnotatedText],
-    report: CorpusReport,
+    documents: PathLike | None,
+    read_mentions: Callable[[bytes, str, str], Iterable[Mention]],
 ) -> Iterator[AnnotatedText]:
-    """What `read_file` makes of each file of annotations.
-    Raises what `open_bundle` and `read_file` raise.
+    """The texts of a bundle, each with the mentions of its file of annotations.
+
+    suffixes: of annotations and of texts. read_mentions: takes a file of annotations, its name for messages, and its
+    text. Raises what `open_bundle`, `Bundle.find_text` and `read_mentions` raise.
     """
-    bundle = open_bundle(path, suffix, expected)
+    bundle = open_bundle(path, suffixes[0], expected)
     for file_ in bundle.files:
-        with coded_reading(bundle.name(file_)):
-            annotated = read_file(bundle, file_, report)
-        yield annotated
+        source = bundle.name(file_)
+        with coded_reading(source):
+            name = file_.name.removesuffix(".gz").removesuffix(suffixes[0])
+            text = bundle.read_text(bundle.find_text(file_, name + suffixes[1], (), documents))
+            mentions = list(read_mentions(bundle.read(file_), source, text))
+        yield AnnotatedText(name, text, mentions, source, 1)
 
 
 def holds_suffixes(path: Path, suffixes: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,107 +12,25 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..errors import Errors, KrisselError
+from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
-from ..mentions.gold_mentions import document_id
+from ..ontology.store import OntologyStore
 from ..util.atomic import check_file
 from ..util.progress import progress_bar
-from ..util.settings import Count, checked
+from ..util.settings import Count, checked, passes_on
 from .annotation import AnnotatedText
 from .doc_bins import GoldSplit, write_doc_bin
-from .files import open_lines
-from .filters import distinct_texts
+from .docs import to_doc
+from .files import read_records
+from .filters import distinct_texts, keep_labels, keep_types, rewrite_ids
 from .readers import READERS, Format, check_documents, detect_format
-from .report import CorpusReport
+from .report import CorpusReport, reporting
+from .semantic_types import preset_types, read_semantic_network, type_keys, with_descendants
+from .sentence_docs import sentence_docs
 
 PathLike = str | Path
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
 _PREFIX = re.compile(r"\w[\w.-]*:?")
-
-
-@checked
-def convert(
-    inputs: Paths,
-    output: PathLike,
-    *,
-    format: Format = "auto",
-    documents: PathLike | None = None,
-    lang: str = "en",
-    labels: list[str] | None = None,
-    types: list[str] | None = None,
-    preset: Literal["st21pv", "pel"] | None = None,
-    semantic_network: PathLike | None = None,
-    ontology: PathLike | Resolver | None = None,
-    strip_prefixes: list[str] = [],  # noqa: B006
-    prefix: str = "",
-    unknown_as_nil: bool = False,
-    sentences: bool = False,
-    text_labels: bool = False,
-    split: Literal["all", "train", "dev"] = "all",
-    dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1,
-    seed: Count = 0,
-    ids: PathLike | None = None,
-    progress: bool = False,
-) -> CorpusReport:
-    """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return a report of what was read.
-
-    inputs: files, in order; for knowtator, BRAT and SemEval also folders and `.tar.gz` archives of annotations and
-        texts
-    output: the `.spacy` file to write, all or nothing
-    format: format of the inputs; "auto" detects all but phrases
-    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval: folder of the texts, if
-        they are not next to the annotations
-    lang: language of the tokenizer; ZESHEL brings tokens of its own
-    labels: keep only mentions with this label
-    types: keep only mentions of this semantic type, by id or name (`filters.keep_types`)
-    preset: keep only mentions of a named set of types: MedMentions' ST21pv, or those that PEL leaves out
-    semantic_network: UMLS's file SRDEF; types below those of `types` and `preset` count as well
-    ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the prefix, ids that it
-        does not have are kept and counted. Ids are not mapped to primary ids, so that the file serves other versions
-        of the ontology too
-    strip_prefixes: remove these prefixes from all ids, such as OMIM or MESH
-    prefix: put this before ids that have no prefix, as the ontology does (NCBITaxon)
-    unknown_as_nil: make a mention NIL when the ontology has none of its ids
-    sentences: write each sentence as a document; the split is of whole documents
-    text_labels: set `doc.cats` to the entities that the document or sentence mentions, for training without spans
-    split: documents to write: all, dev (chosen by hash) or train (the rest), independently of what training and
-        calibration hold out. Counts are of all documents, except `documents_written`
-    dev_share: fraction of the documents in dev
-    seed: random seed of the split
-    ids: file of document ids, one per line: write only these documents (KW232 for those that are missing)
-    progress: show a progress bar
-
-    A document with the id of an earlier one is left out. Warns once per kind of data-quality problem.
-    Raises KrisselError K006 (a wrong setting), and what the readers raise.
-    """
-    output = Path(output)
-    if output.suffix != ".spacy":
-        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
-    check_file(output)
-    part = GoldSplit(split, dev_share, seed, purpose="convert")
-    report = CorpusReport()
-    listed = None if ids is None else _listed(Path(ids))
-    docs = read_docs(
-        inputs,
-        blank_pipeline(lang),
-        format=format,
-        documents=documents,
-        labels=labels,
-        types=types,
-        preset=preset,
-        semantic_network=semantic_network,
-        ontology=ontology,
-        strip_prefixes=strip_prefixes,
-        prefix=prefix,
-        unknown_as_nil=unknown_as_nil,
-        report=report,
-    )
-    shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
-    chosen = _chosen(shown, part, listed, report)
-    write_doc_bin(_as_texts(chosen, sentences, text_labels, report), output)
-    for id_, line in (listed or {}).items():
-        report.blemish("missing_documents", str(ids), line, id_)
-    report.warn()
-    return report
 
 
 @checked
@@ -131,12 +50,27 @@ def read_docs(
     unknown_as_nil: bool = False,
     report: CorpusReport | None = None,
 ) -> Iterator[Doc]:
-    """The documents of gold corpora, tokenised by `nlp`, one at a time (`to_doc`). Settings: see `convert`.
+    """The documents of gold corpora, tokenised by `nlp`, one at a time (`to_doc`).
 
-    MedMentions' subset ST21pv is the preset with a `semantic_network`, and, since it is also of 18 vocabularies alone,
-    an `ontology` of those with `unknown_as_nil`.
-
+    inputs: see `convert`
+    format: format of the inputs; "auto" detects all but phrases
+    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval: folder of the texts, if
+        they are not next to the annotations
+    labels: keep only mentions with this label
+    types: keep only mentions of this semantic type, by id or name (`filters.keep_types`)
+    preset: keep only mentions of a named set of types: MedMentions' ST21pv, or those that PEL leaves out
+    semantic_network: UMLS's file SRDEF; types below those of `types` and `preset` count as well
+    ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the prefix, ids that it
+        does not have are kept and counted. Ids are not mapped to primary ids, so that the file serves other versions
+        of the ontology too
+    strip_prefixes: remove these prefixes from all ids, such as OMIM or MESH
+    prefix: put this before ids that have no prefix, as the ontology does (NCBITaxon)
+    unknown_as_nil: make a mention NIL when the ontology has none of its ids
     report: counts, see `CorpusReport`. Without one, warns of data-quality problems at the end.
+
+    A document with the id of an earlier one is left out. MedMentions' subset ST21pv is the preset with a
+    `semantic_network`, and, since it is also of 18 vocabularies alone, an `ontology` of those with `unknown_as_nil`.
+
     Raises KrisselError K006 (a wrong setting), and what the readers raise.
     """
     if format != "auto":
@@ -147,17 +81,72 @@ def read_docs(
     if prefix and not _PREFIX.fullmatch(prefix):
         raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
     if isinstance(ontology, (str, Path)):
-        from ..ontology.store import OntologyStore
-
         ontology = OntologyStore(ontology)
-    paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
-    steps = _filters(labels, _wanted_types(types, preset, semantic_network), ontology)
+    steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]
+    if labels is not None:
+        steps.append(partial(keep_labels, labels=set(labels)))
+    if (wanted := _wanted_types(types, preset, semantic_network)) is not None:
+        # Another resolver than a store knows ids alone.
+        store = ontology if isinstance(ontology, OntologyStore) else None
+        steps.append(partial(keep_types, wanted=wanted, store=store))
     if ontology is not None or strip_prefixes or prefix:
-        from .filters import rewrite_ids
-
         settings = {"strip": strip_prefixes, "prefix": prefix, "unknown_as_nil": unknown_as_nil}
         steps.append(partial(rewrite_ids, ontology=ontology, **settings))
-    return _read_docs(paths, format, documents, steps, nlp, report)
+    paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
+    return _read_docs(paths, format, documents, steps, nlp, report=report)
+
+
+READING = [name for name in signature(read_docs).parameters if name not in ("inputs", "nlp", "report")]
+
+
+@checked
+@passes_on(read_docs, *READING)
+def convert(
+    inputs: Paths,
+    output: PathLike,
+    *,
+    lang: str = "en",
+    sentences: bool = False,
+    text_labels: bool = False,
+    split: Literal["all", "train", "dev"] = "all",
+    dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+    seed: Count = 0,
+    ids: PathLike | None = None,
+    progress: bool = False,
+    **reading: Any,
+) -> CorpusReport:
+    """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return a report of what was read.
+
+    inputs: files, in order; for knowtator, BRAT and SemEval also folders and `.tar.gz` archives of annotations and
+        texts
+    output: the `.spacy` file to write, all or nothing
+    lang: language of the tokenizer; ZESHEL brings tokens of its own
+    sentences: write each sentence as a document; the split is of whole documents
+    text_labels: set `doc.cats` to the entities that the document or sentence mentions, for training without spans
+    split: documents to write: all, dev (chosen by hash) or train (the rest), independently of what training and
+        calibration hold out. Counts are of all documents, except `documents_written`
+    dev_share: fraction of the documents in dev
+    seed: random seed of the split
+    ids: file of document ids, one per line: write only these documents (KW232 for those that are missing)
+    progress: show a progress bar
+
+    Warns once per kind of data-quality problem. Raises KrisselError K006 (a wrong setting), and what the readers raise.
+    """
+    output = Path(output)
+    if output.suffix != ".spacy":
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .spacy"))
+    check_file(output)
+    part = GoldSplit(split, dev_share, seed, purpose="convert")
+    report = CorpusReport()
+    listed = None if ids is None else _listed(Path(ids), report)
+    docs = read_docs(inputs, blank_pipeline(lang), report=report, **reading)
+    shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
+    chosen = _chosen(shown, part, listed, report)
+    write_doc_bin(_as_texts(chosen, sentences, text_labels, report), output)
+    for id_, line in (listed or {}).items():
+        report.blemish("missing_documents", str(ids), line, id_)
+    report.warn()
+    return report
 
 
 def blank_pipeline(lang: str) -> Language:
@@ -174,20 +163,16 @@ def blank_pipeline(lang: str) -> Language:
         raise KrisselError(Errors.K006.format(setting="lang", found=lang, expected=expected)) from error
 
 
-def _listed(path: Path) -> dict[str, int]:
+def _listed(path: Path, report: CorpusReport) -> dict[str, int]:
     """The ids in a file, with their lines. Raises KrisselError K204 when there is none."""
     expected = "one document id per line"
-    with open_lines(path, expected) as lines:
-        listed = {line.strip(): number for number, line in lines if line.strip()}
-    if not listed:
-        raise KrisselError(Errors.K204.format(path=path, what="id", line="0 or more blank", expected=expected))
-    return listed
+    return dict(read_records(path, lambda line, number: (line.strip(), number), report, expected=expected, what="id"))
 
 
 def _chosen(docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None, report: CorpusReport) -> Iterator[Doc]:
     """The documents of a split that are listed; the ids that remain in `listed` at the end were not found."""
     for doc in docs:
-        if listed is not None and listed.pop(document_id(doc), None) is None:
+        if listed is not None and listed.pop(gold_mentions.document_id(doc), None) is None:
             report.count("unlisted_documents")
         elif part(doc):
             report.count("documents_written")
@@ -195,39 +180,32 @@ def _chosen(docs: Iterable[Doc], part: GoldSplit, listed: dict[str, int] | None,
 
 
 def _as_texts(docs: Iterable[Doc], sentences: bool, with_labels: bool, report: CorpusReport) -> Iterator[Doc]:
-    from ..mentions.gold_mentions import text_labels
-    from .sentence_docs import sentence_docs
-
     for doc in docs:
         if sentences and doc.cats:
             expected = "false for documents with labels, since these do not say which sentence they are of"
             raise KrisselError(Errors.K006.format(setting="sentences", found=sentences, expected=expected))
         for text in sentence_docs(doc, report=report) if sentences else (doc,):
             if with_labels:
-                text.cats = {**text.cats, **text_labels(text)}
+                text.cats = {**text.cats, **gold_mentions.text_labels(text)}
                 report.count("text_labels", len(text.cats))
             yield text
 
 
+@reporting
 def _read_docs(
     paths: list[Path],
     format: str,
     documents: PathLike | None,
     steps: list[Callable[..., Iterator[AnnotatedText]]],
     nlp: Language,
-    report: CorpusReport | None,
+    *,
+    report: CorpusReport,
 ) -> Iterator[Doc]:
-    from .docs import to_doc
-
-    own_report = report is None
-    report = CorpusReport() if report is None else report
-    texts = distinct_texts(_read_texts(paths, format, documents, report), report)
+    texts = _read_texts(paths, format, documents, report)
     for step in steps:
         texts = step(texts, report=report)
     for annotated in texts:
         yield to_doc(annotated, nlp, report=report)
-    if own_report:
-        report.warn()
 
 
 def _read_texts(
@@ -240,25 +218,7 @@ def _read_texts(
         yield from READERS[actual](path, report=report, **settings)
 
 
-def _filters(
-    labels: list[str] | None, types: set[str] | None, ontology: Resolver | None
-) -> list[Callable[..., Iterator[AnnotatedText]]]:
-    from ..ontology.store import OntologyStore
-    from .filters import keep_labels, keep_types
-
-    found: list[Callable[..., Iterator[AnnotatedText]]] = []
-    if labels is not None:
-        found.append(partial(keep_labels, labels=set(labels)))
-    if types is not None:
-        # Another resolver than a store knows ids alone.
-        store = ontology if isinstance(ontology, OntologyStore) else None
-        found.append(partial(keep_types, wanted=types, store=store))
-    return found
-
-
 def _wanted_types(types: list[str] | None, preset: str | None, semantic_network: PathLike | None) -> set[str] | None:
-    from .semantic_types import preset_types, read_semantic_network, type_keys, with_descendants
-
     if types is None and preset is None:
         if semantic_network is not None:
             found, expected = str(semantic_network), "none without `types` to look up in it"

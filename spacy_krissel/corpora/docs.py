@@ -4,7 +4,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -19,14 +18,6 @@ from .report import CorpusReport
 DEFAULT_LABEL = "ENTITY"
 # What sources put between the fragments of a mention.
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
-
-
-class _Located(NamedTuple):
-    """A mention that is kept. fragments: in characters, in order, with other text between them."""
-
-    fragments: Fragments
-    label: str
-    kb_id: str
 
 
 def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport | None = None) -> Doc:
@@ -93,20 +84,18 @@ def write_gold_mentions(doc: Doc, mentions: Iterable[DocMention]) -> None:
 
 
 def _exact_mentions(doc: Doc, annotated: AnnotatedText, report: CorpusReport) -> list[DocMention]:
-    # In order, and looked up: a long article has thousands.
-    located: dict[_Located, None] = {}
+    # In characters; in order, and looked up: a long article has thousands.
+    located: dict[DocMention, None] = {}
     for mention in annotated.mentions:
         fragments = _locate(mention, annotated, report)
         if fragments is None:
             continue
-        key = _Located(fragments, mention.label or DEFAULT_LABEL, to_kb_id(mention.kb_id))
-        if key in located:
+        found = DocMention(to_kb_id(mention.kb_id), mention.label or DEFAULT_LABEL, fragments)
+        if found in located:
             report.blemish("duplicate_mentions", annotated.file_of(mention), mention.line, repr(mention.text[:60]))
-        else:
-            located[key] = None
-    kept = sorted(located, key=lambda key: (key.fragments[0][0], -key.fragments[-1][1]))
-    _cut_tokens(doc, kept, report)
-    return [DocMention(key.kb_id, key.label, tuple(_tokens(doc, *each) for each in key.fragments)) for key in kept]
+        located[found] = None
+    _cut_tokens(doc, list(located), report)
+    return [mention._replace(fragments=tuple(_tokens(doc, *each) for each in mention.fragments)) for mention in located]
 
 
 def _tokens(doc: Doc, start: int, end: int) -> tuple[int, int]:
@@ -210,7 +199,7 @@ def _letters(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def _cut_tokens(doc: Doc, found: list[_Located], report: CorpusReport) -> None:
+def _cut_tokens(doc: Doc, found: list[DocMention], report: CorpusReport) -> None:
     """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
     starts = [token.idx for token in doc] if found else []
     cuts: dict[int, list[int]] = {}

@@ -1,11 +1,14 @@
 """Lines and bytes of files that may be compressed, cut short or not text, and the members of archives."""
 
+import io
+import json
+import re
 import tarfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..util.inputs import DAMAGED, Closing, InputFile, check_encoding, open_input
@@ -13,6 +16,8 @@ from .report import CorpusReport
 
 BOM = "\ufeff"
 PathLike = str | Path
+Record = TypeVar("Record")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def open_binary(path: PathLike, expected: str = "a file") -> AbstractContextManager[InputFile]:
@@ -31,6 +36,7 @@ def open_lines(
     report: CorpusReport | None = None,
     skip: Callable[[int, str], None] | None = None,
     closing: Closing = (),
+    content: bytes | None = None,
 ) -> Iterator[Iterator[tuple[int, str]]]:
     """The lines of a UTF-8 file with their numbers, from 1, without line ends, for this block; `.gz` is decompressed.
 
@@ -40,25 +46,84 @@ def open_lines(
     skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
         is an error.
     closing: what ends a line that is whole where there is no line end, such as `JSON_CLOSING`.
+    content: of the file, where it is in memory.
 
     Raises KrisselError K201 (no file), K202 (truncated or damaged gzip), K203 (not UTF-8), K206 (the last line is a bad
     record and has no line end), and what `open_input` and `InputFile.lines` raise.
     """
-    with open_binary(path, expected) as file_:
+    in_memory = nullcontext(InputFile(path, io.BytesIO(content or b"")))
+    with open_binary(path, expected) if content is None else in_memory as file_:
         yield _decoded(file_, skip)
-        if file_.may_be_cut(closing):
-            check_end(str(path), file_.line, report)
+        if not file_.may_be_cut(closing):
+            return
+        if report is None:
+            message = Warnings.KW210.format(count=1, places=f"{path}, line {file_.line}")
+            warnings.warn(message, KrisselWarning, stacklevel=3)
+        elif report.last_bad == (str(path), file_.line):
+            raise KrisselError(Errors.K206.format(path=path, line=file_.line, problem=report.last_problem))
+        else:
+            report.blemish("unended_files", str(path), file_.line)
 
 
-def check_end(source: str, line: int, report: CorpusReport | None) -> None:
-    """Say that the last line, with this number, has no line end; see `open_lines`."""
-    if report is not None and report.last_bad == (source, line):
-        raise KrisselError(Errors.K206.format(path=source, line=line, problem=report.last_problem))
-    if report is not None:
-        report.blemish("unended_files", source, line)
-    else:
-        message = Warnings.KW210.format(count=1, places=f"{source}, line {line}")
-        warnings.warn(message, KrisselWarning, stacklevel=4)
+def read_records(
+    path: PathLike,
+    parse: Callable[[str, int], Record],
+    report: CorpusReport,
+    *,
+    expected: str,
+    what: str = "",
+    first_error: str = "",
+    closing: Closing = (),
+    skip_undecoded: bool = False,
+    content: bytes | None = None,
+) -> Iterator[Record]:
+    """`parse(line, number)` of each line that is not blank; where it raises ValueError, the line is a bad record.
+
+    what: the name of a record; the file must then hold one (K204). first_error: the error, with fields `path`, `line`,
+    `problem` and `found`, if the first line is a bad record. skip_undecoded: a line that is not UTF-8 is a bad record,
+    not an error. content: of the file, where it is in memory. Raises what `open_lines` raises.
+    """
+    number, found, first_bad = 0, False, ""
+
+    def bad(number: int, problem: str) -> None:
+        nonlocal first_bad
+        first_bad = first_bad or f" that can be used (line {number}: {problem})"
+        report.blemish("bad_records", str(path), number, problem)
+
+    skip = bad if skip_undecoded else None
+    with open_lines(path, expected, report=report, skip=skip, closing=closing, content=content) as lines:
+        for number, line in lines:
+            if not line.strip():
+                continue
+            try:
+                record = parse(line, number)
+            except (ValueError, RecursionError) as error:
+                problem = str(error)[:80]
+                if first_error and not (found or first_bad):
+                    message = first_error.format(path=path, line=number, problem=problem, found=line[:80])
+                    raise KrisselError(message) from None
+                bad(number, problem)
+                continue
+            found = True
+            yield record
+    if what and not found:
+        raise KrisselError(Errors.K204.format(path=path, what=what + first_bad, line=number, expected=expected))
+
+
+def json_object(line: str) -> dict[str, Any]:
+    """Raises ValueError where it is none."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("not JSON") from None
+    if not isinstance(record, dict):
+        raise ValueError("not a JSON object")
+    return record
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether a text has half of a character, which JSON can hold, and no file and no string store."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
 
 
 def _decoded(file_: InputFile, skip: Callable[[int, str], None] | None) -> Iterator[tuple[int, str]]:
@@ -84,20 +149,6 @@ def decode_text(raw: bytes, path: PathLike) -> str:
     except UnicodeDecodeError as error:
         line, found = raw.count(b"\n", 0, error.start) + 1, f"0x{raw[error.start]:02x}"
         raise KrisselError(Errors.K203.format(path=path, line=line, found=found)) from error
-
-
-def text_lines(raw: bytes, path: PathLike, report: CorpusReport) -> Iterator[tuple[int, str]]:
-    """The lines of a file of annotations that is in memory, as `open_lines` has them.
-
-    The places of what is found wrong are those of `path`. Raises KrisselError K057 and K203, and K206 at the end.
-    """
-    if b"\r" in raw.rstrip(b"\r\n") and b"\n" not in raw.rstrip(b"\r\n"):
-        raise KrisselError(Errors.K057.format(path=path, count=raw.count(b"\r")))
-    lines: list[str] = decode_text(raw, path).removeprefix(BOM).split("\n")
-    for number, line in enumerate(lines, 1):
-        yield number, line.removesuffix("\r")
-    if lines[-1].strip():
-        check_end(str(path), len(lines), report)
 
 
 def decode_line(raw: bytes, path: PathLike, number: int) -> str:

@@ -7,8 +7,9 @@ from itertools import pairwise
 from spacy.tokens import Doc, Span
 
 from ..mentions.contexts import sentence_starts
-from ..mentions.discontinuous import DISJOINT_KEY, DocMention, write_fragments
-from ..mentions.gold_mentions import ID_KEY, SPANS_KEY, document_id, gold_mentions
+from ..mentions.discontinuous import DocMention
+from ..mentions.gold_mentions import ID_KEY, document_id, gold_mentions
+from .docs import write_gold_mentions
 from .report import CorpusReport
 
 
@@ -74,13 +75,6 @@ def _cut(doc: Doc, start: int, end: int, mentions: list[DocMention], ents: list[
         mention._replace(fragments=tuple((first - start, last - start) for first, last in mention.fragments))
         for mention in mentions
     ]
+    write_gold_mentions(cut, inside)
     cut.ents = [Span(cut, ent.start - start, ent.end - start, label=ent.label_, kb_id=ent.kb_id_) for ent in ents]
-    cut.spans[SPANS_KEY] = [
-        Span(cut, *mention.fragments[0], label=mention.label, kb_id=mention.kb_id)
-        for mention in inside
-        if not mention.is_discontinuous
-    ]
-    disjoint = [mention for mention in inside if mention.is_discontinuous]
-    if disjoint:
-        write_fragments(cut, disjoint, DISJOINT_KEY)
     return cut

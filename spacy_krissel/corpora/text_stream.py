@@ -1,7 +1,5 @@
 """Unlabelled text as one stream, whatever files it comes from."""
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +8,7 @@ from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
 from ..util.inputs import JSON_CLOSING
 from ..util.limits import FILE, RECORD
-from .files import decode_line, open_archive, open_lines
+from .files import decode_line, has_surrogate, json_object, open_archive, open_lines, read_records
 from .pubmed import read_pubmed
 from .report import CorpusReport, reporting
 
@@ -28,7 +26,6 @@ EXPECTED = f"a file ending in {', '.join(SUFFIXES)}, or a folder of them"
 # What is read of a Parquet file.
 COLUMNS = ("id", "title", "text")
 BATCH_ROWS = 1024
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Text(NamedTuple):
@@ -105,39 +102,23 @@ def _has_suffix(path: Path, suffixes: tuple) -> bool:
 def _read_file(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[Text]:
     if is_pubmed(path):
         return (Text(id_, text, str(path), line) for id_, text, line in read_pubmed(path, report, deleted))
-    return _reader(path)(path, report)
-
-
-def _reader(path: Path) -> Any:
-    for suffixes, reader in (
+    for suffixes, read in (
         (ARCHIVE_SUFFIXES, _read_archive),
         (JSONL_SUFFIXES, _read_jsonl),
         (PLAIN_SUFFIXES, _read_plain),
         (PARQUET_SUFFIXES, _read_parquet),
     ):
         if _has_suffix(path, suffixes):
-            return reader
+            return read(path, report)
     raise KrisselError(Errors.K210.format(path=path, expected=", ".join(SUFFIXES)))
 
 
 def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
-    n_objects = 0
-    with open_lines(path, EXPECTED, report=report, closing=JSON_CLOSING) as lines:
-        for number, line in lines:
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if not isinstance(record, dict):
-                if not n_objects:
-                    raise KrisselError(Errors.K209.format(path=path, line=number, found=line[:80]))
-                report.blemish("bad_records", str(path), number, "not a JSON object")
-                continue
-            n_objects += 1
-            if text := _text_of_record(record, path.name, str(path), number, report):
-                yield text
+    def parse(line: str, number: int) -> Text | None:
+        return _text_of_record(json_object(line), path, number, report)
+
+    checks: dict[str, Any] = {"first_error": Errors.K209, "closing": JSON_CLOSING}
+    return filter(None, read_records(path, parse, report, expected=EXPECTED, **checks))
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:
@@ -157,22 +138,18 @@ def _read_archive(path: Path, report: CorpusReport) -> Iterator[Text]:
                     yield Text(f"{member.name.stem}:{number}", text, member.source, number)
 
 
-def _text_of_record(record: Mapping[str, Any], name: str, source: str, line: int, report: CorpusReport) -> Text | None:
-    """The text of a record with "text" and, optionally, "title" and "id", or None for a bad one, which is counted.
-
-    name: the file's, for a record without an id.
-    """
+def _text_of_record(record: Mapping[str, Any], path: Path, line: int, report: CorpusReport) -> Text | None:
+    """The text of a record with "text" and, optionally, "title" and "id", or None for a bad one, which is counted."""
     parts = [record.get("title") or "", record.get("text") or ""]
+    id_ = f"{path.name}:{line}" if record.get("id") in (None, "") else str(record["id"])
     if not all(isinstance(part, str) for part in parts) or not any(part.strip() for part in parts):
-        report.blemish("bad_records", source, line, 'no "text"')
-        return None
-    id_ = f"{name}:{line}" if record.get("id") in (None, "") else str(record["id"])
-    text = " ".join(part for part in parts if part.strip())
-    if not (id_.isascii() and text.isascii()) and _SURROGATE.search(id_ + text):
-        # JSON can spell half of a character, which no file and no string store can hold.
-        report.blemish("bad_records", source, line, "a lone surrogate")
-        return None
-    return Text(id_, text, source, line)
+        problem = 'no "text"'
+    elif any(map(has_surrogate, (id_, *parts))):
+        problem = "a lone surrogate"
+    else:
+        return Text(id_, " ".join(part for part in parts if part.strip()), str(path), line)
+    report.blemish("bad_records", str(path), line, problem)
+    return None
 
 
 def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
@@ -201,7 +178,7 @@ def _read_parquet(path: Path, report: CorpusReport) -> Iterator[Text]:
             for batch in file_.iter_batches(BATCH_ROWS, columns=columns):
                 for record in _records(batch, path, row):
                     row += 1
-                    if text := _text_of_record(record, path.name, str(path), row, report):
+                    if text := _text_of_record(record, path, row, report):
                         yield text
     except KrisselError:
         raise

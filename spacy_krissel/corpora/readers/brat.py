@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from ...errors import Errors, KrisselError
+from ...errors import Errors
 from ...mentions.gold_ids import read_class
 from ..annotation import AnnotatedText, Mention, parse_fragments
-from ..bundles import Bundle, read_each
-from ..files import text_lines
+from ..bundles import read_standoff
+from ..files import read_records
 from ..report import CorpusReport, reporting
 
 EXPECTED = "a BRAT .ann file, or a folder or .tar.gz of them"
 SUFFIX = ".ann"
-_RECORD = re.compile(r"([TNREAM#*])\S*\t(.*)", re.DOTALL)
+_RECORD = re.compile(r"(([TNREAM#*])\S*)\t(.*)", re.DOTALL)
 _PLACES = re.compile(r"(\S+) (\d+ \d+(?:;\d+ \d+)*)")
 _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 
@@ -43,25 +43,22 @@ def read_brat(
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
     K227 (the first line that is not blank is no record).
     """
-    return read_each(path, SUFFIX, EXPECTED, partial(_read_file, documents), report)
+    read = partial(_mentions, report)
+    return read_standoff(path, (SUFFIX, ".txt"), EXPECTED, documents, read)
 
 
-def _read_file(documents: str | Path | None, bundle: Bundle, file_: PurePath, report: CorpusReport) -> AnnotatedText:
-    source = bundle.name(file_)
-    name = file_.name.removesuffix(".gz").removesuffix(SUFFIX)
-    text_file = bundle.find_text(file_, f"{name}.txt", (), documents)
+def _record(line: str, number: int) -> tuple[int, re.Match[str]]:
+    if match := _RECORD.fullmatch(line):
+        return number, match
+    raise ValueError(f"{line[:40]!r}")
+
+
+def _mentions(report: CorpusReport, content: bytes, source: str, text: str) -> Iterator[Mention]:
     mentions: dict[str, tuple[Mention, list[str]]] = {}
     references: list[tuple[int, str, str]] = []
-    is_first = True
-    for number, line in text_lines(bundle.read(file_), source, report):
-        if not line.strip():
-            continue
-        record = _RECORD.fullmatch(line)
-        if record is None and is_first:
-            raise KrisselError(Errors.K227.format(path=source, line=number, found=line[:80]))
-        is_first = False
-        kind, rest = (record[1], record[2]) if record else ("", "")
-        key = line.partition("\t")[0]
+    records = read_records(source, _record, report, expected=EXPECTED, first_error=Errors.K227, content=content)
+    for number, record in records:
+        key, kind, rest = record.groups()
         if kind == "T" and key not in mentions and (mention := _read_mention(rest, number)):
             mentions[key] = (mention, [])
         elif kind == "N" and (reference := _REFERENCE.fullmatch(rest.partition("\t")[0])):
@@ -69,14 +66,15 @@ def _read_file(documents: str | Path | None, bundle: Bundle, file_: PurePath, re
         elif kind in ("R", "E", "*"):
             report.count("relations")
         elif kind not in ("A", "M", "#"):
-            report.blemish("bad_records", source, number, f"{line[:40]!r}")
+            report.blemish("bad_records", source, number, f"{record[0][:40]!r}")
     for number, target, id_ in references:
         if target in mentions:
             mentions[target][1].append(id_)
         else:
             report.blemish("bad_records", source, number, f"a reference for {target!r}, which is no mention")
-    found = [_with_ids(mention, ids) for mention, ids in mentions.values()]
-    return AnnotatedText(name, bundle.read_text(text_file), found, source, 1)
+    for mention, ids in mentions.values():
+        label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
+        yield replace(mention, label=label, kb_id=kb_id)
 
 
 def _read_mention(rest: str, line: int) -> Mention | None:
@@ -86,8 +84,3 @@ def _read_mention(rest: str, line: int) -> Mention | None:
         return None
     fragments = parse_fragments(fragment.split() for fragment in places[2].split(";"))
     return Mention(fragments, text, places[1], "", line) if fragments else None
-
-
-def _with_ids(mention: Mention, ids: list[str]) -> Mention:
-    label, kb_id = (mention.label, "|".join(dict.fromkeys(ids))) if ids else read_class(mention.label)
-    return replace(mention, label=label, kb_id=kb_id)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...errors import Errors, KrisselError
 from ...util.inputs import control_character
 from ..annotation import AnnotatedText, Mention
-from ..files import open_lines
+from ..files import read_records
 from ..report import CorpusReport, reporting
 
 EXPECTED = "a table of phrases: id, name of the concept and phrase, tab-separated"
@@ -24,30 +23,16 @@ def read_phrases(path: str | Path, *, report: CorpusReport) -> Iterator[Annotate
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no phrase).
     """
-    name = Path(path).name
-    found = False
-    number = 0
-    first_bad = ""
+    source, name = str(path), Path(path).name
 
-    def bad(line: int, problem: str) -> None:
-        nonlocal first_bad
-        first_bad = first_bad or f" that can be used (line {line}: {problem})"
-        report.blemish("bad_records", str(path), line, problem)
+    def phrase(line: str, number: int) -> AnnotatedText:
+        if problem := control_character(line):
+            raise ValueError(problem)
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) != COLUMNS or not all(columns):
+            raise ValueError(f"{len(columns)} column(s), {sum(map(bool, columns))} filled")
+        id_, _, text = columns
+        mention = Mention(((0, len(text)),), text, "", id_, number)
+        return AnnotatedText(f"{name}:{number}", text, [mention], source=source, line=number)
 
-    with open_lines(path, EXPECTED, report=report, skip=bad) as lines:
-        for number, line in lines:
-            if not line.strip():
-                continue
-            if control_character(line):
-                bad(number, control_character(line))
-                continue
-            columns = [column.strip() for column in line.split("\t")]
-            if len(columns) != COLUMNS or not all(columns):
-                bad(number, f"{len(columns)} column(s), {sum(map(bool, columns))} filled")
-                continue
-            found = True
-            id_, _, phrase = columns
-            mention = Mention(((0, len(phrase)),), phrase, "", id_, number)
-            yield AnnotatedText(f"{name}:{number}", phrase, [mention], source=str(path), line=number)
-    if not found:
-        raise KrisselError(Errors.K204.format(path=path, what="phrase" + first_bad, line=number, expected=EXPECTED))
+    return read_records(path, phrase, report, expected=EXPECTED, what="phrase", skip_undecoded=True)

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 
-from ...errors import Errors, KrisselError
+from ...errors import Errors
 from ...mentions.gold_ids import NIL
 from ..annotation import AnnotatedText, Mention, covered_text, parse_fragments
-from ..bundles import Bundle, read_each
-from ..files import text_lines
+from ..bundles import read_standoff
+from ..files import read_records
 from ..report import CorpusReport, reporting
 
 EXPECTED = "a .pipe file, or a folder or .tar.gz of them"
@@ -41,35 +41,19 @@ def read_semeval(
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
     K236 (the first line that is not blank is no record).
     """
-    return read_each(path, SUFFIX, EXPECTED, partial(_read_file, documents), report)
+
+    def read(content: bytes, source: str, text: str) -> Iterator[Mention]:
+        parse = partial(_mention, text)
+        return read_records(source, parse, report, expected=EXPECTED, first_error=Errors.K236, content=content)
+
+    return read_standoff(path, (SUFFIX, ".text"), EXPECTED, documents, read)
 
 
-def _read_file(documents: str | Path | None, bundle: Bundle, file_: PurePath, report: CorpusReport) -> AnnotatedText:
-    source = bundle.name(file_)
-    name = file_.name.removesuffix(SUFFIX)
-    text = bundle.read_text(bundle.find_text(file_, f"{name}.text", (), documents))
-    mentions: list[Mention] = []
-    is_first = True
-    for number, line in text_lines(bundle.read(file_), source, report):
-        if not line.strip():
-            continue
-        mention = _read_mention(line, text, number)
-        if mention is None and is_first:
-            raise KrisselError(Errors.K236.format(path=source, line=number, found=line[:80]))
-        is_first = False
-        if mention is None:
-            report.blemish("bad_records", source, number, f"{line[:40]!r}")
-        else:
-            mentions.append(mention)
-    return AnnotatedText(name, text, mentions, source, 1)
-
-
-def _read_mention(line: str, text: str, number: int) -> Mention | None:
+def _mention(text: str, line: str, number: int) -> Mention:
     _, *rest = line.split("|")
-    if len(rest) < 2 or not _PLACES.fullmatch(rest[0]) or not rest[1].strip():
-        return None
-    fragments = parse_fragments(fragment.split("-") for fragment in rest[0].split(","))
-    if not fragments or not all(start < end <= len(text) for start, end in fragments):
-        return None
-    kb_id = NIL if rest[1].strip().lower() == WITHOUT else rest[1].strip()
-    return Mention(fragments, covered_text(text, fragments), LABEL, kb_id, number)
+    if len(rest) > 1 and _PLACES.fullmatch(rest[0]) and (kb_id := rest[1].strip()):
+        fragments = parse_fragments(fragment.split("-") for fragment in rest[0].split(","))
+        if fragments and all(start < end <= len(text) for start, end in fragments):
+            kb_id = NIL if kb_id.lower() == WITHOUT else kb_id
+            return Mention(fragments, covered_text(text, fragments), LABEL, kb_id, number)
+    raise ValueError(f"{line[:40]!r}")

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, KrisselError
 from ...util.inputs import JSON_CLOSING
 from ..annotation import AnnotatedText, Fragments, Mention
-from ..files import open_lines
+from ..files import has_surrogate, json_object, read_records
 from ..report import CorpusReport, reporting
 
 EXPECTED = 'JSON lines: {"id": …, "text": …, "entities": [{"id": …, "spans": [[start, end], …]}, …]}'
@@ -25,34 +25,15 @@ def read_text_labels(path: str | Path, *, report: CorpusReport) -> Iterator[Anno
     report: counts `bad_records`, lines that are not of this form. Without one, the reader warns of them at the end.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no text).
     """
-    path = Path(path)
-    found, number, first_bad = False, 0, ""
-
-    def bad(line: int, problem: str) -> None:
-        nonlocal first_bad
-        first_bad = first_bad or f" that can be used (line {line}: {problem})"
-        report.blemish("bad_records", str(path), line, problem)
-
-    with open_lines(path, EXPECTED, report=report, skip=bad, closing=JSON_CLOSING) as lines:
-        for number, line in lines:
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                # JSON can spell half of a character, which no doc can hold.
-                json.dumps(record, ensure_ascii=False).encode("utf8")
-                text = _annotated_text(record, path, number)
-            except (ValueError, RecursionError) as error:
-                bad(number, "not JSON" if isinstance(error, json.JSONDecodeError) else str(error)[:80])
-                continue
-            found = True
-            yield text
-    if not found:
-        raise KrisselError(Errors.K204.format(path=path, what="text" + first_bad, line=number, expected=EXPECTED))
+    parse = partial(_annotated_text, Path(path))
+    return read_records(path, parse, report, expected=EXPECTED, what="text", closing=JSON_CLOSING, skip_undecoded=True)
 
 
-def _annotated_text(record: Any, path: Path, number: int) -> AnnotatedText:
-    if not isinstance(record, dict) or not isinstance(record.get("text"), str) or not record["text"].strip():
+def _annotated_text(path: Path, line: str, number: int) -> AnnotatedText:
+    record = json_object(line)
+    if has_surrogate(json.dumps(record, ensure_ascii=False)):
+        raise ValueError("a lone surrogate")
+    if not isinstance(record.get("text"), str) or not record["text"].strip():
         raise ValueError('no object with a "text"')
     entities = record.get("entities") or []
     if not isinstance(entities, list) or not all(map(_is_entity, entities)):

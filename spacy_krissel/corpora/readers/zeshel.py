@@ -1,16 +1,16 @@
 """ZESHEL's mentions: JSON lines that point into the documents of a world by white-space tokens."""
 
-import json
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from ...errors import Errors, KrisselError
 from ...util.inputs import JSON_CLOSING
 from ..annotation import AnnotatedText, Mention
-from ..files import open_lines
+from ..files import has_surrogate, json_object, read_records
 from ..report import CorpusReport, reporting
 
 EXPECTED = "ZESHEL's mentions, one JSON object a line"
@@ -18,20 +18,10 @@ TEXTS = ("context_document_id", "label_document_id", "corpus", "text")
 PLACES = ("start_index", "end_index")
 # A world's documents: the published files are .json, although they hold JSON lines.
 SUFFIXES = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class _Row(NamedTuple):
-    """A mention as its line states it; the end token belongs to it."""
-
-    start: int
-    end: int
-    text: str
-    entity: str
-    line: int
-
-
-Wanted = dict[str, list[_Row]]
+# Context document → its mentions, each with its line.
+Wanted = dict[str, list[tuple[int, dict[str, Any]]]]
 
 
 @reporting
@@ -58,29 +48,21 @@ def read_zeshel(path: str | Path, *, documents: str | Path, report: CorpusReport
     for world, wanted in _read_mentions(path, report).items():
         yield from _read_world(_world_file(Path(documents), world), world, wanted, str(path), report)
         for id_, rows in wanted.items():
-            for row in rows:
-                report.blemish("bad_records", str(path), row.line, f"document {id_} is not in world {world!r}")
+            for line, _ in rows:
+                report.blemish("bad_records", str(path), line, f"document {id_} is not in world {world!r}")
 
 
 def _read_mentions(path: str | Path, report: CorpusReport) -> dict[str, Wanted]:
     """World → context document → its mentions."""
+
+    def mention(line: str, number: int) -> tuple[int, dict[str, Any]]:
+        return number, _parse(line, TEXTS, PLACES)
+
     worlds: dict[str, Wanted] = {}
-    number = 0
-    with open_lines(path, EXPECTED, report=report, closing=JSON_CLOSING) as lines:
-        for number, line in lines:
-            if not line.strip():
-                continue
-            record, problem = _parse(line, TEXTS, PLACES)
-            if problem:
-                if not worlds:
-                    raise KrisselError(Errors.K224.format(path=path, line=number, problem=problem, found=line[:80]))
-                report.blemish("bad_records", str(path), number, problem)
-                continue
-            start, end = (record[key] for key in PLACES)
-            row = _Row(start, end, record["text"], record["label_document_id"], number)
-            worlds.setdefault(record["corpus"], {}).setdefault(record["context_document_id"], []).append(row)
-    if not worlds:
-        raise KrisselError(Errors.K204.format(path=path, what="mention", line=number, expected=EXPECTED))
+    checks: dict[str, Any] = {"first_error": Errors.K224, "closing": JSON_CLOSING}
+    for number, record in read_records(path, mention, report, expected=EXPECTED, what="mention", **checks):
+        rows = worlds.setdefault(record["corpus"], {}).setdefault(record["context_document_id"], [])
+        rows.append((number, record))
     return worlds
 
 
@@ -96,57 +78,46 @@ def _world_file(folder: Path, world: str) -> Path:
 
 def _read_world(path: Path, world: str, wanted: Wanted, source: str, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of `wanted`, which loses those that are found."""
+
+    def document(line: str, number: int) -> dict[str, Any]:
+        return _parse(line, ("document_id", "text"))
+
     expected = "ZESHEL's documents, one JSON object a line"
-    with open_lines(path, expected, report=report, closing=JSON_CLOSING) as lines:
-        for number, line in lines:
-            if not wanted:
-                return
-            if not line.strip():
-                continue
-            record, problem = _parse(line, ("document_id", "text"))
-            if problem:
-                report.blemish("bad_records", str(path), number, problem)
-            elif record["document_id"] in wanted:
-                rows = wanted.pop(record["document_id"])
-                yield _annotate(record["document_id"], record["text"].split(), world, rows, source, report)
+    for record in read_records(path, document, report, expected=expected, closing=JSON_CLOSING):
+        if rows := wanted.pop(record["document_id"], None):
+            yield _annotate(record["document_id"], record["text"].split(), world, rows, source, report)
+        if not wanted:
+            return
 
 
 def _annotate(
-    id_: str, words: list[str], world: str, rows: list[_Row], source: str, report: CorpusReport
+    id_: str, words: list[str], world: str, rows: list[tuple[int, dict[str, Any]]], source: str, report: CorpusReport
 ) -> AnnotatedText:
-    starts = []
-    place = 0
-    for word in words:
-        starts.append(place)
-        place += len(word) + 1
+    ends = np.cumsum([len(word) + 1 for word in words]) - 1
     mentions = []
-    for row in rows:
-        if not 0 <= row.start <= row.end < len(words):
+    for line, record in rows:
+        first, last = (record[key] for key in PLACES)
+        if not 0 <= first <= last < len(words):
             # Not left to `to_doc`: tokens that are not there have no characters.
             report.count("mentions_read")
-            detail = f"{row.text[:60]!r} at tokens {row.start}-{row.end} of {len(words)}"
-            report.blemish("outside_text", source, row.line, detail)
+            detail = f"{record['text'][:60]!r} at tokens {first}-{last} of {len(words)}"
+            report.blemish("outside_text", source, line, detail)
             continue
-        end = starts[row.end] + len(words[row.end])
-        mentions.append(Mention(((starts[row.start], end),), row.text, world, row.entity, row.line))
-    return AnnotatedText(id_, " ".join(words), mentions, source=source, line=rows[0].line, words=words)
+        place = int(ends[first]) - len(words[first]), int(ends[last])
+        mentions.append(Mention((place,), record["text"], world, record["label_document_id"], line))
+    return AnnotatedText(id_, " ".join(words), mentions, source=source, line=rows[0][0], words=words)
 
 
-def _parse(line: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> tuple[dict[str, Any], str]:
-    """A JSON object with texts and whole numbers under these keys, and what is wrong with it, or ""."""
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}, "not JSON"
-    if not isinstance(record, dict):
-        return {}, "not a JSON object"
+def _parse(line: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A JSON object with texts and whole numbers under these keys. Raises ValueError for another line."""
+    record = json_object(line)
     for key in texts:
         if not isinstance(record.get(key), str) or not record[key].strip():
-            return {}, f"no text under {key!r}"
-        if _SURROGATE.search(record[key]):
-            return {}, "a lone surrogate"
+            raise ValueError(f"no text under {key!r}")
+        if has_surrogate(record[key]):
+            raise ValueError("a lone surrogate")
     for key in numbers:
         # A truth value is a number for Python.
-        if not isinstance(record.get(key), int) or isinstance(record[key], bool):
-            return {}, f"no whole number under {key!r}"
-    return record, ""
+        if type(record.get(key)) is not int:
+            raise ValueError(f"no whole number under {key!r}")
+    return record
