@@ -93,8 +93,10 @@ def text_features(texts: Sequence[str], *, rows: int, ngrams: tuple[int, int]) -
             # Positions, not a mask: several times as fast.
             place = np.flatnonzero(reach >= n - 1)
             found.append(Bags(_to_rows(rolling[place], n, rows), bag_of[place]))
-        hashes, place = _words(wide, spaces)
-        found.append(Bags(_to_rows(hashes, 101, rows), bag_of[place]))
+        lengths = np.diff(spaces) - 1
+        words = spaces[:-1][lengths > 0] + 1
+        hashes = _run_hashes(wide, words, lengths[lengths > 0], _MAX_WORD)
+        found.append(Bags(_to_rows(hashes, 101, rows), bag_of[words]))
     return _join(found)
 
 
@@ -102,11 +104,8 @@ def _whole_features(texts: Sequence[str], *, rows: int) -> Bags:
     """One feature per non-empty text: all of its folded characters in order."""
     codes, starts, lengths = _codes(texts)
     filled = np.flatnonzero(lengths)
-    if not len(filled):
-        return Bags(np.zeros(0, dtype=np.int64), filled)
-    place = np.minimum(np.arange(len(codes)) - np.repeat(starts, lengths), _MAX_WORD - 1)
     with np.errstate(over="ignore"):
-        hashes = np.add.reduceat(codes.astype(np.uint64) * _POWERS[place], starts[filled])
+        hashes = _run_hashes(codes.astype(np.uint64), starts[filled], lengths[filled], _MAX_WORD - 1)
         return Bags(_to_rows(hashes, 102, rows), filled)
 
 
@@ -138,15 +137,12 @@ def _codes(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return folded, np.cumsum(lengths) - lengths, lengths
 
 
-def _words(codes: np.ndarray, spaces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Hash and start of each word, the characters between two of the `spaces`, in text order."""
-    lengths = np.diff(spaces) - 1
-    starts, lengths = spaces[:-1][lengths > 0] + 1, lengths[lengths > 0]
+def _run_hashes(codes: np.ndarray, starts: np.ndarray, lengths: np.ndarray, last: int) -> np.ndarray:
+    """The hash of each run of `lengths` ≥ 1 characters; those from the `last` place on have the power of that place."""
     offsets = np.cumsum(lengths) - lengths
     place = np.arange(lengths.sum()) - np.repeat(offsets, lengths)
-    letters = codes[place + np.repeat(starts, lengths)]
-    terms = letters * _POWERS[np.minimum(place, _MAX_WORD)]
-    return np.add.reduceat(terms, offsets) if len(offsets) else terms, starts
+    terms = codes[place + np.repeat(starts, lengths)] * _POWERS[np.minimum(place, last)]
+    return np.add.reduceat(terms, offsets) if len(offsets) else terms
 
 
 def _to_rows(hashes: np.ndarray, salt: int, rows: int) -> np.ndarray:

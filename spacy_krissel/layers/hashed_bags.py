@@ -96,10 +96,9 @@ class HashedTable(Shim):
         self._gradients = []
         if optimizer.L2 and not optimizer.L2_is_weight_decay:
             gradient = gradient + float(optimizer.L2) * self.table[rows]
-        if optimizer.grad_clip:
-            norm = float(xp.sqrt((gradient * gradient).sum()))
-            if norm > optimizer.grad_clip:
-                gradient = gradient * (optimizer.grad_clip / norm)
+        norm = float(xp.linalg.norm(gradient)) if optimizer.grad_clip else 0.0
+        if norm > optimizer.grad_clip:
+            gradient = gradient * (optimizer.grad_clip / norm)
         if self._moments is None:
             self._moments = (xp.zeros_like(self.table), xp.zeros_like(self.table))
         first, second = self._moments
@@ -178,12 +177,8 @@ def HashedBags(rows: int, width: int, features: Callable[..., Bags], *, seed: in
     )
 
 
-def _table(model: Model) -> HashedTable:
-    return cast(HashedTable, model.shims[0])
-
-
 def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
-    shim = _table(model)
+    shim = cast(HashedTable, model.shims[0])
     scale = None
     if X:
         # Rare features are more informative: start with IDF weights.
@@ -196,11 +191,13 @@ def _init(model: Model, X: Any = None, Y: Any = None) -> Model:
 
 
 def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
-    shim = _table(model)
+    shim = cast(HashedTable, model.shims[0])
     bags = model.attrs["features"](X)
     rate = model.attrs["dropout_rate"]
     if is_train and rate:
-        bags = _drop(bags, rate)
+        # Of features; the mean over the rest needs no rescaling.
+        kept = np.random.random(len(bags.rows)) >= rate
+        bags = Bags(bags.rows[kept], bags.bags[kept])
     # Stable, so that the order of a bag's features does not depend on the batch.
     order = np.argsort(bags.bags, kind="stable")
     bags = Bags(bags.rows[order], bags.bags[order])
@@ -214,12 +211,6 @@ def _forward(model: Model, X: Any, is_train: bool) -> tuple[Floats2d, Callable]:
         return []
 
     return Y, backprop
-
-
-def _drop(bags: Bags, rate: float) -> Bags:
-    """Dropout of features; the mean over the rest needs no rescaling."""
-    kept = np.random.random(len(bags.rows)) >= rate
-    return Bags(bags.rows[kept], bags.bags[kept])
 
 
 def _means(ops: Ops, table: Any, rows: np.ndarray, counts: np.ndarray) -> Floats2d:
@@ -244,10 +235,8 @@ def _mean_matrix(ops: Ops, counts: np.ndarray, columns: np.ndarray, n_columns: i
     values = np.repeat((1.0 / np.maximum(counts, 1)).astype(np.float32), counts)
     shape = (len(counts), n_columns)
     if ops.name == "cupy":
-        import cupy
-        from cupyx.scipy import sparse as gpu_sparse
-
-        return gpu_sparse.csr_matrix((cupy.asarray(values), cupy.asarray(columns), cupy.asarray(starts)), shape=shape)
-    from scipy import sparse
-
-    return sparse.csr_matrix((values, columns, starts), shape=shape)
+        from cupyx.scipy import sparse
+    else:
+        from scipy import sparse
+    as_array: Any = ops.asarray
+    return sparse.csr_matrix((as_array(values), as_array(columns), as_array(starts)), shape=shape)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from thinc.api import Linear as linear
 from thinc.api import Model, Relu, chain
+from thinc.layers.chain import forward as forward_all
 from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
@@ -42,17 +43,8 @@ def _init_headed(model: Model, X: list[View] | None = None, Y: Any = None) -> No
     head.initialize(X=model.ops.alloc2f(1, encoder.get_dim("nO")))
 
 
-def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
-    encoder, head = model.layers
-    vectors, backprop_encoder = encoder(X, is_train)
-    if not is_train:
-        return vectors, backprop_encoder
-    Y, backprop_head = head(vectors, is_train)
-
-    def backprop(dY: Floats2d) -> list[View]:
-        return backprop_encoder(backprop_head(dY))
-
-    return Y, backprop
+def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats2d, Callable]:
+    return forward_all(model, X, is_train) if is_train else model.layers[0](X, is_train)
 
 
 @checked

@@ -80,11 +80,18 @@ def LabelAttention(
 
     Raises KrisselError K006 for a wrong setting.
     """
+    presence: PresenceModel = Model(
+        "presence",
+        _forward_presence,
+        dims={"nI": None, "nH": hidden},
+        params=dict.fromkeys("WbVc" if hidden else "Wb"),
+        attrs={"sees": classifier},
+    )
     return Model(
         "label_attention",
         _forward,
         init=_init,
-        layers=[tokens, _presence(classifier, hidden)],
+        layers=[tokens, presence],
         dims={"nO": None},
         attrs={"settings": Settings(scale=scale, classifier=classifier)},
     )
@@ -124,13 +131,6 @@ def predict_presence(model: Model, seen: Seen) -> Any:
     """The probability (m,) that a text is about the entity of each name, float32 on the CPU."""
     logits: Any = model.ops.to_numpy(presence_layer(model).predict(seen))
     return (1 / (1 + np.exp(-logits.astype("float64")))).astype("float32")
-
-
-def _presence(classifier: str, hidden: int) -> PresenceModel:
-    params: dict[str, Any] = {"W": None, "b": None, **({"V": None, "c": None} if hidden else {})}
-    return Model(
-        "presence", _forward_presence, dims={"nI": None, "nH": hidden}, params=params, attrs={"sees": classifier}
-    )
 
 
 def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None) -> None:

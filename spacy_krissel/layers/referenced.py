@@ -46,15 +46,7 @@ def ReferencedEncoder(
         init=_init,
         layers=[mention] if reference is None else [mention, reference],
         dims={"nO": None},
-        attrs={
-            "parts": Settings(
-                aliases=aliases,
-                tree_numbers=tree_numbers,
-                types=types,
-                definition=definition,
-                title_first=title_first,
-            )
-        },
+        attrs={"parts": Settings(**ReferenceParts(aliases, tree_numbers, types, definition, title_first)._asdict())},
     )
 
 

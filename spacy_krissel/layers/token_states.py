@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from thinc.api import Model
@@ -64,16 +64,17 @@ def _forward(model: StatesModel, X: list[str], is_train: bool) -> tuple[TokenSta
     views = _views(X, words)
     lengths = np.asarray([len(each) for each in words], dtype=np.int64)
     places = np.asarray([place for each in words for place in each], dtype=np.int64).reshape(-1, 2)
-    if not views:
-        return TokenStates(model.ops.alloc2f(0, model.get_dim("nO")), lengths, places), lambda d_vectors: X
-    if not is_train and len(views) > MOST_WORDS:
-        parts = [model.layers[0].predict(views[i : i + MOST_WORDS]) for i in range(0, len(views), MOST_WORDS)]
-        xp: Any = model.ops.xp
-        return TokenStates(xp.concatenate(parts), lengths, places), lambda d_vectors: X
-    vectors, backprop_encoder = model.layers[0](views, is_train)
+    encoder, xp = model.layers[0], cast(Any, model.ops.xp)
+    vectors, backprop_encoder = model.ops.alloc2f(0, model.get_dim("nO")), None
+    if is_train and views:
+        vectors, backprop_encoder = encoder(views, is_train)
+    elif views:
+        parts = [views[i : i + MOST_WORDS] for i in range(0, len(views), MOST_WORDS)]
+        vectors = xp.concatenate([encoder.predict(part) for part in parts])
 
     def backprop(d_vectors: Floats2d) -> list[str]:
-        backprop_encoder(d_vectors)
+        if backprop_encoder is not None:
+            backprop_encoder(d_vectors)
         return X
 
     return TokenStates(vectors, lengths, places), backprop

@@ -24,8 +24,7 @@ class FocalLoss:
         self.gamma = gamma
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """scores: logits (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and
-        the loss; 0 where no pair counts. Raises KrisselError K601 when the shapes do not fit."""
+        """As `Loss`, of logits; 0 where no pair counts."""
         check_masks(scores, positives, negatives)
         xp: Any = get_array_module(scores)
         counted = positives | negatives

@@ -8,7 +8,8 @@ from thinc.types import Floats2d
 
 from ..errors import Errors, KrisselError
 
-# Scores (q, k), positives and negatives (q, k) bool, to the gradient of the scores (q, k) and the loss.
+# Scores (q, k), positives and negatives (q, k) bool, to the gradient of the scores (q, k) and the loss. Raises
+# KrisselError K601 when the shapes do not fit.
 Loss = Callable[[Floats2d, Any, Any], tuple[Floats2d, float]]
 # Scores, positives and negatives to those positives and negatives that count.
 Miner = Callable[[Floats2d, Any, Any], tuple[Any, Any]]

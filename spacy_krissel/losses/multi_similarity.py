@@ -26,8 +26,7 @@ class MultiSimilarity:
         self.epsilon = epsilon
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """scores: S (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and the
-        loss. Raises KrisselError K601 when the shapes do not fit."""
+        """As `Loss`, of cosines."""
         check_masks(scores, positives, negatives)
         q = len(scores)
         pull, d_pull = soft_sum(-self.alpha * (scores - self.epsilon), positives)

@@ -25,8 +25,7 @@ class ProxyLoss:
         self.delta = delta
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """scores: (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k) (eq. 4), and
-        the loss. Raises KrisselError K601 when the shapes do not fit."""
+        """As `Loss`, of cosines; the gradient is eq. 4."""
         check_masks(scores, positives, negatives)
         pull, d_pull = soft_sum(-self.alpha * (scores - self.delta), positives)
         push, d_push = soft_sum(self.alpha * (scores + self.delta), negatives)

@@ -29,13 +29,10 @@ class SoftmaxLoss:
         self.positives = positives
 
     def __call__(self, scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
-        """scores: (q, k). positives, negatives: (q, k) bool. RETURNS: the gradient of the scores (q, k), and the loss.
-
-        Raises KrisselError K601 when the shapes do not fit.
-        """
+        """As `Loss`."""
         check_masks(scores, positives, negatives)
-        join = {"pairs": _pairs, "mean": _mean, "sum": _sum}[self.positives]
-        gradient, loss = join(scores / self.temperature, positives, negatives)
+        given = scores / self.temperature, positives, negatives
+        gradient, loss = _pairs(*given) if self.positives == "pairs" else _per_query(*given, self.positives)
         return cast(Floats2d, (gradient / self.temperature).astype(scores.dtype)), float(loss)
 
 
@@ -50,22 +47,16 @@ def _pairs(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
     return pulls.sum(axis=1, keepdims=True) * fractions - pulls, soft.sum() / count
 
 
-def _mean(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
+def _per_query(logits: Any, positives: Any, negatives: Any, how: str) -> tuple[Any, Any]:
     xp: Any = get_array_module(logits)
     counts = positives.sum(axis=1)
     learned = counts > 0
     n = max(1, int(learned.sum()))
     logs, fractions = log_sum_exp(logits, positives | negatives)
-    means = xp.where(positives, logits, 0).sum(axis=1) / xp.maximum(counts, 1)
-    gradient = (fractions - positives / xp.maximum(counts, 1)[:, None]) * learned[:, None] / n
-    return gradient, (logs - means)[learned].sum() / n
-
-
-def _sum(logits: Any, positives: Any, negatives: Any) -> tuple[Any, Any]:
-    xp: Any = get_array_module(logits)
-    learned = positives.any(axis=1)
-    n = max(1, int(learned.sum()))
-    logs, fractions = log_sum_exp(logits, positives | negatives)
-    right, right_fractions = log_sum_exp(logits, positives)
+    if how == "mean":
+        right_fractions = positives / xp.maximum(counts, 1)[:, None]
+        right = xp.where(positives, logits, 0).sum(axis=1) / xp.maximum(counts, 1)
+    else:
+        right, right_fractions = log_sum_exp(logits, positives)
     gradient = xp.where(learned[:, None], fractions - right_fractions, 0) / n
     return gradient, (logs[learned] - right[learned]).sum() / n

@@ -161,7 +161,7 @@ def with_adversary(step: Callable[[float], float], weight: float, epsilon: float
     state, inputs = capture_rng(), RecordedInputs()
     with tapped(inputs):
         loss = step(1.0)
-    if not len(inputs):
+    if not inputs:
         raise KrisselError(Errors.K637)
     with replay_rng(state), tapped(inputs.signed(epsilon)):
         return loss + weight * step(weight)

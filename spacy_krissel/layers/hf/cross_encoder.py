@@ -67,8 +67,7 @@ def CrossEncoder(
 def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
     """Read the transformer, unless the model has one already; the head starts at zero."""
     shim = hf_shim(model)
-    shim.read(name)
-    shim.check_window(*_window(model))
+    shim.read(name, *_window(model))
     width = shim.transformer.config.hidden_size
     model.set_dim("nI", width)
     head = model.layers[0].layers[1]

@@ -52,8 +52,7 @@ def PieceStates(
 
 def _init(model: StatesModel, X: list[str] | None = None, Y: Any = None, *, name: str) -> None:
     shim = hf_shim(model)
-    shim.read(name, ())
-    shim.check_window(model.attrs["settings"].window)
+    shim.read(name, model.attrs["settings"].window, tokens=())
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 

@@ -57,26 +57,23 @@ class TransformerShim(PyTorchShim):
         positions = getattr(self.transformer.config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         return min(int(positions), int(self.tokenizer.model_max_length))
 
-    def set_encoder(self, tokenizer: Any, transformer: Any) -> None:
-        """Set an encoder that has its markers."""
-        self._files = _encoder_files(tokenizer, transformer)
-        self._hold(tokenizer, transformer)
-
-    def read(self, name: str, tokens: Sequence[str] = MARKERS) -> None:
-        """Read the encoder from `name`, with these special tokens, unless there is one already (`load_pretrained`)."""
+    def read(self, name: str, window: int, what: str = "", *, tokens: Sequence[str] = MARKERS) -> None:
+        """Read the encoder from `name` with these special tokens (`load_pretrained`), unless there is one already. It
+        must read `window` pieces (`begin`)."""
         if self.transformer is None:
-            self.set_encoder(*load_pretrained(name, self.tokenizer_config, self.transformer_config, tokens))
-
-    def check_window(self, window: int, what: str = "") -> None:
-        """Raises KrisselError K404 for a window beyond what the encoder reads. what: for the message."""
-        if window > self.max_window:
-            raise KrisselError(Errors.K404.format(window=f"{window}{what}", limit=self.max_window))
+            tokenizer, transformer = load_pretrained(name, self.tokenizer_config, self.transformer_config, tokens)
+            self._files = _encoder_files(tokenizer, transformer)
+            self._hold(tokenizer, transformer)
+        self.begin(window, what)
 
     def begin(self, window: int, what: str = "") -> None:
-        """Call before each pass. Raises KrisselError K404 (`check_window`) and K405 (no weights)."""
+        """Call before each pass. what: for the message about the window.
+
+        Raises KrisselError K404 (a window beyond what the encoder reads), K405 (no weights)."""
         if self.transformer is None:
             raise KrisselError(Errors.K405)
-        self.check_window(window, what)
+        if window > self.max_window:
+            raise KrisselError(Errors.K404.format(window=f"{window}{what}", limit=self.max_window))
         if os.getpid() != self._pid:
             # A forked worker gets one thread: its parent's thread pool does not exist there, and waiting for it would
             # never end.

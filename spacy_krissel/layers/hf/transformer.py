@@ -102,8 +102,7 @@ def init(
 ) -> None:
     """Read the encoder, unless the model has one already."""
     shim = hf_shim(model)
-    shim.read(name)
-    shim.check_window(model.attrs["settings"].window)
+    shim.read(name, model.attrs["settings"].window)
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
@@ -113,7 +112,8 @@ def forward(
     shim, settings = hf_shim(model), model.attrs["settings"]
     shim.begin(settings.window)
     weight, n = settings.name_weight, len(views)
-    named = [i for i, view in enumerate(views) if weight and _shows_its_name(view)]
+    hidden = [view.masked or view.reference or not (view.left or view.right) for view in views]
+    named = [i for i in range(n) if weight and not hidden[i]]
     views = [*views, *(name_view(views[i].mention) for i in named)]
     if settings.units:
         rows = unit_pieces(shim.tokenizer, views, settings.window)
@@ -137,8 +137,3 @@ def forward(
         return backprop_rows(xp.vstack((d_vectors, weight * d_vectors[named])))
 
     return vectors, backprop
-
-
-def _shows_its_name(view: View) -> bool:
-    """Whether the view has a mention in context that may be seen."""
-    return bool(view.left or view.right) and not (view.masked or view.reference)

@@ -17,6 +17,7 @@ from .wrapper import hf_shim
 
 TRANSFORMER = "transformer_encoder"
 SMALL = "small_encoder"
+KINDS = (TRANSFORMER, SMALL, PIECE_STATES, WORD_STATES)
 
 
 def find_encoder(model: Model, kind: str) -> Model | None:
@@ -94,34 +95,19 @@ def start_from(source: Model, target: Model) -> bool:
     which may have another size.
     Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is not a transformer.
     """
-    states = next(
-        (find_encoder(target, kind) for kind in (PIECE_STATES, WORD_STATES) if find_encoder(target, kind)), None
-    )
-    if states is not None:
-        return _start_states(source, states)
     started = False
     for node in target.walk():
-        found = find_encoder(source, node.name) if node.name in (TRANSFORMER, SMALL) else None
-        if found is None:
-            continue
-        if node.name == TRANSFORMER:
-            node.from_bytes(found.to_bytes())
-        else:
+        found = find_encoder(source, node.name) if node.name in KINDS else None
+        if found is not None and node.name == SMALL:
             _start_small(found, node)
+        elif found is not None:
+            node.from_bytes(found.to_bytes())
+        elif node.name == PIECE_STATES and (encoder := find_encoder(source, TRANSFORMER)) is not None:
+            hf_shim(node).from_bytes(hf_shim(encoder).to_bytes())
+        else:
+            continue
         started = True
     return started
-
-
-def _start_states(source: Model, target: Model) -> bool:
-    found = find_encoder(source, target.name)
-    if found is not None:
-        target.from_bytes(found.to_bytes())
-        return True
-    encoder = find_encoder(source, TRANSFORMER)
-    if target.name != PIECE_STATES or encoder is None:
-        return target.name == WORD_STATES and start_from(source, target.layers[0])
-    hf_shim(target).from_bytes(hf_shim(encoder).to_bytes())
-    return True
 
 
 def _start_small(source: Model, target: Model) -> None:

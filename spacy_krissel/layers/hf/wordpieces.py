@@ -88,13 +88,12 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[Piec
     In a longer sentence each view has its own window, centred on its mention; a mention that does not fit with its
     markers is read without the others. So are masked views, and names.
     """
-    rows: list[PieceRow | None] = [None] * len(views)
+    rows: dict[int, PieceRow] = {}
     units: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for i, view in enumerate(views):
         if view.co_mentions and not view.masked:
             texts, own = passage_texts(view)
             units.setdefault(tuple(texts), []).append((i, own))
-    alone = [i for i, view in enumerate(views) if not view.co_mentions or view.masked]
     cls, sep = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
     start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(units))))
@@ -114,7 +113,6 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[Piec
                 continue
             spare = room - (end + 1 - start)
             if spare < 0:
-                alone.append(i)
                 continue
             first = start - min(start, max(spare // 2, spare - (len(body) - end - 1)))
             last = first + room
@@ -123,9 +121,9 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[Piec
             kept = [place for place in range(first, min(last, len(body))) if place not in lone]
             part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
             rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
-    for i, row in zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window), strict=True):
-        rows[i] = row
-    return [row for row in rows if row is not None]
+    alone = [i for i in range(len(views)) if i not in rows]
+    rows.update(zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window), strict=True))
+    return [rows[i] for i in range(len(views))]
 
 
 def encode_texts(tokenizer: Any, texts: list[str]) -> list[list[int]]:

@@ -87,7 +87,7 @@ def convert_inputs(model: Model, X: Pieces, is_train: bool) -> tuple[ArgsKwargs,
     tap = current_tap() if is_train else None
     if tap is not None:
         words = model.shims[0].transformer.get_input_embeddings()  # type: ignore[attr-defined]
-        inputs = {"inputs_embeds": tap.through(words(ids))}
+        inputs = {"inputs_embeds": tap(words(ids))}
     return ArgsKwargs(args=(), kwargs={**inputs, "attention_mask": mask}), _no_gradient
 
 
