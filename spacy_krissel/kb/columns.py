@@ -154,10 +154,9 @@ def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True)
     with damage(path, damaged):
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         table.validate(full=verify)
-    if table.schema != schema or len(table) != rows:
-        found = f"{path.name} has {len(table)} rows of ({', '.join(table.schema.names)})"
-        expected = f"expected {rows} of ({', '.join(schema.names)})"
-        raise KrisselError(Errors.K524.format(path=path.parent, problem=f"{found}, {expected}"))
+        if table.schema != schema or len(table) != rows:
+            found = f"{len(table)} rows of ({', '.join(table.schema.names)})"
+            raise damaged(f"it has {found}, expected {rows} of ({', '.join(schema.names)})")
     if any(column.null_count for column in table.columns):
         raise damaged("it has rows without a value")
     return table

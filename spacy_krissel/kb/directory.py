@@ -176,7 +176,7 @@ def read_folder(
     dimensions, dtype = manifest["dimensions"], manifest["dtype"]
     if width and dimensions and dimensions != width:
         raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
-    entities = EntityTable.from_disk(path, manifest["entities"], verify=verify)
+    entities = EntityTable.from_disk(path, manifest["entities"])
     if "prototypes" in excluded:
         return Folder(source, manifest, entities, PrototypeTable.empty(dimensions, dtype), None)
     described = manifest["references"]

@@ -114,9 +114,9 @@ class EntityTable:
         return cls(table)
 
     @classmethod
-    def from_disk(cls, directory: Path, rows: int, *, verify: bool = True) -> "EntityTable":
-        """verify: check all that is in the file. Raises KrisselError K524."""
-        return cls(read_table(directory / FILE, SCHEMA, rows, verify=verify), directory / FILE)
+    def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
+        """Raises KrisselError K524. The file is always checked whole: Arrow follows damaged offsets of lists anywhere."""
+        return cls(read_table(directory / FILE, SCHEMA, rows), directory / FILE)
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
