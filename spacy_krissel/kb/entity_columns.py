@@ -115,7 +115,7 @@ class EntityTable:
 
     @classmethod
     def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
-        """Raises KrisselError K524. The file is always checked whole: Arrow follows damaged offsets of lists anywhere."""
+        """Raises KrisselError K524. The file is always checked whole: Arrow follows damaged offsets of lists."""
         return cls(read_table(directory / FILE, SCHEMA, rows), directory / FILE)
 
     def to_disk(self, directory: Path) -> None:

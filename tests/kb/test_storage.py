@@ -441,7 +441,7 @@ def rewrite(path, change):
 
 def wrong_offsets_of_lists(table):
     n = len(table)
-    offsets = pa.py_buffer(np.array([0, *range(2**24, 2**24 + n)], dtype=np.int32))
+    offsets = pa.py_buffer(np.array([0, 2**28, *range(2, n + 1)], dtype=np.int32))
     lists = pa.ListArray.from_buffers(pa.list_(pa.string()), n, [None, offsets], children=[pa.array(["x"] * n)])
     return table.set_column(table.schema.get_field_index("types"), "types", lists)
 

@@ -29,8 +29,8 @@ pytestmark = [
 HEADER = ("saved", "file", "bits", "refused", "same", "other", "uncoded", "crashed")
 # What spaCy writes and reads by itself, without a hash.
 OF_SPACY = ("config.cfg", "meta.json", "tokenizer", "vocab/")
-# Not hashed: a bit may pass that says nothing, in a note of a manifest or at the end of a compressed stream, but no other
-# answer.
+# Not hashed: a bit may pass that says nothing, in a note of a manifest or at the end of a compressed stream, but no
+# other answer.
 UNHASHED = (MANIFEST, "gold.spacy")
 DEEP = "«deep»"
 ODD = (None, "", [], {}, -1, 1e308, "x", True, [None], {"x": None}, "../x", 2**70)
