@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -16,7 +17,7 @@ def laboratory() -> Any:
 
 
 def names_of(application: Any) -> set:
-    return application.names
+    return set(typer.main.get_command(application).list_commands(None))
 
 
 def invoke(*arguments: Any) -> Result:

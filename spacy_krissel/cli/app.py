@@ -32,12 +32,7 @@ class CodedApp(typer.Typer):
     """
 
     def __init__(self, *, commands: Mapping[str, Command] = {}, **settings: Any) -> None:
-        self._commands = commands
         super().__init__(cls=type("LazyGroup", (LazyGroup,), {"lazy": commands}), **settings)
-
-    @property
-    def names(self) -> set[str]:
-        return {*self._commands, *(each.name or "" for each in self.registered_commands)}
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Function], Function]:
         register = super().command(*args, **settings)
@@ -64,9 +59,8 @@ class LazyGroup(TyperGroup):
 
 
 def coded_errors(command: Function) -> Function:
-    """The command, ending with one message and exit code 1, and no traceback, for coded errors, for what the disk
-    refuses and where memory runs out; with 130 when it is interrupted, and silently with 141 when nobody reads what it
-    prints."""
+    """The command, ending with one message, no traceback and exit code 1 after a coded error, an error of the disk or
+    a lack of memory; with 130 when interrupted, and silently with 141 when nobody reads its output."""
 
     @wraps(command)
     def guarded(*args: Any, **settings: Any) -> Any:

@@ -13,7 +13,7 @@ import typer
 
 from ..util.settings import UNION, bounds, described
 
-# Beside the option's own name.
+# In addition to the option's own name.
 SHORT = {"output": "-o", "gpu_id": "-g", "code": "-c"}
 GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 
@@ -48,8 +48,16 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     guard: decorates what is called.
     """
     function, show = _functions(command)
-    options = _options(command, function)
     takes = inspect.signature(function).parameters
+    help = described(function)
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [
+        _option(each, help.get(each.name, ""), command)
+        for each in takes.values()
+        if each.name not in (*FILLED_IN, "gpu_id" if command.gpu else "") and cli_type(each.annotation) is not None
+    ]
+    if command.gpu:
+        parameters.append(inspect.Parameter("gpu_id", inspect.Parameter.KEYWORD_ONLY, default=GPU, annotation=int))
 
     def run(ctx: typer.Context, **values: Any) -> None:
         if command.gpu:
@@ -65,9 +73,6 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
         if found is not None:
             typer.echo(str(found))
 
-    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
-    for option, (type_, default) in options.items():
-        parameters.append(inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=type_))
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__doc__ = _summary(function)
@@ -83,48 +88,34 @@ def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str]
     return getattr(module, name), getattr(module, f"show_{name}", None)
 
 
-def _options(command: Command, function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
-    """By parameter, the type of its option or argument, and what typer needs to know of it."""
-    help = described(function)
-    options = {
-        each.name: _option(each, help.get(each.name, ""), command)
-        for each in inspect.signature(function).parameters.values()
-        if each.name not in FILLED_IN and cli_type(each.annotation) is not None
-    }
-    if command.gpu:
-        options["gpu_id"] = (int, GPU)
-    return options
-
-
-def _option(parameter: inspect.Parameter, help: str, command: Command) -> tuple[Any, Any]:
-    required = parameter.default is inspect.Parameter.empty
+def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspect.Parameter:
+    """The parameter, as typer declares an option or argument."""
+    name, default = parameter.name, parameter.default
+    required = default is inspect.Parameter.empty
     type_: Any = cli_type(parameter.annotation)
+    is_list = get_origin(type_) is list
     limits = bounds(parameter.annotation)
     help = help[:1].upper() + help[1:]
+    if is_list and not required:
+        default, help = list(default or ()), f"{help.rstrip('.')}; may be repeated"
     settings: dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
-    default = parameter.default if not required else ...
-    if get_origin(type_) is list and not required:
-        default = list(default or ())
-        settings["help"] = f"{help.rstrip('.')}; may be repeated"
-    if parameter.name in command.arguments or (
-        required and parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and parameter.name != "output"
-    ):
-        return type_, typer.Argument(default, **settings)
-    if not required and default is None:
-        type_ = type_ | None
-    return type_, typer.Option(
-        default, *_names(command.names.get(parameter.name, parameter.name), type_, default), **settings
-    )
+    positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if name in command.arguments or (required and positional and name != "output"):
+        declared = typer.Argument(... if required else default, **settings)
+    else:
+        names = _names(command.names.get(name, name), type_, default)
+        declared = typer.Option(... if required else default, *names, **settings)
+    annotation = type_ | None if default is None else type_
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=declared, annotation=annotation)
 
 
 def _names(name: str, type_: Any, default: Any) -> list[str]:
     option = f"--{name.replace('_', '-')}"
-    if type_ is bool and default:
+    if type_ is bool and default is True:
         return [f"{option}/--no-{option[2:]}"]
-    # One value of a list at a time.
-    one = re.sub(r"(?<=x)es$|(?<!ie)s$", "", option)
-    names = [one] if get_origin(type_) is list else []
-    return [*dict.fromkeys([*names, option]), *([SHORT[name]] if name in SHORT else [])]
+    # One value of a list at a time: --index, --label.
+    singular = [re.sub(r"(?<=x)es$|(?<!ie)s$", "", option)] if get_origin(type_) is list else []
+    return [*dict.fromkeys([*singular, option]), *([SHORT[name]] if name in SHORT else [])]
 
 
 def cli_type(type_: Any) -> Any:

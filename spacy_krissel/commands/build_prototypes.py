@@ -17,7 +17,7 @@ from ..kb.build.fill import fill_kb
 from ..kb.build.gold_prototypes import GoldCounts
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
-from ..pipeline.kb_pipe import KBPipe, kb_left_out
+from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
@@ -31,31 +31,19 @@ def build_prototypes(
     name: str = "krissel_linker",
     index: Callable | None = None,
     scratch: Path | None = None,
-    progress: bool = False,
-    encoders: Encoders | None = None,
-    work: VectorWork | None = None,
+    **settings: Any,
 ) -> PrototypeKB:
     """Encode `source` with the linker's encoder, references too where it has them, as the linker's knowledge base.
 
-    index: another index than the config's (`spacy-krissel.FaissIndex.v1` and its kin).
+    index: another index than the config's, such as one made by `spacy-krissel.FaissIndex.v1`.
     scratch: a folder with room for what does not fit into memory (`PrototypeKB.scratch`).
-    encoders, work: see `fill_kb`.
+    settings: `progress`, `encoders` and `work` of `fill_kb`.
     """
     pipe = find_kb_pipe(nlp, name)
     pipe.require_weights()
     kb = pipe.new_kb(index=index)
     kb.scratch = scratch
-    parts = pipe.reference_parts()
-    fill_kb(
-        kb,
-        source,
-        pipe.encode,
-        encoder=pipe.fingerprint(),
-        references=parts,
-        progress=progress,
-        encoders=encoders,
-        work=work,
-    )
+    fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=pipe.reference_parts(), **settings)
     pipe.set_kb(kb)
     return kb
 
@@ -137,19 +125,11 @@ def prototypes(
     output: Where to save the pipeline with its knowledge base
     ontology: Ontology store; without it, gold mentions (`gold`) are added to the pipeline's knowledge base
     mentions: Mention shards; without them, names only
-    mentions_per_entity: Maximum number of mined mentions per entity
-    contexts_per_shared_name: Contexts of an entity in which a name that it shares with others becomes a prototype; 0:
-        the bare name
-    names: Use the ontology's names as prototypes
-    aliases: All names, not only the preferred ones
     class_names: Add induced hypernym names: words that the names of the entities below a class share (needs tree
         numbers)
-    use_references: Add the entities' references, where the encoder has them (§3.5)
-    reference_prototypes: References are prototypes by themselves too
     gold: Gold mentions (.spacy) as prototypes too
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05
-    max_entities: Maximum number of entities (0: all)
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
     name: Name of the linker in the pipeline
@@ -184,21 +164,32 @@ def prototypes(
     # Before hours of encoding.
     check_place(output, kb_path)
     _gold_sources(gold)
-    # The one that is replaced is not read: it may be of other weights.
+    # The knowledge base that is replaced is not read: it may be of other weights.
     with kb_left_out(name) if ontology is not None else nullcontext():
         nlp = load_pipeline(pipeline, overrides)
     with ExitStack() as stack:
         work: VectorWork | None = None
         if ontology is not None:
             settings["seed"] = seed
-            source = PrototypeSource(ontology, mentions, **settings)
             # On the disk that is to hold the result.
             scratch = (kb_path or output).absolute().parent
             with coded_io(scratch):
                 scratch.mkdir(parents=True, exist_ok=True)
-            hashes = {"ontology": content_hash(ontology), "mentions": mentions and content_hash(mentions)}
-            state = _state(find_kb_pipe(nlp, name), {**hashes, **settings, "overrides": overrides or {}})
+            pipe = find_kb_pipe(nlp, name)
+            pipe.require_weights()
+            # All that the vectors depend on.
+            state = {
+                "ontology": content_hash(ontology),
+                "mentions": mentions and content_hash(mentions),
+                **settings,
+                "overrides": overrides or {},
+                "version": __version__,
+                "encoder": pipe.fingerprint(),
+                "references": str(pipe.reference_parts()),
+                "block": build.BLOCK,
+            }
             work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
+            source = PrototypeSource(ontology, mentions, **settings)
             with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
                 places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
                 build_prototypes(nlp, source, name=name, index=made_by, progress=progress, **places)
@@ -217,13 +208,6 @@ def prototypes(
 
 def show_prototypes(description: dict[str, Any]) -> str:
     return "\n".join(f"{key}: {value}" for key, value in description.items())
-
-
-def _state(pipe: KBPipe, state: dict[str, Any]) -> dict[str, Any]:
-    """What vectors depend on. state: what the views do."""
-    pipe.require_weights()
-    made_by = {"version": __version__, "encoder": pipe.fingerprint(), "references": str(pipe.reference_parts())}
-    return {**state, **made_by, "block": build.BLOCK}
 
 
 def _encoders(

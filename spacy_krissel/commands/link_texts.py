@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,8 @@ def link(
     name: Name of the linker in the pipeline
     batch_size: Number of docs per batch
 
-    A doc of a .spacy file keeps its mentions: all components run on it but those that would set others. A text longer
-    than `nlp.max_length` is left out. The output is written atomically. RETURNS: the numbers of docs and of mentions.
+    A doc of a .spacy file keeps its mentions: components that would set others do not run on it. A text longer than
+    `nlp.max_length` is left out. The output is written atomically. RETURNS: the numbers of docs and of mentions.
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603 (no knowledge base),
     and what the readers raise. Warns KW620 (texts left out), KW621 (no mention anywhere).
@@ -57,14 +57,24 @@ def link(
     if name not in nlp.pipe_names:
         nlp.enable_pipe(name)
     where = f"doc.spans['{key}']" if key else "doc.ents"
-    if texts.suffix != ".spacy":
-        _check_finds_mentions(nlp, where)
-    writer = _write_jsonl if output.suffix == ".jsonl" else _write_spacy
-    counts = [0, 0]
-    docs = progress_bar(_linked(nlp, texts, batch_size), show=progress, desc="Linking", unit=" docs")
-    with atomic_file(output) as temporary:
-        writer(_counted(docs, key, counts), temporary, key)
-    n_docs, n_mentions = counts
+    # A component without `assigns` may set mentions too.
+    setters = mention_setters(nlp) or [pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns]
+    if texts.suffix != ".spacy" and not setters:
+        raise KrisselError(Errors.K676.format(found=", ".join(nlp.pipe_names), where=where))
+    n_docs = n_mentions = 0
+    packed = DocBin(store_user_data=True)
+    with atomic_file(output) as temporary, temporary.open("wb") as file_:
+        linked = _linked(nlp, texts, batch_size)
+        for doc in progress_bar(linked, show=progress, desc="Linking", unit=" docs"):
+            n_docs += 1
+            n_mentions += len(spans_of(doc, key))
+            if output.suffix == ".spacy":
+                packed.add(doc)
+            else:
+                line = json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n"
+                file_.write(line.encode())
+        if output.suffix == ".spacy":
+            file_.write(packed.to_bytes())
     if n_docs and not n_mentions:
         message = Warnings.KW621.format(n_docs=n_docs, where=where, found=", ".join(nlp.pipe_names))
         warnings.warn(message, KrisselWarning, stacklevel=2)
@@ -74,13 +84,6 @@ def link(
 def show_link(found: tuple[int, int], output: Path) -> str:
     n_docs, n_mentions = found
     return f"{n_mentions} mentions of {n_docs} docs linked in {output}"
-
-
-def _check_finds_mentions(nlp: Language, where: str) -> None:
-    # What a component of somebody's own sets is not known where it does not say it.
-    unknown = [name for name in nlp.pipe_names if not nlp.get_pipe_meta(name).assigns]
-    if not mention_setters(nlp) and not unknown:
-        raise KrisselError(Errors.K676.format(found=", ".join(nlp.pipe_names), where=where))
 
 
 def _linked(nlp: Language, texts: Path, batch_size: int) -> Iterator[Doc]:
@@ -94,23 +97,6 @@ def _linked(nlp: Language, texts: Path, batch_size: int) -> Iterator[Doc]:
     for doc, id_ in nlp.pipe(stream, as_tuples=True, batch_size=batch_size):
         doc.user_data[ID_KEY] = id_
         yield doc
-
-
-def _counted(docs: Iterable[Doc], key: str, counts: list) -> Iterator[Doc]:
-    for doc in docs:
-        counts[0] += 1
-        counts[1] += len(spans_of(doc, key))
-        yield doc
-
-
-def _write_jsonl(docs: Iterable[Doc], path: Path, key: str) -> None:
-    with path.open("w", encoding="utf8") as file_:
-        for doc in docs:
-            file_.write(json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n")
-
-
-def _write_spacy(docs: Iterable[Doc], path: Path, key: str) -> None:
-    path.write_bytes(DocBin(docs=docs, store_user_data=True).to_bytes())
 
 
 def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:

@@ -40,7 +40,7 @@ def ontology(
     progress: bool = False,
     **settings: Any,
 ) -> tuple[OntologyStore, dict[str, Any]]:
-    """Read ontology files into a columnar store that is opened without being read.
+    """Read ontology files into a columnar store, which opens without being read.
 
     sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
     output: Directory of the store
@@ -55,8 +55,6 @@ def ontology(
     umls_type_ids: UMLS: types by id (T047), not by name
     umls_relation: UMLS: concepts with this relation (RL, SY) are cross-references
     merge: Merge the entities of several sources that are one concept, which is named by the first source
-    version: Version of the sources, where they do not say it themselves
-    licence: Licence of the sources, where they do not say it themselves
     enrich: Ontology file or store to take definitions and tree numbers from
     enrich_names: Take names too, where an id is shared
     tree: Keep entities with a tree number that begins with this (D)
@@ -122,21 +120,17 @@ def show_ontology(found: tuple[OntologyStore, dict[str, Any]], output: Path, mer
     if merge:
         merged = manifest["info"]["merged"]
         lines.append(f"{merged['merged']:,} of {merged['seen']:,} entities became part of another")
-    if "disambiguated" in report:
-        lines.append(_summary(report["disambiguated"]))
+    if counts := report.get("disambiguated"):
+        lines.append("No homonyms to disambiguate")
+        if counts["success_rate"] is not None:
+            lines[-1] = (
+                f"{counts['success_rate']:.2%} of {counts['before']['homonyms']:,} homonyms disambiguated, "
+                f"{counts['failures']:,} names still shared; {counts['second_choices']:,} second choices, "
+                f"{counts['unchanged']:,} names unchanged"
+            )
     if homonyms is not None:
         lines.append(f"{_table(report)}\n\nReport: {homonyms}")
     return "\n".join(lines)
-
-
-def _summary(counts: dict[str, Any]) -> str:
-    rate = counts["success_rate"]
-    if rate is None:
-        return "No homonyms to disambiguate"
-    return (
-        f"{rate:.2%} of {counts['before']['homonyms']:,} homonyms disambiguated, {counts['failures']:,} names still "
-        f"shared; {counts['second_choices']:,} second choices, {counts['unchanged']:,} names unchanged"
-    )
 
 
 def _table(report: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A saved pipeline on a gold corpus: evaluated, or its threshold fitted."""
+"""Evaluate a saved pipeline on a gold corpus, or fit its threshold to one."""
 
 import json
 from collections.abc import Sequence
@@ -35,15 +35,9 @@ def evaluate_pipeline(
     gold: Gold corpus: .spacy, PubTator or BioC
     ontology: Ontology store: primary ids, slices and baselines
     output: Folder for the .json, .md and .html report
-    name: Name of the report
     predicted: Link the pipeline's own mentions, not the gold ones
-    spans_key: Gold mentions are in doc.spans[spans_key]
-    labels: Count gold mentions with this label only
-    baselines: Exact match and TF-IDF in the same table
     compare: name=path of another system's .links.jsonl
     train: Gold corpus that was trained on, for seen and unseen
-    gold_nil: Count gold mentions without a concept as NIL
-    seed: Seed of the bootstrap
     """
     others: dict[str, str] = {}
     for pair in compare:
@@ -87,13 +81,7 @@ def calibrate_pipeline(
     pipeline: A pipeline with a knowledge base
     gold: Gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC
     output: Where to save the pipeline with its threshold
-    precision: Precision of NIL to keep, 0 to 1, at the best recall; default: the best F1
     linker: Name of the linker in the pipeline
-    spans_key: Gold mentions are in doc.spans[spans_key]
-    labels: Gold mentions with this label only
-    held_out: Fraction of the documents of a training corpus that training kept to develop on (its dev_share): fit to
-        these only; 0 takes all
-    seed: Seed of that training
     metrics: Write the results and the curve to this .json file
     """
     # Before minutes of encoding.

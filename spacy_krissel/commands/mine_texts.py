@@ -29,13 +29,10 @@ def mine_texts(
     texts: JSONL, plain text, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them
     output: Directory of the shards
     case: preserve, fold, or smart (fold, but acronyms as they are written)
-    aliases: Search all names, not the preferred ones alone
     cap: Maximum number of mentions per entity, drawn by seed; 0 keeps all
     seed: Seed of the draw
-    n_process: Processes that read and match; the shards are the same for any number
     ray: Read and match by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files
         must be on all of its machines
-    restart: Drop what an interrupted run left
     """
     # Before the ontology is read.
     check_replaceable(output, KIND)
