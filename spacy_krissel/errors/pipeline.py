@@ -29,10 +29,6 @@ class PipelineErrors:
         "[K611] No pipeline can be loaded from '{path}': {problem}. Expected a directory as `spacy train` or "
         "nlp.to_disk writes it, or the name of an installed pipeline package."
     )
-    K613 = (
-        "[K613] The objective has a 'reference_loss' (with beta = {beta}), but {problem}. {todo}, or leave the "
-        "reference_loss out to train on mentions alone."
-    )
     K614 = (
         "[K614] {problem}. Expected an ontology (--ontology), to create a knowledge base; or gold mentions (--gold) "
         "only, to add them to the pipeline's knowledge base."
@@ -71,8 +67,9 @@ class PipelineErrors:
         "two entities that share no name. Check the ontology, and `pairs` in [training.batcher]."
     )
     K636 = (
-        "[K636] Entities cannot be trained on: {problem}. Expected an encoder of mentions and of entities, and an "
-        "ontology to write entities from. {todo}."
+        "[K636] The objective compares mentions with references, and the model encodes mentions alone. Use the "
+        "architecture 'spacy-krissel.ReferencedEncoder.v1' in [components.krissel_linker.model], or, to train on "
+        "mentions alone, 'spacy-krissel.ContrastiveObjective.v1' without a `reference_loss`."
     )
     K637 = (
         "[K637] Adversarial examples need the input embeddings of a transformer, and the model that reads entities "
@@ -80,8 +77,8 @@ class PipelineErrors:
         "'spacy-krissel.CrossEncoder.v1' (a re-ranker's), or set `fgsm_weight` to 0."
     )
     K639 = (
-        "[K639] Mentions have no names to be compared with: {problem}. Expected an ontology with the entity of each "
-        "linked mention. {todo}."
+        "[K639] The objective has no entities to compare mentions with: {problem}. Expected an ontology with the "
+        "entity of each linked mention. {todo}."
     )
     K641 = (
         "[K641] An encoding process died ({problem}), most often because memory ran out. Finished work is kept: run "

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from thinc.types import Floats2d
 
-from ..distributed.processes import begin_shared, make_shared, n_processes
+from ..distributed.processes import begin_shared, n_processes
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.hf.input_embeddings import RecordedInputs, tapped
@@ -36,11 +36,6 @@ def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats
 def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
     """`model.predict(views)`."""
     return begin_views(lambda own: (model.predict(own), _no_backprop), views)[0]
-
-
-def search_shared(search: Callable[[np.ndarray], np.ndarray], vectors: np.ndarray) -> np.ndarray:
-    """`search(vectors)`, a row of numbers per vector: the same in all processes, whichever way ties are broken."""
-    return make_shared(lambda own: search(vectors[own]), consecutive([1] * len(vectors)))
 
 
 def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable]:

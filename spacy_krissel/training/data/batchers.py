@@ -3,6 +3,7 @@
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +17,12 @@ from .examples import linked_mentions, single_mentions
 
 # Entities need others as their negatives.
 AtLeastTwo = Annotated[int, Field(ge=2)]
+# An entity and two examples of it.
+Pair = tuple[str, Example, Example]
 
 
 @checked
+@dataclass(eq=False)
 class PairBatcher:
     """Group examples into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N entities).
 
@@ -31,56 +35,41 @@ class PairBatcher:
 
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
-    buffer_size: group this many examples at a time, for streams that do not fit in memory; 0 for a whole epoch.
-    max_pairs: maximum number of pairs per entity at a time, drawn each time; 0 for all. The few entities that are
-        frequent in a gold corpus would otherwise be left over for many nearly empty batches.
+    max_pairs: maximum number of pairs per entity, drawn in each epoch; 0 for all. The few entities that are frequent in
+        a gold corpus would otherwise be left over for many nearly empty batches.
     spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of the order and the pairs.
     """
 
-    def __init__(
-        self,
-        pairs: AtLeastTwo = 64,
-        ontology: str | Path | None = None,
-        buffer_size: Count = 0,
-        max_pairs: Count = 0,
-        spans_key: str = "",
-        seed: int = 0,
-    ) -> None:
-        self.pairs = pairs
-        self.buffer_size = buffer_size
-        self.max_pairs = max_pairs
-        self.spans_key = spans_key
-        self.epoch = 0
-        self.seed = seed
-        self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
+    pairs: AtLeastTwo = 64
+    ontology: str | Path | None = None
+    max_pairs: Count = 0
+    spans_key: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._epoch = 0
+        self._homonyms = homonym_groups(OntologyStore(self.ontology)) if self.ontology else {}
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
-        rng = random.Random(f"{self.seed}-{self.epoch}")
-        self.epoch += 1
-        for buffer in _buffers(examples, self.buffer_size):
-            yield from self._batches(buffer, rng)
-
-    def _batches(self, examples: list[Example], rng: random.Random) -> Iterator[list[Example]]:
+        rng = random.Random(f"{self.seed}-{self._epoch}")
+        self._epoch += 1
         pairs = self._pairs(examples, rng)
-        queue: deque[tuple[str, Example, Example]] = deque(pairs)
-        deferred: deque[tuple[str, Example, Example]] = deque()
+        queue: deque[Pair] = deque(pairs)
+        deferred: deque[Pair] = deque()
         while queue or deferred:
             batch: list[Example] = []
             blocked: set[str] = set()
-            waiting: deque[tuple[str, Example, Example]] = deque()
+            waiting: deque[Pair] = deque()
             # Pairs that did not fit an earlier batch go first, so that none starves.
             while (deferred or queue) and len(batch) < 2 * self.pairs:
                 pair = deferred.popleft() if deferred else queue.popleft()
-                entity = pair[0]
-                if entity in blocked:
+                if pair[0] in blocked:
                     waiting.append(pair)
                     continue
-                blocked.add(entity)
-                blocked |= self._homonyms.get(entity, set())
+                blocked |= {pair[0], *self._homonyms.get(pair[0], ())}
                 batch.extend(pair[1:])
-            waiting.extend(deferred)
-            deferred = waiting
+            deferred = waiting + deferred
             if len(batch) == 2:
                 # One entity has no negatives: a pair that can join it comes a second time.
                 others = [pair for pair in pairs if pair[0] not in blocked]
@@ -89,12 +78,12 @@ class PairBatcher:
                 batch.extend(rng.choice(others)[1:])
             yield batch
 
-    def _pairs(self, examples: list[Example], rng: random.Random) -> list[tuple[str, Example, Example]]:
+    def _pairs(self, examples: Iterable[Example], rng: random.Random) -> list[Pair]:
         by_entity: dict[str, list[Example]] = {}
         for example in examples:
             for entity, alone in single_mentions(example, self.spans_key):
                 by_entity.setdefault(entity, []).append(alone)
-        pairs: list[tuple[str, Example, Example]] = []
+        pairs: list[Pair] = []
         for entity, views in by_entity.items():
             if len(views) < 2:
                 continue
@@ -109,6 +98,7 @@ class PairBatcher:
 
 
 @checked
+@dataclass(eq=False)
 class MentionBatcher:
     """Shuffle the linked mentions of an epoch and divide them into batches of `size`, the last one smaller.
 
@@ -116,39 +106,28 @@ class MentionBatcher:
     seed and same input, same batches; each epoch has its own order.
 
     size: mentions in a batch.
-    max_per_entity: maximum number of mentions per entity in an epoch, drawn in each epoch; 0 for all.
     spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of the order.
     """
 
-    def __init__(self, size: PositiveInt = 32, max_per_entity: Count = 0, spans_key: str = "", seed: int = 0) -> None:
-        self.size = size
-        self.max_per_entity = max_per_entity
-        self.spans_key = spans_key
-        self.seed = seed
-        self.epoch = 0
+    size: PositiveInt = 32
+    spans_key: str = ""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._epoch = 0
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
-        rng = random.Random(f"{self.seed}-{self.epoch}")
-        self.epoch += 1
-        mentions = [each for example in examples for each in single_mentions(example, self.spans_key)]
+        rng = random.Random(f"{self.seed}-{self._epoch}")
+        self._epoch += 1
+        mentions = [alone for example in examples for _, alone in single_mentions(example, self.spans_key)]
         rng.shuffle(mentions)
-        if self.max_per_entity:
-            mentions = self._limited(mentions)
         for start in range(0, len(mentions), self.size):
-            yield [example for _, example in mentions[start : start + self.size]]
-
-    def _limited(self, mentions: list[tuple[str, Example]]) -> list[tuple[str, Example]]:
-        counts: dict[str, int] = {}
-        kept = []
-        for entity, example in mentions:
-            counts[entity] = counts.get(entity, 0) + 1
-            if counts[entity] <= self.max_per_entity:
-                kept.append((entity, example))
-        return kept
+            yield mentions[start : start + self.size]
 
 
 @checked
+@dataclass(eq=False)
 class SynonymBatcher:
     """Group a stream of synonym pairs, one example each, into batches of `pairs` (SapBERT §3.1: 256, 512 names).
 
@@ -161,10 +140,12 @@ class SynonymBatcher:
     spans_key: the names of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     """
 
-    def __init__(self, pairs: AtLeastTwo = 256, ontology: str | Path | None = None, spans_key: str = "") -> None:
-        self.pairs = pairs
-        self.spans_key = spans_key
-        self._homonyms = homonym_groups(OntologyStore(ontology)) if ontology else {}
+    pairs: AtLeastTwo = 256
+    ontology: str | Path | None = None
+    spans_key: str = ""
+
+    def __post_init__(self) -> None:
+        self._homonyms = homonym_groups(OntologyStore(self.ontology)) if self.ontology else {}
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         """Raises KrisselError K634 where there are pairs and no batch: training would wait for one for ever."""
@@ -207,14 +188,3 @@ def homonym_groups(ontology: OntologyStore) -> dict[str, set[str]]:
         for id_ in ids:
             groups.setdefault(id_, set()).update(other for other in ids if other != id_)
     return groups
-
-
-def _buffers(examples: Iterable[Example], size: int) -> Iterator[list[Example]]:
-    buffer: list[Example] = []
-    for example in examples:
-        buffer.append(example)
-        if size and len(buffer) >= size:
-            yield buffer
-            buffer = []
-    if buffer:
-        yield buffer

@@ -68,9 +68,10 @@ def single_mentions(example: Example, spans_key: str = "") -> Iterator[tuple[str
 def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> Iterator[Example]:
     """One training example per group of linked views, which `linked_mentions` gives back as they are.
 
-    The docs have one token for each mention and each side of its context, for components that want docs with mentions.
-    The predicted doc has the mentions without their links. The docs have vocabularies of their own, renewed every
-    `VOCAB_EXAMPLES`: in the pipeline's, every name and context would stay in memory and be saved with the pipeline.
+    The reference doc has one token per mention and per side of its context. The predicted doc has the mentions alone,
+    without their links: spaCy sorts each batch by the length of these docs, and at equal lengths leaves the batcher's
+    order as it is. The docs have vocabularies of their own, renewed every `VOCAB_EXAMPLES`: in the pipeline's, every
+    name and context would stay in memory and be saved with the pipeline.
     """
     for i, linked in enumerate(groups):
         if i % VOCAB_EXAMPLES == 0:
@@ -79,15 +80,18 @@ def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> It
         spaces: list[bool] = []
         places: list[int] = []
         for _, view in linked:
-            if view.left:
-                words.append(view.left)
+            words += [view.left] if view.left else []
             places.append(len(words))
-            words.append(view.mention)
-            if view.right:
-                words.append(view.right)
+            words += [view.mention, view.right] if view.right else [view.mention]
             spaces += [False] * (len(words) - len(spaces) - 1) + [len(places) < len(linked)]
-        docs = [Doc(vocab, words=words, spaces=spaces) for _ in range(2)]
-        yield _example(*docs, [(place, place + 1) for place in places], list(linked), spans_key)
+        predicted = Doc(vocab, words=[view.mention for _, view in linked])
+        reference = Doc(vocab, words=words, spaces=spaces)
+        set_spans(predicted, [Span(predicted, i, i + 1, label=LABEL) for i in range(len(linked))], spans_key)
+        spans = [
+            Span(reference, place, place + 1, label=LABEL, kb_id=entity)
+            for place, (entity, _) in zip(places, linked, strict=True)
+        ]
+        yield Example(predicted, _with_mentions(reference, spans, spans_key, list(linked)))
 
 
 def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
@@ -100,7 +104,10 @@ def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
     start = len(view.left)
     span = doc.char_span(start, start + len(view.mention), label=LABEL, alignment_mode="expand")
     assert span is not None, "a mention lies within its text"
-    return _example(doc, doc.copy(), [(span.start, span.end)], [linked], spans_key)
+    reference = doc.copy()
+    set_spans(doc, [span], spans_key)
+    gold = Span(reference, span.start, span.end, label=LABEL, kb_id=linked[0])
+    return Example(doc, _with_mentions(reference, [gold], spans_key, [linked]))
 
 
 def linked_spans(doc: Doc, spans_key: str | None) -> list[Span]:
@@ -115,16 +122,6 @@ def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:
         doc.spans[spans_key] = list(spans)
     else:
         doc.ents = list(spans)
-
-
-def _example(
-    predicted: Doc, reference: Doc, places: Sequence[tuple[int, int]], linked: list[Linked], spans_key: str
-) -> Example:
-    set_spans(predicted, [Span(predicted, *place, label=LABEL) for place in places], spans_key)
-    spans = [
-        Span(reference, *place, label=LABEL, kb_id=entity) for place, (entity, _) in zip(places, linked, strict=True)
-    ]
-    return Example(predicted, _with_mentions(reference, spans, spans_key, linked))
 
 
 def _with_mentions(doc: Doc, spans: Sequence[Span], spans_key: str, linked: list[Linked]) -> Doc:

@@ -3,6 +3,7 @@ entity labels alone (OSLAT §2)."""
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,8 +24,33 @@ Split = Literal["train", "dev", "all"]
 DevShare = Annotated[float, Field(ge=0, lt=1)]
 
 
+@dataclass(eq=False)
+class GoldDocuments:
+    """The documents of a split."""
+
+    path: Path
+    ontology: str | Path
+    split: Split = "all"
+    dev_share: DevShare = 0.1
+    seed: int = 0
+
+    def _documents(self, nlp: Language) -> Iterator[Doc]:
+        """Raises KrisselError K201, K212 (file)."""
+        return filter(GoldSplit(self.split, self.dev_share, self.seed), read_doc_bins(self.path, nlp.vocab))
+
+    def _report(self, n_known: int, n_unknown: int, expected: str) -> None:
+        """Warn KW603 of unknown ids. Raises KrisselError K608 where none is known."""
+        if n_unknown:
+            message = Warnings.KW603.format(count=n_unknown, total=n_known + n_unknown, path=self.path)
+            warnings.warn(message, KrisselWarning, stacklevel=3)
+        if not n_known:
+            todo = f"Check that its documents carry {expected}, and `dev_share`."
+            raise KrisselError(Errors.K608.format(split=self.split, path=self.path, todo=todo))
+
+
 @checked
-class GoldCorpus:
+@dataclass(eq=False)
+class GoldCorpus(GoldDocuments):
     """The documents of a .spacy file, or of a folder of them, with their linked mentions.
 
     The predicted side has the mentions without their ids. Ids are the ontology's primary ones; one that the ontology
@@ -39,33 +65,19 @@ class GoldCorpus:
     seed: of the split.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        ontology: str | Path,
-        split: Split = "all",
-        dev_share: DevShare = 0.1,
-        spans_key: str = "",
-        seed: int = 0,
-    ) -> None:
-        self.path = Path(path)
-        self.ontology = ontology
-        self.split = GoldSplit(split, dev_share, seed)
-        self.spans_key = spans_key
+    spans_key: str = ""
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K201, K212 (file), K608 (no linked mention)."""
         store = OntologyStore(self.ontology)
         n_linked = n_unknown = 0
-        for doc in read_doc_bins(self.path, nlp.vocab):
-            if not self.split(doc):
-                continue
+        for doc in self._documents(nlp):
             linked = []
             for span in doc.spans.get(self.spans_key, ()) if self.spans_key else doc.ents:
                 ids = split_gold(span.kb_id_, store)
                 known = [id_ for id_ in ids if store.resolve(id_) is not None]
                 n_unknown += bool(ids) and not known
-                kb_id = "" if self.split.split == "train" and len(known) > 1 else "|".join(known)
+                kb_id = "" if self.split == "train" and len(known) > 1 else "|".join(known)
                 if is_nil(span.kb_id_):
                     kb_id = NIL
                 n_linked += bool(known)
@@ -75,14 +87,12 @@ class GoldCorpus:
             set_spans(predicted, spans, self.spans_key)
             set_spans(doc, linked, self.spans_key)
             yield Example(predicted, doc)
-        _warn_unknown(n_unknown, n_linked, self.path)
-        if not n_linked:
-            todo = "Check that its documents carry kb_id_ on their mentions, the `spans_key`, and `dev_share`."
-            raise KrisselError(Errors.K608.format(split=self.split.split, path=self.path, todo=todo))
+        self._report(n_linked, n_unknown, "kb_id_ on their mentions, the `spans_key`")
 
 
 @checked
-class TextEntityCorpus:
+@dataclass(eq=False)
+class TextEntityCorpus(GoldDocuments):
     """The documents of a .spacy file, or of a folder of them, whose categories (`doc.cats`) are their entities.
 
     The predicted side has the words alone. Ids are the ontology's primary ones; one that the ontology does not hold is
@@ -95,48 +105,20 @@ class TextEntityCorpus:
     seed: of the split.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        ontology: str | Path,
-        split: Split = "all",
-        dev_share: DevShare = 0.1,
-        seed: int = 0,
-    ) -> None:
-        self.path = Path(path)
-        self.ontology = ontology
-        self.split = GoldSplit(split, dev_share, seed)
-
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K201, K212 (file), K608 (no text with an entity)."""
         store = OntologyStore(self.ontology)
         n_known = n_unknown = 0
-        for doc in read_doc_bins(self.path, nlp.vocab):
-            if not self.split(doc):
-                continue
-            found, unknown = known_entities(doc, store)
+        for doc in self._documents(nlp):
+            resolved = [store.resolve(entity) for entity in text_entities(doc)]
+            found = {entity: 1.0 for entity in resolved if entity is not None}
             n_known += len(found)
-            n_unknown += unknown
+            n_unknown += resolved.count(None)
             if found:
                 doc.cats = found
                 yield Example(_words(doc), doc)
-        _warn_unknown(n_unknown, n_known, self.path)
-        if not n_known:
-            todo = "Check that its documents carry the ids of entities as categories (`doc.cats`), and `dev_share`."
-            raise KrisselError(Errors.K608.format(split=self.split.split, path=self.path, todo=todo))
-
-
-def known_entities(doc: Doc, store: OntologyStore) -> tuple[dict[str, float], int]:
-    """The entities of a text by their primary ids, as categories, and how many the ontology does not hold."""
-    resolved = [store.resolve(entity) for entity in text_entities(doc)]
-    return {entity: 1.0 for entity in resolved if entity is not None}, sum(entity is None for entity in resolved)
+        self._report(n_known, n_unknown, "the ids of entities as categories (`doc.cats`)")
 
 
 def _words(doc: Doc) -> Doc:
     return Doc(doc.vocab, words=[token.text for token in doc], spaces=[bool(token.whitespace_) for token in doc])
-
-
-def _warn_unknown(n_unknown: int, n_known: int, path: Path) -> None:
-    if n_unknown:
-        message = Warnings.KW603.format(count=n_unknown, total=n_known + n_unknown, path=path)
-        warnings.warn(message, KrisselWarning, stacklevel=3)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ class Candidates(NamedTuple):
 
 
 @checked
+@dataclass(eq=False)
 class Negatives:
     """Random negatives, uniform over the ontology, and hard ones among the nearest by the encoder (PEL §5.3.1: "random"
     and "mixed-p%").
@@ -40,22 +42,16 @@ class Negatives:
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(
-        self,
-        n_entities: int,
-        homonyms: dict[int, set[int]],
-        *,
-        n_negatives: PositiveInt = 32,
-        hard_share: Fraction = 0.5,
-        shared: bool = True,
-        seed: int = 0,
-    ) -> None:
-        self.n_entities = n_entities
-        self.homonyms = homonyms
-        self.n_negatives = n_negatives
-        self.n_hard = round(hard_share * n_negatives)
-        self.shared = shared
-        self._rng = random.Random(f"negatives-{seed}")
+    n_entities: int
+    homonyms: dict[int, set[int]]
+    n_negatives: PositiveInt = 32
+    hard_share: Fraction = 0.5
+    shared: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.n_hard = round(self.hard_share * self.n_negatives)
+        self._rng = random.Random(f"negatives-{self.seed}")
 
     def n_nearest(self, n_mentions: int) -> int:
         """The number of nearest entities per mention that `draw` chooses from; 0 without hard negatives."""
@@ -80,7 +76,7 @@ class Negatives:
         # By rank, so that each mention has its nearest before any has its second.
         for rank in range(max(map(len, ranked), default=0)):
             for row, own in zip(ranked, gold, strict=True):
-                if len(columns) < full and rank < len(row) and not self._excluded(own, row[rank]):
+                if len(columns) < full and rank < len(row) and row[rank] not in self._excluded(own):
                     columns.setdefault(row[rank], len(columns))
         full += self.n_negatives - self.n_hard
         for row in self._random(full - len(columns), columns):
@@ -88,7 +84,7 @@ class Negatives:
         entities = np.fromiter(columns, dtype=np.int64, count=len(columns))
         negatives = np.ones((len(gold), len(columns)), dtype=bool)
         for i, own in enumerate(gold):
-            for row in (own, *self.homonyms.get(own, ())):
+            for row in self._excluded(own):
                 if row in columns:
                     negatives[i, columns[row]] = False
         return Candidates(entities, np.array([columns[row] for row in gold], dtype=np.int64), negatives)
@@ -98,7 +94,7 @@ class Negatives:
         owners: list[int] = []
         starts = []
         for i, own in enumerate(gold):
-            excluded = {own, *self.homonyms.get(own, ())}
+            excluded = self._excluded(own)
             hard = [row for row in (ranked[i] if ranked else ()) if row not in excluded][: self.n_hard]
             others = self._random(self.n_negatives - len(hard), {*excluded, *hard})
             starts.append(len(entities))
@@ -108,8 +104,8 @@ class Negatives:
         negatives[np.arange(len(gold)), starts] = False
         return Candidates(np.array(entities, dtype=np.int64), np.array(starts, dtype=np.int64), negatives)
 
-    def _excluded(self, own: int, row: int) -> bool:
-        return row == own or row in self.homonyms.get(own, ())
+    def _excluded(self, own: int) -> set[int]:
+        return {own, *self.homonyms.get(own, ())}
 
     def _random(self, count: int, without: Collection[int]) -> list[int]:
         """`count` different rows not in `without`, or all of them if there are fewer."""

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -9,16 +10,17 @@ from spacy.language import Language
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
-from ...mining.shards import MentionShards, MinedMention
+from ...mining.shards import MentionShards
 from ...ontology.entity import Entity
 from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, checked
-from ...views import name_view
+from ...views import View, name_view
 from .examples import Linked, text_example, view_examples
 
 
 @checked
+@dataclass(eq=False)
 class SelfSupervisedCorpus:
     """Examples of one mention each: a mined mention in its context, or a name of the ontology alone.
 
@@ -34,27 +36,15 @@ class SelfSupervisedCorpus:
     Raises KrisselError K006 for settings that make no sense.
     """
 
-    def __init__(
-        self,
-        ontology: str | Path,
-        mentions: str | Path | None = None,
-        split: Literal["train", "dev"] = "train",
-        mentions_per_entity: Count = 3,
-        names_per_entity: Count = 4,
-        held_out: Fraction = HELD_OUT,
-        limit: Count = 0,
-        spans_key: str = "",
-        seed: int = 0,
-    ) -> None:
-        self.ontology = ontology
-        self.mentions = mentions
-        self.split = split
-        self.mentions_per_entity = mentions_per_entity
-        self.names_per_entity = names_per_entity
-        self.held_out = HeldOut(held_out, seed)
-        self.limit = limit
-        self.spans_key = spans_key
-        self.seed = seed
+    ontology: str | Path
+    mentions: str | Path | None = None
+    split: Literal["train", "dev"] = "train"
+    mentions_per_entity: Count = 3
+    names_per_entity: Count = 4
+    held_out: Fraction = HELD_OUT
+    limit: Count = 0
+    spans_key: str = ""
+    seed: int = 0
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K608 when there is no example."""
@@ -65,12 +55,22 @@ class SelfSupervisedCorpus:
 
     def linked_views(self) -> list[Linked]:
         """(entity id, view) of each example. Raises KrisselError K608 when there is none."""
-        store = OntologyStore(self.ontology)
-        rng = random.Random(f"{self.seed}-{self.split}")
-        views = [(mention.entity, mention.view) for mention in self._sampled_mentions(store, rng)]
+        store, rng = OntologyStore(self.ontology), random.Random(f"{self.seed}-{self.split}")
+        held_out = HeldOut(self.held_out, self.seed)
+        by_entity: dict[str, list[View]] = {}
+        entities: dict[str, Entity] = {}
+        for mention in MentionShards(self.mentions) if self.mentions and self.mentions_per_entity else ():
+            if mention.entity not in entities:
+                entities[mention.entity] = store.get(mention.entity)
+            if held_out(entities[mention.entity], mention.name) == (self.split == "dev"):
+                by_entity.setdefault(mention.entity, []).append(mention.view)
+        views: list[Linked] = []
+        for entity_id, found in sorted(by_entity.items()):
+            n = self.mentions_per_entity
+            views.extend((entity_id, view) for view in (found if len(found) <= n else rng.sample(found, n)))
         if self.split == "train" and self.names_per_entity:
             for entity in store:
-                names = [name for name in entity.names if not self.held_out(entity, name)]
+                names = [name for name in entity.names if not held_out(entity, name)]
                 if len(names) > self.names_per_entity:
                     # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
                     names = [names[0], *rng.sample(names[1:], self.names_per_entity - 1)]
@@ -80,21 +80,3 @@ class SelfSupervisedCorpus:
             raise KrisselError(Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo))
         rng.shuffle(views)
         return views[: self.limit or None]
-
-    def _sampled_mentions(self, store: OntologyStore, rng: random.Random) -> list[MinedMention]:
-        if self.mentions is None or not self.mentions_per_entity:
-            return []
-        entities: dict[str, Entity] = {}
-        by_entity: dict[str, list[MinedMention]] = {}
-        for mention in MentionShards(self.mentions):
-            entity = entities.get(mention.entity)
-            if entity is None:
-                entity = entities[mention.entity] = store.get(mention.entity)
-            if self.held_out(entity, mention.name) == (self.split == "dev"):
-                by_entity.setdefault(mention.entity, []).append(mention)
-        chosen = []
-        for entity_id in sorted(by_entity):
-            found = by_entity[entity_id]
-            n = self.mentions_per_entity
-            chosen.extend(found if len(found) <= n else rng.sample(found, n))
-        return chosen

@@ -2,8 +2,8 @@
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import nsmallest
-from itertools import chain, combinations, product
+from dataclasses import dataclass
+from itertools import chain, combinations, islice, product
 from math import comb, isqrt
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -21,7 +21,7 @@ from ...util.hashing import stable_hash
 from ...util.settings import Count, Fraction, PositiveInt, checked
 from ...views import name_view
 from .examples import Linked, linked_mentions, text_example, view_examples
-from .gold_corpus import DevShare, GoldCorpus, Split
+from .gold_corpus import GoldCorpus, Split
 
 Item = TypeVar("Item")
 # Two names of one entity, each as its view.
@@ -29,6 +29,7 @@ Pair = tuple[Linked, Linked]
 
 
 @checked
+@dataclass(eq=False)
 class SynonymCorpus:
     """Pairs of names of one entity (split "train"), or single names to be linked to their entities ("dev").
 
@@ -53,81 +54,63 @@ class SynonymCorpus:
     Raises KrisselError K006 for settings that make no sense.
     """
 
-    def __init__(
-        self,
-        ontology: str | Path,
-        split: Literal["train", "dev"] = "train",
-        pairs_per_entity: Count = 50,
-        lowercase: bool = True,
-        held_out: Fraction = 0.0,
-        buffer_size: PositiveInt = 2**16,
-        limit: Count = 0,
-        spans_key: str = "",
-        seed: int = 0,
-        max_entities: Count = 0,
-    ) -> None:
-        self.ontology = ontology
-        self.split = split
-        self.pairs_per_entity = pairs_per_entity
-        self.lowercase = lowercase
-        self.held_out = HeldOut(held_out, seed)
-        self.buffer_size = buffer_size
-        self.limit = limit
-        self.spans_key = spans_key
-        self.seed = seed
-        self.max_entities = max_entities
-        self.epoch = 0
+    ontology: str | Path
+    split: Literal["train", "dev"] = "train"
+    pairs_per_entity: Count = 50
+    lowercase: bool = True
+    held_out: Fraction = 0.0
+    buffer_size: PositiveInt = 2**16
+    limit: Count = 0
+    spans_key: str = ""
+    seed: int = 0
+    max_entities: Count = 0
+
+    def __post_init__(self) -> None:
+        self._epoch = 0
+        self._held_out = HeldOut(self.held_out, self.seed)
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K001 to K004 (ontology), K608 when there is nothing."""
         store = OntologyStore(self.ontology)
-        examples = self._dev(store, nlp) if self.split == "dev" else view_examples(self.pairs(store), self.spans_key)
-        count = 0
-        for example in examples:
+        if self.split == "dev":
+            examples = (text_example(nlp, each, self.spans_key) for each in self._held_out_names(store))
+        else:
+            examples = view_examples(self.pairs(store), self.spans_key)
+        is_empty = True
+        for example in islice(examples, self.limit or None):
+            is_empty = False
             yield example
-            count += 1
-            if count == self.limit:
-                break
-        if not count:
+        if is_empty:
             todo = "Set `held_out` above 0." if self.split == "dev" else "It has no entity with two names."
             raise KrisselError(Errors.K608.format(split=self.split, path=self.ontology, todo=todo))
-        self.epoch += 1
+        self._epoch += 1
 
     def pairs(self, store: OntologyStore) -> Iterator[Pair]:
         """The pairs of one epoch, in the order of that epoch."""
-        order = np.random.default_rng([self.seed, self.epoch]).permutation(len(store))
-        found = (pair for row in order for pair in self.entity_pairs(store.entity_at(int(row))))
-        return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self.epoch}"))
+        order = np.random.default_rng([self.seed, self._epoch]).permutation(len(store))
+        found = (pair for row in order for pair in self._entity_pairs(store.entity_at(int(row))))
+        return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self._epoch}"))
 
-    def entity_pairs(self, entity: Entity) -> Iterator[Pair]:
+    def _entity_pairs(self, entity: Entity) -> Iterator[Pair]:
         """The pairs of one entity, the same in every epoch."""
-        names = [name for name in entity.names if not self.held_out(entity, name)]
+        names = [name for name in entity.names if not self._held_out(entity, name)]
         rng = random.Random(stable_hash(self.seed, entity.id))
         for first, second in draw_pairs(different_names(names, self.lowercase), self.pairs_per_entity, rng):
             yield synonym_pair(entity.id, first, second)
 
-    def _dev(self, store: OntologyStore, nlp: Language) -> Iterator[Example]:
-        found = self._held_out_names(store)
-        # Only what can be among the first is kept.
-        ranked = nsmallest(self.limit, found) if self.limit else sorted(found)
-        for _, entity, name in ranked:
-            yield text_example(nlp, (entity, name_view(name)), self.spans_key)
-
-    def _held_out_names(self, store: OntologyStore) -> Iterator[tuple[int, str, str]]:
-        chosen = None
-        if self.max_entities:
-            ranked = ((stable_hash(self.seed, id_), id_) for id_ in store.ids)
-            chosen = {id_ for _, id_ in nsmallest(self.max_entities, ranked)}
-        for entity in store:
-            if chosen is not None and entity.id not in chosen:
-                continue
-            held_out = [name for name in entity.names if self.held_out(entity, name)]
-            for name in different_names(held_out, self.lowercase):
-                yield stable_hash(self.seed, entity.id), entity.id, name
+    def _held_out_names(self, store: OntologyStore) -> Iterator[Linked]:
+        """The held-out names, by a hash of their entities."""
+        ranked = sorted((stable_hash(self.seed, id_), id_) for id_ in store.ids)
+        for _, id_ in ranked[: self.max_entities or None]:
+            entity = store.get(id_)
+            held_out = [name for name in entity.names if self._held_out(entity, name)]
+            for name in sorted(different_names(held_out, self.lowercase)):
+                yield id_, name_view(name)
 
 
 @checked
-class GoldSynonymCorpus:
+@dataclass(eq=False)
+class GoldSynonymCorpus(GoldCorpus):
     """SapBERT's fine-tuning data: pairs as in `SynonymCorpus`, at least one name of which is a gold mention (§2: "an
     entity mention and its corresponding mapping from the ontology"); the other is a name of the ontology or another
     mention.
@@ -139,34 +122,22 @@ class GoldSynonymCorpus:
     ontology: path of the ontology store.
     split: "train" or "dev", divided by document (`GoldSplit`), or "all".
     dev_share: fraction of the documents in "dev".
+    seed: of the split, the pairs and their order.
+    spans_key: gold mentions, and the names of the examples, are spans of `doc.spans[spans_key]`; "" for `doc.ents`.
     pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
     lowercase: names and mentions in lower case.
-    spans_key: gold mentions, and the names of the examples, are spans of `doc.spans[spans_key]`; "" for `doc.ents`.
-    seed: of the split, the pairs and their order.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        ontology: str | Path,
-        split: Split = "train",
-        dev_share: DevShare = 0.1,
-        pairs_per_entity: Count = 50,
-        lowercase: bool = True,
-        spans_key: str = "",
-        seed: int = 0,
-    ) -> None:
-        self.gold = GoldCorpus(path, ontology, split, dev_share, spans_key, seed)
-        self.pairs_per_entity = pairs_per_entity
-        self.lowercase = lowercase
-        self.seed = seed
+    split: Split = "train"
+    pairs_per_entity: Count = 50
+    lowercase: bool = True
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """The pairs in random order. Raises KrisselError K201, K212 (file), K608 (no linked mention, or no pair)."""
-        store = OntologyStore(self.gold.ontology)
+        store = OntologyStore(self.ontology)
         mentions: dict[str, list[str]] = {}
-        for example in self.gold(nlp):
-            for entity, view in linked_mentions(example.reference, self.gold.spans_key):
+        for example in super().__call__(nlp):
+            for entity, view in linked_mentions(example.reference, self.spans_key):
                 if "|" not in entity:
                     mentions.setdefault(entity, []).append(view.mention)
         pairs: list[Pair] = []
@@ -182,9 +153,9 @@ class GoldSynonymCorpus:
             pairs.extend(both)
         if not pairs:
             todo = "No entity that is mentioned has two names."
-            raise KrisselError(Errors.K608.format(split=self.gold.split.split, path=self.gold.path, todo=todo))
+            raise KrisselError(Errors.K608.format(split=self.split, path=self.path, todo=todo))
         random.Random(self.seed).shuffle(pairs)
-        yield from view_examples(pairs, self.gold.spans_key)
+        yield from view_examples(pairs, self.spans_key)
 
 
 def synonym_pair(entity: str, first: str, second: str) -> Pair:

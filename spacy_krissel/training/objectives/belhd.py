@@ -1,41 +1,31 @@
 """BELHD's training step: marginal likelihood of mentions over candidate names, shared in a document (§4.2)."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from spacy.training import Example
 from thinc.types import Floats2d
 
-from ...distributed.processes import make_shared
-from ...errors import Errors, KrisselError
-from ...layers.identity import fingerprint
 from ...losses.masked import Loss
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, PositiveInt, checked
 from ...views import View, name_view
 from ..data.examples import mentions_in_context
 from ..data.nearest_entities import NearestEntities
-from ..passes import begin_views, predict_views, search_shared
+from ..passes import begin_views, predict_views
 from ..scores import inner
-from .protocol import LINKS, BatchCount, EncoderModel
+from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given
 
-
-class Names(NamedTuple):
-    """All names of an ontology: `texts` (n,) and the row of the entity of each, `rows` (n,)."""
-
-    store: OntologyStore
-    texts: pa.Array
-    rows: np.ndarray
-    nearest: NearestEntities
-
-    def views(self, numbers: Sequence[int]) -> list[View]:
-        return [name_view(text) for text in self.texts.take(pa.array(numbers, type=pa.int64())).to_pylist()]
+# Names copied from the ontology at a time.
+BLOCK = 1 << 16
 
 
 @checked
+@dataclass(eq=False)
 class NameObjective:
     """A loss over the scores of mentions with names, inner products of their vectors.
 
@@ -51,7 +41,6 @@ class NameObjective:
         most similar to it replaces its own least similar candidate. Not in the paper.
     refresh_every: steps until the vectors by which the nearest names are found are encoded again, see
         `NearestEntities`: in the paper after each epoch, and every 1,000 steps for a large ontology.
-    cache: file for these vectors, see `NearestEntities`.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
     context: "sentence", all mentions of a sentence together; "window", each in the surrounding text; None, the mention
         alone. The same as the linker's.
@@ -59,44 +48,31 @@ class NameObjective:
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        index: Callable[[], Any],
-        n_candidates: PositiveInt = 16,
-        n_shared: Count = 16,
-        gold_name: bool = False,
-        refresh_every: Count = 500,
-        cache: str | Path | None = None,
-        context: Literal["window", "sentence"] | None = "sentence",
-    ) -> None:
-        self.loss = loss
-        self.index = index
-        self.n_candidates = n_candidates
-        self.n_shared = n_shared
-        self.gold_name = gold_name
-        self.refresh_every = refresh_every
-        self.cache = cache
-        self.context = context
+    loss: Loss
+    index: Callable[[], Any]
+    n_candidates: PositiveInt = 16
+    n_shared: Count = 16
+    gold_name: bool = False
+    refresh_every: Count = 500
+    context: Literal["window", "sentence"] | None = "sentence"
+
+    def __post_init__(self) -> None:
         self._batches = BatchCount("linked mention", LINKS)
-        self._names: Names | None = None
+        self._store: OntologyStore | None = None
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose names are candidates. Raises KrisselError K639 without one."""
-        if ontology is None:
-            raise _no_names()
+        self._store = given(ontology)
+        names = self._store.names()
         texts: list[pa.Array] = []
-        rows: list[np.ndarray] = []
-        block: list[tuple[int, str]] = []
-        for row, text, _ in ontology.names():
-            block.append((row, text))
-            if len(block) == 1 << 16:
-                _append(block, texts, rows)
-        _append(block, texts, rows)
-        settings: Any = {"refresh_every": self.refresh_every, "cache": self.cache, "what": "names"}
-        all_rows = np.concatenate(rows)
-        nearest = NearestEntities(self.index, len(all_rows), **settings)
-        self._names = Names(ontology, pa.concat_arrays(texts), all_rows, nearest)
+        rows: list[int] = []
+        while block := list(islice(names, BLOCK)):
+            texts.append(pa.array([text for _, text, _ in block], type=pa.large_string()))
+            rows += [row for row, *_ in block]
+        # All names (n,), entity by entity, and the row of the entity of each.
+        self._texts: pa.Array = pa.concat_arrays(texts)
+        self._rows = np.array(rows, dtype=np.int64)
+        self._nearest = NearestEntities(self.index, len(rows), self.refresh_every, "names")
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradient over the linked mentions of `examples`, documents. RETURNS: the loss; 0 where there
@@ -104,29 +80,28 @@ class NameObjective:
 
         Raises KrisselError K639 when `initialize` was never called, or a mention's id is not in the ontology.
         """
-        if self._names is None:
-            raise _no_names()
-        views: list[View] = []
-        gold: list[int] = []
-        documents: list[int] = []
-        for number, example in enumerate(examples):
-            for entity, view in mentions_in_context(example.reference, self.context, spans_key):
-                views.append(view)
-                gold.append(self._row(entity))
-                documents.append(number)
-        if self._batches.is_empty(views):
+        store = given(self._store)
+        mentions = [
+            (view, entity_row(store, entity), number)
+            for number, example in enumerate(examples)
+            for entity, view in mentions_in_context(example.reference, self.context, spans_key)
+        ]
+        if self._batches.is_empty(mentions):
             return 0.0
+        views = [view for view, *_ in mentions]
+        gold, documents = np.array([each[1:] for each in mentions]).T
         queries, backprop_queries = begin_views(model.begin_update, views)
-        found = self._search(model, queries)
+        k = min(self.n_candidates, len(self._rows))
+        found = self._nearest.search(lambda numbers: model.predict(self._views(numbers)), queries, k)
         if self.gold_name:
             found = self._with_gold(model, queries, found, gold)
         numbers, own = np.unique(found[found >= 0], return_inverse=True)
         is_own = np.zeros((len(views), len(numbers)), dtype=bool)
         is_own[np.nonzero(found >= 0)[0], own] = True
-        names, backprop_names = begin_views(model.begin_update, self._names.views(numbers.tolist()))
+        names, backprop_names = begin_views(model.begin_update, self._views(numbers))
         scores, backprop_scores = inner(queries, names)
-        candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, np.array(documents))
-        right = self._names.rows[numbers][None] == np.array(gold)[:, None]
+        candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, documents)
+        right = self._rows[numbers][None] == gold[:, None]
         xp: Any = model.ops.xp
         d_scores, loss = self.loss(scores, xp.asarray(candidates & right), xp.asarray(candidates & ~right))
         d_queries, d_names = backprop_scores(d_scores)
@@ -134,32 +109,20 @@ class NameObjective:
         backprop_queries(d_queries)
         return loss
 
-    def _search(self, model: EncoderModel, queries: Floats2d) -> np.ndarray:
-        """The indices of the nearest names of each mention (q, n_candidates), -1 for none."""
-        assert self._names is not None
-        names = self._names
+    def _views(self, numbers: Sequence[int] | np.ndarray) -> list[View]:
+        return [name_view(text) for text in self._texts.take(pa.array(numbers, type=pa.int64())).to_pylist()]
 
-        def encode(numbers: range) -> np.ndarray:
-            return model.ops.to_numpy(model.predict(names.views(numbers)))
-
-        names.nearest.step(encode, lambda: fingerprint(model), make_shared)
-        k = min(self.n_candidates, len(names.rows))
-        return search_shared(lambda vectors: names.nearest.search(vectors, k), model.ops.to_numpy(queries))
-
-    def _with_gold(self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: Sequence[int]) -> np.ndarray:
+    def _with_gold(self, model: EncoderModel, queries: Floats2d, found: np.ndarray, gold: np.ndarray) -> np.ndarray:
         """`found`, where the last candidate of each mention without a right one is its entity's nearest name."""
-        assert self._names is not None
-        names = self._names
-        right = (found >= 0) & (names.rows[found] == np.array(gold)[:, None])
+        right = (found >= 0) & (self._rows[found] == gold[:, None])
         missed = np.flatnonzero(~right.any(axis=1))
         if not len(missed):
             return found
-        # Names come entity by entity.
-        starts, ends = (np.searchsorted(names.rows, np.array(gold)[missed], side) for side in ("left", "right"))
+        starts, ends = (np.searchsorted(self._rows, gold[missed], side) for side in ("left", "right"))
         numbers = np.unique(np.concatenate([np.arange(*bounds) for bounds in zip(starts, ends, strict=True)]))
-        vectors = model.ops.to_numpy(predict_views(model, names.views(numbers.tolist())))
+        vectors = model.ops.to_numpy(predict_views(model, self._views(numbers)))
         scores = model.ops.to_numpy(queries)[missed] @ vectors.T
-        others = names.rows[numbers][None] != np.array(gold)[missed, None]
+        others = self._rows[numbers][None] != gold[missed, None]
         found = found.copy()
         found[missed, -1] = numbers[np.where(others, -np.inf, scores).argmax(axis=1)]
         return found
@@ -177,23 +140,3 @@ class NameObjective:
             for row, best, values in zip(rows, order, left, strict=True):
                 shared[row, pool[best[np.isfinite(values[best])]]] = True
         return shared
-
-    def _row(self, entity: str) -> int:
-        assert self._names is not None
-        row = self._names.store.row(entity)
-        if row is None:
-            problem = f"a mention is linked to '{entity}', which the ontology does not hold"
-            todo = "Use the ontology that the corpus was read with"
-            raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
-        return row
-
-
-def _append(block: list[tuple[int, str]], texts: list[pa.Array], rows: list[np.ndarray]) -> None:
-    rows.append(np.array([row for row, _ in block], dtype=np.int64))
-    texts.append(pa.array([text for _, text in block], type=pa.large_string()))
-    block.clear()
-
-
-def _no_names() -> KrisselError:
-    todo = "Set `ontology` in [initialize.components.krissel_linker]"
-    return KrisselError(Errors.K639.format(problem="there is no ontology whose names they could be", todo=todo))

@@ -4,6 +4,7 @@ replaced (§3.2–3.3 and 3.5, eq. 2 and 5)."""
 import random
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spacy.training import Example
@@ -11,7 +12,6 @@ from thinc.api import get_array_module
 from thinc.types import Floats2d
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
-from ...layers.referenced import reference_parts
 from ...losses.masked import Loss
 from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
@@ -20,15 +20,19 @@ from ...views import ReferenceParts, View, reference_view
 from ..data.examples import linked_mentions
 from ..passes import update_in_chunks
 from ..scores import inner, inner_pairs
-from .protocol import BatchCount, EncoderModel
+from .protocol import BatchCount, EncoderModel, given, required_parts
 
 PAIRS = (
     "Use 'spacy-krissel.PairBatcher.v1' in [training.batcher], leave training.accumulate_gradient at 1, and check that "
     "the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 )
 
+# In place of an ontology.
+WITHOUT = ", or leave `reference_loss` out to train on mentions alone"
+
 
 @checked
+@dataclass(eq=False)
 class ContrastiveObjective:
     """Two views of each of N entities; each view a positive of the other, all 2(N-1) others negatives (eq. 2). With a
     `reference_loss` also the N entity-centric references: the objective is αL + βL' (eq. 5). Scores are inner products.
@@ -48,69 +52,60 @@ class ContrastiveObjective:
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        reference_loss: Loss | None = None,
-        alpha: NotNegative = 1.0,
-        beta: NotNegative = 1.0,
-        p_mask: Fraction = 0.2,
-        p_replace: Fraction = 0.2,
-        held_out: Fraction = HELD_OUT,
-        chunk_size: Count = 0,
-        seed: int = 0,
-    ) -> None:
-        if p_mask + p_replace > 1:
-            setting, found = "p_mask + p_replace", p_mask + p_replace
+    loss: Loss
+    reference_loss: Loss | None = None
+    alpha: NotNegative = 1.0
+    beta: NotNegative = 1.0
+    p_mask: Fraction = 0.2
+    p_replace: Fraction = 0.2
+    held_out: Fraction = HELD_OUT
+    chunk_size: Count = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.p_mask + self.p_replace > 1:
+            setting, found = "p_mask + p_replace", self.p_mask + self.p_replace
             raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="1 at most"))
-        if not alpha and (reference_loss is None or not beta):
+        if not self.beta:
+            self.reference_loss = None
+        if not self.alpha and self.reference_loss is None:
             expected = "above 0 where there is no reference loss with a beta above 0: one loss at least"
-            raise KrisselError(Errors.K006.format(setting="alpha", found=alpha, expected=expected))
-        self.loss = loss
-        self.reference_loss = reference_loss if beta else None
-        self.alpha = alpha
-        self.beta = beta
-        self.p_mask = p_mask
-        self.p_replace = p_replace
-        self.chunk_size = chunk_size
-        self.held_out = HeldOut(held_out, seed)
-        self._rng = random.Random(seed)
+            raise KrisselError(Errors.K006.format(setting="alpha", found=self.alpha, expected=expected))
+        self._held_out = HeldOut(self.held_out, self.seed)
+        self._rng = random.Random(self.seed)
         self._ontology: OntologyStore | None = None
         self._names: dict[str, tuple[str, ...]] = {}
         self._references: dict[tuple[str, ReferenceParts], View] = {}
         self._batches = BatchCount("entity with two linked mentions", PAIRS)
-        self._told_alone = self._told_no_names = False
+        self._warned: set[str] = set()
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose names replace mentions and whose entities have references.
 
-        Raises KrisselError K613 when references are needed and it is missing; warns KW626 when names alone are.
+        Raises KrisselError K639 when references are needed and it is missing; warns KW626 when names alone are.
         """
-        if ontology is None and self.reference_loss is not None:
-            raise self._no_ontology()
+        if self.reference_loss is not None:
+            given(ontology, WITHOUT)
         self._ontology = ontology
         self._names = {}
         self._references = {}
-        self._tell_no_names()
+        self._warn_without_names()
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradient of αL + βL' (eq. 2 and 5) over the pairs in `examples`. RETURNS: the loss; 0 where no
         entity has two mentions among them.
 
-        Raises KrisselError K613 when a reference is to be written and `initialize` was never called, or the encoder has
-        no references; warns, once each, KW602 when some examples are of no use, KW626 when there are no names.
+        Raises KrisselError K639 when a reference is to be written and `initialize` was never called, K636 when the
+        encoder has no references; warns, once each, KW602 when some examples are of no use, KW626 when there are no
+        names.
         """
-        self._tell_no_names()
+        self._warn_without_names()
         pairs = self._pairs(examples, spans_key)
         if self._batches.is_empty(pairs):
             return 0.0
         views = [view for _, pair in pairs for view in pair]
         if self.reference_loss is not None:
-            parts = reference_parts(model)
-            if parts is None:
-                todo = "Use the architecture 'spacy-krissel.ReferencedEncoder.v1' in [components.krissel_linker.model]"
-                problem = "the model encodes mentions alone"
-                raise KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
+            parts = required_parts(model)
             views += [self.reference(entity, parts) for entity, _ in pairs]
         return update_in_chunks(model, views, self.joint_loss, self.chunk_size)
 
@@ -154,19 +149,16 @@ class ContrastiveObjective:
             if len(found) >= 2:
                 pairs.append((entity, [self.augment(entity, view) for _, view in found[:2]]))
                 alone.difference_update(i for i, _ in found)
-        if pairs and alone and not self._told_alone:
-            self._told_alone = True
-            message = Warnings.KW602.format(alone=len(alone), found=len(examples))
-            warnings.warn(message, KrisselWarning, stacklevel=3)
+        if pairs and alone:
+            self._warn_once(Warnings.KW602.format(alone=len(alone), found=len(examples)))
         return pairs
 
     def reference(self, entity: str, parts: ReferenceParts) -> View:
         """The reference of an entity, without its held-out names."""
         key = entity, parts
         if key not in self._references:
-            if self._ontology is None:
-                raise self._no_ontology()
-            self._references[key] = reference_view(self._ontology.get(entity), parts, self._names_of(entity))
+            found = given(self._ontology, WITHOUT).get(entity)
+            self._references[key] = reference_view(found, parts, self._names_of(entity))
         return self._references[key]
 
     def augment(self, entity: str, view: View) -> View:
@@ -177,26 +169,22 @@ class ContrastiveObjective:
         if draw < self.p_mask:
             return view._replace(masked=True)
         if draw < self.p_mask + self.p_replace and self._ontology is not None:
-            names = self._names_of(entity)
-            if names:
-                return view._replace(mention=self._rng.choice(names))
+            return view._replace(mention=self._rng.choice(self._names_of(entity)))
         return view
 
     def _names_of(self, entity: str) -> tuple[str, ...]:
         if entity not in self._names:
-            if self._ontology is None:
-                raise self._no_ontology()
-            found = self._ontology.get(entity)
-            self._names[entity] = tuple(name for name in found.names if not self.held_out(found, name))
+            found = given(self._ontology).get(entity)
+            self._names[entity] = tuple(name for name in found.names if not self._held_out(found, name))
         return self._names[entity]
 
-    def _tell_no_names(self) -> None:
+    def _warn_without_names(self) -> None:
         # A loaded pipeline that is trained further knows no ontology either, and `initialize` is not called.
-        if self._ontology is None and self.p_replace and not self._told_no_names:
-            self._told_no_names = True
-            warnings.warn(Warnings.KW626.format(found=self.p_replace), KrisselWarning, stacklevel=3)
+        if self._ontology is None and self.p_replace:
+            self._warn_once(Warnings.KW626.format(found=self.p_replace))
 
-    def _no_ontology(self) -> KrisselError:
-        problem = "knows no ontology to write references from"
-        todo = "Set `ontology` in [initialize.components.krissel_linker]"
-        return KrisselError(Errors.K613.format(beta=self.beta, problem=problem, todo=todo))
+    def _warn_once(self, message: str) -> None:
+        code = message.partition("]")[0]
+        if code not in self._warned:
+            self._warned.add(code)
+            warnings.warn(message, KrisselWarning, stacklevel=4)

@@ -1,6 +1,8 @@
 """OSLAT's training steps: contrast of what names attend to in a text (§3.2), and a classifier of it (§3.3)."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +24,7 @@ from ...ontology.store import OntologyStore
 from ...util.settings import PositiveInt, checked
 from ..passes import begin_texts
 from ..scores import inner, padded
-from .protocol import BatchCount
+from .protocol import BatchCount, entity_row, given
 
 
 class NamedText(NamedTuple):
@@ -34,18 +36,20 @@ class NamedText(NamedTuple):
 
 
 class Term(NamedTuple):
-    """One term of the first loss: an entity in a text.
+    """A term of a loss: names in a text.
 
-    queries: rows of the names whose contexts are compared: one of the entity, its `n_synonyms` synonyms, and others.
+    queries: rows of the names: the `n_positives` of the text's entities first, then others. In the first loss, one of a
+        single entity precedes them, which they are compared with.
     place: the text's tokens.
     """
 
     queries: list[int]
     place: slice
-    n_synonyms: int
+    n_positives: int
 
 
 @checked
+@dataclass(eq=False)
 class LabelAttentionObjective:
     """Two losses over texts and names. The first trains the encoder (LSS-NT-Xent, eq. 4): the context that one name of
     a text's entity attends to, the name drawn at each step, is to be like those of its synonyms and unlike those of
@@ -69,26 +73,20 @@ class LabelAttentionObjective:
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(
-        self,
-        loss: Loss | None = None,
-        presence_loss: Loss | None = None,
-        n_negatives: PositiveInt = 100,
-        max_synonyms: PositiveInt = 8,
-        seen: str | Path | None = None,
-        seed: int = 0,
-    ) -> None:
-        if loss is None and presence_loss is None:
+    loss: Loss | None = None
+    presence_loss: Loss | None = None
+    n_negatives: PositiveInt = 100
+    max_synonyms: PositiveInt = 8
+    seen: str | Path | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.loss is None and self.presence_loss is None:
             expected = "a loss, or one for `presence_loss`"
             raise KrisselError(Errors.K006.format(setting="loss", found=None, expected=expected))
-        self.loss = loss
-        self.presence_loss = presence_loss
-        self.n_negatives = n_negatives
-        self.max_synonyms = max_synonyms
-        self.seen = seen
         self._store: OntologyStore | None = None
         self._entities: list[str] = []
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(self.seed)
         self._states: dict[str, tuple[Floats2d, np.ndarray]] = {}
         todo = "Check that the examples carry the ids of entities as categories (`doc.cats`)"
         self._batches = BatchCount("text with an entity", todo)
@@ -96,17 +94,16 @@ class LabelAttentionObjective:
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology whose names are synonyms. Raises KrisselError K639 without one, or with one that holds no
         entity of `seen`."""
-        if ontology is None:
-            raise KrisselError(Errors.K639.format(problem="there is no ontology", todo=ADVICE))
-        entities = list(ontology.ids)
+        self._store = given(ontology)
+        self._entities = list(self._store.ids)
+        self._states = {}
         if self.seen is not None:
             found = {entity for doc in read_doc_bins(self.seen, Vocab()) for entity in text_entities(doc)}
-            entities = sorted({id_ for id_ in map(ontology.resolve, found) if id_ is not None})
-            if not entities:
+            self._entities = sorted({id_ for id_ in map(self._store.resolve, found) if id_ is not None})
+            if not self._entities:
                 problem = f"the ontology holds no entity of the texts of '{self.seen}'"
-                raise KrisselError(Errors.K639.format(problem=problem, todo=ADVICE))
-        self._store, self._entities = ontology, entities
-        self._states = {}
+                todo = "Use the ontology that the texts were made with"
+                raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
 
     def update(self, model: StatesModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradients over the texts of `examples` and the entities of their `cats`, whatever the
@@ -124,35 +121,28 @@ class LabelAttentionObjective:
         queries, backprop_means = mean_states(states)
         rows = {name: len(texts) + row for row, name in enumerate(names)}
         terms: list[Term] = []
-        seen: list[Seen] = []
-        n_own: list[int] = []
+        seen: list[Term] = []
         for each, place in zip(texts, where, strict=False):
             if place.stop == place.start:
                 continue
+            groups = [[rows[name] for name in group] for group in each.names]
             others = [rows[name] for name in each.others]
-            if self.loss is not None:
-                for group in each.names:
-                    if len(group) > 1:
-                        chosen = [*(rows[name] for name in group), *others]
-                        terms.append(Term(chosen, place, len(group) - 1))
-            if self.presence_loss is not None:
-                own = [rows[name] for group in each.names for name in group]
-                chosen = [*own, *others]
-                found, _ = attention(model, queries[chosen], states.vectors[place])
-                seen.append(Seen(found.contexts, queries[chosen]))
-                n_own.append(len(own))
+            terms += [Term([*group, *others], place, len(group) - 1) for group in groups if len(group) > 1]
+            own = list(chain.from_iterable(groups))
+            seen.append(Term([*own, *others], place, len(own)))
         total = 0.0
-        if terms:
-            d_queries, d_vectors, total = self._contrast(model, queries, states.vectors, terms)
+        if self.loss is not None and terms:
+            d_queries, d_vectors, total = self._contrast(self.loss, model, queries, states.vectors, terms)
             backprop(d_vectors + backprop_means(d_queries))
-        return total + self._classify(model, seen, n_own)
+        if self.presence_loss is not None and seen:
+            total += self._classify(self.presence_loss, model, queries, states.vectors, seen)
+        return total
 
     def _contrast(
-        self, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[Term]
+        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[Term]
     ) -> tuple[Floats2d, Floats2d, float]:
         """The gradients of names' queries and of texts' tokens, and the loss over the cosines of each term's first
         context with the others."""
-        assert self.loss is not None
         xp: Any = model.ops.xp
         scores, backprops = [], []
         for term in terms:
@@ -163,8 +153,8 @@ class LabelAttentionObjective:
             backprops.append((backprop_cosines, backprop_units, backprop_attention))
         lengths = [len(each) for each in scores]
         rows, real = padded(xp.concatenate(scores), lengths)
-        positives = xp.arange(rows.shape[1])[None] < xp.asarray([term.n_synonyms for term in terms])[:, None]
-        d_rows, loss = self.loss(rows, positives, real & ~positives)
+        positives = xp.arange(rows.shape[1])[None] < xp.asarray([term.n_positives for term in terms])[:, None]
+        d_rows, value = loss(rows, positives, real & ~positives)
         d_queries, d_vectors = xp.zeros_like(queries), xp.zeros_like(vectors)
         for term, d_row, length, (backprop_cosines, backprop_units, backprop_attention) in zip(
             terms, d_rows, lengths, backprops, strict=True
@@ -173,28 +163,28 @@ class LabelAttentionObjective:
             d_asked, d_text = backprop_attention(backprop_units(d_units))
             xp.add.at(d_queries, term.queries, d_asked)
             d_vectors[term.place] += d_text
-        return d_queries, d_vectors, loss
+        return d_queries, d_vectors, value
 
-    def _classify(self, model: StatesModel, seen: list[Seen], n_own: list[int]) -> float:
-        """n_own: how many of the names that are seen in each text are of its entities, the first ones."""
-        if self.presence_loss is None or not seen:
-            return 0.0
+    def _classify(
+        self, loss: Loss, model: StatesModel, queries: Floats2d, vectors: Floats2d, terms: list[Term]
+    ) -> float:
+        """The loss over the logits of each text with its names; accumulates the classifier's gradient."""
         xp: Any = model.ops.xp
-        whole = Seen(xp.vstack([each.contexts for each in seen]), xp.vstack([each.queries for each in seen]))
+        contexts = [attention(model, queries[term.queries], vectors[term.place])[0].contexts for term in terms]
+        seen = Seen(xp.vstack(contexts), xp.vstack([queries[term.queries] for term in terms]))
         layer = presence_layer(model)
         logits, backprop = begin_shared(
-            lambda own: layer.begin_update(Seen(whole.contexts[own], whole.queries[own])), [1] * len(whole.contexts)
+            lambda own: layer.begin_update(Seen(seen.contexts[own], seen.queries[own])), [1] * len(seen.contexts)
         )
-        scores, real = padded(logits, [len(each.contexts) for each in seen])
-        positives = xp.arange(scores.shape[1])[None] < xp.asarray(n_own)[:, None]
-        d_scores, loss = self.presence_loss(scores, positives, real & ~positives)
+        scores, real = padded(logits, [len(each) for each in contexts])
+        positives = xp.arange(scores.shape[1])[None] < xp.asarray([term.n_positives for term in terms])[:, None]
+        d_scores, value = loss(scores, positives, real & ~positives)
         backprop(d_scores[real])
-        return loss
+        return value
 
     def _named(self, examples: Sequence[Example]) -> list[NamedText]:
         """The texts with entities, with names drawn for this step."""
-        if self._store is None:
-            raise KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=ADVICE))
+        given(self._store)
         n = min(self.n_negatives, len(self._entities))
         drawn = [self._entities[i] for i in self._random.choice(len(self._entities), n, replace=False)]
         others = [(entity, self._draw(entity, 1)[0]) for entity in drawn]
@@ -213,11 +203,9 @@ class LabelAttentionObjective:
         names = self._names(entity)
         return [names[i] for i in self._random.permutation(len(names))[:n]]
 
-    def _names(self, entity: str) -> list[str]:
-        assert self._store is not None, "checked before"
-        if self._store.row(entity) is None:
-            raise KrisselError(Errors.K639.format(problem=f"the ontology does not hold '{entity}'", todo=ADVICE))
-        return list(self._store.get(entity).names)
+    def _names(self, entity: str) -> Sequence[str]:
+        store = given(self._store)
+        return store.entity_at(entity_row(store, entity)).names
 
     def _encode(self, model: StatesModel, texts: list[str], frozen: bool) -> tuple[TokenStates, Callable]:
         if not frozen:
@@ -232,6 +220,3 @@ class LabelAttentionObjective:
         lengths = np.asarray([len(places) for _, places in kept], dtype=np.int64)
         vectors = xp.vstack([vectors for vectors, _ in kept])
         return TokenStates(vectors, lengths, np.vstack([places for _, places in kept])), lambda d_vectors: texts
-
-
-ADVICE = "Set `ontology` in [initialize.components], and use the store that the texts were made with"

@@ -8,9 +8,10 @@ from spacy.training import Example
 from thinc.api import Model
 from thinc.types import Floats2d
 
-from ...errors import KrisselWarning, Warnings
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
-from ...views import View
+from ...views import ReferenceParts, View
 
 # What to look for where batches hold no linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
@@ -21,8 +22,10 @@ class Objective(Protocol):
     """One paper's training step. Registered in `misc`, chosen by the config, held by the pipe, saved with neither."""
 
     def initialize(self, ontology: OntologyStore | None) -> None:
-        """Take what training needs besides the examples, None where the config names no ontology. Called by the pipe's
-        `initialize`, which thus refuses what cannot be learned without one."""
+        """Take what training needs besides the examples; None where the config names no ontology.
+
+        Raises KrisselError K639 where nothing can be learned without one.
+        """
         ...
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
@@ -36,10 +39,8 @@ class Objective(Protocol):
 
 
 class BatchCount:
-    """Counts the batches of a training, and those that were skipped since they hold nothing to learn from.
-
-    A pipeline trains several components on the same batches: one without use for an objective must not end the
-    training of the others. Warns KW625 at the first skipped batch, the tenth, the hundredth and so on.
+    """Counts the batches, and those skipped because they hold nothing to learn from: a pipeline trains several
+    components on the same batches. Warns KW625 at the first skipped batch, the tenth, the hundredth and so on.
 
     missing: what a batch lacks. todo: what to do where most of them lack it.
     """
@@ -61,3 +62,28 @@ class BatchCount:
             )
             warnings.warn(message, KrisselWarning, stacklevel=4)
         return True
+
+
+def given(ontology: OntologyStore | None, alternative: str = "") -> OntologyStore:
+    """The ontology. Raises KrisselError K639 for None: `initialize` was never called, or the config names none."""
+    if ontology is None:
+        todo = f"Set `ontology` in [initialize.components]{alternative}"
+        raise KrisselError(Errors.K639.format(problem="there is no ontology", todo=todo))
+    return ontology
+
+
+def entity_row(ontology: OntologyStore, entity: str) -> int:
+    """The row of a mention's entity. Raises KrisselError K639 where the ontology does not hold it."""
+    row = ontology.row(entity)
+    if row is None:
+        problem, todo = f"the ontology does not hold '{entity}'", "Use the ontology that the corpus was read with"
+        raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
+    return row
+
+
+def required_parts(model: EncoderModel) -> ReferenceParts:
+    """The parts of the references that a model encodes. Raises KrisselError K636 for a model of mentions alone."""
+    parts = reference_parts(model)
+    if parts is None:
+        raise KrisselError(Errors.K636)
+    return parts

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ class LinkerCandidates(NamedTuple):
 
 
 @checked
+@dataclass(eq=False)
 class RerankObjective:
     """Cross-entropy over K candidates (§3.6), on top of the linker's own log-odds: the model learns their correction.
 
@@ -71,25 +73,17 @@ class RerankObjective:
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        n_candidates: Annotated[int, Field(ge=2)] = 32,
-        p_hide: Fraction = 0.8,
-        insert_gold: bool = False,
-        p_nil: Annotated[float, Field(ge=0, lt=1)] = 0.0,
-        seed: int = 0,
-        fgsm_weight: NotNegative = 0.0,
-        fgsm_epsilon: NotNegative = 0.01,
-    ) -> None:
-        self.loss = loss
-        self.n_candidates = n_candidates
-        self.p_hide = p_hide
-        self.insert_gold = insert_gold
-        self.p_nil = p_nil
-        self.fgsm_weight = fgsm_weight
-        self.fgsm_epsilon = fgsm_epsilon
-        self._rng = random.Random(seed)
+    loss: Loss
+    n_candidates: Annotated[int, Field(ge=2)] = 32
+    p_hide: Fraction = 0.8
+    insert_gold: bool = False
+    p_nil: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    seed: int = 0
+    fgsm_weight: NotNegative = 0.0
+    fgsm_epsilon: NotNegative = 0.01
+
+    def __post_init__(self) -> None:
+        self._rng = random.Random(self.seed)
         self._batches = BatchCount("linked mention whose entity is among the linker's candidates", LINKS)
 
     def hide(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +10,6 @@ from spacy.training import Example
 from thinc.api import get_array_module
 from thinc.types import Floats2d, Ints1d
 
-from ...errors import Errors, KrisselError
 from ...losses.masked import Loss, Miner
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, checked
@@ -18,10 +18,14 @@ from ..data.examples import linked_mentions
 from ..passes import update_in_chunks
 from ..scores import cosines, label_pairs
 from .krissbert import PAIRS
-from .protocol import BatchCount, EncoderModel
+from .protocol import BatchCount, EncoderModel, given
+
+# In place of an ontology.
+WITHOUT = ", or `n_negatives` to 0"
 
 
 @checked
+@dataclass(eq=False)
 class SelfAlignmentObjective:
     """A loss over the cosines of a batch's names, without their contexts, labelled by entity.
 
@@ -38,29 +42,24 @@ class SelfAlignmentObjective:
     Raises KrisselError K006 for a wrong setting.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        miner: Miner | None = None,
-        chunk_size: Count = 0,
-        n_negatives: Count = 0,
-        seed: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.miner = miner
-        self.chunk_size = chunk_size
-        self.n_negatives = n_negatives
+    loss: Loss
+    miner: Miner | None = None
+    chunk_size: Count = 0
+    n_negatives: Count = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
         self._store: OntologyStore | None = None
         self._batches = BatchCount("entity with two names", PAIRS)
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(self.seed)
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology that negatives are drawn from; the other names are in the examples.
 
         Raises KrisselError K639 where there are to be negatives, and there is no ontology.
         """
-        if ontology is None and self.n_negatives:
-            raise _no_ontology()
+        if self.n_negatives:
+            given(ontology, WITHOUT)
         self._store = ontology
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
@@ -93,11 +92,10 @@ class SelfAlignmentObjective:
         """One name each of entities other than these, none of them among these names."""
         if not self.n_negatives:
             return
-        if self._store is None:
-            raise _no_ontology()
-        n = min(self.n_negatives, len(self._store))
-        for row in self._random.choice(len(self._store), n, replace=False).tolist():
-            entity = self._store.entity_at(row)
+        store = given(self._store, WITHOUT)
+        n = min(self.n_negatives, len(store))
+        for row in self._random.choice(len(store), n, replace=False).tolist():
+            entity = store.entity_at(row)
             name = entity.names[self._random.integers(len(entity.names))]
             if entity.id not in entities and name not in names:
                 names.add(name)
@@ -110,8 +108,3 @@ class SelfAlignmentObjective:
             for entity, view in linked_mentions(example.reference, spans_key):
                 owners.setdefault(view.mention, entity)
         return [name_view(name) for name in owners], list(owners.values())
-
-
-def _no_ontology() -> KrisselError:
-    todo = "Set `ontology` in [initialize.components], or `n_negatives` to 0"
-    return KrisselError(Errors.K639.format(problem="the objective was given no ontology", todo=todo))

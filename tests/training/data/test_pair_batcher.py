@@ -55,10 +55,10 @@ def conflict(a, b):
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.integers(0, 11), max_size=60), st.integers(2, 8), st.sampled_from([0, 1, 7, 20]), st.integers(0, 3))
-def test_invariants(store, examples_of, entities, pairs, buffer_size, seed):
+@given(st.lists(st.integers(0, 11), max_size=60), st.integers(2, 8), st.integers(0, 3))
+def test_invariants(store, examples_of, entities, pairs, seed):
     examples = examples_of([f"E{i}" for i in entities])
-    batches = list(PairBatcher(pairs=pairs, ontology=store.path, buffer_size=buffer_size, seed=seed)(examples))
+    batches = list(PairBatcher(pairs=pairs, ontology=store.path, seed=seed)(examples))
     used = {id(example) for batch in batches for example in batch}
     for batch in batches:
         found = [entity_of(example) for example in batch]
@@ -68,14 +68,10 @@ def test_invariants(store, examples_of, entities, pairs, buffer_size, seed):
         assert all(batch[i] is not batch[i + 1] for i in range(0, len(batch), 2))
         distinct = sorted(set(found))
         assert not any(conflict(a, b) for i, a in enumerate(distinct) for b in distinct[:i])
-    # Within a buffer, what is not used has no second view, or nothing that it could be contrasted with.
-    size = buffer_size or len(examples) or 1
-    for start in range(0, len(examples), size):
-        part = examples[start : start + size]
-        counts = Counter(map(entity_of, part))
-        paired = {entity for entity, count in counts.items() if count > 1}
-        unused = {entity_of(example) for example in part if id(example) not in used} & paired
-        assert all(conflict(a, b) for a in unused for b in paired)
+    # What is not used has no second view, or nothing that it could be contrasted with.
+    paired = {entity for entity, count in Counter(map(entity_of, examples)).items() if count > 1}
+    unused = {entity_of(example) for example in examples if id(example) not in used} & paired
+    assert all(conflict(a, b) for a in unused for b in paired)
 
 
 def test_every_view_is_used_and_an_odd_one_gets_a_partner(examples_of):
@@ -159,14 +155,6 @@ def test_pairs_are_drawn_anew_each_epoch(examples_of):
     assert partners[0] != partners[1]
 
 
-def test_a_stream_is_grouped_within_its_buffer(examples_of):
-    examples = examples_of(["E6", "E7"] * 2 + ["E8", "E9"] * 2)
-    batches = list(PairBatcher(pairs=4, buffer_size=4)(iter(examples)))
-    assert [set(map(entity_of, batch)) for batch in batches] == [{"E6", "E7"}, {"E8", "E9"}]
-    # Views of an entity that never share a buffer are never a pair.
-    assert list(PairBatcher(pairs=4, buffer_size=2)(iter(examples))) == []
-
-
 def test_order_within_a_batch_does_not_matter_to_the_objective(examples_of):
     """spaCy sorts a batch by length before the update."""
     examples = examples_of([f"E{i}" for i in range(12)] * 2)
@@ -195,8 +183,7 @@ def test_homonym_groups(store, toy_store):
 def test_bad_settings(tmp_path):
     with pytest.raises(KrisselError, match="K006.*pairs"):
         PairBatcher(pairs=1)
-    for setting in ("max_pairs", "buffer_size"):
-        with pytest.raises(KrisselError, match=f"K006.*{setting}"):
-            PairBatcher(**{setting: -1})
+    with pytest.raises(KrisselError, match="K006.*max_pairs"):
+        PairBatcher(max_pairs=-1)
     with pytest.raises(KrisselError, match="K001"):
         PairBatcher(ontology=tmp_path / "missing")
