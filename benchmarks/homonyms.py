@@ -25,8 +25,8 @@ from typing import Annotated, Any
 import typer
 from wasabi import msg
 
+from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.homonyms.disambiguate import disambiguate
 from spacy_krissel.ontology.homonyms.shared_names import homonym_figures
 from spacy_krissel.ontology.store import write_store
 
@@ -49,7 +49,7 @@ def main(
         start = Clock()
         store = write_store(genes(names, seed), Path(temporary) / "genes")
         written = start.lap()
-        told_apart = disambiguate(store, Path(temporary) / "apart", order=order)
+        told_apart = build_ontology(store.path, Path(temporary) / "apart", disambiguate=order)
         disambiguated = start.lap()
         figures = told_apart.manifest["info"]["disambiguated"]
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // UNIT

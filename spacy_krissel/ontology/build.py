@@ -78,14 +78,14 @@ def build_ontology(
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence, "relations": options.get("relations", ())}
     info["provenance"] = [each for path in paths for each in provenance(path, format, **stated)]
-    entities: Iterable[Entity] = chain.from_iterable(streams)
+    entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:
             counts: Counter = Counter()
             info["merged"] = counts
             entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
         if enrich_from:
-            stores = [_as_store(path, stack) for path in enrich_from]
+            stores = [_kept(_open_source(path, "auto", {}), stack) for path in enrich_from]
             # Filled while the entities pass, and written to the manifest after the last.
             found: Counter = Counter()
             info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
@@ -96,17 +96,12 @@ def build_ontology(
         if tree_types:
             info["tree_types"] = True
             # The tops must be known before the first entity is written.
-            folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
-            entities = with_tree_types(write_store(entities, Path(folder) / "store"))
+            entities = with_tree_types(_kept(entities, stack))
         if disambiguate is not None:
             if isinstance(taxonomy, (str, Path)):
                 taxonomy = OntologyStore(taxonomy)
-            # The entities with each name must be known before the first is written: a store as it is knows them.
-            if len(paths) == 1 and _is_store(paths[0]) and not (enrich_from or trees or tree_types):
-                plain = OntologyStore(paths[0])
-            else:
-                folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
-                plain = write_store(entities, Path(folder) / "store", progress=progress)
+            # The entities with each name must be known before the first is written.
+            plain = _kept(entities, stack, progress)
             if inspect is not None:
                 inspect(plain)
             entities = disambiguated = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
@@ -115,21 +110,12 @@ def build_ontology(
 
 
 def _open_source(path: PathLike, format: str, options: dict[str, Any]) -> Iterable[Entity]:
-    if _is_store(path):
-        return OntologyStore(path)
-    return read_ontology(path, format, **options)
+    return OntologyStore(path) if (Path(path) / MANIFEST).is_file() else read_ontology(path, format, **options)
 
 
-def _as_store(path: PathLike, stack: ExitStack) -> OntologyStore:
-    return _kept(_open_source(path, "auto", {}), stack)
-
-
-def _kept(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:
+def _kept(entities: Iterable[Entity], stack: ExitStack, progress: bool = False) -> OntologyStore:
+    """A store of the entities, which lasts as long as `stack`; a store is kept as it is."""
     if isinstance(entities, OntologyStore):
         return entities
     folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
-    return write_store(entities, Path(folder) / "store")
-
-
-def _is_store(path: PathLike) -> bool:
-    return (Path(path) / MANIFEST).is_file()
+    return write_store(entities, Path(folder) / "store", progress=progress)

@@ -8,7 +8,6 @@ from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
-from spacy_krissel.ontology.homonyms.disambiguate import disambiguate
 from spacy_krissel.ontology.store import write_store
 
 ENTITIES = [
@@ -57,7 +56,8 @@ def test_affected_mentions(store, tmp_path):
 
 def test_none_after_disambiguation(store, tmp_path):
     path = gold(tmp_path / "gold.spacy", MENTIONS)
-    assert affected_mentions(path, disambiguate(store, tmp_path / "apart")) == AffectedMentions(7, 0, 1)
+    disambiguated = build_ontology(store.path, tmp_path / "disambiguated", disambiguate="shortest")
+    assert affected_mentions(path, disambiguated) == AffectedMentions(7, 0, 1)
 
 
 def test_other_spans_and_wrong_paths(store, tmp_path):

@@ -15,7 +15,7 @@ from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.homonyms import disambiguate as module
-from spacy_krissel.ontology.homonyms.disambiguate import Disambiguation, disambiguate
+from spacy_krissel.ontology.homonyms.disambiguate import Disambiguation
 from spacy_krissel.ontology.readers import read_ontology
 from spacy_krissel.ontology.store import OntologyStore, write_store
 from spacy_krissel.util.hashing import stable_hash
@@ -27,7 +27,8 @@ def names_of(tmp_path):
 
     def names_of(*entities, **options):
         write_store(entities, tmp_path / "store")
-        store = disambiguate(tmp_path / "store", tmp_path / "apart", **options)
+        options.setdefault("disambiguate", "shortest")
+        store = build_ontology(tmp_path / "store", tmp_path / "disambiguated", **options)
         figures = store.manifest["info"]["disambiguated"]
         assert store.manifest["shared_names"] == figures["failures"]
         return {entity.id: (entity.name, *entity.aliases) for entity in store}, figures
@@ -55,7 +56,7 @@ def test_homonym_that_is_preferred(names_of, order, chosen):
     names, figures = names_of(
         Entity("T1", "Cold", ("Low temperature", "Chill")),
         Entity("T2", "Common cold", ("COLD", "cold")),
-        order=order,
+        disambiguate=order,
     )
     assert names == {
         "T1": (f"Cold ({chosen})", "Low temperature", "Chill"),
@@ -211,14 +212,13 @@ def test_homonyms_that_collide_with_each_other(names_of):
     assert names["1"] == ("a b", "x (a b)") and names["3"] == ("b", "x a") and names["4"][1] == "x a (d)"
 
 
-def test_a_homonym_for_which_no_name_is_left_is_one_failure(names_of):
+def test_homonyms_of_one_entity_that_become_the_same_are_a_failure(names_of):
     """Folded, "x (y, S)" and "x y (S)" are one name, and nothing else is left for the second."""
     names, figures = names_of(
         Entity("1", "x", ("x y", "y"), species="S"), Entity("2", "x", ("x y", "y"), species="S"),
         Entity("3", "y", ("x", "x y"), species="S"), Entity("4", "x", ("x y", "y"), species="T"),
     )  # fmt: skip
-    assert names["2"][1] == "x y (S)" and names["3"][1:] == ("x (y, S)", "x y (y, S)")
-    assert figures["failures"] == 1
+    assert names["3"][1:] == ("x (y, S)", "x y (S)") and figures["failures"] == 0
 
 
 def test_disambiguator_that_folds_to_the_homonym(names_of):
@@ -234,15 +234,15 @@ def test_all_else_stays(names_of, tmp_path):
         ),
         Entity("2", "Two", ("X",)),
     ]
-    write_store(entities, tmp_path / "in", info={"sources": ["in.obo"]})
-    store = disambiguate(tmp_path / "in", tmp_path / "in")
+    write_store(entities, tmp_path / "in", info={"provenance": [{"source": "in.obo"}]})
+    store = build_ontology(tmp_path / "in", tmp_path / "in", disambiguate="shortest")
     one = store.get("1")
     assert one.aliases == ("X (One)", "", "X (One)", "One")
     assert (one.types, one.tree_numbers, one.definition) == (("T1",), ("C01",), "A definition.")
     assert (one.xrefs, one.species, one.source, one.alt_ids) == (("UMLS:1",), "human", "src", ("A1",))
-    assert store.manifest["info"]["sources"] == ["in.obo"]
-    # What is disambiguated stays so.
-    assert list(disambiguate(store, tmp_path / "again")) == list(store)
+    assert store.manifest["info"]["provenance"] == [{"source": "in.obo"}]
+    # Disambiguated names stay as they are.
+    assert list(build_ontology(store.path, tmp_path / "again", disambiguate="shortest")) == list(store)
 
 
 def test_no_homonyms(names_of):
@@ -275,13 +275,11 @@ def test_a_step_of_building(tmp_path):
     assert [entity.aliases for entity in OntologyStore(tmp_path / "a")] == [("X (9606)",), ("X (9913)",)]
 
 
-def test_unknown_order(tmp_path):
-    write_store([Entity("1", "One")], tmp_path / "a")
-    for build in (disambiguate, lambda a, b, order: build_ontology("missing.obo", b, disambiguate=order)):
-        with pytest.raises(KrisselError, match="K006.*'cake'.*shortest, longest"):
-            build(tmp_path / "a", tmp_path / "out", order="cake")
-    with pytest.raises(KrisselError, match="K001"):
-        disambiguate(tmp_path / "missing", tmp_path / "out")
+def test_an_unknown_order_or_store_is_not_coded(tmp_path):
+    with pytest.raises(KrisselError, match="K006.*'cake'.*shortest, longest"):
+        build_ontology("missing.obo", tmp_path / "out", disambiguate="cake")
+    with pytest.raises(KrisselError, match="K101"):
+        build_ontology(tmp_path / "missing", tmp_path / "out", disambiguate="shortest")
     assert not (tmp_path / "out").exists()
 
 
@@ -406,7 +404,7 @@ def test_real_ontologies(data_dir, tmp_path, name, n_homonyms, failures):
     path = data_dir / "ontologies" / name
     is_table = name.endswith(".tsv.gz")
     store = write_store(read_cellosaurus(path) if is_table else read_ontology(path), tmp_path / "store")
-    apart = disambiguate(store, tmp_path / "apart")
+    apart = build_ontology(store.path, tmp_path / "disambiguated", disambiguate="shortest")
     figures = apart.manifest["info"]["disambiguated"]
     assert figures["before"]["homonyms"] == store.manifest["shared_names"] == n_homonyms
     assert list(apart.ids) == list(store.ids) and apart.manifest["names"] == store.manifest["names"]

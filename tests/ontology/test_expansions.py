@@ -3,7 +3,7 @@ from spacy_krissel.ontology.homonyms.expansions import Bearer, SpeciesUse, expan
 
 def bearer(*names, homonym, **settings):
     others = tuple(name for name in names if name != homonym)
-    return Bearer("E1", homonym, names[0], others, names[0] == homonym, **settings)
+    return Bearer("E1", (homonym,), names[0], others, **settings)
 
 
 def test_preferred_name_and_then_the_others_in_order():

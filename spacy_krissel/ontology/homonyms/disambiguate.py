@@ -1,77 +1,47 @@
 """Homonym disambiguation: each entity with a homonym gets a unique version of it (BELHD §4.1)."""
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 
 from ...util.hashing import stable_hash
 from ...util.progress import progress_bar
-from ...util.settings import checked
 from ..entity import Entity
 from ..folding import fold_name
 from ..hash_index import groups_across_rows
-from ..store import OntologyStore, write_store
+from ..store import OntologyStore
 from .expansions import Bearer, Order, Parts, SpeciesUse, expand
 from .shared_names import Homonyms
 from .species_names import SpeciesNames
 
-PathLike = str | Path
 
+class Disambiguation:
+    """The entities of a store, their homonyms expanded as in BELHD's §4.1, Figure 2 and Algorithm 1.
 
-@checked
-def disambiguate(
-    store: OntologyStore | PathLike,
-    output: PathLike,
-    *,
-    order: Order = "shortest",
-    taxonomy: OntologyStore | PathLike | None = None,
-    progress: bool = False,
-) -> OntologyStore:
-    """Write a store with the homonyms of another one expanded, as in BELHD's §4.1, Figure 2 and Algorithm 1.
+    Each entity with a homonym (a bearer) gets its first expansion (`Bearer.expansions`): "Discharge" becomes "Discharge
+    (Patient Discharge)" with the preferred name of the entity, or, where the homonym is that name, another one; a
+    cross-species homonym gets the species: "A2M (human)", or "A2M (IGHA2, human)" where several entities of the species
+    have it (§4.1.1). Names count as the same when they fold to the same (`fold_name`). Entities, their order and
+    everything but the names of homonyms stay.
 
-    "Discharge" becomes "Discharge (Patient Discharge)" with the preferred name of the entity, or, where it is that name
-    itself, another one; a cross-species homonym gets the species: "A2M (human)", or "A2M (IGHA2, human)" where several
-    entities of the species have it (§4.1.1). `Bearer.expansions` has the rules, `Disambiguation` what happens where
-    they collide. Entities, their order and everything but the names of homonyms stay; names count as the same when they
-    fold to the same (`fold_name`).
+    Where two bearers would get the same, or the name of another entity, as the paper's two "Hydroxocobalamin
+    (Aquacobalamin)" (§5.2), their homonyms are resolved together, by an optimal assignment of expansions to bearers,
+    and of the original name to one of the others (case c). A bearer without a name is a failure: no assignment
+    disambiguates more bearers. The result depends neither on the order of the entities nor on that of their aliases.
 
     order: which of the other names goes first, "shortest" as in the paper's text or "longest" as in Algorithm 1.
     taxonomy: names the species where entities have ids of NCBI Taxonomy (`SpeciesNames`); KW121 where it does not.
-    The manifest's "info" is that of `store` and, under "disambiguated", `Disambiguation.figures`.
-
-    Raises KrisselError K006 (order), K001 to K004 (stores), and as `write_store`; an earlier store then stays.
-    """
-    store = store if isinstance(store, OntologyStore) else OntologyStore(store)
-    if isinstance(taxonomy, (str, Path)):
-        taxonomy = OntologyStore(taxonomy)
-    entities = Disambiguation(store, order=order, taxonomy=taxonomy, progress=progress)
-    info = {**store.manifest.get("info", {}), "disambiguated": entities.figures}
-    return write_store(entities, output, info=info, progress=progress)
-
-
-@checked
-class Disambiguation:
-    """The entities of a store, with unique names as far as possible.
-
-    Each entity with a homonym (a bearer) gets its first expansion. Where two would get the same, or the name of another
-    entity, as the paper's two "Hydroxocobalamin (Aquacobalamin)" (§5.2), their homonyms are resolved together, by an
-    optimal assignment of expansions to bearers, and of the original name to one of the others (case c). A bearer
-    without a name is a failure: no assignment disambiguates more bearers.
-    The result depends neither on the order of the entities nor on that of their aliases.
-
     figures: `HomonymFigures` under "before"; the "order"; "second_choices", the bearers with another expansion than
         their first; "unchanged", those that keep the original name, which is then no homonym; "failures", the names
         that are homonyms afterwards; "success_rate", the fraction of homonyms none of whose bearers shares its new name
         with another (None without homonyms).
 
-    In memory are about 100 bytes for each bearer. Raises KrisselError K006 for an unknown order.
+    In memory are about 100 bytes for each bearer.
     """
 
     def __init__(
@@ -94,51 +64,41 @@ class Disambiguation:
         self.figures = self._count()
 
     def __iter__(self) -> Iterator[Entity]:
-        for entity, bearers in self._entities():
+        for row, entity in enumerate(self._store):
             new: dict[str, str] = {}
-            for number, spellings, bearer in bearers:
+            for number, bearer in self._bearers(row, entity).items():
                 parts = self._settled.get(number)
                 if parts is None:
                     parts = self._first_choice(bearer)
-                new.update((spelling, expand(spelling, parts)) for spelling in spellings)
+                new.update((spelling, expand(spelling, parts)) for spelling in bearer.spellings)
             if new:
                 aliases = tuple(new.get(alias, alias) for alias in entity.aliases)
                 entity = replace(entity, name=new.get(entity.name, entity.name), aliases=aliases)
             yield entity
 
-    def _entities(self) -> Iterator[tuple[Entity, list[tuple[int, list[str], Bearer]]]]:
-        for row, entity in enumerate(self._store):
-            yield entity, self._bearers(row, entity)
-
-    def _bearers(self, row: int, entity: Entity) -> list[tuple[int, list[str], Bearer]]:
-        """The homonyms of an entity: number of the bearer, spellings, and the bearer."""
+    def _bearers(self, row: int, entity: Entity) -> dict[int, Bearer]:
+        """The homonyms of an entity, by the numbers of the bearers."""
         homonyms = self._homonyms
         start, end = homonyms.bounds[row : row + 2].tolist()
         if start == end:
-            return []
-        names, distinct = (entity.name, *entity.aliases), entity.names
+            return {}
+        names = (entity.name, *entity.aliases)
         spellings: dict[int, list[str]] = {}
         for position, number in zip(
             homonyms.entry_position[start:end].tolist(), homonyms.entry_bearer[start:end].tolist(), strict=True
         ):
             spellings.setdefault(number, []).append(names[position])
-        species = self._species[entity.species]
-        return [
-            (
-                number,
-                own,
-                Bearer(
-                    id=entity.id,
-                    homonym=own[0],
-                    preferred=entity.name,
-                    others=tuple(name for name in distinct if name not in own),
-                    is_preferred=own[0] == entity.name,
-                    species=species,
-                    use=SpeciesUse(homonyms.use[number]),
-                ),
+        return {
+            number: Bearer(
+                id=entity.id,
+                spellings=tuple(own),
+                preferred=entity.name,
+                others=tuple(name for name in entity.names if name not in own),
+                species=self._species[entity.species],
+                use=SpeciesUse(homonyms.use[number]),
             )
             for number, own in spellings.items()
-        ]
+        }
 
     def _first_choice(self, bearer: Bearer) -> Parts:
         """Empty, which leaves the original name, only where there is nothing to expand it with."""
@@ -146,15 +106,15 @@ class Disambiguation:
 
     def _first_choices(self, progress: bool) -> tuple[np.ndarray, np.ndarray]:
         """The hash of each bearer's first choice (n,), and whether that is the original name (n,)."""
-        keys = array("Q", bytes(8 * len(self._homonyms)))
+        keys = np.zeros(len(self._homonyms), dtype=np.uint64)
         plain = np.zeros(len(self._homonyms), dtype=bool)
-        entities = progress_bar(self._entities(), show=progress, desc="homonyms", unit=" entities", unit_scale=True)
-        for _, bearers in entities:
-            for number, _, bearer in bearers:
+        entities = progress_bar(self._store, show=progress, desc="homonyms", unit=" entities", unit_scale=True)
+        for row, entity in enumerate(entities):
+            for number, bearer in self._bearers(row, entity).items():
                 parts = self._first_choice(bearer)
                 keys[number] = stable_hash(fold_name(expand(bearer.homonym, parts)))
                 plain[number] = not parts
-        return np.array(keys, dtype=np.uint64), plain
+        return keys, plain
 
     def _resolve(self) -> None:
         """Resolve the units in which first choices collide, and those that then collide with them."""
@@ -162,19 +122,19 @@ class Disambiguation:
         # The original name collides only within the unit, where keys are equal.
         taken = self._store.may_be_shared(self._keys, self._homonyms.row) & ~self._plain
         hard = [np.flatnonzero(taken), *self._equal_keys(np.arange(len(unit)))]
-        unsolved = np.unique(unit[np.concatenate(hard)])
-        # Units that are resolved together, by the number of the first.
+        unsolved = unit[np.concatenate(hard)]
+        # Units are resolved together that collisions link, directly or through others.
         component = np.arange(unit.max(initial=-1) + 1)
+        links = np.empty((2, 0), dtype=unit.dtype)
         while True:
-            collisions = self._equal_keys(component[unit])
-            merged = _merge(np.unique(component[unit[bearers]]).tolist() for bearers in collisions)
-            numbers = np.arange(len(component))
-            numbers[list(merged)] = list(merged.values())
-            component = numbers[component]
-            unsolved = np.union1d(numbers[unsolved], np.array(list(merged.values()), dtype=numbers.dtype))
+            collisions = [unit[bearers] for bearers in self._equal_keys(component[unit])]
+            links = np.hstack([links, *(np.stack([units[:-1], units[1:]]) for units in collisions)])
+            unsolved = np.concatenate([unsolved, *collisions])
             if not len(unsolved):
                 return
-            bearers = np.flatnonzero(np.isin(component[unit], unsolved))
+            graph = coo_array((np.ones(links.shape[1]), tuple(links)), shape=(len(component), len(component)))
+            _, component = connected_components(graph, directed=False)
+            bearers = np.flatnonzero(np.isin(component[unit], component[unsolved]))
             bearers = bearers[np.argsort(component[unit[bearers]], kind="stable")]
             for together in np.split(bearers, np.flatnonzero(np.diff(component[unit[bearers]])) + 1):
                 self._solve(together.tolist())
@@ -194,21 +154,28 @@ class Disambiguation:
         bearers = [(number, self._bearer(number)) for number in numbers]
         # Those with the one choice of a preferred name go first.
         bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].is_preferred, item[1].id))
+        ids = [bearer.id for _, bearer in bearers]
         wishes = [self._free_names(bearer, bearer.expansions(self._order)) for _, bearer in bearers]
+        # The first default that no other entity has is used.
         defaults = [self._free_names(bearer, bearer.defaults()) for _, bearer in bearers]
-        # Of several defaults, the first that no other entity has is the one.
-        names = _assign([list(wish) for wish in wishes], [next(iter(default)) for default in defaults])
-        owners = {name: i for i, name in enumerate(names)}
+        expansions, fallbacks = [list(wish) for wish in wishes], [next(iter(default)) for default in defaults]
+        names = _assign(expansions, fallbacks)
+        if failed := _failures(names, fallbacks, ids):
+            # Two homonyms of one entity may become the same: what one can share, it leaves to others.
+            owners = {name: i for i, name in enumerate(names)}
+            sharing = {
+                i for i, name in enumerate(fallbacks) if (owner := owners.get(name, i)) != i and ids[owner] == ids[i]
+            }
+            again = _assign(expansions, fallbacks, sharing)
+            if len(fewer := _failures(again, fallbacks, ids)) < len(failed):
+                names, failed = again, fewer
         for i, (number, bearer) in enumerate(bearers):
             choices = {**defaults[i], **wishes[i]}
-            name = names[i]
+            name = names[i] or fallbacks[i]
             self._failed.pop(number, None)
             self._settled.pop(number, None)
-            if name is None:
-                name = next(iter(defaults[i]))
-                # Two homonyms of one entity may become the same.
-                if bearers[owners[name]][1].id != bearer.id:
-                    self._failed[number] = name
+            if i in failed:
+                self._failed[number] = name
             self._keys[number] = stable_hash(name)
             self._plain[number] = not choices[name]
             if choices[name] != self._first_choice(bearer):
@@ -216,8 +183,7 @@ class Disambiguation:
 
     def _bearer(self, number: int) -> Bearer:
         row = int(self._homonyms.row[number])
-        found = self._bearers(row, self._store.entity_at(row))
-        return next(bearer for other, _, bearer in found if other == number)
+        return self._bearers(row, self._store.entity_at(row))[number]
 
     def _free_names(self, bearer: Bearer, choices: Iterable[Parts]) -> dict[str, Parts]:
         """The folded names that `choices` make, in their order, without those that another entity bears in the store;
@@ -246,25 +212,30 @@ class Disambiguation:
         }
 
 
-def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> list[str | None]:
+def _assign(
+    expansions: Sequence[Sequence[str]], defaults: Sequence[str], sharing: Container[int] = ()
+) -> list[str | None]:
     """Give each bearer a name, no two the same: an expansion, its default, or None where there are too few names.
 
-    expansions: of each bearer (n,), the preferred ones first. defaults: (n,).
-    As few bearers as possible get nothing; of such assignments, as few as possible their default; and of these, the sum
-    of the expansions' ranks is the least. Where that leaves a choice, the first bearers get the better name.
+    expansions: of each bearer (n,), the preferred ones first. defaults: (n,). sharing: those who need no name.
+    As few bearers as possible get None, and of these as few as possible that are not `sharing`; of such assignments, as
+    few as possible get their default; and of these, the sum of the expansions' ranks is the least. Where that leaves a
+    choice, the first bearers get the better name.
     """
     n = len(expansions)
-    # Each is more than all of what goes before it can cost together.
+    # Each is more than all of the lower costs together.
     default_cost = (n + 1) * (2 * max(map(len, expansions)) + 1)
-    nothing_cost = (n + 1) * (default_cost + n)
+    failure_cost = (n + 1) * (default_cost + n)
+    nothing_cost = (n + 1) * (failure_cost + n)
     names: dict[str, int] = {}
     costs: dict[tuple[int, int], float] = {}
     for i, (own, default) in enumerate(zip(expansions, defaults, strict=True)):
         for rank, name in enumerate(own):
             costs[i, names.setdefault(name, len(names))] = 1 + rank * (2 - i / n)
         costs.setdefault((i, names.setdefault(default, len(names))), default_cost + n - i)
-    # A column of its own stands for nothing, so that every bearer can be matched.
-    costs.update({(i, len(names) + i): nothing_cost + n - i for i in range(n)})
+    # A column of its own stands for None, so that every bearer can be matched.
+    for i in range(n):
+        costs[i, len(names) + i] = nothing_cost + n - i + (0 if i in sharing else failure_cost)
     places = tuple(np.array(list(costs)).T)
     graph = coo_array((np.array(list(costs.values())), places), shape=(n, len(names) + n)).tocsr()
     rows, columns = min_weight_full_bipartite_matching(graph)
@@ -272,16 +243,7 @@ def _assign(expansions: Sequence[Sequence[str]], defaults: Sequence[str]) -> lis
     return [found[column] for column in columns[np.argsort(rows)].tolist()]
 
 
-def _merge(groups: Iterable[Sequence[int]]) -> dict[int, int]:
-    """Each member of a group with the smallest of all that it is in a group with, directly or through others."""
-    smallest: dict[int, int] = {}
-
-    def find(member: int) -> int:
-        while (above := smallest.setdefault(member, member)) != member:
-            smallest[member] = member = smallest[above]
-        return member
-
-    for group in groups:
-        tops = sorted(map(find, group))
-        smallest.update((top, tops[0]) for top in tops)
-    return {member: find(member) for member in smallest}
+def _failures(names: Sequence[str | None], defaults: Sequence[str], ids: Sequence[str]) -> set[int]:
+    """The bearers without a name whose default is that of another entity."""
+    owners = dict(zip(names, ids, strict=True))
+    return {i for i, name in enumerate(names) if name is None and owners[defaults[i]] != ids[i]}

@@ -31,27 +31,33 @@ class SpeciesUse(IntEnum):
 class Bearer:
     """An entity as one of those that share a homonym.
 
-    homonym: as the entity spells it.
+    spellings: those of the homonym, as the entity has them.
     preferred: the entity's preferred name.
-    others: its names without the homonym, however that is spelt.
-    is_preferred: whether the homonym is the preferred name.
+    others: its names without the homonym.
     species: the name of its species, or "".
     """
 
     id: str
-    homonym: str
+    spellings: tuple[str, ...]
     preferred: str
     others: tuple[str, ...]
-    is_preferred: bool
     species: str = ""
     use: SpeciesUse = SpeciesUse.NEVER
+
+    @property
+    def homonym(self) -> str:
+        return self.spellings[0]
+
+    @property
+    def is_preferred(self) -> bool:
+        return self.homonym == self.preferred
 
     def expansions(self, order: Order) -> Iterator[Parts]:
         """Possible contents of the brackets, the paper's choice first.
 
         The preferred name where that is not the homonym (case a of Figure 2), then the other names from the shortest or
         the longest on (case b). For a cross-species homonym (§4.1.1) the species alone where no other entity has it,
-        and else behind each name. A species that only some of the entities have comes after all names.
+        else after each name. A species that only some of the entities have comes after all names.
         """
         if self.use == SpeciesUse.ALONE:
             yield (self.species,)
@@ -63,18 +69,15 @@ class Bearer:
                 yield (name, self.species)
 
     def defaults(self) -> tuple[Parts, ...]:
-        """What one of the entities may have when expansions do not suffice (case c): the name as it is, of a
-        cross-species homonym the name with the species, and as it is only if that is the name of yet another entity."""
+        """The choices of one of the entities where expansions do not suffice (case c): the original name; for a
+        cross-species homonym first the name with the species, which may be the name of yet another entity."""
         return ((self.species,), ()) if self.use.is_cross else ((),)
 
     def _names(self, order: Order) -> Iterator[str]:
         sign = 1 if order == "shortest" else -1
-        if not self.is_preferred and _is_informative(self.preferred):
-            yield self.preferred
         # By text where lengths are equal: the order of the aliases must not matter.
-        for name in sorted(self.others, key=lambda name: (sign * len(name), name)):
-            if (self.is_preferred or name != self.preferred) and _is_informative(name):
-                yield name
+        names = sorted(self.others, key=lambda name: (name != self.preferred, sign * len(name), name))
+        return filter(_is_informative, names)
 
 
 def expand(name: str, parts: Parts) -> str:

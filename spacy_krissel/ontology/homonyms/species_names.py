@@ -18,23 +18,20 @@ def taxon_number(species: str) -> str | None:
     return taxon[1] if taxon else None
 
 
-class SpeciesNames:
-    """From the species of an entity, a name or an id, to the name of that species.
+class SpeciesNames(dict[str, str]):
+    """From the species of an entity, a name or an id, to the name of that species; "" for no species.
 
     An id is looked up in `taxonomy`, where one is given, and becomes the preferred name there, which in NCBI Taxonomy's
-    own files is the scientific one. Everything else is a name already.
+    own files is the scientific one. Everything else is a name already, as is an id that `taxonomy` does not have.
     """
 
     def __init__(self, taxonomy: OntologyStore | None = None) -> None:
+        super().__init__()
         self._taxonomy = taxonomy
-        self._names: dict[str, str] = {}
         self._unknown: list[str] = []
 
-    def __getitem__(self, species: str) -> str:
-        """The name, or "" for no species. An id that `taxonomy` does not have stays as it is."""
-        name = self._names.get(species)
-        if name is None:
-            name = self._names[species] = self._find(species.strip())
+    def __missing__(self, species: str) -> str:
+        name = self[species] = self._find(species.strip())
         return name
 
     def warn_of_unknown(self) -> None:
