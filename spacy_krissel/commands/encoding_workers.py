@@ -2,10 +2,11 @@
 
 import multiprocessing
 import os
-from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ class EncoderOf(NamedTuple):
         return pipe.encode
 
 
-class EncodingProcesses:
+class EncodingProcesses(Encoders):
     """Processes of this machine, each with the encoder on a device of its own."""
 
     def __init__(self, pool: ProcessPoolExecutor, n_process: int) -> None:
@@ -54,11 +55,8 @@ class EncodingProcesses:
         # Of which one is encoded by each, and one waits.
         self.n_ahead = 2 * n_process
 
-    def begin(self, views: list[View]) -> "Future[np.ndarray]":
-        return self._pool.submit(_encode_in_worker, views)
-
-    def result(self, begun: "Future[np.ndarray]") -> np.ndarray:
-        return begun.result()
+    def begin(self, views: list[View]) -> Callable[[], np.ndarray]:
+        return self._pool.submit(_encode_in_worker, views).result
 
 
 @contextmanager
@@ -90,7 +88,7 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
         pool.shutdown(cancel_futures=True)
 
 
-class EncodingActors:
+class EncodingActors(Encoders):
     """Actors of a Ray cluster, one for each of its free GPUs, or else processors."""
 
     def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
@@ -101,13 +99,9 @@ class EncodingActors:
         self._n_begun = 0
         self.n_ahead = 2 * n_actors
 
-    def begin(self, views: list[View]) -> Any:
+    def begin(self, views: list[View]) -> Callable[[], np.ndarray]:
         self._n_begun += 1
-        return self._actors[self._n_begun % len(self._actors)].encode.remote(views)
-
-    def result(self, begun: Any) -> np.ndarray:
-        vectors: np.ndarray = self._ray.get(begun)
-        return vectors
+        return partial(self._ray.get, self._actors[self._n_begun % len(self._actors)].encode.remote(views))
 
 
 class RayEncoder:

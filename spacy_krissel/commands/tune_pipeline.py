@@ -20,10 +20,10 @@ from ..mentions.annotations import spans_of
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
 from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
-from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
+from ..util.settings import Count, PositiveInt, checked, passes_on
 
 
-@passes_on(tune, "recall", "k", "types", "seconds")
+@passes_on(tune, "recall", "k", "types")
 @checked
 def tune_index(
     path: Path,
@@ -31,7 +31,6 @@ def tune_index(
     *,
     queries: Path | None = None,
     n_queries: PositiveInt = 1000,
-    memory: NotNegative = 0.0,
     dry_run: bool = False,
     metrics: Path | None = None,
     name: str = "krissel_linker",
@@ -51,24 +50,20 @@ def tune_index(
     recall: Fraction of queries whose first result is to be that of the exact index
     k: Number of entities that are searched for
     types: Try this type only: ivf, ivf_sq8, ivf_pq or hnsw
-    seconds: Begin nothing new after this many seconds (0: try all)
-    memory: GiB that an index may take (0: any)
     dry_run: Measure and save nothing
     metrics: Write all results to this .json file
     name: Name of the linker in the pipeline
     seed: Seed of the draw
 
     A knowledge base that cannot be written completely stays as it was.
-    Raises KrisselError K006 (settings, queries without a pipeline or without mentions), K201 and K212 (queries), K611
-    and K610 (no pipeline, no linker), and what `tune` and `PrototypeKB.from_disk` raise.
+    Raises KrisselError K006 (queries without a pipeline or without mentions), K201 and K212 (queries), K611 and K610
+    (no pipeline, no linker), and what `tune` and `PrototypeKB.from_disk` raise.
     """
     if metrics is not None:
         check_file(metrics)
     check_parent(output or path)
     nlp: Language | None = None
-    for place in _kb_places(path, name):
-        # Where an earlier run was killed.
-        restore_backup(place)
+    _restore_backups(path, name)
     if (path / MANIFEST).is_file():
         if queries is not None:
             expected = "nothing with a knowledge base alone: to encode mentions, name the pipeline"
@@ -94,7 +89,7 @@ def tune_index(
         vectors = _mention_vectors(nlp, queries, n_queries, seed, name)
     # Built indexes are as large as the one that stays: on the disk that is to hold it.
     with temporary_folder(target.absolute()) as folder:
-        tuning, index = tune(kb, vectors, folder, memory=memory * 2**30, progress=progress, **settings)
+        tuning, index = tune(kb, vectors, folder, progress=progress, **settings)
         if not dry_run:
             kb.set_index(index, tuning.summary(kb.n_prototypes))
             if nlp is None:
@@ -111,25 +106,23 @@ def show_tune_index(tuning: Tuning, path: Path, output: Path | None, dry_run: bo
     return "\n".join([*tuning_lines(tuning), "Nothing was saved" if dry_run else f"Saved: {output or path}"])
 
 
-def _kb_places(path: Path, name: str) -> list[Path]:
-    """Where the knowledge base may be that is to be tuned."""
+def _restore_backups(path: Path, name: str) -> None:
+    """Restore the knowledge base, wherever it is, after an earlier run was killed."""
     places = [path, path / name / "kb"]
-    if (path / "config.cfg").is_file():
-        # One that cannot be read is refused when the pipeline is loaded.
-        with suppress(OSError, ValueError, KeyError):
-            kb_path = load_config(path / "config.cfg")["components"].get(name, {}).get("kb_path")
-            places += [Path(kb_path)] if kb_path else []
-    return places
+    # A config that cannot be read is refused when the pipeline is loaded.
+    with suppress(OSError, ValueError, KeyError):
+        places.append(Path(load_config(path / "config.cfg")["components"][name]["kb_path"] or path))
+    for place in places:
+        restore_backup(place)
 
 
 def _save(nlp: Language, path: Path, output: Path | None, kb_path: Path, name: str) -> None:
     """Save the pipeline to `output`, or its changed parts alone where it is."""
     pipe, config = find_kb_pipe(nlp, name), nlp.get_pipe_config(name)
-    kb_config: dict[str, Any] = config["generate_empty_kb"]
     # An index that the config names would be made in the place of the one that was chosen.
-    named = kb_config.get("index") is not None
+    named = config["generate_empty_kb"].get("index") is not None
     if named:
-        kb_config["index"] = None
+        config["generate_empty_kb"]["index"] = None
     if output is not None:
         pipe.kb_path = config["kb_path"] = None
         save_pipeline(nlp, output, name=name)

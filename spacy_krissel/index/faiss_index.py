@@ -403,16 +403,6 @@ def training_rows(nlist: int) -> int:
     return min(MAX_TRAIN * nlist, max(MANY_TRAIN, MAX_TRAIN_OF_MANY * nlist))
 
 
-def estimated_bytes(type: str, settings: dict[str, Any], n: int, width: int) -> float:
-    """About what an index of `n` vectors holds, with row numbers and links of 8 and 4 bytes."""
-    value = 2 if settings.get("float16") else 4
-    if type == "hnsw":
-        # Twice `m` links on the lowest level, and few above it.
-        return n * (value * width + 4 * (2 * settings["m"] + 2))
-    codes = {"ivf_sq8": width, "ivf_pq": settings.get("pq_bytes") or width / 2}
-    return n * codes.get(type, value * width) + (8 * n if type.startswith("ivf") else 0)
-
-
 def _pq_bytes(given: int, width: int) -> int:
     divisors = [number for number in range(1, width + 1) if width % number == 0]
     if given and given not in divisors:

@@ -1,4 +1,4 @@
-"""What a re-ranker knows of its candidates: an ontology store of the pipe's own, without what no text shows."""
+"""The entities that a re-ranker describes its candidates by: an ontology store of the pipe's own."""
 
 import mmap
 import os
@@ -6,28 +6,13 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore, write_store
 from ..util.atomic import commit_folder, temporary_folder
 from .directory import Source, pack_files, unpack
-
-
-class MappedFile(NamedTuple):
-    """A file's content, which stays when the file is moved, removed or replaced, and what identified the file."""
-
-    content: memoryview
-    stat: os.stat_result
-
-    @classmethod
-    def of(cls, path: Path) -> "MappedFile":
-        with path.open("rb") as file_:
-            stat = os.fstat(file_.fileno())
-            # An empty file cannot be mapped.
-            mapped: Any = mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ) if stat.st_size else b""
-        return cls(memoryview(mapped), stat)
 
 
 class CandidateTable:
@@ -43,7 +28,8 @@ class CandidateTable:
         """
         self._store = OntologyStore(path)
         self._folder = folder
-        self._files = {file_.name: MappedFile.of(file_) for file_ in sorted(Path(path).iterdir()) if file_.is_file()}
+        self._source = Source.of(Path(path))
+        self._files = {file_.name: _mapped(file_) for file_ in sorted(Path(path).iterdir()) if file_.is_file()}
 
     @classmethod
     def from_entities(cls, entities: Iterable[Entity]) -> "CandidateTable":
@@ -72,37 +58,34 @@ class CandidateTable:
         return {id_: self._store.get(id_) for id_ in ids if id_ in self._store}
 
     def to_bytes(self) -> bytes:
-        return pack_files({name: file_.content for name, file_ in self._files.items()})
+        return pack_files(self._files)
 
     def to_disk(self, path: Path) -> None:
-        if self._is_at(path):
+        if not self._source._replace(path=path).problem():
             return
         # Renamed and not written over: another pipe may have mapped what is there.
         with temporary_folder(path) as temporary:
-            for name, file_ in self._files.items():
-                (temporary / name).write_bytes(file_.content)
+            for name, content in self._files.items():
+                (temporary / name).write_bytes(content)
             commit_folder(temporary, path)
-
-    def _is_at(self, path: Path) -> bool:
-        """Are the files of a folder those that are mapped?"""
-        try:
-            return all(os.path.samestat(os.stat(path / name), file_.stat) for name, file_ in self._files.items())
-        except OSError:
-            return False
 
     def __reduce__(self) -> Any:
         """By path where a saved folder still holds the same, for another process to map; else by bytes."""
-        path = self._store.path
-        if self._folder is None and self._is_at(path):
-            return _open, (Source.of(path),)
+        if self._folder is None and not self._source.problem():
+            return _open, (self._source,)
         return CandidateTable.from_bytes, (self.to_bytes(),)
 
     def __deepcopy__(self, memo: Any) -> "CandidateTable":
         return self  # nothing changes it
 
 
+def _mapped(path: Path) -> memoryview:
+    with path.open("rb") as file_:
+        # An empty file cannot be mapped.
+        is_empty = not os.fstat(file_.fileno()).st_size
+        return memoryview(b"" if is_empty else mmap.mmap(file_.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def _open(source: Source) -> CandidateTable:
-    problem = source.problem()
-    if problem:
-        raise KrisselError(Errors.K560.format(path=source.path, problem=problem))
+    source.check(Errors.K560)
     return CandidateTable(source.path)

@@ -1,25 +1,15 @@
-"""A saved knowledge base, as a folder and as bytes: entities, prototypes, references and index."""
+"""The folder of a saved knowledge base as bytes, and what identifies it."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import srsly
-from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, VectorIndex, Vectors
-from ..util.disk import coded_io, damage
-from ..util.manifest import MANIFEST, Count, Shape, new_directory, plain_name, read_manifest
-from .columns import read_array
-from .entity_columns import FILE as ENTITIES
-from .entity_columns import EntityTable
-from .prototype_table import FILE as PROTOTYPES
-from .prototype_table import REFERENCES_FILE, SUMS_FILE, VECTORS_FILE, PrototypeTable
-from .references import References
+from ..util.disk import coded_io
+from ..util.manifest import MANIFEST, plain_name
 
 # msgpack refuses a byte string of 4 GiB.
 PIECE = 2**30
@@ -44,9 +34,14 @@ class Source(NamedTuple):
     def problem(self) -> str:
         """What happened to the folder since; empty if nothing did."""
         try:
-            return "" if Source.of(self.path) == self else "was changed"
+            return "" if Source.of(self.path).digest == self.digest else "was changed"
         except KrisselError:
             return "was removed"
+
+    def check(self, error: str) -> None:
+        """Raises KrisselError with this message where something happened to the folder."""
+        if problem := self.problem():
+            raise KrisselError(error.format(path=self.path, problem=problem))
 
 
 def pack(directory: Path) -> bytes:
@@ -84,130 +79,3 @@ def unpack(bytes_data: bytes, directory: Path) -> None:
             file_.parent.mkdir(parents=True, exist_ok=True)
             with file_.open("wb") as out:
                 out.writelines(pieces)
-
-
-FORMAT_VERSION = 2
-INDEX_DIR = "index"
-
-
-class IndexShape(Shape):
-    kind: str
-    settings: dict[str, Any]
-
-
-class ReferencesShape(Shape):
-    entities: Count
-    weight: Annotated[float, Field(ge=0)]
-    used: bool
-
-
-class KBShape(Shape):
-    """See `PrototypeKB.description`."""
-
-    entities: Count
-    prototypes: Count
-    dimensions: Annotated[int, Field(ge=0, le=2**24)]
-    dtype: Literal["float32", "float16"]
-    normalized: bool
-    encoder: str | None
-    index: IndexShape
-    index_saved: bool
-    tuning: dict[str, Any] | None
-    references: ReferencesShape | None
-
-    def needs(self) -> Iterator[str]:
-        yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
-        if self.references is not None:
-            yield REFERENCES_FILE
-            if self.references.used:
-                yield SUMS_FILE
-        if self.index_saved:
-            # What an index reads is its own affair.
-            yield f"{INDEX_DIR}/"
-
-
-@dataclass(frozen=True)
-class Folder:
-    """What was read, memory-mapped.
-
-    source: the folder as it was then.
-    manifest: the knowledge base's `description` of when it was written.
-    index: None leaves it to be built.
-    """
-
-    source: Source
-    manifest: dict[str, Any]
-    entities: EntityTable
-    prototypes: PrototypeTable
-    index: VectorIndex | None
-
-
-def write_folder(
-    path: Path,
-    description: dict[str, Any],
-    entities: EntityTable,
-    prototypes: PrototypeTable,
-    index: VectorIndex | None,
-) -> None:
-    """Write the folder `path`, all or nothing. description: see `PrototypeKB.description`."""
-    with new_directory(path, KIND, FORMAT_VERSION) as directory:
-        entities.to_disk(directory.path)
-        prototypes.to_disk(directory.path)
-        directory.info.update(
-            description, index_saved=index is not None, tuning=description["tuning"] if index is not None else None
-        )
-        if index is not None:
-            (directory.path / INDEX_DIR).mkdir()
-            index.to_disk(directory.path / INDEX_DIR)
-
-
-def read_folder(
-    path: Path, width: int, make: MakeIndex | None, excluded: Collection[str], *, verify: bool = True
-) -> Folder:
-    """Read the folder `path`.
-
-    width: of the vectors that are wanted, 0 for any. make: the index that is wanted, None for the one that was saved.
-    excluded: "index", "prototypes". verify: check the hash of each file, and what is in it.
-
-    Raises what `PrototypeKB.from_disk` raises.
-    """
-    manifest = read_manifest(path, KIND, FORMAT_VERSION, verify=verify, shape=KBShape)
-    source = Source.of(path)
-    dimensions, dtype = manifest["dimensions"], manifest["dtype"]
-    if width and dimensions and dimensions != width:
-        raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
-    entities = EntityTable.from_disk(path, manifest["entities"])
-    if "prototypes" in excluded:
-        return Folder(source, manifest, entities, PrototypeTable.empty(dimensions, dtype), None)
-    described = manifest["references"]
-    references = None
-    if described and described["used"]:
-        vectors = read_array(path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify)
-        references = References(vectors, float(described["weight"]))
-    prototypes = PrototypeTable.from_disk(
-        path, manifest["prototypes"], dimensions, dtype, len(entities), references, verify=verify
-    )
-    index = None
-    if manifest["index_saved"] and "index" not in excluded:
-        index = _read_index(path / INDEX_DIR, manifest["index"], prototypes.vectors, make)
-    return Folder(source, manifest, entities, prototypes, index)
-
-
-def _read_index(path: Path, saved: dict[str, Any], vectors: Vectors, make: MakeIndex | None) -> VectorIndex | None:
-    """The index saved at `path`, if it is the one that is wanted."""
-    if make is None:
-        index = make_index(saved["kind"], saved["settings"])
-    else:
-        index = make()
-        if not index.owns_vectors:
-            saved = {"kind": index.kind, "settings": index.settings}
-        if index.kind != saved["kind"] or not index.reads(saved["settings"]):
-            return None
-
-    def damaged(problem: object) -> KrisselError:
-        return KrisselError(Errors.K524.format(path=path.parent, problem=f"its index: {problem}"))
-
-    # As where the settings of one kind of index stand before the files of another.
-    with damage(path, damaged):
-        index.from_disk(path, vectors)
-    return index

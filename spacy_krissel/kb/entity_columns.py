@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,20 +24,6 @@ SCHEMA = pa.schema(
 MANY_IDS = 1000
 
 
-class EntityLike(Protocol):
-    """What is taken from an entity, its `alt_ids` and `species` too where it has any; `ontology.entity.Entity` has all
-    of it."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def types(self) -> Sequence[str]: ...
-
-
 class StringColumn(Sequence[str]):
     """A column of strings that is read where it is asked."""
 
@@ -49,14 +35,8 @@ class StringColumn(Sequence[str]):
     def __len__(self) -> int:
         return len(self.table)
 
-    @overload
-    def __getitem__(self, row: int) -> str: ...
-
-    @overload
-    def __getitem__(self, row: slice) -> Sequence[str]: ...
-
     @coded
-    def __getitem__(self, row: int | slice) -> str | Sequence[str]:
+    def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
             return [self[i] for i in range(*row.indices(len(self)))]
         return self.table[int(row)].as_py()
@@ -88,8 +68,8 @@ class EntityTable:
         self._species: list[str] | None = None
 
     @classmethod
-    def from_entities(cls, entities: Iterable[EntityLike]) -> "EntityTable":
-        """Raises KrisselError K513 (an id twice), K514 (an empty id)."""
+    def from_entities(cls, entities: Iterable[Any]) -> "EntityTable":
+        """entities: see `PrototypeKB.set_entities`. Raises KrisselError K513 (an id twice), K514 (an empty id)."""
         tables, stream = [SCHEMA.empty_table()], iter(entities)
         # As Python objects, millions of entities would be gigabytes.
         while batch := list(islice(stream, BATCH_ROWS)):

@@ -65,7 +65,6 @@ def rank_candidates(
     name_weight: float = 0.0,
     gold_prior: float = 0.0,
     can_see: CanSee | None = None,
-    break_ties: bool = True,
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
 
@@ -110,7 +109,7 @@ def rank_candidates(
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), nearest[:, :k].copy(), ties)
-    if break_ties:
+    if can_see is None:
         order_ties(ranked, prototypes, queries)
     return ranked
 

@@ -2,9 +2,9 @@
 
 import copy
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,11 +17,10 @@ from spacy.util import SimpleFrozenList
 from spacy.vocab import Vocab
 
 from ..errors import Errors, KrisselError
-from ..index.checks import check_mask, check_queries, check_vectors
-from ..index.exact import ExactIndex
+from ..index.checks import check_mask, check_vectors
 from ..index.fork import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, Mask, Rows, Searches, VectorIndex, Vectors
+from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors
 from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
@@ -29,82 +28,18 @@ from ..views import View, span_view
 from .build.gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, split_shared
 from .candidates import spacy_candidates
 from .columns import zero_vectors
-from .directory import Source, pack, read_folder, unpack, write_folder
-from .entity_columns import EntityLike, EntityTable, StringColumn
+from .directory import Source, pack, unpack
+from .entity_columns import EntityTable, StringColumn
 from .hybrid import CanSee, LexicalQuery, rank_candidates, with_ties
-from .prototype_table import Prototype, PrototypeTable
+from .prototype_table import Kind, Prototype, PrototypeTable
 from .ranking import SearchResult, best_entities, search_entities
 from .references import References
+from .version import Version
 
-METRIC = "inner product"
 # Above this many entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two
 # seconds and 230 MB, and every saved vocabulary would hold them again.
 MAX_STRINGS = 100_000
 Encode = Callable[[list[View]], Vectors]
-
-
-@dataclass(eq=False)
-class Version:
-    """All that a knowledge base holds at one time. A change makes another one; the index and the folders are noted
-    when they are there.
-
-    encoder: fingerprint of the encoder that made the vectors; empty where none was stated.
-    make_index: makes the kind of index that was asked for. make_read: that of the index that was read, used where none
-        was asked for.
-    index: of all prototypes where `is_indexed`, else of the first ones; None: to be built.
-    tuning: what was measured of the index.
-    source: the folder that holds the same. saved: the one that does so except for the index.
-    """
-
-    entities: EntityTable
-    prototypes: PrototypeTable
-    normalized: bool
-    reference_weight: float
-    encoder: str = ""
-    make_index: MakeIndex | None = None
-    make_read: MakeIndex | None = None
-    index: VectorIndex | None = None
-    is_indexed: bool = False
-    tuning: dict[str, Any] | None = None
-    source: Source | None = None
-    saved: Source | None = None
-
-    def check_filled(self) -> None:
-        """Raises KrisselError K520 when there is nothing to link to."""
-        if not (len(self.entities) and len(self.prototypes)):
-            raise KrisselError(Errors.K520.format(entities=len(self.entities), prototypes=len(self.prototypes)))
-
-    def new_index(self) -> VectorIndex:
-        return (self.make_index or self.make_read or ExactIndex)()
-
-    def description(self) -> dict[str, Any]:
-        prototypes, references = self.prototypes, None
-        index = self.new_index() if self.index is None else self.index
-        if (used := prototypes.references) is not None:
-            references = {"entities": len(used), "weight": used.weight, "used": True}
-        return {
-            "entities": len(self.entities),
-            "prototypes": len(prototypes),
-            "prototype_kinds": prototypes.kind_counts(),
-            "prototype_sources": prototypes.source_counts(),
-            "dimensions": prototypes.vectors.shape[1],
-            "metric": METRIC,
-            "normalized": self.normalized,
-            "dtype": prototypes.dtype,
-            "encoder": self.encoder,
-            "index": {"kind": index.kind, "settings": index.settings},
-            "tuning": self.tuning,
-            "references": references,
-        }
-
-    def queries(self, vectors: Any) -> Vectors:
-        return self.scaled(check_queries(vectors, self.prototypes.vectors.shape[1]))
-
-    def scaled(self, vectors: Vectors) -> Vectors:
-        if not self.normalized:
-            return vectors
-        norms = np.linalg.norm(vectors.astype(np.float32), axis=1, keepdims=True)
-        return vectors / np.where(norms > 0, norms, 1)
 
 
 @checked
@@ -145,6 +80,7 @@ class PrototypeKB(KnowledgeBase):
         guard_forks()
         self.n_candidates = n_candidates
         self.verify = verify
+        self._reference_weight = reference_weight
         # A folder for unnamed temporary files that hold what is added until it is saved, so that a knowledge base can
         # exceed memory; None: in memory.
         self.scratch: Path | None = None
@@ -154,7 +90,7 @@ class PrototypeKB(KnowledgeBase):
         # Those in use, here and by readers.
         self._versions: WeakSet[Version] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
-        self._set(Version(EntityTable(), prototypes, normalize, reference_weight, make_index=index))
+        self._set(Version(EntityTable(), prototypes, normalize, make_index=index))
 
     # Entities ------------------------------------------------------------------------------------------------------
 
@@ -217,8 +153,9 @@ class PrototypeKB(KnowledgeBase):
         """
         return self.entities.mask(types, ids, species)
 
-    def set_entities(self, entities: Iterable[EntityLike]) -> None:
-        """Replace the entities (`id`, `name`, `types`, `alt_ids`, `species` of each); prototypes and references stay.
+    def set_entities(self, entities: Iterable[Any]) -> None:
+        """Replace the entities (`id`, `name`, `types` of each, `alt_ids` and `species` where it has them, as `Entity`);
+        prototypes and references stay.
 
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
@@ -302,20 +239,16 @@ class PrototypeKB(KnowledgeBase):
             return
         ids = [prototype.entity for prototype in prototypes]
         with self._lock:
-            rows = self.entities.rows(ids)
-            unknown = np.flatnonzero(rows < 0)
-            if len(unknown):
-                first = int(unknown[0])
-                message = Errors.K510.format(count=len(unknown), total=len(ids), entity=ids[first], first=first)
-                raise KrisselError(message)
+            rows = self._known_rows(ids, Errors.K510)
             self._take_width(matrix.shape[1])
             scaled = self._now.scaled(matrix)
             if (weights != 1).any():
                 scaled = scaled * weights[:, None].astype(scaled.dtype)
             self._change(prototypes=self.prototypes.appended(rows, prototypes, scaled, self.scratch), is_indexed=False)
 
+    @checked
     def remove_prototypes(
-        self, *, kind: str | None = None, source: str | None = None, docs: Collection[str] | None = None
+        self, *, kind: Kind | None = None, source: str | None = None, docs: list[str] | None = None
     ) -> int:
         """Remove the prototypes of a `kind`, from a `source` and from the documents `docs`, where given.
 
@@ -327,7 +260,7 @@ class PrototypeKB(KnowledgeBase):
         if kind is None and source is None and docs is None:
             raise KrisselError(Errors.K006.format(setting="kind", found=kind, expected="a kind, a source or documents"))
         with self._lock:
-            removed = self.prototypes.where(kind=kind, source=source, docs=docs)
+            removed = self.prototypes.where(kind, source, docs)
             count = int(removed.sum())
             if count:
                 self._change_vectors(self.prototypes.take(~removed))
@@ -384,15 +317,27 @@ class PrototypeKB(KnowledgeBase):
     # References and encoder ----------------------------------------------------------------------------------------
 
     def set_references(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> None:
-        """Replace all references by those of `blocks`, pairs of entities and vectors (len(entities), d), and use them;
-        blocks, for more than fit into memory.
+        """Replace all references by those of `blocks`, pairs of entity ids and vectors (len(ids), d).
 
         Other entities have none. Raises KrisselError K503 (wrong width), K504 (NaN), K531 (another number of vectors),
         K532 (unknown entity); the present references then stay.
         """
         with self._lock:
-            references = References(self._reference_vectors(blocks), self._now.reference_weight)
-            self._change_vectors(self.prototypes.with_references(references, self.scratch))
+            vectors: Vectors | None = None
+            for ids, block in blocks:
+                matrix = check_vectors(block, self.entity_vector_length or None, "vectors of references")
+                if len(matrix) != len(ids):
+                    raise KrisselError(Errors.K531.format(entities=len(ids), vectors=len(matrix)))
+                rows = self._known_rows(ids, Errors.K532)
+                self._take_width(matrix.shape[1])
+                if vectors is None:
+                    vectors = zero_vectors(self.n_entities, matrix.shape[1], self.prototypes.dtype, self.scratch)
+                vectors[rows] = self._now.scaled(matrix)
+            if vectors is not None:
+                present = self.prototypes.references
+                weight = self._reference_weight if present is None else present.weight
+                prototypes = self.prototypes.with_references(References(vectors, weight), self.scratch)
+                self._change_vectors(prototypes)
 
     @property
     def encoder(self) -> str:
@@ -423,8 +368,7 @@ class PrototypeKB(KnowledgeBase):
     # Search --------------------------------------------------------------------------------------------------------
 
     def is_empty(self) -> bool:
-        now = self._now
-        return not (len(now.entities) and len(now.prototypes))
+        return self._now.is_empty
 
     def check_filled(self) -> None:
         """Raises KrisselError K520 when there is nothing to link to."""
@@ -438,7 +382,7 @@ class PrototypeKB(KnowledgeBase):
         """
         now = self._indexed()
         other = type(self).__new__(type(self))
-        KnowledgeBase.__init__(other, self.vocab, now.prototypes.vectors.shape[1])
+        KnowledgeBase.__init__(other, self.vocab, now.width)
         vars(other).update(vars(self), _now=now)
         return other
 
@@ -453,7 +397,6 @@ class PrototypeKB(KnowledgeBase):
         names: Any = None,
         name_weight: float = 0.0,
         gold_prior: float = 0.0,
-        break_ties: bool = True,
     ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
@@ -463,7 +406,6 @@ class PrototypeKB(KnowledgeBase):
             of vectors.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
             Neither this nor `names` counts for one of the `texts` that is a surface form of several entities.
-        break_ties: entities that share the best prototype are ordered by their next best ones.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
         """
@@ -472,12 +414,12 @@ class PrototypeKB(KnowledgeBase):
         if allowed is not None:
             allowed = check_mask(allowed, len(now.entities), "entity")
         name_vectors = None if names is None or not name_weight > 0 else now.queries(names)
-        found = [search_entities(index, prototypes, queries, k, allowed, break_ties)]
+        found = [search_entities(index, prototypes, queries, k, allowed)]
         is_lexical = texts is not None and lexical_weight > 0
         if not k or not len(queries) or not (is_lexical or name_vectors is not None or gold_prior):
             return found[0]
         if name_vectors is not None:
-            found.append(search_entities(index, prototypes, name_vectors, k, allowed, break_ties))
+            found.append(search_entities(index, prototypes, name_vectors, k, allowed))
         return rank_candidates(
             prototypes,
             queries,
@@ -490,7 +432,6 @@ class PrototypeKB(KnowledgeBase):
             names=name_vectors,
             name_weight=name_weight,
             gold_prior=gold_prior,
-            break_ties=break_ties,
         )
 
     def search_unseen(
@@ -530,14 +471,14 @@ class PrototypeKB(KnowledgeBase):
             lexical=lexical,
             lexical_weight=lexical_weight,
             can_see=can_see,
-            break_ties=False,
         )
 
-    def search_with(self, index: Searches, vectors: Any, k: int) -> SearchResult:
-        """`search` by vectors alone, with another index of `self.vectors`. Raises what `search` does."""
-        now = self._now
-        now.check_filled()
-        return search_entities(index, now.prototypes, now.queries(vectors), k, None)
+    def queries(self, vectors: Any) -> Vectors:
+        """`vectors` (q, d) as they are searched with: float32, of unit length where the knowledge base is normalised.
+
+        Raises KrisselError K503 (wrong width), K504 (NaN).
+        """
+        return self._now.queries(vectors)
 
     def use_index(self, index: MakeIndex | None) -> None:
         """Search with another kind of index from now on; it is built when first needed. None is the exact one."""
@@ -551,7 +492,8 @@ class PrototypeKB(KnowledgeBase):
         """
         make = partial(make_index, index.kind, index.settings)
         with self._lock:
-            self._change(make_index=make, make_read=None, index=index, is_indexed=True, tuning=tuning)
+            is_indexed = len(index) == self.n_prototypes
+            self._change(make_index=make, make_read=None, index=index, is_indexed=is_indexed, tuning=tuning)
 
     def build_index(self) -> VectorIndex:
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
@@ -631,7 +573,7 @@ class PrototypeKB(KnowledgeBase):
         """The means of several entities' prototypes: (len(entities), d)."""
         now = self._now
         vectors, rows = now.prototypes.vectors, now.entities.rows(list(entities))
-        means = np.zeros((len(rows), vectors.shape[1]), dtype=np.float32)
+        means = np.zeros((len(rows), now.width), dtype=np.float32)
         for mean, row in zip(means, rows, strict=True):
             prototypes = now.prototypes.by_entity.at(row)
             if len(prototypes):
@@ -649,9 +591,7 @@ class PrototypeKB(KnowledgeBase):
 
         exclude: "index" leaves the index to be built after loading, "prototypes" keeps the entities alone.
         """
-        now = self._written(Path(path), set(exclude))
-        if not set(exclude) & {"index", "prototypes"}:
-            now.source = now.saved = Source.of(Path(path))
+        self._to_save(exclude).to_disk(Path(path), exclude)
 
     def from_disk(
         self, path: str | Path, exclude: Iterable[str] = SimpleFrozenList(), *, verify: bool | None = None
@@ -664,30 +604,12 @@ class PrototypeKB(KnowledgeBase):
         Raises KrisselError K001 to K004 and K524 (missing, of another kind or version, damaged), K523 (vectors of
         another width), K501 and K507 (an index that cannot be used here).
         """
-        excluded = set(exclude)
         verify = self.verify if verify is None else verify
-        read = read_folder(Path(path), self.entity_vector_length, self._now.make_index, excluded, verify=verify)
-        index, references = read.index, read.prototypes.references
+        make = self._now.make_index
+        read = Version.from_disk(Path(path), self.entity_vector_length, make, exclude, verify=verify)
         with self._lock:
-            now = self._now
-            self._set_width(read.manifest["dimensions"] or self.entity_vector_length)
-            self._set(
-                Version(
-                    read.entities,
-                    read.prototypes,
-                    read.manifest["normalized"],
-                    now.reference_weight if references is None else references.weight,
-                    read.manifest["encoder"],
-                    now.make_index,
-                    None if index is None else partial(make_index, index.kind, index.settings),
-                    index,
-                    is_indexed=index is not None,
-                    tuning=None if index is None else read.manifest["tuning"],
-                    # Without an index it does not hold all that the folder does, or is to hold something else.
-                    source=None if index is None else read.source,
-                    saved=None if "prototypes" in excluded else read.source,
-                )
-            )
+            self._set_width(read.width or self.entity_vector_length)
+            self._set(read)
         self._add_strings()
         return self
 
@@ -695,7 +617,8 @@ class PrototypeKB(KnowledgeBase):
         """All files of `to_disk` in one byte string: it holds the whole knowledge base in memory."""
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "kb"
-            self._written(path, set(exclude))
+            # A copy, of which it is noted where it is saved.
+            replace(self._to_save(exclude)).to_disk(path, exclude)
             return pack(path)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = SimpleFrozenList()) -> "PrototypeKB":
@@ -724,23 +647,15 @@ class PrototypeKB(KnowledgeBase):
             "normalize": now.normalized,
             "dtype": now.prototypes.dtype,
             "n_candidates": self.n_candidates,
-            "reference_weight": now.reference_weight,
+            "reference_weight": self._reference_weight,
             "verify": self.verify,
         }
         source = now.source if now.source is not None and not now.source.problem() else self.to_bytes()
         return _restore, (type(self), self.vocab, self.entity_vector_length, settings, source)
 
-    def _written(self, path: Path, excluded: set[str]) -> Version:
-        """Write the folder `path`. RETURNS: the version that was written."""
+    def _to_save(self, excluded: Iterable[str]) -> Version:
         # An index without prototypes cannot be built.
-        with_index = not excluded & {"index", "prototypes"} and not self.is_empty()
-        now = self._indexed() if with_index else self._now
-        prototypes = now.prototypes
-        if "prototypes" in excluded:
-            prototypes = PrototypeTable.empty(prototypes.vectors.shape[1], prototypes.dtype)
-        description = replace(now, prototypes=prototypes).description()
-        write_folder(path, description, now.entities, prototypes, now.index if with_index else None)
-        return now
+        return self._now if self.is_empty() or {"index", "prototypes"} & set(excluded) else self._indexed()
 
     # Helpers -------------------------------------------------------------------------------------------------------
 
@@ -761,25 +676,13 @@ class PrototypeKB(KnowledgeBase):
             raise KrisselError(Errors.K521)
         return self._encode
 
-    def _reference_vectors(self, blocks: Iterable[tuple[Sequence[str], Any]]) -> Vectors:
-        references: Vectors | None = None
-        for entities, vectors in blocks:
-            matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of references")
-            if len(matrix) != len(entities):
-                raise KrisselError(Errors.K531.format(entities=len(entities), vectors=len(matrix)))
-            rows = self.entities.rows(entities)
-            unknown = np.flatnonzero(rows < 0)
-            if len(unknown):
-                first = int(unknown[0])
-                raise KrisselError(Errors.K532.format(count=len(unknown), total=len(rows), entity=entities[first]))
-            self._take_width(matrix.shape[1])
-            if references is None:
-                references = self._no_references()
-            references[rows] = self._now.scaled(matrix)
-        return self._no_references() if references is None else references
-
-    def _no_references(self) -> Vectors:
-        return zero_vectors(self.n_entities, self.entity_vector_length, self.prototypes.dtype, self.scratch)
+    def _known_rows(self, ids: Sequence[str], error: str) -> Rows:
+        rows = self.entities.rows(ids)
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown):
+            first = int(unknown[0])
+            raise KrisselError(error.format(count=len(unknown), total=len(ids), entity=ids[first], first=first))
+        return rows
 
     def _take_width(self, width: int) -> None:
         """The first vectors decide on the width, where nothing else did."""
@@ -804,9 +707,7 @@ def _restore(cls: Any, vocab: Vocab, width: int, settings: dict[str, Any], sourc
     kb = cls(vocab, width, **settings)
     if isinstance(source, bytes):
         return kb.from_bytes(source)
-    problem = source.problem()
-    if problem:
-        raise KrisselError(Errors.K526.format(path=source.path, problem=problem))
+    source.check(Errors.K526)
     return kb.from_disk(source.path)
 
 

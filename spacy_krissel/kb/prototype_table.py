@@ -1,8 +1,9 @@
 """The prototypes of a knowledge base: what was seen of each entity, and the vectors that are searched."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
-from ..util.lock import Lock
+from ..util.lock import Lock, once
 from ..views import View
 from .columns import (
     BLOCK_ROWS,
@@ -31,7 +32,8 @@ from .references import References
 FILE, VECTORS_FILE = "prototypes.arrow", "vectors.npy"
 REFERENCES_FILE, SUMS_FILE = "references.npy", "sums.npy"
 # Stored by number: new kinds go to the end.
-KINDS = ("name", "mention", "gold", "reference", "replaced", "class")
+Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
+KINDS: tuple[str, ...] = get_args(Kind)
 # Those that a mined mention has been made into: what an entity that was never mined does not have.
 MINED = ("mention", "replaced")
 MENTIONS = ("name", "class", "gold", *MINED)
@@ -87,36 +89,21 @@ class Prototype(NamedTuple):
     origin: Origin = NO_ORIGIN
 
 
+@dataclass(eq=False)
 class PrototypeTable:
     """Prototypes by row: entity row, kind, text and vector. Never changed: each change gives another table, which
     shares what it can.
 
-    table: of `SCHEMA`. prototype_vectors: c_p (n, width), memory-mapped as long as nothing was added. references: those
-    in use. vectors: what is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6).
+    table: of `SCHEMA`. own: the vectors c_p. references: those in use. sums: c_p + w·r_e with these, None without.
     path: the file that the table, or part of it, is mapped from.
     """
 
-    def __init__(
-        self,
-        table: pa.Table,
-        own: GrowingVectors,
-        references: References | None = None,
-        sums: GrowingVectors | None = None,
-        path: Path | None = None,
-    ) -> None:
-        """own, sums: the vectors without and with references; `sums` is None without any."""
-        self.table = table
-        self.references = references
-        self.path = path
-        self._own = own
-        self._sums = sums
-        self.prototype_vectors = own.array
-        self.vectors = own.array if sums is None else sums.array
-        self._lock = Lock()
-        self._entity_rows: Rows | None = None
-        self._by_entity: Groups | None = None
-        self._lexical_index: LexicalIndex | None = None
-        self._gold_entities: Rows | None = None
+    table: pa.Table
+    own: GrowingVectors
+    references: References | None = None
+    sums: GrowingVectors | None = None
+    path: Path | None = None
+    _lock: Lock = field(default_factory=Lock, init=False)
 
     @classmethod
     def empty(cls, width: int, dtype: str) -> "PrototypeTable":
@@ -124,6 +111,16 @@ class PrototypeTable:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def prototype_vectors(self) -> Vectors:
+        """c_p of all prototypes (n, width); memory-mapped as long as nothing was added. Read only."""
+        return self.own.array
+
+    @property
+    def vectors(self) -> Vectors:
+        """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6). Read only."""
+        return self.own.array if self.sums is None else self.sums.array
 
     @property
     def dtype(self) -> str:
@@ -139,79 +136,57 @@ class PrototypeTable:
 
         Raises KrisselError K512 for an unknown kind.
         """
-        number = {kind: i for i, kind in enumerate(KINDS)}
-        for first, prototype in enumerate(prototypes):
-            if prototype.kind not in number:
+        for first, (entity, kind, *_) in enumerate(prototypes):
+            if kind not in KINDS:
                 known = ", ".join(KINDS)
-                raise KrisselError(
-                    Errors.K512.format(first=first, entity=prototype.entity, kind=prototype.kind, known=known)
-                )
-        columns = {
+                raise KrisselError(Errors.K512.format(first=first, entity=entity, kind=kind, known=known))
+        columns: dict[str, Any] = {
             "entity": entity_rows.astype(np.int32),
-            "kind": [number[prototype.kind] for prototype in prototypes],
-            "left": [prototype.view.left for prototype in prototypes],
-            "mention": [prototype.view.mention for prototype in prototypes],
-            "right": [prototype.view.right for prototype in prototypes],
-            "masked": [prototype.view.masked for prototype in prototypes],
-            **{name: [prototype.origin[i] for prototype in prototypes] for i, name in enumerate(Origin._fields)},
+            "kind": [KINDS.index(prototype.kind) for prototype in prototypes],
         }
+        for name in ("left", "mention", "right", "masked"):
+            columns[name] = [getattr(prototype.view, name) for prototype in prototypes]
+        for name in Origin._fields:
+            columns[name] = [getattr(prototype.origin, name) for prototype in prototypes]
         table = appended(self.table, pa.table(columns, schema=SCHEMA), scratch)
-        own = self._own.appended(vectors, scratch)
-        sums = self._sums
+        own, sums = self.own.appended(vectors, scratch), self.sums
         if self.references is not None and sums is not None:
             sums = _with_sums(sums, self.references, own.array[len(self) :], entity_rows, scratch)
-        return PrototypeTable(table, own, self.references, sums, self.path)
+        return replace(self, table=table, own=own, sums=sums)
 
     def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
         """With these references in use; scratch: see `appended`."""
         none = GrowingVectors(self.prototype_vectors[:0])
         sums = _with_sums(none, references, self.prototype_vectors, self.entity_rows, scratch)
-        return PrototypeTable(self.table, self._own, references, sums, self.path)
+        return replace(self, references=references, sums=sums)
 
     def moved(self, new_rows: Rows, n_entities: int) -> "PrototypeTable":
         """After entity row i became `new_rows[i]` of `n_entities`; -1: it is gone, and had no prototypes."""
         entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
         table = self.table.set_column(0, SCHEMA.field("entity"), entities)
         references = None if self.references is None else self.references.moved(new_rows, n_entities)
-        return PrototypeTable(table, self._own, references, self._sums, self.path)
+        return replace(self, table=table, references=references)
 
     @coded
     def take(self, mask: Mask) -> "PrototypeTable":
         """The prototypes at `mask` (len(self),), in memory."""
-        sums = None if self._sums is None else GrowingVectors(self.vectors[mask])
+        sums = None if self.sums is None else GrowingVectors(self.vectors[mask])
         table = self.table.filter(pa.array(mask)).combine_chunks()
-        return PrototypeTable(table, GrowingVectors(self.prototype_vectors[mask]), self.references, sums, self.path)
+        return replace(self, table=table, own=GrowingVectors(self.prototype_vectors[mask]), sums=sums)
 
     @coded
-    def where(
-        self,
-        *,
-        kind: str | None = None,
-        source: str | None = None,
-        docs: Collection[str] | None = None,
-    ) -> Mask:
+    def where(self, kind: str | None, source: str | None, docs: Sequence[str] | None) -> Mask:
         """The prototypes of this kind, from this source and from one of these documents, where given: (len(self),).
 
         docs: ids of documents, or hashes of their texts.
-
-        Raises KrisselError K006 for an unknown kind.
         """
         mask = np.ones(len(self), dtype=bool)
         if kind is not None:
-            if kind not in KINDS:
-                raise KrisselError(
-                    Errors.K006.format(setting="kind", found=kind, expected=f"one of {', '.join(KINDS)}")
-                )
-            mask &= self.table.column("kind").to_numpy() == KINDS.index(kind)
+            mask &= self._of_kinds([kind])
         if source is not None:
-            if not isinstance(source, str):
-                raise KrisselError(Errors.K006.format(setting="source", found=source, expected="a source's name"))
             mask &= pc.equal(self.table.column("source"), source).to_numpy().astype(bool)
         if docs is not None:
-            if isinstance(docs, str) or not all(isinstance(each, str) for each in docs):
-                expected = "a list of documents' ids or hashes, such as ['12']"
-                raise KrisselError(Errors.K006.format(setting="docs", found=docs, expected=expected))
-            wanted = pa.array(sorted(docs), pa.large_string())
+            wanted = pa.array(docs, pa.large_string())
             doc, text = (pc.is_in(self.table.column(name), value_set=wanted) for name in ("doc", "text_hash"))
             mask &= pc.or_(doc, text).to_numpy().astype(bool)
         return mask
@@ -224,49 +199,36 @@ class PrototypeTable:
             each["values"]: each["counts"] for each in sorted(counts, key=lambda each: each["values"]) if each["values"]
         }
 
-    @property
+    @once
     def entity_rows(self) -> Rows:
         """The entity row of each prototype: (n,)."""
-        with self._lock:
-            if self._entity_rows is None:
-                self._entity_rows = self.table.column("entity").to_numpy().astype(np.int64)
-            return self._entity_rows
+        return self.table.column("entity").to_numpy().astype(np.int64)
 
-    @property
+    @once
     def by_entity(self) -> Groups:
         """Prototype rows by entity row, those of an entity in ascending order."""
-        with self._lock:
-            if self._by_entity is None:
-                order = np.argsort(self.entity_rows, kind="stable")
-                self._by_entity = Groups.of(self.entity_rows[order], order)
-            return self._by_entity
+        order = np.argsort(self.entity_rows, kind="stable")
+        return Groups.of(self.entity_rows[order], order)
 
-    @property
+    @once
     @coded
     def lexical_index(self) -> LexicalIndex:
-        """The surface forms of all prototypes but references, which are no mentions; made when first asked for."""
-        with self._lock:
-            if self._lexical_index is None:
-                rows = self.rows_of_kinds(MENTIONS)
-                # What the entities below one share is a guess at a name of it.
-                named = self.table.column("kind").to_numpy()[rows] != KINDS.index("class")
-                self._lexical_index = LexicalIndex(self.mentions(rows), self.entity_rows[rows], named)
-            return self._lexical_index
+        """The surface forms of all prototypes but references, which are no mentions."""
+        rows = self.rows_of_kinds(MENTIONS)
+        # What the entities below one share is a guess at a name of it.
+        named = ~self._of_kinds(["class"])[rows]
+        return LexicalIndex(self.mentions(rows), self.entity_rows[rows], named)
 
-    @property
+    @once
     def gold_entities(self) -> Rows:
-        """The rows of the entities that gold mentions are prototypes of, in ascending order."""
-        with self._lock:
-            if self._gold_entities is None:
-                self._gold_entities = self.entities_of(("gold",))
-            return self._gold_entities
+        """The rows of the entities with gold mentions among their prototypes, in ascending order."""
+        return self.entities_of(["gold"])
 
-    def rows_of(self, entity_row: int) -> Rows:
-        return self.by_entity.at(entity_row)
+    def _of_kinds(self, kinds: Sequence[str]) -> Mask:
+        return np.isin(self.table.column("kind").to_numpy(), [KINDS.index(kind) for kind in kinds])
 
     def rows_of_kinds(self, kinds: Sequence[str]) -> Rows:
-        numbers = [KINDS.index(kind) for kind in kinds]
-        return np.flatnonzero(np.isin(self.table.column("kind").to_numpy(), numbers))
+        return np.flatnonzero(self._of_kinds(kinds))
 
     def kind_counts(self) -> dict[str, int]:
         counts = np.bincount(self.table.column("kind").to_numpy(), minlength=len(KINDS))
@@ -274,8 +236,7 @@ class PrototypeTable:
 
     def entities_of(self, kinds: Sequence[str]) -> Rows:
         """The rows of the entities that have a prototype of one of these kinds, each once."""
-        numbers = [KINDS.index(kind) for kind in kinds]
-        return np.unique(self.entity_rows[np.isin(self.table.column("kind").to_numpy(), numbers)])
+        return np.unique(self.entity_rows[self._of_kinds(kinds)])
 
     @coded
     def at(self, rows: Any) -> list[tuple[int, str, View, Origin]]:

@@ -55,12 +55,10 @@ def search_entities(
     queries: Vectors,
     k: int,
     allowed: Mask | None,
-    break_ties: bool = True,
 ) -> SearchResult:
     """`k` distinct entities for each of the queries (q, d), among the `allowed` entities.
 
     Asks the index for more prototypes until k distinct entities are among them and no tie at the top is cut off.
-    break_ties: by what else is known of those that tie (`order_ties`); else they stand in the order of their ids.
     """
     result = SearchResult.padded(len(queries), k)
     mask = None if allowed is None else allowed[prototypes.entity_rows]
@@ -83,8 +81,7 @@ def search_entities(
             wanted = min(total, wanted * GROWTH)
         # All at once: each pass reads every vector.
         _search_all(result, prototypes, queries, np.concatenate([*left, todo]), mask)
-    if break_ties:
-        order_ties(result, prototypes, queries)
+    order_ties(result, prototypes, queries)
     return result
 
 
@@ -95,7 +92,7 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
     """
     k = result.entities.shape[1]
     for query, tied in list(result.ties.items()):
-        groups = [prototypes.rows_of(int(entity)) for entity in tied]
+        groups = [prototypes.by_entity.at(int(entity)) for entity in tied]
         scores = [prototypes.vectors[rows].astype(np.float32) @ queries[query] for rows in groups]
         # Not the index's own top score, which may be rounded to float16.
         bound = tie_bound(max(each.max() for each in scores))

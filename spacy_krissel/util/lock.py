@@ -3,8 +3,10 @@
 import os
 import threading
 import weakref
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
+Value = TypeVar("Value")
 _locks: "weakref.WeakSet[Lock]" = weakref.WeakSet()
 
 
@@ -24,6 +26,16 @@ class Lock:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lock, ()
+
+
+class once(cached_property[Value]):
+    """A `cached_property` that one thread computes, under the `_lock` of its object, and others wait for."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        with instance._lock:
+            if self.attrname not in vars(instance):
+                vars(instance)[self.attrname] = self.func(instance)
+            return vars(instance)[self.attrname]
 
 
 def _free_in_child() -> None:

@@ -23,8 +23,8 @@ def test_tune(made, run, refuse, tmp_path):
     found = json.loads(metrics.read_text())
     assert found["queries"] == 9 and found["chosen"] in found["trials"] and found["command"]
     assert manifest.read_bytes() == before
-    said = run("tune", manifest.parent, "-o", tmp_path / "kb", "--index", "ivf", "--memory", "0.000000001")
-    assert "ivf (would take more memory than it may)" in said and f"Saved: {tmp_path / 'kb'}" in said
-    assert json.loads((tmp_path / "kb" / "manifest.json").read_text())["tuning"]["ratio"] == 1.0
+    said = run("tune", manifest.parent, "-o", tmp_path / "kb", "--index", "ivf")
+    assert f"Saved: {tmp_path / 'kb'}" in said
+    assert json.loads((tmp_path / "kb" / "manifest.json").read_text())["tuning"]["ratio"] > 0
     assert "recall" in run("tune", pipeline, "--recall", "2", code=None)
     assert "[K611]" in refuse("tune", tmp_path / "missing")

@@ -9,8 +9,8 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import exact as exact_module
 from spacy_krissel.index import faiss_index
 from spacy_krissel.index.exact import ExactIndex, refined, vectors_at
-from spacy_krissel.index.faiss_index import FaissIndex, estimated_bytes, factory_string, make_faiss_index, training_rows
-from spacy_krissel.index.kinds import make_index, named_index
+from spacy_krissel.index.faiss_index import FaissIndex, factory_string, make_faiss_index, training_rows
+from spacy_krissel.index.kinds import make_index
 
 faiss = pytest.importorskip("faiss")
 N, WIDTH = 2000, 16
@@ -147,15 +147,6 @@ def test_training_is_bounded():
     assert training_rows(10) == 2560
     assert training_rows(12_649) == 64 * 12_649
     assert training_rows(4000) == 2**18
-
-
-@pytest.mark.parametrize("type_", ["flat", "hnsw", "ivf", "ivf_sq8", "ivf_pq"])
-def test_estimated_size_is_about_that_on_disk(vectors, tmp_path, type_):
-    index = named_index(type_)()
-    index.build(np.tile(vectors, (2, 1)))
-    index.to_disk(tmp_path)
-    size = (tmp_path / "index.faiss").stat().st_size
-    assert 0.6 * size < estimated_bytes(type_, index.settings, len(index), WIDTH) < 1.4 * size
 
 
 def test_lists_are_found_once(vectors, queries):

@@ -7,7 +7,7 @@ from spacy.vocab import Vocab
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.build import fill as build
-from spacy_krissel.kb.build.encoding import Here, VectorWork, encoded
+from spacy_krissel.kb.build.encoding import Encoders, VectorWork, encoded
 from spacy_krissel.kb.build.fill import fill_kb
 from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.prototype_kb import empty_kb
@@ -37,7 +37,7 @@ class Counting:
         return np.array(rows, dtype=np.float32).reshape(-1, WIDTH)
 
 
-class Ahead(Here):
+class Ahead(Encoders):
     """Begins others before the first is asked for."""
 
     n_ahead = 3
@@ -49,11 +49,13 @@ class Ahead(Here):
     def begin(self, views):
         self.waiting += 1
         self.most = max(self.most, self.waiting)
-        return super().begin(views)
+        result = super().begin(views)
 
-    def result(self, begun):
-        self.waiting -= 1
-        return super().result(begun)
+        def finish():
+            self.waiting -= 1
+            return result()
+
+        return finish
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def ahead_blocks(expected):
 
 
 def test_no_blocks():
-    assert list(encoded([], name_view, Here(Counting()), WIDTH)) == []
+    assert list(encoded([], name_view, Encoders(Counting()), WIDTH)) == []
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")

@@ -206,10 +206,6 @@ def test_next_best_prototype_breaks_a_tie_of_both():
     result = kb.search(vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
     assert result.entities.tolist() == [[1, 0]] and not result.ties
     assert result.prototypes.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([1.5, 1.5])
-    for evidence in ({}, {"texts": ["MS"], "lexical_weight": 0.5}):
-        result = kb.search(vectors[:1], 2, **evidence, break_ties=False)
-        assert result.entities.tolist() == [[0, 1]] and result.ties[0].tolist() == [0, 1]
-        assert result.prototypes.tolist() == [[0, 1]] and result.scores[0, 0] == result.scores[0, 1]
 
 
 def test_lexicon_follows_the_prototypes(tmp_path):

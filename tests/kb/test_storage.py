@@ -14,12 +14,13 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.kb import columns
+from spacy_krissel.kb import columns, version
 from spacy_krissel.kb import directory as folder
 from spacy_krissel.kb.candidates import candidate_dicts
-from spacy_krissel.kb.directory import FORMAT_VERSION, KIND
+from spacy_krissel.kb.directory import KIND
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
+from spacy_krissel.kb.version import FORMAT_VERSION
 from spacy_krissel.util.manifest import OWN_HASH, manifest_hash, write_manifest
 from spacy_krissel.views import name_view
 
@@ -280,7 +281,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
 
     def fails(message, **changes):
-        monkeypatch.setattr(folder, "read_manifest", lambda *args, **settings: {**manifest, **changes})
+        monkeypatch.setattr(version, "read_manifest", lambda *args, **settings: {**manifest, **changes})
         with pytest.raises(KrisselError, match=message):
             PrototypeKB(Vocab(), 0).from_disk(tmp_path / "kb")
 

@@ -5,10 +5,10 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.index.faiss_index import FaissIndex
-from spacy_krissel.kb.build import tune as trials
 from spacy_krissel.kb.build import tune as tune_module
-from spacy_krissel.kb.build.tune import Trial, Tuning, near_vectors, tune, tuning_lines
+from spacy_krissel.kb.build.tune import Plan, Trial, Tuning, near_vectors, tune, tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.ranking import search_entities
 
 pytest.importorskip("faiss")
 N, WIDTH = 1200, 8
@@ -60,7 +60,7 @@ def test_the_fastest_that_finds_enough_is_chosen(kb, queries, tmp_path):
     }
     # Of what was not chosen nothing is left.
     assert [path.name for path in tmp_path.iterdir()] == [tuning.chosen.settings["type"]]
-    found = kb.search_with(index, queries, 5).entities[:, 0]
+    found = search_entities(index, kb.prototypes, queries, 5, None).entities[:, 0]
     right = found == kb.search(queries, 5).entities[:, 0]
     assert right.mean() == pytest.approx(tuning.chosen.entities)
 
@@ -82,27 +82,18 @@ def test_searches_become_wider_until_they_find_enough(kb, queries, tmp_path):
 
 
 def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queries, tmp_path, monkeypatch):
-    monkeypatch.setitem(trials.WIDTHS, "ivf", ("nprobe", (1,)))
+    monkeypatch.setitem(tune_module.PLANS, "ivf", Plan({"float16": True}, "nprobe", (1,)))
     tuning, index = tune(kb, queries, tmp_path, recall=1.0, types=["ivf"])
     assert tuning.chosen == tuning.trials[0] and isinstance(index, ExactIndex)
     assert len(tuning.trials) == 2 and not list(tmp_path.iterdir())
-    np.testing.assert_array_equal(kb.search_with(index, queries, 3).entities, kb.search(queries, 3).entities)
-
-
-def test_limits(kb, queries, tmp_path):
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    tuning, _ = tune(kb, queries, tmp_path / "one", types=["hnsw", "ivf_pq"], memory=N * 15)
-    assert list(tuning.left_out) == ["hnsw"] and len(tuning.trials) > 1
-    tuning, index = tune(kb, queries, tmp_path / "two", seconds=1e-9)
-    assert list(tuning.left_out) == ["ivf", "ivf_sq8", "ivf_pq", "hnsw"]
-    assert len(tuning.trials) == 1 and index.kind == "exact"
-    assert "Not tried, or not all of it: hnsw (the time was over)" in list(tuning_lines(tuning))
+    np.testing.assert_array_equal(
+        search_entities(index, kb.prototypes, queries, 3, None).entities, kb.search(queries, 3).entities
+    )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"recall": 0}, {"recall": 1.5}, {"types": ["flat"]}, {"k": 0}, {"seconds": -1}, {"memory": float("nan")}],
+    [{"recall": 0}, {"recall": 1.5}, {"types": ["flat"]}, {"k": 0}],
 )
 def test_wrong_settings(kb, queries, tmp_path, settings):
     with pytest.raises(KrisselError, match="K006"):
@@ -119,7 +110,9 @@ def test_an_adopted_index_and_its_figures_are_saved(kb, queries, tmp_path):
     assert loaded.description()["index"] == {"kind": "faiss", "settings": tuning.chosen.settings}
     figures = loaded.description()["tuning"]
     assert figures["recall"] == tuning.chosen.recall and figures["prototypes"] == N and figures["queries"] == 60
-    np.testing.assert_array_equal(loaded.search(queries, 3).entities, kb.search_with(index, queries, 3).entities)
+    np.testing.assert_array_equal(
+        loaded.search(queries, 3).entities, search_entities(index, kb.prototypes, queries, 3, None).entities
+    )
     # They are of this index alone.
     loaded.to_disk(tmp_path / "without", exclude=["index"])
     assert PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "without").description()["tuning"] is None

@@ -95,7 +95,7 @@ def test_the_configs_kb_with_any_index(trained_dir, toy_store, tmp_path, index):
     kb = find_linker(spacy.load(tmp_path / "out")).kb
     described = kb.description()
     assert (described["normalized"], described["dtype"], kb.n_candidates) == (True, "float16", 3)
-    assert kb._now.reference_weight == 0.1
+    assert kb._reference_weight == 0.1
 
 
 def test_output_may_be_the_input(trained_dir, toy_store, toy_shards):

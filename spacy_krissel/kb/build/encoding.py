@@ -3,8 +3,9 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,41 +21,27 @@ Item = TypeVar("Item")
 VERSION = 1
 
 
-class Encoders(Protocol):
-    """Where views are encoded; what is asked for may be done later and elsewhere.
+class Encoders:
+    """Encodes in this process; subclasses elsewhere, ahead of what is asked for.
 
     n_ahead: blocks that are being encoded while others are waited for.
     """
-
-    n_ahead: int
-
-    def begin(self, views: list[View]) -> Any:
-        """Something in place of the vectors that `result` takes."""
-
-    def result(self, begun: Any) -> np.ndarray:
-        """The vectors (n, width) float32, when they are there."""
-
-
-class Here:
-    """Everything at once, in this process."""
 
     n_ahead = 0
 
     def __init__(self, encode: Encode) -> None:
         self._encode = encode
 
-    def begin(self, views: list[View]) -> list[View]:
-        return views
-
-    def result(self, begun: list[View]) -> np.ndarray:
-        return self._encode(begun)
+    def begin(self, views: list[View]) -> Callable[[], np.ndarray]:
+        """RETURNS: a function that waits for the vectors (n, width) float32."""
+        return partial(self._encode, views)
 
 
 class VectorWork(WorkFolder):
-    """The vectors of an unfinished knowledge base, beside the output in the directory `.{output}.vectors.partial`.
+    """The vectors of an unfinished knowledge base, next to the output in the directory `.{output}.vectors.partial`.
 
-    Of each block of views there is a file, written aside and renamed when it is whole: a run that was stopped at any
-    moment leaves the blocks that it encoded, and one with the same state goes on.
+    There is a file per block of views, committed by rename: a run that was stopped leaves the blocks that it encoded,
+    and one with the same state goes on.
 
     state: everything that views and vectors depend on, JSON. restart: throw away what an earlier run left.
 
@@ -104,22 +91,21 @@ def encoded(
 
     work: where vectors are looked for, and kept. name: of these blocks there.
     """
-    waiting: deque[tuple[str, list[Item], Any, np.ndarray | None]] = deque()
+    waiting: deque[tuple[str, list[Item], np.ndarray | None, Any]] = deque()
 
-    def finished() -> tuple[list[Item], np.ndarray]:
-        file_name, block, begun, vectors = waiting.popleft()
-        if vectors is None:
-            vectors = encoders.result(begun)
-            if work is not None:
-                work.put(file_name, vectors)
-        return block, vectors
+    def finish(n_left: int) -> Iterator[tuple[list[Item], np.ndarray]]:
+        while len(waiting) > n_left:
+            file_name, block, vectors, result = waiting.popleft()
+            if vectors is None:
+                vectors = result()
+                if work is not None:
+                    work.put(file_name, vectors)
+            yield block, vectors
 
     for number, block in enumerate(blocks):
         file_name = f"{name}-{number:06}"
         vectors = None if work is None else work.get(file_name, len(block), width)
-        begun = encoders.begin([view(item) for item in block]) if vectors is None else None
-        waiting.append((file_name, block, begun, vectors))
-        while len(waiting) > encoders.n_ahead:
-            yield finished()
-    while waiting:
-        yield finished()
+        result = encoders.begin([view(item) for item in block]) if vectors is None else None
+        waiting.append((file_name, block, vectors, result))
+        yield from finish(encoders.n_ahead)
+    yield from finish(0)

@@ -1,9 +1,9 @@
 """Encode a source's prototypes into a knowledge base."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from ...util.progress import progress_bar
 from ...views import ReferenceParts, View
 from ..prototype_kb import PrototypeKB
 from ..prototype_table import Prototype
-from .encoding import Encode, Encoders, Here, VectorWork, encoded
+from .encoding import Encode, Encoders, VectorWork, encoded
 from .sources import PrototypeSource
 
 # Views handed to the encoder at a time; it forms its own batches within.
@@ -41,26 +41,46 @@ def fill_kb(
     work: keeps the vectors of an interrupted run, for the next one.
     """
     kb.set_entities(source.entities())
+    encoders = encoders or Encoders(encode)
+
+    def vectors_of(
+        items: Iterable[Item], view: Callable[[Item], View], name: str, total: int | None
+    ) -> Iterator[tuple[list[Item], np.ndarray]]:
+        """Items, some blocks at a time, with the vectors of their views."""
+        stream = iter(items)
+        # Ends with the first empty block.
+        blocks = iter(lambda: list(islice(stream, BLOCK)), [])
+        some: list[tuple[list[Item], np.ndarray]] = []
+        with progress_bar(show=progress, total=total, desc=name.capitalize(), unit=" views") as bar:
+            for block, vectors in encoded(blocks, view, encoders, kb.entity_vector_length, work, name):
+                bar.update(len(block))
+                some.append((block, vectors))
+                if len(some) == BLOCKS_ADDED:
+                    yield _joined(some)
+                    some = []
+            if some:
+                yield _joined(some)
+
     # All are made twice, since a bar without an end says little of hours; what they are made of is never held at once.
     total = sum(1 for _ in source.prototypes()) if progress else None
-    encoded_items = partial(_encoded, encoders=encoders or Here(encode), kb=kb, work=work)
-    with progress_bar(show=progress, total=total, desc="Prototypes", unit=" views") as bar:
-        prototypes = source.prototypes()
-        for block, vectors in encoded_items(prototypes, lambda prototype: prototype.view, bar=bar, name="prototypes"):
-            kb.add_prototypes(block, vectors)
+    for prototypes, vectors in vectors_of(source.prototypes(), lambda each: each.view, "prototypes", total):
+        kb.add_prototypes(prototypes, vectors)
     if references is not None and (source.use_references or source.reference_prototypes):
-        with progress_bar(show=progress, total=kb.n_entities, desc="References", unit=" views") as bar:
-            found = encoded_items(source.references(references), lambda item: item[1], bar=bar, name="references")
-            blocks = _as_prototypes(kb, found) if source.reference_prototypes else found
-            by_entity = (([entity for entity, _ in items], vectors) for items, vectors in blocks)
-            if source.use_references:
-                kb.set_references(by_entity)
-            else:
-                for _ in by_entity:
-                    pass
+        blocks = vectors_of(source.references(references), lambda each: each[1], "references", kb.n_entities)
+        if source.reference_prototypes:
+            blocks = _as_prototypes(kb, blocks)
+        by_entity = (([entity for entity, _ in items], vectors) for items, vectors in blocks)
+        if source.use_references:
+            kb.set_references(by_entity)
+        else:
+            deque(by_entity, maxlen=0)
     if encoder is not None:
         kb.encoder = encoder
     return kb
+
+
+def _joined(some: list[tuple[list[Item], np.ndarray]]) -> tuple[list[Item], np.ndarray]:
+    return [item for items, _ in some for item in items], np.concatenate([vectors for _, vectors in some])
 
 
 def _as_prototypes(
@@ -70,31 +90,3 @@ def _as_prototypes(
     for found, vectors in references:
         kb.add_prototypes([Prototype(entity, "reference", view) for entity, view in found], vectors)
         yield found, vectors
-
-
-def _encoded(
-    items: Iterable[Item],
-    view: Callable[[Item], View],
-    *,
-    encoders: Encoders,
-    kb: PrototypeKB,
-    work: VectorWork | None,
-    bar: Any,
-    name: str,
-) -> Iterator[tuple[list[Item], np.ndarray]]:
-    """So many items at a time, and the vectors of their views."""
-    blocks = _counted(encoded(_blocks(items), view, encoders, kb.entity_vector_length, work, name), bar)
-    while some := list(islice(blocks, BLOCKS_ADDED)):
-        yield [item for block, _ in some for item in block], np.concatenate([vectors for _, vectors in some])
-
-
-def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    stream = iter(items)
-    while block := list(islice(stream, BLOCK)):
-        yield block
-
-
-def _counted(blocks: Iterator[tuple[list[Item], np.ndarray]], bar: Any) -> Iterator[tuple[list[Item], np.ndarray]]:
-    for block, vectors in blocks:
-        bar.update(len(block))
-        yield block, vectors

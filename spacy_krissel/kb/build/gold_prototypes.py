@@ -4,6 +4,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from spacy.tokens import Doc
@@ -18,26 +19,22 @@ from ..entity_columns import StringColumn
 from ..lexical_index import folded_form
 from ..prototype_table import Origin, Prototype, PrototypeTable
 
-# A gold mention is believed a little more than a name or a mined mention as near as it: chosen on four fifths of the
-# training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
+# Chosen on four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.
 GOLD_WEIGHT = 1.05
-# In so many documents must gold give a name to one of its several bearers, before the name alone stands for that one.
-# With 2, homonyms whose one gold mention is of the other bearer stay with their context (the demo's: 95 % are right and
-# not 10 %), for 0.2 and 0.3 points on the training splits, where bearers of one name mostly mean the same.
+# Documents in which gold must give a shared name to an entity before the name alone stands for it. With 2, homonyms
+# whose one gold mention is of another entity are decided by context (the demo's: 95 % are right and not 10 %), for 0.2
+# and 0.3 points on the training splits, where entities that share a name mostly mean the same.
 SHARED_DOCS = 2
 MAX_PLACES = 3
-
-Document = tuple[str, str]
 
 
 @dataclass
 class GoldCounts:
-    """What became of gold mentions.
+    """Counts of gold mentions.
 
-    mentions: those with a concept. entities, prototypes: that were made of them. shared: prototypes among them that are
-    of a name with other bearers, and count no more than others (`split_shared`). unknown: mentions left out because
-    none of their ids is known. places: the first of these. corrections: mentions of the corpus that `doc.ents` link
-    otherwise.
+    mentions: those with a concept. entities, prototypes: made of them. shared: prototypes of shared names, without
+    extra weight (`split_shared`). unknown: mentions left out because none of their ids is known. places: the first of
+    these. corrections: mentions of the corpus that `doc.ents` link otherwise.
     """
 
     mentions: int = 0
@@ -132,25 +129,26 @@ def split_shared(
     for entity, place in zip(ids.take(rows), places.tolist(), strict=True):
         bearers[distinct[place]].add(entity)
     # The documents in which gold already gives a form to an entity.
-    documents: dict[tuple[str, str], set[Document]] = defaultdict(set)
+    documents: dict[tuple[str, str], set[Any]] = defaultdict(set)
     rows = known.rows_of_kinds(["gold"])
     rows = rows[np.array([folded_form(mention) in bearers for mention in known.mentions(rows)], dtype=bool)]
     for row, _, view, origin in known.at(rows):
-        documents[folded_form(view.mention), ids[row]].add(document_of(origin))
+        documents[folded_form(view.mention), ids[row]].add(_document(origin))
     mentions: dict[str, set[Origin]] = defaultdict(set)
     given: dict[tuple[str, str], set[Origin]] = defaultdict(set)
     for form, prototype in zip(forms, prototypes, strict=True):
         mentions[form].add(prototype.origin)
         given[form, prototype.entity].add(prototype.origin)
-    settled: dict[tuple[str, str], bool] = {}
-    for (form, entity), origins in given.items():
-        shared = len(origins) < len(mentions[form]) or not bearers[form] <= {entity}
-        docs = {document_of(origin) for origin in origins} | documents[form, entity]
-        settled[form, entity] = not shared or len(docs) >= SHARED_DOCS
+        documents[form, prototype.entity].add(_document(prototype.origin))
+
+    def is_settled(form: str, entity: str) -> bool:
+        shared = len(given[form, entity]) < len(mentions[form]) or not bearers[form] <= {entity}
+        return not shared or len(documents[form, entity]) >= SHARED_DOCS
+
     weighted, others = [], []
     kept: set[tuple[str, Origin]] = set()
     for form, prototype in zip(forms, prototypes, strict=True):
-        if settled[form, prototype.entity]:
+        if is_settled(form, prototype.entity):
             weighted.append(prototype)
         elif (prototype.entity, prototype.origin) not in kept:
             # The first of a mention is the mention in its context, however little that is; its bare text comes after.
@@ -159,8 +157,8 @@ def split_shared(
     return weighted, others
 
 
-def document_of(origin: Origin) -> Document:
-    """What documents are told apart by: a document may have no id, and one may say what another says, as phrases do."""
+def _document(origin: Origin) -> tuple[str, str]:
+    """Identifies a document, which may have no id, or the text of another."""
     return origin.doc, origin.text_hash
 
 

@@ -5,62 +5,54 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from ...errors import Errors, KrisselError
 from ...index.exact import ExactIndex, refined
-from ...index.faiss_index import DEFAULTS, FaissIndex, estimated_bytes
-from ...index.protocol import Mask, Rows, Scores, VectorIndex, Vectors
+from ...index.faiss_index import FaissIndex
+from ...index.protocol import Rows, Scores, VectorIndex, Vectors
 from ...util.progress import progress_bar
-from ...util.settings import NotNegative, PositiveInt, checked
+from ...util.settings import PositiveInt, checked
 from ..prototype_kb import PrototypeKB
-from ..ranking import SearchResult, tie_bound
+from ..ranking import FEWEST, PER_ENTITY, search_entities, tie_bound
 
-# Of each type: what it is built with, and how wide it may search, narrowest first.
-BUILT: dict[str, dict[str, Any]] = {
-    "ivf": {"float16": True},
-    "ivf_sq8": {},
-    "ivf_pq": {},
-    "hnsw": {"float16": True},
+
+class Plan(NamedTuple):
+    """How indexes of a type are tried.
+
+    built: settings to build with. width, widths: the setting that widens a search, and its values, narrowest first.
+    refine: further values, each tried with all widths.
+    """
+
+    built: dict[str, Any]
+    width: str
+    widths: Sequence[int]
+    refine: Sequence[int] = ()
+
+    def searches(self) -> Iterator[list[dict[str, int]]]:
+        """Settings of searches: lists of which each goes from narrow to wide."""
+        for extra in [{"refine": refine} for refine in self.refine] or [{}]:
+            yield [{self.width: width, **extra} for width in self.widths]
+
+
+NPROBE = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+# The quickest to build first.
+PLANS = {
+    "ivf": Plan({"float16": True}, "nprobe", NPROBE),
+    "ivf_sq8": Plan({}, "nprobe", NPROBE, (1, 2)),
+    "ivf_pq": Plan({}, "nprobe", NPROBE, (1, 2, 4, 8)),
+    "hnsw": Plan({"float16": True}, "ef_search", (16, 32, 64, 128, 256, 512)),
 }
-WIDTHS: dict[str, tuple[str, Sequence[int]]] = {
-    "ivf": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
-    "ivf_sq8": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
-    "ivf_pq": ("nprobe", (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
-    "hnsw": ("ef_search", (16, 32, 64, 128, 256, 512)),
-}
-REFINE: dict[str, Sequence[int]] = {"ivf_sq8": (1, 2), "ivf_pq": (1, 2, 4, 8)}
-
-
-def planned(types: Sequence[str], n: int, width: int, memory: float) -> tuple[list[str], list[str]]:
-    """The types to build, least time first, and those that would take more than `memory` bytes (0: any)."""
-    known = [type_ for type_ in BUILT if type_ in types]
-    sizes = {type_: estimated_bytes(type_, {**DEFAULTS[type_], **BUILT[type_]}, n, width) for type_ in known}
-    fitting = [type_ for type_ in known if not memory or sizes[type_] <= memory]
-    return fitting, [type_ for type_ in known if type_ not in fitting]
-
-
-def searches(type_: str) -> Iterator[list[dict[str, int]]]:
-    """Settings of searches by an index of this type: lists of which each goes from narrow to wide."""
-    name, widths = WIDTHS[type_]
-    for refine in REFINE.get(type_, (None,)):  # type: ignore[arg-type]
-        yield [{name: width} if refine is None else {name: width, "refine": refine} for width in widths]
-
-
-# A search is timed so often, unless that takes longer than this; the least counts.
+# A search is timed this often, unless that takes longer than this; the least counts.
 PASSES, PASS_SECONDS = 3, 5.0
-
-
-class OutOfTime(Exception):
-    """The time that was given is over; an index that is being built is given up."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What was measured of one index with one search.
+    """Measurements of one index with one search.
 
     recall, recall_k: of the nearest prototypes, the first and the first k; one counts where it is as near as the exact
         index's, since equal ones are found in any order.
@@ -81,22 +73,18 @@ class Trial:
     build_seconds: float
 
     def found(self) -> float:
-        """The lower of both figures of the first place."""
+        """The lower recall of the first place."""
         return min(self.recall, self.entities)
 
 
 @dataclass
 class Tuning:
-    """All trials, the exact index first, and the one that is chosen: the fastest with the recall that is wanted.
-
-    left_out: what was not tried, and why.
-    """
+    """All trials, the exact index first, and the chosen one: the fastest with the wanted recall."""
 
     k: int
     queries: int
     wanted: float
     trials: list[Trial] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=dict)
 
     @property
     def chosen(self) -> Trial:
@@ -104,10 +92,10 @@ class Tuning:
         return min(good or self.trials[:1], key=lambda trial: trial.seconds)
 
     def summary(self, prototypes: int) -> dict[str, Any]:
-        """For a manifest: the chosen index's figures, of so many prototypes."""
-        figures = asdict(self.chosen)
-        del figures["kind"], figures["settings"]
-        return {**figures, "k": self.k, "queries": self.queries, "wanted": self.wanted, "prototypes": prototypes}
+        """For a manifest: the measurements of the chosen index, with this number of prototypes."""
+        measured = asdict(self.chosen)
+        del measured["kind"], measured["settings"]
+        return {**measured, "k": self.k, "queries": self.queries, "wanted": self.wanted, "prototypes": prototypes}
 
 
 @checked
@@ -118,140 +106,103 @@ def tune(
     *,
     recall: Annotated[float, Field(gt=0, le=1)] = 0.99,
     k: PositiveInt = 16,
-    types: Sequence[str] = tuple(BUILT),
-    seconds: NotNegative = 0.0,
-    memory: NotNegative = 0.0,
+    types: Sequence[str] = tuple(PLANS),
     progress: bool = False,
 ) -> tuple[Tuning, VectorIndex]:
     """Measure indexes of the knowledge base's vectors; it stays as it is.
 
-    queries: vectors (q, d) to search with. folder: an empty one, in which built indexes are kept meanwhile.
+    queries: vectors (q, d) to search with. folder: an empty one for the built indexes.
     recall: of the nearest prototype and the nearest entity that the choice must have, 0 to 1.
-    k: so many entities are searched for.
-    types: of FAISS index. seconds: nothing new is begun when these are over, and what is being built is given up (0: no
-        end). memory: bytes that an index may hold (0: any).
+    k: number of entities searched for. types: of FAISS index.
 
     Each index is built once, and its searches go from narrow to wide until one finds enough, or they become slower than
-    one that did. RETURNS: what was measured, and the chosen index, its files in the folder mapped.
-    Raises KrisselError K006 (a recall that is none, an unknown type, a negative limit), K501 (no FAISS) and what
-    `kb.search` raises.
+    one that did. RETURNS: the measurements, and the chosen index, its files in the folder mapped.
+    Raises KrisselError K006 (a recall that is none, an unknown type), K501 (no FAISS) and what `kb.search` raises.
     """
     kb.check_filled()
     for type_ in types:
-        if type_ not in BUILT:
-            expected = f"one of {', '.join(BUILT)}"
+        if type_ not in PLANS:
+            expected = f"one of {', '.join(PLANS)}"
             raise KrisselError(Errors.K006.format(setting="type", found=type_, expected=expected))
-    clock = _Clock(seconds)
-    measure = _Measure(kb, queries, k)
+    measure = _Measure(kb, kb.queries(queries), k)
     tuning = Tuning(k=k, queries=len(queries), wanted=recall, trials=[measure.exact])
-    fitting, too_large = planned(types, kb.n_prototypes, kb.entity_vector_length, memory)
-    tuning.left_out.update(dict.fromkeys(too_large, "would take more memory than it may"))
     centroids: Vectors | None = None
-    for type_ in fitting:
+    for type_ in (each for each in PLANS if each in types):
         path = folder / type_
         path.mkdir()
-        try:
-            index, build_seconds = _built(type_, kb.vectors, centroids, path, clock, progress)
-            # The same for all: k-means is most of the work.
-            centroids = index.centroids() if centroids is None else centroids
-            with progress_bar(show=progress, desc=f"{type_}, searches", unit=" searches") as bar:
-                for settings in _widening(type_, tuning, clock):
-                    index.set_search(**settings)
-                    tuning.trials.append(measure(index, build_seconds, _mib(path)))
-                    bar.update(1)
-        except OutOfTime:
-            tuning.left_out[type_] = "the time was over"
+        index, build_seconds = _built(type_, kb.vectors, centroids, path, progress)
+        mib = sum(file_.stat().st_size for file_ in path.iterdir()) / 2**20
+        # The same for all: k-means is most of the work.
+        centroids = index.centroids() if centroids is None else centroids
+        with progress_bar(show=progress, desc=f"{type_}, searches", unit=" searches") as bar:
+            for settings in _widening(type_, tuning):
+                index.set_search(**settings)
+                tuning.trials.append(measure(index, build_seconds, mib))
+                bar.update(1)
         if tuning.chosen.settings.get("type") != type_:
             # Nobody will use it, and each is gigabytes.
             shutil.rmtree(path)
-    return tuning, _made(tuning.chosen, folder, kb.vectors)
-
-
-class _Clock:
-    def __init__(self, seconds: float) -> None:
-        self._end = time.monotonic() + seconds if seconds else float("inf")
-
-    def check(self) -> None:
-        """Raises OutOfTime."""
-        if time.monotonic() > self._end:
-            raise OutOfTime
+    chosen = tuning.chosen
+    if chosen.kind == ExactIndex.kind:
+        return tuning, measure.index
+    return tuning, _opened(chosen.settings, folder / chosen.settings["type"], kb.vectors)
 
 
 class _Measure:
     """Makes trials, all against the exact index with the same queries."""
 
     def __init__(self, kb: PrototypeKB, queries: Vectors, k: int) -> None:
-        self._kb = kb
+        self._prototypes = kb.prototypes
         self._queries = queries
         self._k = k
-        index = ExactIndex()
-        index.build(kb.vectors)
-        self._result, self._scores, _, self._seconds = self._searched(index)
-        self.exact = Trial(index.kind, index.settings, 1.0, 1.0, 1.0, 1.0, self._seconds, 1.0, 0.0, 0.0)
+        self.index = ExactIndex()
+        self.index.build(kb.vectors)
+        self._entities, self._scores, _, self._seconds = self._searched(self.index)
+        self.exact = Trial(self.index.kind, self.index.settings, 1.0, 1.0, 1.0, 1.0, self._seconds, 1.0, 0.0, 0.0)
 
     def __call__(self, index: VectorIndex, build_seconds: float, mib: float) -> Trial:
-        result, _, rows, seconds = self._searched(index)
-        k = min(self._k, self._kb.n_prototypes)
+        entities, _, rows, seconds = self._searched(index)
+        k = min(self._k, len(self._prototypes))
         # Some indexes round their scores.
-        scores, _ = refined([self._kb.vectors], self._scaled, rows[:, :k], k)
-        expected = self._result.entities
-        common = [np.isin(b[b >= 0], a).sum() for a, b in zip(result.entities, expected, strict=True)]
+        scores, _ = refined([self._prototypes.vectors], self._queries, rows[:, :k], k)
+        common = [np.isin(b[b >= 0], a).sum() for a, b in zip(entities, self._entities, strict=True)]
         return Trial(
             index.kind,
             index.settings,
             recall=float(np.mean(scores[:, 0] >= tie_bound(self._scores[:, 0]))),
             recall_k=float(np.mean(scores >= tie_bound(self._scores[:, k - 1 : k]))),
-            entities=float(np.mean(result.entities[:, 0] == expected[:, 0])),
-            entities_k=float(np.sum(common) / np.sum(expected >= 0)),
+            entities=float(np.mean(entities[:, 0] == self._entities[:, 0])),
+            entities_k=float(np.sum(common) / np.sum(self._entities >= 0)),
             seconds=seconds,
             ratio=self._seconds / seconds,
             mib=mib,
             build_seconds=build_seconds,
         )
 
-    def _searched(self, index: VectorIndex) -> tuple[SearchResult, Scores, Rows, float]:
-        """Entities, and the nearest prototypes of the first search for them; the least seconds of a query."""
+    def _searched(self, index: VectorIndex) -> tuple[Rows, Scores, Rows, float]:
+        """Entities (q, k), scores and rows of the nearest prototypes, and the least seconds of a query."""
         from threadpoolctl import threadpool_limits
 
         times: list[float] = []
         with threadpool_limits(1):
             while len(times) < PASSES and sum(times) < PASS_SECONDS:
-                noting = _Noting(index)
                 # Of the processor: that of the clock depends on who else is at work.
                 start = time.process_time()
-                result = self._kb.search_with(noting, self._queries, self._k)
+                result = search_entities(index, self._prototypes, self._queries, self._k, None)
                 times.append(time.process_time() - start)
-        assert noting.first is not None
-        self._scaled, scores, rows = noting.first
-        return result, scores, rows, min(times) / len(self._queries)
-
-
-class _Noting:
-    """An index that notes its first search, of several that entities may take."""
-
-    def __init__(self, index: VectorIndex) -> None:
-        self._index = index
-        self.first: tuple[Vectors, Scores, Rows] | None = None
-
-    def search(self, queries: Vectors, k: int, allowed: Mask | None = None) -> tuple[Scores, Rows]:
-        scores, rows = self._index.search(queries, k, allowed)
-        self.first = self.first or (queries, scores, rows)
-        return scores, rows
+            # As many as the search for entities asks for first.
+            wanted = min(len(self._prototypes), max(FEWEST, PER_ENTITY * self._k))
+            scores, rows = index.search(self._queries, wanted)
+        return result.entities, scores, rows, min(times) / len(self._queries)
 
 
 def _built(
-    type_: str, vectors: Vectors, centroids: Vectors | None, path: Path, clock: _Clock, progress: bool
+    type_: str, vectors: Vectors, centroids: Vectors | None, path: Path, progress: bool
 ) -> tuple[FaissIndex, float]:
-    """An index of the `vectors`, its files at `path` mapped, and the seconds that it took. Raises OutOfTime."""
-    index = FaissIndex(type_, **BUILT[type_])
+    """An index of the `vectors`, its files at `path` mapped, and the seconds that it took."""
+    index = FaissIndex(type_, **PLANS[type_].built)
     with progress_bar(show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors") as bar:
-
-        def added(number: int) -> None:
-            bar.update(number)
-            clock.check()
-
-        clock.check()
-        index.on_added = added
+        index.on_added = bar.update
         start = time.perf_counter()
         index.build(vectors, centroids)
         seconds = time.perf_counter() - start
@@ -259,12 +210,11 @@ def _built(
     return _opened(index.settings, path, vectors), seconds
 
 
-def _widening(type_: str, tuning: Tuning, clock: _Clock) -> Iterator[dict[str, int]]:
-    """Settings to search with; whoever asks adds the trial of each before the next. Raises OutOfTime."""
-    for settings_of_run in searches(type_):
+def _widening(type_: str, tuning: Tuning) -> Iterator[dict[str, int]]:
+    """Settings to search with; the caller adds the trial of each before the next."""
+    for settings_of_run in PLANS[type_].searches():
         before = float("inf")
         for settings in settings_of_run:
-            clock.check()
             yield settings
             last = tuning.trials[-1]
             # A search that is too narrow may be slow, too: where it runs dry, all prototypes are compared.
@@ -274,26 +224,14 @@ def _widening(type_: str, tuning: Tuning, clock: _Clock) -> Iterator[dict[str, i
             before = last.seconds
 
 
-def _made(trial: Trial, folder: Path, vectors: Vectors) -> VectorIndex:
-    if trial.kind == ExactIndex.kind:
-        index = ExactIndex()
-        index.build(vectors)
-        return index
-    return _opened(trial.settings, folder / trial.settings["type"], vectors)
-
-
 def _opened(settings: dict[str, Any], path: Path, vectors: Vectors) -> FaissIndex:
     index = FaissIndex(**settings)
     index.from_disk(path, vectors)
     return index
 
 
-def _mib(path: Path) -> float:
-    return sum(file_.stat().st_size for file_ in path.iterdir()) / 2**20
-
-
 def tuning_lines(tuning: Tuning) -> Iterator[str]:
-    """A row for each trial, the chosen one marked, and a line for what was not tried."""
+    """A Markdown table with a row for each trial, the chosen one in bold."""
     k = tuning.k
     yield (
         f"| index | search | prototypes R@1 | R@{k} | entities R@1 | R@{k} | ms a query | × exact | MiB | built in, s |"
@@ -302,19 +240,17 @@ def tuning_lines(tuning: Tuning) -> Iterator[str]:
     for trial in tuning.trials:
         name, search = _named(trial)
         mark = "**" if trial == tuning.chosen else ""
-        shares = [f"{share:.4f}" for share in (trial.recall, trial.recall_k, trial.entities, trial.entities_k)]
+        recalls = [f"{recall:.4f}" for recall in (trial.recall, trial.recall_k, trial.entities, trial.entities_k)]
         cells = [
             f"{mark}{name}{mark}",
             search,
-            *shares,
+            *recalls,
             f"{trial.seconds * 1000:.3f}",
             f"{trial.ratio:,.1f}",
             f"{trial.mib:,.0f}",
             f"{trial.build_seconds:,.0f}",
         ]
         yield f"| {' | '.join(cells)} |"
-    for type_, reason in tuning.left_out.items():
-        yield f"Not tried, or not all of it: {type_} ({reason})"
 
 
 def _named(trial: Trial) -> tuple[str, str]:
@@ -333,8 +269,7 @@ SAME = 1e-2
 def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
     """`n` vectors (n, d) float32 near prototypes drawn by seed, each as far from its own as the nearest other one is.
 
-    So a new mention of an entity lies, of which nothing is known but how its prototypes lie to one another. Raises
-    KrisselError K520 (empty).
+    A guess at where new mentions lie. Raises KrisselError K520 (empty).
     """
     kb.check_filled()
     rng = np.random.default_rng(seed)
