@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
 from ..ontology.entity import Entity
+from ..util.lock import Lock, once
 from .columns import BATCH_ROWS, coded, read_table, take_rows, write_table
 
 FILE = "entities.arrow"
@@ -20,7 +21,7 @@ LIST = pa.list_(pa.string())
 SCHEMA = pa.schema(
     [("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST), ("species", pa.string())]
 )
-# From so many ids on, one hash table over all entities beats a search for each.
+# Number of ids from which on one hash table over all entities beats a search for each.
 MANY_IDS = 1000
 
 
@@ -64,7 +65,7 @@ class EntityTable:
         self.path = path
         self.ids = StringColumn(self.table.column("id"), path)
         self.names = StringColumn(self.table.column("name"), path)
-        self._alternatives: dict[str, int] | None = None
+        self._lock = Lock()
         self._species: list[str] | None = None
 
     @classmethod
@@ -110,10 +111,6 @@ class EntityTable:
         return Entity(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
 
     @coded
-    def types_at(self, row: int) -> tuple[str, ...]:
-        return tuple(self.table.column("types")[int(row)].as_py())
-
-    @coded
     def species(self) -> list[str]:
         """The species of the entities, each once, sorted; without that of entities that have none."""
         if self._species is None:
@@ -130,12 +127,14 @@ class EntityTable:
         found = self.row(entity)
         if found is not None:
             return found
-        if self._alternatives is None:
-            column = self.table.column("alt_ids").combine_chunks()
-            owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
-            # Backwards, so that the lowest row is written last.
-            self._alternatives = dict(zip(reversed(ids), reversed(owners), strict=True))
         return self._alternatives.get(entity)
+
+    @once
+    def _alternatives(self) -> dict[str, int]:
+        column = self.table.column("alt_ids").combine_chunks()
+        owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()
+        # Backwards, so that the lowest row is written last.
+        return dict(zip(reversed(ids), reversed(owners), strict=True))
 
     @coded
     def rows(self, entities: Sequence[str]) -> Rows:
@@ -143,7 +142,7 @@ class EntityTable:
         if len(entities) < max(1, MANY_IDS):
             found = [self.row(entity) for entity in entities]
             return np.array([-1 if row is None else row for row in found], dtype=np.int64)
-        # Of the part that they span alone: whoever adds prototypes by the million adds them entity by entity.
+        # Among the part that they span alone: millions of prototypes are added entity by entity.
         first = bisect.bisect_left(self.ids, min(entities))
         spanned = self.table.column("id")[first : bisect.bisect_right(self.ids, max(entities))].combine_chunks()
         indices = pc.index_in(pa.array(entities, pa.string()), value_set=spanned)
@@ -153,28 +152,18 @@ class EntityTable:
     def mask(
         self,
         types: Iterable[str] | None = None,
-        ids: Iterable[str] | None = None,
         species: Iterable[str] | None = None,
     ) -> Mask:
-        """Entities that have one of the `types`, are among the `ids` and are of one of the `species`, where given:
-        (len(self),). One without a species may be of any.
+        """Entities that have one of the `types` and are of one of the `species`, where given: (len(self),). One without
+        a species may be of any.
 
-        Raises KrisselError K525 for a type, id or species that no entity has.
+        Raises KrisselError K525 for a type or species that no entity has.
         """
         mask = np.ones(len(self), dtype=bool)
         if types is not None:
             mask &= self._of_types(sorted(set(types)))
         if species is not None:
             mask &= self._of_species(sorted(set(species)))
-        if ids is not None:
-            wanted = list(ids)
-            rows = self.rows(wanted)
-            unknown = [entity for entity, row in zip(wanted, rows, strict=True) if row < 0]
-            if unknown:
-                raise self.unknown("ids", unknown)
-            named = np.zeros(len(self), dtype=bool)
-            named[rows] = True
-            mask &= named
         return mask
 
     @coded

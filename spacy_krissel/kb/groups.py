@@ -41,11 +41,11 @@ class Groups(NamedTuple):
 
 
 def ranges(starts: Rows, lengths: Rows) -> Rows:
-    """`start, start + 1, …` for so many numbers each, one after another."""
+    """`start, start + 1, …`, of the given length for each start, one after another."""
     total = int(lengths.sum())
     return np.repeat(starts - (np.cumsum(lengths) - lengths), lengths) + np.arange(total)
 
 
 def pair_keys(first: Rows, second: Rows) -> Rows:
-    """One number for each pair of numbers from 0 on, in the order of the pairs."""
+    """One number per pair of numbers from 0 on, in the order of the pairs."""
     return first * (second.max(initial=0) + 1) + second

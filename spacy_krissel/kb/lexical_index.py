@@ -1,7 +1,7 @@
-"""What the entities of a knowledge base are called, searched by spelling."""
+"""The surface forms of the entities of a knowledge base, searched by lexical similarity."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
@@ -10,11 +10,11 @@ from ..index.protocol import Mask, Rows, Scores
 from ..ontology.folding import american, fold_name
 from .groups import Groups, pair_keys, ranges
 
-# A text is looked up by so many of its rarest n-grams: what shares none of them is not near.
+# Number of its rarest n-grams by which a text is looked up.
 RAREST = 8
-# Surface forms looked at for each entity that is asked for, since several may be of one entity.
+# Surface forms looked at per entity asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
-# Cells of the dense block of texts that is alive at a time (float32: 4 MiB); larger ones are slower.
+# Cells of the dense block of texts (float32: 4 MiB); larger ones are slower.
 BLOCK_CELLS = 2**20
 SPACE = ord(" ")
 
@@ -24,21 +24,23 @@ class LexicalIndex:
 
     3-grams are taken inside the words of the folded form in American spelling, with a space on each side of a word. The
     similarity of a text with an entity is the cosine of the text and the nearest surface form of the entity, from 0 to
-    1. N-grams that no form holds count for nothing.
+    1. N-grams that no form has are left out.
 
     scikit-learn's `TfidfVectorizer` gives the same cosines. It takes twice as long per text, and its import would take
     0.7 s of the first link (`benchmarks/lexical_index.py`).
 
-    forms: surface forms. entities: the entity row of each, (len(forms),). The same pair may stand there again.
-    named: which of these pairs are names that somebody gave to the entity, (len(forms),); None: all.
+    forms: surface forms. entities: the entity row of each, (len(forms),). Pairs may be repeated.
+    named: which of these pairs are names of the entity and no guesses, (len(forms),); None: all.
     """
 
     def __init__(self, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> None:
-        folded, of_form = _distinct([folded_form(form) for form in forms])
+        folded, of_form = distinct([folded_form(form) for form in forms])
         # Their hashes and not the forms, of which there are millions; this process alone reads them.
         hashes = _hashes(folded)
-        self._by_hash = np.argsort(hashes)
-        self._hashes = hashes[self._by_hash]
+        order = np.argsort(hashes)
+        self._hashes = hashes[order]
+        # Ends with that of place -1.
+        self._by_hash = np.append(order, -1)
         grams = _Grams.of(folded)
         self._grams, gram = np.unique(grams.keys, return_inverse=True)
         counts = csr_matrix(
@@ -50,7 +52,7 @@ class LexicalIndex:
         self._idf = (np.log((1 + len(folded)) / (1 + frequencies)) + 1).astype(np.float32)
         self._vectors = self._weighted(counts)  # (forms, n-grams)
         self._by_gram = self._vectors.T.tocsr()
-        # Pairs of an entity and one of its forms, both ways round; forms without an n-gram are like nothing.
+        # Pairs of an entity and one of its forms, in both directions; without forms that have no n-gram.
         spelt = np.diff(self._vectors.indptr)[of_form] > 0
         pairs, of_pair = np.unique(np.stack([entities[spelt], of_form[spelt]], axis=1), axis=0, return_inverse=True)
         self._of_entity = Groups.of(pairs[:, 0], pairs[:, 1])
@@ -63,45 +65,34 @@ class LexicalIndex:
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
-        found = np.full(len(texts), -1, dtype=np.int64)
-        hashes = _hashes([folded_form(text) for text in texts])
-        place = np.searchsorted(self._hashes, hashes)
-        inside = np.flatnonzero(place < len(self._hashes))
-        known = inside[self._hashes[place[inside]] == hashes[inside]]
-        found[known] = self._by_hash[place[known]]
-        return found
+        return self._by_hash[_places(self._hashes, _hashes([folded_form(text) for text in texts]))]
 
     def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
-        """The entities that each text names, and for each the place in `texts` that it belongs to, ascending.
-
-        A text that is spelt another way than any form names nothing."""
+        """The entities with each text as a name, folded, and for each the place of that text in `texts`, ascending."""
         return self._of_name.take(self.forms(texts))
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
         grams = _Grams.of([folded_form(text) for text in texts])
-        place = np.searchsorted(self._grams, grams.keys)
-        known = np.zeros(len(place), dtype=bool)
-        inside = place < len(self._grams)
-        known[inside] = self._grams[place[inside]] == grams.keys[inside]
-        ones = np.ones(int(known.sum()), dtype=np.float32)
-        counts = csr_matrix((ones, (grams.owners[known], place[known])), shape=(len(texts), len(self._grams)))
+        place = _places(self._grams, grams.keys)
+        owners, place = grams.owners[place >= 0], place[place >= 0]
+        counts = csr_matrix((np.ones(len(place), np.float32), (owners, place)), shape=(len(texts), len(self._grams)))
         counts.sum_duplicates()
         return self._weighted(counts)
 
     def search(self, vectors: csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None) -> Rows:
-        """`k` entities whose spelling is near to each of the `vectors` (q, n-grams): entity rows (q, k), -1 padded.
+        """`k` entities that are lexically similar to each of the `vectors` (q, n-grams): rows (q, k), -1 padded.
 
-        Approximate, and in no order: by the rarest n-grams of a text alone. `allowed` is a mask of entities; `without`
-        (q,) names a form that does not count for each of the `vectors`, -1 for none.
+        Approximate, and in no order: by the rarest n-grams of a text alone. allowed: a mask of entities. without (q,):
+        a form that does not count for each of the `vectors`, -1 for none.
         """
         similarity = self._rarest(vectors) @ self._by_gram
         if without is not None:
             similarity.data[similarity.indices == np.repeat(without, np.diff(similarity.indptr))] = 0
         if allowed is not None:
-            bearers, owner = self._of_form.take(similarity.indices)
+            entities, owner = self._of_form.take(similarity.indices)
             keep = np.zeros(len(similarity.indices), dtype=bool)
-            keep[owner[allowed[bearers]]] = True
+            keep[owner[allowed[entities]]] = True
             similarity.data[~keep] = 0
         query, place = _highest(similarity, k * FORMS_PER_ENTITY)
         forms, scores = similarity.indices[place], similarity.data[place]
@@ -111,7 +102,7 @@ class LexicalIndex:
         query = query[order][owner]
         if allowed is not None:
             entities, query = entities[allowed[entities]], query[allowed[entities]]
-        # Of each query the first `k` different entities.
+        # The first `k` different entities per query.
         _, first = np.unique(pair_keys(query, entities), return_index=True)
         first.sort()
         entities, query = entities[first], query[first]
@@ -196,17 +187,23 @@ class _Grams(NamedTuple):
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
 
 
+def _places(ascending: Rows, values: Rows) -> Rows:
+    """The place of each of the `values` in the ascending array, -1 where it is not there."""
+    places = np.searchsorted(ascending, values)
+    places[places == len(ascending)] = -1
+    return np.where(ascending[places] == values, places, -1) if len(ascending) else places
+
+
 def _hashes(texts: Sequence[str]) -> Rows:
     return np.array([hash(text) for text in texts], dtype=np.int64)
 
 
 def folded_form(text: str) -> str:
-    """What surface forms are told apart by: in American spelling, and as the names of ontologies are folded."""
+    """A surface form in American spelling, folded as the names of ontologies are."""
     return american(fold_name(text))
 
 
-def _distinct(texts: Sequence[str]) -> tuple[list[str], Rows]:
-    """The distinct texts in the order they come in, and the place of each text among them."""
-    places: dict[str, int] = {}
-    of_text = np.array([places.setdefault(text, len(places)) for text in texts], dtype=np.int64)
-    return list(places), of_text
+def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:
+    """The distinct values in the order they come in, and the place of each value among them."""
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return list(places), np.array([places[value] for value in values], dtype=np.int64)

@@ -143,15 +143,14 @@ class PrototypeKB(KnowledgeBase):
         self,
         *,
         types: Iterable[str] | None = None,
-        ids: Iterable[str] | None = None,
         species: Iterable[str] | None = None,
     ) -> Mask:
-        """The entities with one of the `types`, one of the `ids` and one of the `species`, where given, for
-        `search(allowed=)`. An entity without a species counts as any species.
+        """The entities with one of the `types` and one of the `species`, where given, for `search(allowed=)`. An entity
+        without a species counts as any species.
 
-        Raises KrisselError K525 for a type, id or species that the knowledge base does not have.
+        Raises KrisselError K525 for a type or species that the knowledge base does not have.
         """
-        return self.entities.mask(types, ids, species)
+        return self.entities.mask(types, species)
 
     def set_entities(self, entities: Iterable[Any]) -> None:
         """Replace the entities (`id`, `name`, `types` of each, `alt_ids` and `species` where it has them, as `Entity`);

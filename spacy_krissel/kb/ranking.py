@@ -11,9 +11,9 @@ from .prototype_table import PrototypeTable
 # Scores as near to the top as this tie with it: less is lost to rounding when vectors are multiplied in other blocks.
 # Relative to the top score where that is larger than 1.
 TIE = 1e-6
-# How many prototypes are first asked for each entity wanted, how many at least, and by what the number then grows.
+# Prototypes first asked for per entity wanted, their least number, and its growth factor.
 PER_ENTITY, FEWEST, GROWTH = 4, 64, 2
-# Beyond so many prototypes a query, all of them are compared.
+# Above this number of prototypes per query, all of them are compared.
 WIDEST = 2048
 QUERY_ROWS = 4096
 # Scores held at a time when all prototypes are compared: 64 MB.
@@ -28,8 +28,8 @@ class SearchResult:
     scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
         the top all have the top score, and stand in the order of their next-best prototypes, then of their ids.
     prototypes: the row of that prototype (q, k), padded with -1.
-    ties: the entity rows that tie at the top and could not be told apart (`order_ties`), in the order of their ids,
-        for each query with two or more; an approximate index may have missed some.
+    ties: the entity rows that tie at the top after `order_ties`, in the order of their ids, for each query with two or
+        more; an approximate index may have missed some.
     """
 
     entities: Rows
@@ -86,10 +86,7 @@ def search_entities(
 
 
 def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
-    """Order the entities that tie at the top by their best prototype below the top.
-
-    Entities tie when they share a prototype, which is to say a name; what else is known of each decides between them.
-    """
+    """Order entities that tie at the top, as those that share a name do, by their best prototype below the top."""
     k = result.entities.shape[1]
     for query, tied in list(result.ties.items()):
         groups = [prototypes.by_entity.at(int(entity)) for entity in tied]

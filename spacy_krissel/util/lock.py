@@ -32,6 +32,8 @@ class once(cached_property[Value]):
     """A `cached_property` that one thread computes, under the `_lock` of its object, and others wait for."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
         with instance._lock:
             if self.attrname not in vars(instance):
                 vars(instance)[self.attrname] = self.func(instance)

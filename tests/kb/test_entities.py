@@ -29,17 +29,15 @@ def test_columns_are_read_like_lists(entities):
     assert table.ids[0] == "D001" and table.ids[-1] == "D004"
     assert table.ids[1:3] == ["D002", "D003"]
     assert table.names.take(np.array([[2], [0]])) == ["Mitral stenosis", "Multiple sclerosis"]
-    assert table.types_at(0) == ("T047", "T191")
-    assert table.types_at(3) == ()
+    assert table.at(0).types == ("T047", "T191")
+    assert table.at(3).types == ()
 
 
-def test_masks_by_type_and_id(entities):
+def test_mask_has_entities_of_other_types(entities):
     table = EntityTable.from_entities(entities)
     assert table.mask().tolist() == [True] * 4
     assert table.mask(types=["T047"]).tolist() == [True, False, True, False]
     assert table.mask(types=["T191", "T059"]).tolist() == [True, True, False, False]
-    assert table.mask(ids=["D003", "D002"]).tolist() == [False, True, True, False]
-    assert table.mask(types=["T047"], ids=["D003", "D002"]).tolist() == [False, False, True, False]
     assert table.mask(types=[]).tolist() == [False] * 4
 
 
@@ -53,12 +51,10 @@ def test_masks_by_species():
         table.mask(species=["7"])
 
 
-def test_refuses_unknown_types_and_ids(entities):
+def test_unknown_types_are_searched(entities):
     table = EntityTable.from_entities(entities)
     with pytest.raises(KrisselError, match="K525.*1 of the given types.*'T999'.*T047, T059"):
         table.mask(types=["T047", "T999"])
-    with pytest.raises(KrisselError, match="K525.*1 of the given ids.*'D9'"):
-        table.mask(ids=["D001", "D9"])
 
 
 def test_refuses_repeated_and_empty_ids():

@@ -20,7 +20,7 @@ def test_is_a_knowledge_base(make_kb):
     assert list(kb.entity_ids) == ["D001", "D002", "D003", "D004"]
     assert kb.entities.row("D003") == 2 and kb.entities.row("D9") is None
     assert kb.entities.rows(["D9", "D002"]).tolist() == [-1, 1]
-    assert kb.entities.types_at(0) == ("T047", "T191")
+    assert kb.entities.at(0).types == ("T047", "T191")
     assert "D004" in kb.vocab.strings
 
 
