@@ -90,7 +90,7 @@ def few_shot(
                 if drawn:
                     added, _ = kb.add_gold_prototypes(drawn, encode=known, weight=weight)
                 with without_own_gold(nlp, gold):
-                    run = run_pipeline(nlp, gold, store, n_candidates=1, timed_mentions=0)
+                    run = run_pipeline(nlp, gold, store, mentions="gold", n_candidates=1, timed_mentions=0)
                 kb.remove_prototypes(source=SOURCE)
                 row.strict.append(mean(map(is_strict, counted(run.records))))
                 row.prototypes += added / len(draws)

@@ -19,6 +19,7 @@ from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
 from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
+from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
@@ -28,7 +29,7 @@ def build_prototypes(
     nlp: Language,
     source: PrototypeSource,
     *,
-    name: str = "krissel_linker",
+    name: str = LINKER,
     index: Callable | None = None,
     scratch: Path | None = None,
     **settings: Any,
@@ -49,7 +50,7 @@ def build_prototypes(
 
 
 def add_gold_files(
-    nlp: Language, gold: Sequence[Path], *, name: str = "krissel_linker", **settings: Any
+    nlp: Language, gold: Sequence[Path], *, name: str = LINKER, **settings: Any
 ) -> dict[str, GoldCounts]:
     """Add the gold mentions of .spacy files to the linker's knowledge base, each under its file's name as source.
 
@@ -108,7 +109,7 @@ def prototypes(
     index: str | Callable | None = None,
     kb_path: Path | None = None,
     overrides: dict[str, Any] | None = None,
-    name: str = "krissel_linker",
+    name: str = LINKER,
     seed: Count = 0,
     n_process: PositiveInt = 1,
     gpu_id: int = -1,

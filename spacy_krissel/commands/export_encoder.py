@@ -8,6 +8,7 @@ from thinc.api import Model
 
 from ..errors import Errors, KrisselError
 from ..pipeline.pipeline_io import find_kb_pipe, find_linker, load_pipeline
+from ..pipeline.settings import LINKER
 from ..util.atomic import check_folder
 from ..util.settings import Fraction, checked
 
@@ -17,7 +18,7 @@ def export_encoder(
     pipeline: str | Path,
     output: str | Path,
     *,
-    name: str = "krissel_linker",
+    name: str = LINKER,
     average_with: str | None = None,
     share: Fraction | None = None,
 ) -> None:
@@ -54,7 +55,7 @@ def show_export_encoder(found: None, output: Path) -> str:
     return f"Encoder written to {output}"
 
 
-def make_encoder_from_pipeline(path: Path, name: str = "krissel_linker") -> Callable[[Model], None]:
+def make_encoder_from_pipeline(path: Path, name: str = LINKER) -> Callable[[Model], None]:
     """Registered in misc as `spacy-krissel.EncoderFromPipeline.v1`: the start for `[initialize.components…]`.
 
     path: a trained pipeline, a directory or the name of a package

@@ -15,6 +15,7 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
+from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file
 from ..util.progress import progress_bar
 from ..util.settings import PositiveInt, checked
@@ -26,7 +27,7 @@ def link(
     texts: str | Path,
     output: str | Path,
     *,
-    name: str = "krissel_linker",
+    name: str = LINKER,
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> tuple[int, int]:

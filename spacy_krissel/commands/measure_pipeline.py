@@ -12,6 +12,7 @@ from ..evaluation.evaluate import evaluate
 from ..evaluation.report import Report
 from ..evaluation.tables import check_report, nil_line, strict_line
 from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
+from ..pipeline.settings import LINKER
 from ..util.atomic import check_file, write_text
 from ..util.settings import passes_on
 
@@ -68,7 +69,7 @@ def calibrate_pipeline(
     gold: Path,
     output: Path,
     *,
-    linker: str = "krissel_linker",
+    linker: str = LINKER,
     metrics: Path | None = None,
     command: str = "",
     **settings: Any,

@@ -18,6 +18,7 @@ from ..kb.directory import KIND as KB
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.annotations import spans_of
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, find_linker, load_pipeline, save_pipeline
+from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file, check_parent, restore_backup, temporary_folder, write_text
 from ..util.manifest import MANIFEST, check_replaceable
 from ..util.settings import Count, PositiveInt, checked, passes_on
@@ -33,7 +34,7 @@ def tune_index(
     n_queries: PositiveInt = 1000,
     dry_run: bool = False,
     metrics: Path | None = None,
-    name: str = "krissel_linker",
+    name: str = LINKER,
     seed: Count = 0,
     command: str = "",
     progress: bool = False,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+RESAMPLES = 1000
 # Low and high.
 Interval = list[float] | None
 Values = Sequence[float] | np.ndarray
@@ -15,7 +16,7 @@ class Bootstrap:
     docs: (n,) the document of each mention; arrays given to the methods are parallel to it.
     """
 
-    def __init__(self, docs: Sequence[str], *, resamples: int = 1000, seed: int = 0, level: float = 0.95) -> None:
+    def __init__(self, docs: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0, level: float = 0.95) -> None:
         names, self._doc_of = np.unique(np.asarray(docs, dtype=object).astype(str), return_inverse=True)
         self._n_docs = max(len(names), 1)
         self._tail = 100 * (1 - level) / 2

@@ -15,6 +15,7 @@ from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL
 from ..pipeline.pipeline_io import configure, find_linker, link_writers
 from ..pipeline.reranker.component import KrisselReranker
+from ..pipeline.settings import LINKER
 from ..util.settings import Count, checked
 from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
@@ -44,7 +45,7 @@ def calibrate(
     docs: Source,
     *,
     precision: Annotated[float, Field(gt=0, le=1)] | None = None,
-    name: str = "krissel_linker",
+    name: str = LINKER,
     spans_key: str = "",
     labels: list[str] | None = None,
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0,
@@ -126,4 +127,6 @@ def _linked(nlp: Language, gold: Sequence[GoldDoc], name: str, *rerankers: str) 
     off = [pipe for pipe in link_writers(nlp) if pipe not in (name, *rerankers)]
     with nlp.select_pipes(disable=off), changed(linker.cfg, "threshold", None):
         # As many candidates as the linker retrieves by itself: among more, lexical similarity may find a better first.
-        return run_pipeline(nlp, gold, linker.kb, gold_nil=True, n_candidates=1, timed_mentions=0).records
+        return run_pipeline(
+            nlp, gold, linker.kb, mentions="gold", gold_nil=True, n_candidates=1, timed_mentions=0
+        ).records

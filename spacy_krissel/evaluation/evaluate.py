@@ -11,6 +11,7 @@ from ..errors import Warnings
 from ..ontology.store import OntologyStore
 from ..util.settings import Count, checked, passes_on
 from .baselines import BASELINES, write_out_abbreviations
+from .bootstrap import RESAMPLES
 from .gold import Source, linked_entities, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
@@ -38,7 +39,7 @@ def evaluate(
     seen: Collection[str] | None = None,
     train: str | Path | Sequence[Source] = (),
     gold_nil: bool = False,
-    resamples: Count = 1000,
+    resamples: Count = RESAMPLES,
     seed: Count = 0,
     command: str = "",
     **settings: Any,

@@ -12,7 +12,7 @@ from ..errors import Errors, KrisselError
 from ..mentions.gold_ids import NIL
 from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
-from .bootstrap import Bootstrap
+from .bootstrap import RESAMPLES, Bootstrap
 from .nil import nil_curve, top_scores
 from .records import LinkRecord, counted, record_keys
 from .slices import Find, cached_find, primary_ids, slice_mentions
@@ -66,7 +66,7 @@ def measure(
     *,
     seen: Collection[str] | None = None,
     mined: Collection[str] | None = None,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
     """All measures of one system.
@@ -128,7 +128,7 @@ def compare(
     others: Sequence[LinkRecord],
     *,
     name: str = "the other system",
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Strict accuracy of `records` minus that of `others` on the same mentions, with its paired 95 % interval.
@@ -239,7 +239,7 @@ def nil_scores(records: Sequence[LinkRecord]) -> dict[str, Any]:
     return {**scores, "n_gold": n_gold, "n_predicted": n_predicted}
 
 
-def span_scores(records: Sequence[LinkRecord], *, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
+def span_scores(records: Sequence[LinkRecord], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
     """Precision, recall and F1 of span and id: exact offsets and the strictly right id, whatever the label.
 
     Predictions are links; NIL and missing predictions are none. Gold are the mentions with a concept.

@@ -44,7 +44,7 @@ def run_pipeline(
     gold: Sequence[GoldDoc],
     store: Resolver,
     *,
-    mentions: Literal["gold", "predicted"] = "gold",
+    mentions: Literal["gold", "predicted"],
     labels: list[str] | None = None,
     gold_nil: bool = False,
     n_candidates: PositiveInt = 64,

@@ -17,6 +17,7 @@ from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable
 from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
+from .settings import LINKER
 
 Item = TypeVar("Item")
 # Ids of texts that are too long, shown in the warning.
@@ -53,7 +54,7 @@ def choose_gpu(gpu_id: int) -> None:
         raise KrisselError(Errors.K675.format(gpu_id=gpu_id, problem=error)) from error
 
 
-def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = "krissel_linker") -> None:
+def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = LINKER) -> None:
     """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel.
 
     Raises KrisselError K005 and K006 as `check_place` does.
@@ -121,7 +122,7 @@ def check_place(output: Path, kb_path: Path | None = None) -> None:
         raise KrisselError(Errors.K005.format(path=output, kind="pipeline"))
 
 
-def find_linker(nlp: Language, name: str = "krissel_linker") -> KrisselLinker:
+def find_linker(nlp: Language, name: str = LINKER) -> KrisselLinker:
     """The linker of a pipeline, be it disabled. Raises KrisselError K610 when there is none called `name`."""
     pipe = nlp.get_pipe(name) if name in nlp.component_names else None
     if not isinstance(pipe, KrisselLinker):

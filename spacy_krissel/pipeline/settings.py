@@ -11,6 +11,9 @@ from pydantic import Field
 
 from ..util.settings import Count, Fraction, NotNegative, Positive, PositiveInt, Settings
 
+# The name that a linker has unless it was given another.
+LINKER = "krissel_linker"
+
 
 @dataclass(eq=False)
 class LinkerSettings(Settings):

@@ -11,7 +11,7 @@ from spacy_krissel.evaluation.run import many_candidates, prototype_surface, run
 @pytest.fixture
 def link(store):
     def run(nlp, docs, **settings):
-        return run_pipeline(nlp, read_gold(docs, nlp), store, **settings)
+        return run_pipeline(nlp, read_gold(docs, nlp), store, **{"mentions": "gold", **settings})
 
     return run
 

@@ -21,7 +21,7 @@ from ...training.data.examples import linked_mentions
 from ...training.objectives.protocol import Objective
 from ...views import ReferenceParts, View, name_view, reference_view
 from ..kb_pipe import KBPipe
-from ..settings import LinkerSettings
+from ..settings import LINKER, LinkerSettings
 from .linking import decide
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
@@ -42,7 +42,7 @@ class KrisselLinker(KBPipe):
         self,
         vocab: Vocab,
         model: Model[list[View], Floats2d],
-        name: str = "krissel_linker",
+        name: str = LINKER,
         *,
         objective: Objective | None,
         generate_empty_kb: Callable[[Vocab, int], PrototypeKB],

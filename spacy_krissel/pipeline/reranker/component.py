@@ -27,7 +27,7 @@ from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe
 from ..pipeline_io import find_linker
-from ..settings import RerankerSettings
+from ..settings import LINKER, RerankerSettings
 from .candidates import decided, relative_to_nil, reorder
 
 # Examples whose mentions the temperature is fitted to, and those of them that the model's layers see for their sizes.
@@ -77,7 +77,7 @@ class KrisselReranker(KrisselPipe):
         objective: RerankObjective | None,
         settings: RerankerSettings,
         nlp: Language | None = None,
-        linker: str = "krissel_linker",
+        linker: str = LINKER,
         max_names: int = 8,
         scorer: Callable | None = None,
     ) -> None:
