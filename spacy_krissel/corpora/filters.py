@@ -77,7 +77,7 @@ def _has_type(mention: Mention, wanted: Collection[str], store: OntologyStore | 
     if store is None:
         return False
     rows = (store.row(id_) for id_ in split_gold(mention.kb_id, store))
-    return any(type_key(type_) in wanted for row in rows if row is not None for type_ in store.types_at(row))
+    return any(type_key(type_) in wanted for row in rows if row is not None for type_ in store.entity_at(row).types)
 
 
 def rewrite_ids(

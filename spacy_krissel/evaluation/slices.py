@@ -63,7 +63,7 @@ def slice_mentions(
     for label in sorted({record.label for record in records}):
         slices[f"label:{label}"] = [record.label == label for record in records]
     rows = [[store.row(entity) for entity in record.gold] for record in records]
-    types = [{type_ for row in found if row is not None for type_ in store.types_at(row)} for found in rows]
+    types = [{type_ for row in found if row is not None for type_ in store.entity_at(row).types} for found in rows]
     for type_ in sorted(set().union(*types)):
         slices[f"type:{type_}"] = [type_ in types_ for types_ in types]
     return slices

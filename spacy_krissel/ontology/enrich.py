@@ -43,39 +43,35 @@ def enrich(
     return _enrich(entities, CrossIndex(others), fields, Counter() if counts is None else counts)
 
 
-def _enrich(
-    entities: Iterable[Entity], index: "CrossIndex", fields: Sequence[str], counts: Counter
-) -> Iterator[Entity]:
+def _enrich(entities: Iterable[Entity], index: CrossIndex, fields: Sequence[str], counts: Counter) -> Iterator[Entity]:
     for entity in entities:
         linked = [(strength, other) for strength, _, other in index.links(entity)]
         counts["seen"] += 1
         counts["linked"] += bool(linked)
         changes: dict[str, Any] = {}
         for field in fields:
-            old = getattr(entity, field)
-            new = _value(entity, field, linked)
-            if new and new != old:
+            new = added_value(entity, field, linked)
+            if new != getattr(entity, field):
                 changes[field] = new
                 counts[field] += 1
         yield replace(entity, **changes) if changes else entity
 
 
-def _value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
+def added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:
+    """The field of an entity with the values of its `linked` entities, the strongest link first, as in `enrich`."""
     old = getattr(entity, field)
     if field == "aliases":
         names = dict.fromkeys(name for strength, other in linked if strength == SAME_ID for name in other.names)
         return (*old, *(name for name in names if name not in entity.names))
     if field == "xrefs":
-        # One spelling per concept: its own ids and xrefs are not repeated in another spelling.
+        # The entity's own ids and xrefs are not repeated in another spelling.
         known = {canonical_id(id_) for id_ in (entity.id, *entity.alt_ids, *old)}
         found = dict.fromkeys(canonical_id(id_) for _, other in linked for id_ in (other.id, *other.xrefs))
         return (*old, *(id_ for id_ in found if id_ not in known))
-    if old:
+    values = [(strength, value) for strength, other in linked if (value := getattr(other, field))]
+    if old or not values:
         return old
-    having = [(strength, getattr(other, field)) for strength, other in linked if getattr(other, field)]
-    if not having:
-        return old
-    strength, first = having[0]
+    strength, first = values[0]
     if isinstance(first, str) or strength == BY_XREF:
         return first
-    return tuple(dict.fromkeys(item for s, value in having if s == SAME_ID for item in value))
+    return tuple(dict.fromkeys(item for strength, value in values if strength == SAME_ID for item in value))

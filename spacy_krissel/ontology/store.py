@@ -124,10 +124,6 @@ class OntologyStore:
         """The primary id in a row. Raises KrisselError K107 when there is no such row."""
         return self._table.id_at(self._checked(row))
 
-    def types_at(self, row: int) -> tuple[str, ...]:
-        """The semantic types of the entity in a row. Raises KrisselError K107 when there is no such row."""
-        return self._table.value(self._checked(row), "types")
-
     def find(self, name: str) -> list[str]:
         """The primary ids, sorted, of the entities with a name that folds to the same."""
         return self._primary_ids(list(self._entries(name)))

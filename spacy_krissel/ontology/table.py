@@ -75,13 +75,10 @@ class EntityFile:
         for i in range(len(self._batches)):
             yield from self._batch(i)[column].to_pylist()
 
-    def value(self, row: int, column: str) -> Any:
-        """One value as a text or a tuple of texts."""
-        return _as_field(self._batch(row // BATCH_ROWS)[column][row % BATCH_ROWS].as_py())
-
     def entity(self, row: int) -> Entity:
         columns, i = self._batch(row // BATCH_ROWS), row % BATCH_ROWS
-        return Entity(**{name: _as_field(column[i].as_py()) for name, column in columns.items()})
+        values = {name: column[i].as_py() for name, column in columns.items()}
+        return Entity(**{name: tuple(value) if name in LISTS else value for name, value in values.items()})
 
     def folded_at(self, row: int, position: int) -> str:
         """A name by its number in `numbered_names`, folded."""
@@ -125,10 +122,6 @@ def numbered_names(name: str, aliases: Iterable[str]) -> list[tuple[int, str]]:
         if text.strip():
             seen.setdefault(text, position)
     return [(position, text) for text, position in seen.items()]
-
-
-def _as_field(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _to_batch(entities: list[Entity]) -> pa.RecordBatch:

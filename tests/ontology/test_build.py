@@ -65,7 +65,7 @@ def test_enriched_from_a_file_or_a_store(tmp_path, medic, obo, monkeypatch):
 
 def test_options_reach_the_reader(tmp_path, medic):
     store = build_ontology(medic, tmp_path / "store", format="medic", types=["Condition"])
-    assert store.types_at(0) == ("Condition",)
+    assert store.entity_at(0).types == ("Condition",)
     with pytest.raises(KrisselError, match="K110.*medic.*'scopes'.*types"):
         build_ontology(medic, tmp_path / "store", scopes=["EXACT"])
 

@@ -51,7 +51,6 @@ def test_round_trip(tmp_path, entities):
     for row, entity in enumerate(entities):
         assert store.get(entity.id) == entity
         assert store.row(entity.id) == row
-        assert store.types_at(row) == entity.types
     assert list(store.names()) == [
         (row, name, name == entity.name) for row, entity in enumerate(entities) for name in entity.names
     ]

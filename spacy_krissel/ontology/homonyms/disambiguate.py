@@ -142,9 +142,7 @@ class Disambiguation:
 
     def _equal_keys(self, owners: np.ndarray) -> Iterator[np.ndarray]:
         """The bearers of each key that more than one of `owners` (n,) has, without those that have failed."""
-        bearers = np.ones(len(self._keys), dtype=bool)
-        bearers[list(self._failed)] = False
-        numbers = np.flatnonzero(bearers)
+        numbers = np.delete(np.arange(len(self._keys)), list(self._failed))
         numbers = numbers[np.argsort(self._keys[numbers], kind="stable")]
         for group in groups_across_rows(self._keys[numbers], owners[numbers]):
             yield numbers[group.start : group.stop]
@@ -197,9 +195,7 @@ class Disambiguation:
         return names
 
     def _count(self) -> dict[str, Any]:
-        failed = np.zeros(len(self._keys), dtype=bool)
-        failed[list(self._failed)] = True
-        shared = np.isin(self._keys, self._keys[failed])
+        shared = np.isin(self._keys, self._keys[list(self._failed)])
         n_homonyms = self._homonyms.n_homonyms
         n_left = len(np.unique(self._homonyms.homonym[shared]))
         return {

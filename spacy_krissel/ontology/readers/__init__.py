@@ -1,5 +1,8 @@
 """Ontology formats, one reader each.
 
+All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) and K103 (another format), and count the
+records that cannot be used (KW101).
+
 To add a format: one module here with a reader, a function from a path (and options) to entities; one line in `READERS`;
 one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`.
 """
@@ -70,8 +73,7 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
         `species` for "gene-info", the parts of "umls").
 
-    Raises KrisselError K101 to K105, K110 and what the reader raises; what can be known before the first entity is
-    raised by the call itself.
+    Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """
     if format == "auto":
         format = detect_format(path)

@@ -25,8 +25,7 @@ def read_cellosaurus(path: str | Path, *, types: Sequence[str] = ("CellLine",)) 
     The species is the scientific name of the line OX; a hybrid has several (`Homo sapiens x Mus musculus`).
 
     types: given to every cell line.
-    Raises KrisselError K101, K102 (also for a last entry that does not end), K103; a line or entry that cannot be used
-    is counted (KW101).
+    Raises KrisselError K102 also for a last entry that does not end.
     """
     expected = "entries of lines `XX   value`, from `ID` to `//`"
     with open_records(path, "cellosaurus", expected, closing=(b"//",)) as records:
@@ -39,7 +38,6 @@ def read_cellosaurus_table(path: str | Path, *, types: Sequence[str] = ("CellLin
     The first name of an id is its preferred one; cell lines come in the order of these.
 
     types: given to every cell line.
-    Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
 
     def parse(line: str) -> Entity:

@@ -35,7 +35,6 @@ def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterato
     lose CTD's own prefix (`DO:DOID:2377`).
 
     types: given to every concept. Without it, they are "Disease" or "Chemical".
-    Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
     expected = "CTD's diseases or chemicals, with a line `# DiseaseName DiseaseID …` (or `# Chemical…`) above the rows"
     with open_records(path, "ctd", expected) as records:
@@ -115,7 +114,6 @@ def read_medic(path: str | Path, *, types: Sequence[str] = ("Disease",)) -> Iter
     their prefix, `OMIM:145250` becomes an alternative id of the entity with the number 145250.
 
     types: given to every disease.
-    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
     with open_records(path, "medic", "lines `ID|alternative ids||preferred name|synonyms`") as records:
         yield from records.parsed(records.lines(), lambda line: _to_disease(line, tuple(types)))

@@ -44,8 +44,7 @@ def read_gene_info(
 
     species: tax ids to keep, or "gnormplus" or "nlm-gene", the species of these corpora (`SPECIES_SUBSETS`).
     types: given to every gene.
-    Raises KrisselError K006 (a species that is neither), K101, K102, K103, K130 (no gene is left); a row that cannot
-    be used is counted (KW101), and species without a gene are named (KW130).
+    Raises KrisselError K006 (a species that is neither), K130 (no gene is left); warns KW130 of species without a gene.
     """
     expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
     names = [species] if isinstance(species, str) else species

@@ -31,8 +31,7 @@ def read_jsonl(path: str | Path) -> Iterator[Entity]:
     """Read one object a line: `concept_id` and `canonical_name`, and where known `aliases`, `types`, `definition`
     (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`.
 
-    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101), and so are values
-    under unknown keys (KW104).
+    Warns KW104 of values under unknown keys.
     """
     expected = "one JSON object a line with `concept_id` and `canonical_name`"
     with open_records(path, "jsonl", expected, closing=JSON_CLOSING) as records:

@@ -37,7 +37,6 @@ def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator
 
     tree_path: table of tree numbers, held in memory (65,000 rows in all of MeSH). Types are the categories of the tree
         numbers, so without it there are none.
-    Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
     trees: dict[str, tuple[str, ...]] = {}
     if tree_path is not None:
@@ -59,7 +58,7 @@ def read_mesh(path: str | Path, tree_path: str | Path | None = None) -> Iterator
 def read_mesh_tree(path: str | Path) -> Iterator[Entity]:
     """Read a table of tree numbers: descriptors with their name, tree numbers and categories, and no further terms.
 
-    Enough to enrich another ontology from. Raises and warns as `read_mesh`.
+    Enough to enrich another ontology from.
     """
     expected = f"a tab-separated table with the columns {', '.join(TREE_COLUMNS)}"
     with open_records(path, "mesh-tree", expected) as records:
@@ -87,6 +86,8 @@ CLASSES = {"1": "Chemical", "2": "Protocol", "3": "Disease", "4": "Organism", "5
 TERM, SCOPE_NOTE = "ConceptList/Concept/TermList/Term/String", "ConceptList/Concept/ScopeNote"
 # The elements whose text is read, next to the id's.
 TEXTS = ("String", "TreeNumber", "ScopeNote", "Note")
+# The root elements, and the prefix of the elements of a record's id and name.
+ROOTS = {"DescriptorRecordSet": "Descriptor", "SupplementalRecordSet": "SupplementalRecord"}
 EXPECTED = "NLM's desc….xml with <DescriptorRecordSet>, or supp….xml with <SupplementalRecordSet>"
 
 
@@ -97,24 +98,23 @@ def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
     definition is the preferred concept's scope note, or a supplementary record's note. Types are the categories of the
     tree numbers; a supplementary record, which has none, has the kind of its class.
 
-    Raises KrisselError K101, K103, K102 (damaged compression), K007 (truncated or malformed XML), K008 (other
-    XML), K009 (entity declarations); a record without an id or a name is counted (KW101).
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     with open_records(path, "mesh-xml", EXPECTED) as records:
-        handler_class = _handler_class(records.file.read(1 << 16).decode("utf8", errors="replace"))
-        if handler_class is None:
+        root = _root(records.file.read(1 << 16).decode("utf8", errors="replace"))
+        if root is None:
             raise records.wrong_format("begins another kind of file", 1)
         records.file.rewind()
-        handler = handler_class(str(path))
-        yield from records.parsed(_xml_records(records, handler), partial(_to_entity, prefix=handler.prefix))
+        handler = _Records(str(path), root)
+        yield from records.parsed(_xml_records(records, handler), partial(_to_entity, prefix=ROOTS[root]))
 
 
 def is_mesh_xml(start: Start) -> bool:
-    return _handler_class(start.text) is not None
+    return _root(start.text) is not None
 
 
-def _handler_class(start: str) -> "type[_Records] | None":
-    return next((each for each in (_Descriptors, _Supplementary) if f"<{each.root}" in start), None)
+def _root(start: str) -> str | None:
+    return next((root for root in ROOTS if f"<{root}" in start), None)
 
 
 # The texts of a record by the path of their element, such as "Note".
@@ -146,16 +146,14 @@ def _to_entity(texts: Texts, prefix: str) -> Entity:
 
 
 class _Records(XmlHandler):
-    """Collects the records of a file, each with its first line.
-
-    prefix: of the elements of a record's id and name.
-    """
+    """Collects the records of a file, each with its first line."""
 
     kind = "MeSH"
-    prefix: str
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, root: str) -> None:
         super().__init__(path)
+        self.root = root
+        self.texts = frozenset((f"{ROOTS[root]}UI", *TEXTS))
         self.found: list[tuple[int, Texts]] = []
         self._is_preferred = False
 
@@ -172,13 +170,3 @@ class _Records(XmlHandler):
         elif name in self.texts and (name != "ScopeNote" or self._is_preferred):
             path = "/".join((*self._stack[2:], name))
             self._texts.setdefault(path, []).append(" ".join(text.split()))
-
-
-class _Descriptors(_Records):
-    root, prefix = "DescriptorRecordSet", "Descriptor"
-    texts = frozenset((f"{prefix}UI", *TEXTS))
-
-
-class _Supplementary(_Records):
-    root, prefix = "SupplementalRecordSet", "SupplementalRecord"
-    texts = frozenset((f"{prefix}UI", *TEXTS))

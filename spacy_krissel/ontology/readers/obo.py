@@ -33,8 +33,6 @@ def read_obo(
     types: given to every term. Without it, a term's type is its namespace, or the file's default one. The hierarchy
         (`is_a`) is not kept: to draw types from it, the whole graph would have to be held before the first term.
     An xref to NCBI Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref.
-
-    Raises KrisselError K101, K102, K103; a line or term that cannot be used is counted (KW101).
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
         header: Tags = {}

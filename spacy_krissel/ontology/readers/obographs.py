@@ -27,8 +27,7 @@ def read_obographs(
     that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out.
 
     scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
-    Raises KrisselError K101, K102 (damaged or no JSON), K103 (other JSON); a node that cannot be used is counted
-    (KW101), by its number.
+    KW101 counts nodes, not lines.
     """
     expected = '{"graphs": [{"nodes": [{"id": …, "lbl": …, "type": "CLASS"}]}]}'
     with open_records(path, "obographs", expected) as records:
@@ -50,13 +49,11 @@ def _graphs(records: RecordFile) -> list[dict[str, Any]]:
             raise
         line = getattr(error, "lineno", 1)
         raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=error)) from error
-    graphs = data.get("graphs") if isinstance(data, dict) else None
-    if not isinstance(graphs, list) or not all(isinstance(each, dict) for each in graphs):
-        raise records.wrong_format("has no list of graphs", 1)
-    found = [graph for graph in graphs if isinstance(graph.get("nodes"), list)]
-    if not found:
+    graphs = _objects(data.get("graphs")) if isinstance(data, dict) else []
+    graphs = [graph for graph in graphs if isinstance(graph.get("nodes"), list)]
+    if not graphs:
         raise records.wrong_format("has no graph with a list of nodes", 1)
-    return found
+    return graphs
 
 
 def _nodes(records: RecordFile, graph: dict[str, Any]) -> Iterator[Any]:
@@ -73,21 +70,20 @@ def _to_entity(node: Any, scopes: Sequence[str], types: Sequence[str] | None, so
     if node.get("type", "CLASS") != "CLASS" or meta.get("deprecated") or not (label or "").strip():
         return None
     id_, name = _id(node["id"]), " ".join(str(label).split())
-    values = _values(meta)
+    synonyms = [synonym for synonym in _objects(meta.get("synonyms")) if _scope(synonym) in scopes]
     xrefs = _texts(meta.get("xrefs"))
-    definition = meta.get("definition")
     if types is None:
-        types = values.get("hasOBONamespace", [])[:1]
+        types = _property(meta, "hasOBONamespace")[:1]
     entity = Entity(
         id=id_,
         name=name,
-        aliases=unique((text for scope, text in _synonyms(meta) if scope in scopes), without=name),
+        aliases=unique(_texts(synonyms), without=name),
         types=unique(types),
-        definition=" ".join(_texts([definition])[:1]),
+        definition=" ".join(_texts([meta.get("definition")])),
         xrefs=unique(_id(xref) for xref in xrefs if not xref.startswith(TAXON_XREF)),
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=source.removesuffix(".json").removesuffix(".owl"),
-        alt_ids=unique(map(_id, values.get("hasAlternativeId", [])), without=id_),
+        alt_ids=unique(map(_id, _property(meta, "hasAlternativeId")), without=id_),
     )
     try:
         return storable(entity)
@@ -100,28 +96,23 @@ def _id(text: str) -> str:
     return f"{match[1]}:{match[2]}" if match else text
 
 
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
 def _texts(values: Any) -> list[str]:
-    """What `val` of each object is, on one line."""
-    items = values if isinstance(values, list) else []
-    texts = (item.get("val") for item in items if isinstance(item, dict))
+    """The texts under `val` of each object, on one line."""
+    texts = (value.get("val") for value in _objects(values))
     return [" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()]
 
 
-def _synonyms(meta: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """(scope in OBO's words, text)"""
-    items = meta.get("synonyms")
-    for item in items if isinstance(items, list) else []:
-        scope = _SCOPE.fullmatch(str(item.get("pred"))) if isinstance(item, dict) else None
-        if scope is not None:
-            yield from ((scope[1].upper(), text) for text in _texts([item]))
+def _scope(synonym: dict[str, Any]) -> str:
+    """The scope as OBO calls it, or ""."""
+    match = _SCOPE.fullmatch(str(synonym.get("pred")))
+    return match[1].upper() if match else ""
 
 
-def _values(meta: dict[str, Any]) -> dict[str, list[str]]:
-    """The values of each property, by the last part of its address."""
-    found: dict[str, list[str]] = {}
-    items = meta.get("basicPropertyValues")
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, dict):
-            key = re.split(r"[#/]", str(item.get("pred")))[-1]
-            found.setdefault(key, []).extend(_texts([item]))
-    return found
+def _property(meta: dict[str, Any], name: str) -> list[str]:
+    """The values of a property, by the last part of its address."""
+    values = _objects(meta.get("basicPropertyValues"))
+    return _texts([value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] == name])

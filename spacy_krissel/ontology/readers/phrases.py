@@ -14,8 +14,6 @@ def read_phrases(path: str | Path) -> Iterator[Entity]:
 
     The name is that of the first line; other names of a concept are aliases. The phrases are left out: they are what
     is to be linked. In memory are all concepts.
-
-    Raises KrisselError K101, K102, K103; a row that cannot be used is counted (KW101).
     """
     with open_records(path, "phrases", "a tab-separated table of id, name and phrase") as records:
         yield from with_all_names(records.parsed(records.lines(), _to_entity))

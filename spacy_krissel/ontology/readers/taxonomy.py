@@ -43,7 +43,6 @@ def read_taxonomy(
 
     classes: the classes of names that become aliases.
     types: given to every taxon.
-    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
     merged = _read_merged(Path(path).with_name(MERGED))
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"

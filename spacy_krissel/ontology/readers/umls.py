@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -76,11 +77,11 @@ def read_umls(
     STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the
     semantic network. The definition is the first of MeSH, NCI, SNOMED CT or HPO, else any.
 
-    Raises KrisselError K101 (no MRCONSO, or no MRSTY or MRREL where types or relations are asked for), K102, K103, K131
-    (a file that is not sorted by CUI); a row that cannot be used is counted (KW101).
+    Raises KrisselError K101 also without MRSTY or MRREL where types or relations are asked for, K131 (a file that is
+    not sorted by CUI).
     """
     folder, concepts = _locate(path)
-    retired = _retired(_find(folder, RETIRED))
+    retired = _retired(folder)
     positions = _positions(folder, semantic_types) if semantic_types else None
     related_path = _needed(folder, RELATIONS) if relations else None
 
@@ -162,19 +163,16 @@ def _positions(folder: Path, semantic_types: Sequence[str]) -> frozenset[str]:
 
     SRDEF, where it is there, names the types that no concept has.
     """
+    _needed(folder, TYPES)
     numbers: dict[str, set[str]] = defaultdict(set)
-    with _open(_needed(folder, TYPES), TYPES) as records:
-        for _, tui, number, title in _rows(records, TYPES):
-            numbers[fold_name(tui)].add(number)
-            numbers[fold_name(title)].add(number)
+    for _, tui, number, title in _read(folder, TYPES):
+        numbers[fold_name(tui)].add(number)
+        numbers[fold_name(title)].add(number)
     used = set().union(*numbers.values())
-    network = _find(folder, NETWORK) or _find(folder.parent / "NET", NETWORK)
-    if network is not None:
-        with _open(network, NETWORK) as records:
-            for kind, *keys in _rows(records, NETWORK):
-                if kind == "STY":
-                    for key in keys:
-                        numbers[fold_name(key)].add(keys[-1])
+    for kind, *keys in chain(_read(folder, NETWORK), _read(folder.parent / "NET", NETWORK)):
+        if kind == "STY":
+            for key in keys:
+                numbers[fold_name(key)].add(keys[-1])
     found: set[str] = set()
     for each in semantic_types:
         below = {number for number in used if is_in_tree(number, each.upper())}
@@ -197,14 +195,12 @@ def umls_release(path: str | Path) -> dict[str, Any]:
         text = release.read_text(encoding="utf8", errors="replace")
         if named := re.search(r"^umls\.release\.name=(\S+)", text, re.MULTILINE):
             found["version"] = named[1]
-    sources = _find(folder, SOURCES)
-    if sources is not None:
-        with _open(sources, SOURCES) as records:
-            found["vocabularies"] = {
-                source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
-                for source, version, level, current in _rows(records, SOURCES)
-                if current == "Y"
-            }
+    if _find(folder, SOURCES) is not None:
+        found["vocabularies"] = {
+            source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
+            for source, version, level, current in _read(folder, SOURCES)
+            if current == "Y"
+        }
     return found
 
 
@@ -271,14 +267,20 @@ def _rows(records: RecordFile, name: str) -> Iterator[Row]:
     return records.parsed(records.lines(), parse)
 
 
-def _retired(path: Path | None) -> dict[str, dict[str, None]]:
+def _read(folder: Path, name: str) -> Iterator[Row]:
+    """The rows of a file, none where it is not there."""
+    path = _find(folder, name)
+    if path is not None:
+        with _open(path, name) as records:
+            yield from _rows(records, name)
+
+
+def _retired(folder: Path) -> dict[str, dict[str, None]]:
     """The former CUIs of each concept: of concepts merged into it, not of wider or narrower ones."""
     found: dict[str, dict[str, None]] = defaultdict(dict)
-    if path is not None:
-        with _open(path, RETIRED) as records:
-            for old, relation, new in _rows(records, RETIRED):
-                if relation == SYNONYMOUS and new and new != old:
-                    found[new][old] = None
+    for old, relation, new in _read(folder, RETIRED):
+        if relation == SYNONYMOUS and new and new != old:
+            found[new][old] = None
     return found
 
 

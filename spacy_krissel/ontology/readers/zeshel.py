@@ -18,8 +18,6 @@ def read_zeshel(path: str | Path) -> Iterator[Entity]:
     """Read the documents of a world of ZESHEL (Logeswaran et al., 2019): each is an entity of the type of its world.
 
     The name is the title, the definition the whole text; the world is the name of the file without its suffix.
-
-    Raises KrisselError K101, K102, K103; a line that cannot be used is counted (KW101).
     """
     expected = f"one JSON object a line with {', '.join(f'`{key}`' for key in KEYS)}"
     with open_records(path, "zeshel", expected, closing=JSON_CLOSING) as records:
