@@ -23,6 +23,7 @@ from ..pipeline.settings import LINKER
 from ..util.disk import coded_io
 from ..util.manifest import content_hash
 from ..util.settings import Count, NotNegative, PositiveInt, checked, passes_on
+from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
 
 
 def build_prototypes(
@@ -191,7 +192,8 @@ def prototypes(
             }
             work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
             source = PrototypeSource(ontology, mentions, **settings)
-            with _encoders(pipeline, overrides, name, n_process, gpu_id, ray) as encoders:
+            place = Path(pipeline).absolute() if Path(pipeline).exists() else pipeline
+            with _encoders(EncoderOf(place, overrides or {}, name), n_process, gpu_id, ray) as encoders:
                 places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
                 build_prototypes(nlp, source, name=name, index=made_by, progress=progress, **places)
         add_gold_files(nlp, gold, name=name, seed=seed, **of_gold)
@@ -212,16 +214,8 @@ def show_prototypes(description: dict[str, Any]) -> str:
 
 
 def _encoders(
-    pipeline: str | Path,
-    overrides: dict[str, Any] | None,
-    name: str,
-    n_process: int,
-    gpu_id: int,
-    ray: str | None,
+    encoder: EncoderOf, n_process: int, gpu_id: int, ray: str | None
 ) -> AbstractContextManager[Encoders | None]:
-    from .encoding_workers import EncoderOf, encoding_actors, encoding_processes
-
-    encoder = EncoderOf(Path(pipeline).absolute() if Path(pipeline).exists() else pipeline, overrides or {}, name)
     if ray is not None:
         return encoding_actors(encoder, ray, gpu_id)
     return encoding_processes(encoder, n_process, gpu_id) if n_process > 1 else nullcontext()

@@ -40,7 +40,7 @@ def exact_match(
     texts: used instead of the mentions' own texts.
     """
     linked = []
-    for record, text in zip(records, _texts(records, texts), strict=True):
+    for record, text in zip(records, texts or [record.text for record in records], strict=True):
         ids = store.find(text) if record.found else []
         names = store.get(ids[0]).names if ids else []
         surface = next((name for name in names if fold_name(name) == fold_name(text)), text) if ids else ""
@@ -66,7 +66,7 @@ def tfidf(
     names = _FoldedNames.collect(store)
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
     name_vectors = vectorizer.fit_transform(names.folded)
-    folded = [fold_name(text) for text in _texts(records, texts)]
+    folded = [fold_name(text) for text in texts or [record.text for record in records]]
     distinct = list(dict.fromkeys(folded))
     text_vectors = vectorizer.transform(distinct)
     scores, rows = _nearest_entities(text_vectors, name_vectors, names, k)
@@ -87,10 +87,6 @@ def tfidf(
         ids, values = [id_ for _, id_, _ in ranked], [-value for value, _, _ in ranked]
         linked.append(_relink(record, ids, values, names.original[surface]))
     return linked
-
-
-def _texts(records: Sequence[LinkRecord], texts: Sequence[str] | None) -> Sequence[str]:
-    return [record.text for record in records] if texts is None else texts
 
 
 class _FoldedNames(NamedTuple):

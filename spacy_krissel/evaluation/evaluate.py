@@ -85,8 +85,12 @@ def evaluate(
     records = run.records
     check_counted(counted(records), docs, len(gold), labels)
     warn_of_unknown_ids(counted(records), store, Warnings.KW702)
+    linked: dict[str, Sequence[LinkRecord]] = {}
     if baselines:
-        others = {**_baselines(records, {item.id: item.doc.text for item in gold}, store), **others}
+        texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
+        for title, link in BASELINES.items():
+            linked[title] = link(records, store)
+            linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
     resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,
@@ -109,7 +113,7 @@ def evaluate(
                 **measure(other, store, seen=seen, **resampled),
                 "difference": compare_systems(records, other, name=title, **resampled),
             }
-            for title, other in others.items()
+            for title, other in {**linked, **others}.items()
         },
     }
     report = Report(name, data, records)
@@ -118,14 +122,3 @@ def evaluate(
     if output is not None:
         report.save(output)
     return report
-
-
-def _baselines(
-    records: Sequence[LinkRecord], documents: Mapping[str, str], store: OntologyStore
-) -> dict[str, Sequence[LinkRecord]]:
-    texts = write_out_abbreviations(records, documents)
-    linked: dict[str, Sequence[LinkRecord]] = {}
-    for title, link in BASELINES.items():
-        linked[title] = link(records, store)
-        linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
-    return linked

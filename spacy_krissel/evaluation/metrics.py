@@ -4,6 +4,7 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..ontology.store import OntologyStore
 from .bootstrap import RESAMPLES, Bootstrap
 from .nil import nil_curve, top_scores
 from .records import LinkRecord, counted, record_keys
-from .slices import Find, cached_find, primary_ids, slice_mentions
+from .slices import Find, primary_ids, slice_mentions
 
 RECALL_AT = (1, 5, 20, 64)
 # Enough for a stable mean, at a negligible cost.
@@ -78,7 +79,7 @@ def measure(
         95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
-    find = cached_find(store)
+    find = cache(store.find)
     seen, mined = (None if ids is None else primary_ids(ids, store) for ids in (seen, mined))
     bootstrap = Bootstrap([record.doc for record in gold], resamples=resamples, seed=seed)
     one = np.ones(len(gold))
@@ -159,7 +160,7 @@ def shuffled_scores(
     name to `chance`. A system that ignores context stays where it was.
     """
     gold = counted(records)
-    find = cached_find(store)
+    find = cache(store.find)
     named = [find(record.text) for record in gold]
     homonyms = [i for i, ids in enumerate(named) if len(ids) > 1]
     inside = {"ambiguous": [i for i, ids in enumerate(named) if len(ids) != 1], "homonym": homonyms}

@@ -64,26 +64,6 @@ def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
     return NilCurve(_above(distinct[:n]), called, right / called, right / n_nil, 2 * right / (called + n_nil))
 
 
-def resampled_average_precision(scores: ArrayLike, is_nil: ArrayLike, counts: ArrayLike) -> np.ndarray:
-    """The auPR (r,) of each of r resamples, nan where none of its mentions is NIL.
-
-    scores, is_nil: (n,), see `nil_curve`. counts: (r, n) how often each resample has each mention.
-    """
-    values, weights = np.asarray(scores, dtype=np.float64), np.asarray(counts, dtype=np.float64)
-    distinct, place = np.unique(values, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    weights, right = weights[:, order], (weights * np.asarray(is_nil, dtype=bool))[:, order]
-    # The last mention of each score: mentions with one score are predicted together.
-    ends = np.cumsum(np.bincount(place, minlength=len(distinct))) - 1
-    n = len(distinct) - bool(len(distinct) and np.isposinf(distinct[-1]))
-    called, found = (np.cumsum(each, axis=1)[:, ends[:n]] for each in (weights, right))
-    n_nil = right.sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        precision = np.where(called > 0, found / called, 0.0)
-        areas = np.sum(precision * np.diff(found, axis=1, prepend=0.0), axis=1) / n_nil
-    return np.where(n_nil > 0, areas, np.nan)
-
-
 @checked
 def fit_threshold(
     scores: ArrayLike, is_nil: ArrayLike, precision: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -111,8 +91,7 @@ def fit_threshold(
         highest = np.floor(1e4 * curve.precision[best]) / 1e4
         raise KrisselError(Errors.K713.format(wanted=precision, highest=highest, recall=f"{curve.recall[best]:.4f}"))
     # Recall grows with the threshold.
-    recall = curve.recall[reached]
-    return float(curve.thresholds[reached[recall.argmax()]])
+    return float(curve.thresholds[reached[curve.recall[reached].argmax()]])
 
 
 def top_scores(records: Sequence[LinkRecord]) -> np.ndarray | None:
@@ -123,10 +102,7 @@ def top_scores(records: Sequence[LinkRecord]) -> np.ndarray | None:
     """
     if any(record.prediction not in ("", NIL) and not record.scores for record in records):
         return None
-    without = [-np.inf if record.found else np.inf for record in records]
-    return np.array(
-        [record.scores[0] if record.scores else none for record, none in zip(records, without, strict=True)]
-    )
+    return np.array([(*each.scores, -np.inf if each.found else np.inf)[0] for each in records], dtype=np.float64)
 
 
 def call_nil(records: Sequence[LinkRecord], scores: ArrayLike, threshold: float | None) -> list[LinkRecord]:

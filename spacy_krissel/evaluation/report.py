@@ -8,7 +8,7 @@ from typing import Any
 
 from ..mentions.gold_ids import NIL
 from ..util.atomic import write_text
-from ..util.escape import xml_text
+from ..util.escape import html_text, xml_text
 from .metrics import RECALL_AT, gold_rank, is_strict
 from .records import LinkRecord, counted, write_records
 from .tables import KINDS, check_report, fact_rows, markdown_head, markdown_table, slice_rows, system_rows
@@ -115,10 +115,10 @@ def _tiles(row: dict[str, str]) -> list[tuple[str, str, str]]:
 @cache
 def _template() -> Any:
     from jinja2 import Environment
-    from markupsafe import Markup, escape
+    from markupsafe import Markup
 
     def marked(text: str) -> Markup:
-        return Markup(str(escape(xml_text(text))).replace("⟦", "<mark>").replace("⟧", "</mark>"))
+        return Markup(html_text(text).replace("⟦", "<mark>").replace("⟧", "</mark>"))
 
     def clean(value: Any) -> Any:
         return xml_text(value) if type(value) is str else value

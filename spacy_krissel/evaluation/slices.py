@@ -1,23 +1,13 @@
 """Named subsets of the evaluated mentions."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache
 
 from ..mentions.gold_ids import NIL
 from ..ontology.store import OntologyStore
 from .records import LinkRecord
 
-Find = Callable[[str], tuple[str, ...]]
-
-
-def cached_find(store: OntologyStore) -> Find:
-    """`store.find`, cached."""
-
-    @cache
-    def find(name: str) -> tuple[str, ...]:
-        return tuple(store.find(name)) if name else ()
-
-    return find
+# The ids of the entities with a name.
+Find = Callable[[str], Sequence[str]]
 
 
 def primary_ids(ids: Iterable[str], store: OntologyStore) -> set[str]:

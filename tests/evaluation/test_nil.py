@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.evaluation.metrics import nil_scores
-from spacy_krissel.evaluation.nil import call_nil, fit_threshold, nil_curve, resampled_average_precision, top_scores
+from spacy_krissel.evaluation.nil import call_nil, fit_threshold, nil_curve, top_scores
 
 INF = float("inf")
 # Few values for many ties, and any float for what rounding does to them.
@@ -150,23 +150,6 @@ def test_scores_of_records(make_record):
     assert top_scores([linked, said_nil, *without, lost]).tolist() == [0.7, 0.2, -INF, -INF, INF]
     assert top_scores([linked, make_record(prediction="D5", ranked=["D5"])]) is None
     assert top_scores([make_record(prediction="X9", ranked=[])]) is None
-
-
-@given(MENTIONS, st.lists(st.integers(0, 3), min_size=12, max_size=12))
-@example([(INF, False)], [1] * 12)
-@example([(INF, True), (INF, False)], [1] * 12)
-def test_area_of_a_resample_is_that_of_its_mentions(mentions, drawn):
-    """As many copies of each mention as were drawn."""
-    scores, is_nil = zip(*mentions, strict=True)
-    drawn = drawn[: len(scores)]
-    ones = [1] * len(scores)
-    whole, found = resampled_average_precision(scores, is_nil, [ones, drawn])
-    for area, counts in ((whole, ones), (found, drawn)):
-        copies = [(score, nil) for score, nil, count in zip(scores, is_nil, counts, strict=True) for _ in range(count)]
-        if any(nil for _, nil in copies):
-            assert area == pytest.approx(nil_curve(*zip(*copies, strict=True)).average_precision)
-        else:
-            assert np.isnan(area)
 
 
 def test_records_with_a_threshold(make_record):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacy_krissel.evaluation.bootstrap import Bootstrap
-from spacy_krissel.evaluation.nil import nil_curve, resampled_average_precision, top_scores
+from spacy_krissel.evaluation.nil import nil_curve, top_scores
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
 from spacy_krissel.evaluation.tables import improvement, markdown_table, percent
 from spacy_krissel.mentions.gold_ids import NIL
@@ -85,10 +85,16 @@ def aupr_lead(ours: Sequence[TopScores | None], theirs: Sequence[TopScores | Non
         return None
     bootstrap = Bootstrap(runs[0].docs)
     # All mentions once, and every resample.
-    counts = np.concatenate((np.ones((1, len(runs[0].docs))), bootstrap.counts()))
-    figures = [resampled_average_precision(run.scores, run.is_nil, counts) for run in runs]
+    counts = np.concatenate((np.ones((1, len(runs[0].docs))), bootstrap.counts())).astype(int)
+    figures = [[_average_precision(run, each) for each in counts] for run in runs]
     leads = np.mean(figures[: len(ours)], axis=0) - np.mean(figures[len(ours) :], axis=0)
     return {"aupr": float(leads[0]), "interval": bootstrap.percentiles(leads[1:][np.isfinite(leads[1:])])}
+
+
+def _average_precision(run: TopScores, counts: np.ndarray) -> float:
+    """The auPR of a resample with each mention as often as `counts` (n,) says; nan without NIL."""
+    rows = np.repeat(np.arange(len(counts)), counts)
+    return nil_curve(run.scores[rows], run.is_nil[rows]).average_precision if run.is_nil[rows].any() else np.nan
 
 
 def drawn_nil_curve(run: TopScores | None) -> dict[str, list[float]] | None:
