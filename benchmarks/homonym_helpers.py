@@ -1,12 +1,12 @@
-"""Alternatives to disambiguated homonyms (BELHD's Table 5): abbreviations written out, and the other names of entities
-that share one, which the linker always compares. Strict accuracy of each, with the original and the disambiguated
-knowledge base, and the improvement over the first with its paired interval, documents resampled.
+"""Alternatives to disambiguated homonyms (BELHD's Table 5): expanded abbreviations, and the other names of entities
+that share one, which the linker always compares. Prints the strict accuracy of each, with the original and the
+disambiguated knowledge base, and the improvement over the first with its paired interval over documents.
 
-The paper trains again with abbreviations written out; here only the linking differs.
+The paper trains again with expanded abbreviations; here only linking differs. After `names` of experiments/belhd:
 
-    python benchmarks/homonym_helpers.py --plain metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
-        --ontology corpus/cellosaurus --apart metrics/ablation-names-bioid/apart/seed-0/linker/pipeline
-        --ontology-apart corpus/told-apart/cellosaurus --gold corpus/bioid.spacy
+    PIPELINE=experiments/belhd/metrics/names-cell-lines/apart/seed-0/linker/pipeline
+    python benchmarks/homonym_helpers.py --original $PIPELINE --ontology corpus/cellosaurus --disambiguated $PIPELINE
+        --disambiguated-ontology corpus/disambiguated/cellosaurus --gold corpus/bioid.spacy
 """
 
 import json
@@ -36,7 +36,7 @@ HELPERS: dict[str, dict[str, Any]] = {
 
 
 def prepared(docs: Iterable[Doc]) -> Iterator[tuple[Doc, list[str]]]:
-    """(a copy of the doc whose mentions have no id; the gold ids)."""
+    """A copy of each doc, with mentions without ids, and the gold ids."""
     for doc in docs:
         gold = gold_spans(doc, "")
         copy = Doc(doc.vocab, [token.text for token in doc], [bool(token.whitespace_) for token in doc])
@@ -45,7 +45,7 @@ def prepared(docs: Iterable[Doc]) -> Iterator[tuple[Doc, list[str]]]:
 
 
 def linked(path: Path, ontology: Path, docs: list[Doc]) -> tuple[list[str], dict[str, list[int]]]:
-    """(the document of each mention, is it linked right with each helper)"""
+    """The document of each mention, and whether its link is right with each helper."""
     nlp = load_pipeline(path)
     linker = find_linker(nlp)
     source = PrototypeSource(ontology, None, mentions_per_entity=0, class_names=False, held_out=0.0, seed=0)
@@ -68,19 +68,20 @@ def linked(path: Path, ontology: Path, docs: list[Doc]) -> tuple[list[str], dict
 
 
 def main(
-    plain: Annotated[Path, typer.Option(help="Pipeline trained on the ontology as it is")],
-    ontology: Annotated[Path, typer.Option(help="The ontology's store")],
-    apart: Annotated[Path, typer.Option(help="Pipeline trained on the ontology told apart")],
-    ontology_apart: Annotated[Path, typer.Option(help="The store told apart")],
-    gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions; several times for several")],
-    name: Annotated[str, typer.Option(help="Of the result, benchmarks/results/homonym-helpers-NAME.json")] = "bioid",
+    original: Annotated[Path, typer.Option(help="Pipeline for the original ontology")],
+    ontology: Annotated[Path, typer.Option(help="Store of the original ontology")],
+    disambiguated: Annotated[Path, typer.Option(help="Pipeline for the disambiguated ontology")],
+    disambiguated_ontology: Annotated[Path, typer.Option(help="Store of the disambiguated ontology")],
+    gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions; may be repeated")],
+    name: Annotated[str, typer.Option(help="NAME of benchmarks/results/homonym-helpers-NAME.json")] = "bioid",
 ) -> None:
-    """Print strict accuracy with each helper, the knowledge base as it is and told apart."""
+    """Print the strict accuracy of each helper with the original and the disambiguated knowledge base."""
     nlp = spacy.blank("en")
     docs = [doc for path in gold for doc in DocBin(store_user_data=True).from_disk(path).get_docs(nlp.vocab)]
-    places, answers = linked(plain, ontology, docs)
-    answers = {f"as it is, {helper}": right for helper, right in answers.items()}
-    answers.update({f"told apart, {helper}": right for helper, right in linked(apart, ontology_apart, docs)[1].items()})
+    places, first_answers = linked(original, ontology, docs)
+    answers = {f"original, {helper}": right for helper, right in first_answers.items()}
+    _, others = linked(disambiguated, disambiguated_ontology, docs)
+    answers.update({f"disambiguated, {helper}": right for helper, right in others.items()})
     bootstrap = Bootstrap(places)
     first = next(iter(answers.values()))
     ones = [1] * len(first)
@@ -94,7 +95,7 @@ def main(
         }
     found = {"mentions": len(first), "gold": [path.name for path in gold], "rows": rows}
     (RESULTS / f"homonym-helpers-{name}.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf8")
-    print("| knowledge base, helper | strict | lead over the first |\n| --- | ---: | ---: |")
+    print("| knowledge base, helper | strict | improvement over the first |\n| --- | ---: | ---: |")
     for title, row in rows.items():
         low, high = (100 * value for value in row["interval"])
         print(f"| {title} | {100 * row['strict']:.1f} | {100 * row['lead']:+.1f} ({low:+.1f} to {high:+.1f}) |")

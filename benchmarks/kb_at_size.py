@@ -1,8 +1,8 @@
 """A knowledge base at the size of UMLS: built, opened, searched, shared by two processes, and its index tuned.
 
-Entities and prototypes are made up, the vectors too: those of an entity lie around its centre, entities around the
-centres of groups, these around those of fields, all of unit length. They go the way of any others, through `fill_kb`
-and `PrototypeKB.to_disk`. Each step has a process of its own.
+Entities, prototypes and vectors are synthetic: vectors of an entity lie around its centre, entities around the centres
+of groups, groups around those of fields, all of unit length. They are written by `fill_kb` and `PrototypeKB.to_disk`.
+Each step runs in its own process.
 
     python benchmarks/kb_at_size.py FOLDER
     python benchmarks/kb_at_size.py FOLDER --entities 35000 --prototypes 100000 --index ivf_sq8

@@ -1,9 +1,9 @@
-"""The knowledge base's lexical index beside scikit-learn's TF-IDF over the same character 3-grams.
+"""The knowledge base's lexical index compared with scikit-learn's TF-IDF over the same character 3-grams.
 
     python benchmarks/lexical_index.py PIPELINE/krissel_linker/kb
 
-Both are given all surface forms of a saved knowledge base, then some of them, cut by their last letter, as queries. The
-peer looks for the nearest forms with the sparse product of all of them, in the same batches. Prints Markdown.
+Both get all surface forms of a saved knowledge base, then some of them, without their last letter, as queries. The peer
+searches the nearest forms by a sparse product with all forms, in the same batches. Prints Markdown.
 """
 
 import time

@@ -1,9 +1,9 @@
-"""Mentions a second of an encoder as large as PubMedBERT over millions of prototypes, end to end and by part.
+"""Mentions per second of an encoder as large as PubMedBERT over millions of prototypes, end to end and by part.
 
 The encoder is a BERT of that shape with random weights, mentions are read in windows of 64 pieces, and the knowledge
-base is that of `kb_at_size.py` with vectors as wide as the encoder's. Timed are `nlp.pipe` over tokenized documents,
-and beside it encoding alone and searching alone, of the same mentions. The arithmetic that these are made of, over what
-the card can do in bf16 by its maker's account, is the share of its rate.
+base is that of `kb_at_size.py` with vectors as wide as the encoder's. `nlp.pipe` over tokenized documents is
+timed, and encoding and searching of the same mentions alone. Utilisation is their number of operations divided by the
+maker's bf16 rate of the card.
 
     python benchmarks/linking_rate.py --device cuda:0
     python benchmarks/linking_rate.py --size tiny --entities 300 --prototypes 1000 --mentions 200
@@ -31,7 +31,7 @@ from spacy_krissel.mentions.mention_views import mention_views
 
 RESULT = Path(__file__).parent / "results" / "linking_rate.json"
 WINDOW = 64
-PAPER = 91  # mentions a second, KRISSBERT's paper
+PAPER = 91  # mentions per second, KRISSBERT's paper
 N_WORDS = 3000
 # Dense bf16 TFLOPS by the makers' data sheets.
 PEAKS = {"H100": 989.4, "H200": 989.4, "A100": 312.0}
@@ -76,7 +76,7 @@ def main(
         source = MadeSource(entities, prototypes)
         kb = pipe.new_kb()
         kb.scratch = Path(temporary)
-        # Vectors are made up, so that the encoder need not read ten million windows first.
+        # Vectors are synthetic, so that the encoder need not read ten million windows first.
         fill_kb(kb, source, Vectors(source, shape.hidden, seed).encode, encoder=pipe.fingerprint())  # type: ignore[arg-type]
         pipe.set_kb(kb)
         docs = make_docs(nlp, mentions, words, seed)
@@ -120,10 +120,10 @@ def main(
     }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
-    print("| | mentions a second | share of the card's bf16 rate |\n| --- | ---: | ---: |")
+    print("| | mentions per second | fraction of the card's bf16 rate |\n| --- | ---: | ---: |")
     for part in ("linking", "encoding", "searching"):
         print(f"| {part} | {rate[part]:,.0f} | {f'{share[part]:.1%}' if share else '–'} |")
-    print(f"\n{card or device}: {result['of_the_paper']:.1f} times the paper's {PAPER} mentions a second")
+    print(f"\n{card or device}: {result['of_the_paper']:.1f} times the paper's {PAPER} mentions per second")
 
 
 def save_encoder(path: Path, shape: Size, seed: int) -> list[str]:

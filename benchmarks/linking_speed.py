@@ -1,11 +1,11 @@
-"""Mentions a second, end to end, of a trained pipeline beside scispaCy's candidate generator, in one run.
+"""Mentions per second, end to end, of a trained pipeline and of scispaCy's candidate generator, in one run.
 
 Both sides get the same mentions and the same knowledge base. Our side is `nlp.pipe` over tokenized documents with gold
 mentions: views, encoding, search, candidates and ids written. The peer's side is the candidate generator alone, without
 the thresholds and sorting that its EntityLinker adds, in a process of its own under its own Python; see
-`scispacy_candidates.py`. The passes alternate, the best of each side counts, and loading and index building are left
-out on both sides. The peer has a row for each batching and search width; besides the ratio to each, two are stated:
-against the faster batching at the first `--ef-search`, its default, and against its fastest row.
+`scispacy_candidates.py`. The passes alternate, the best of each side counts, and loading and index building are not
+timed. The peer has a row for each batching and search width; in addition to the ratio to each row, the ratios to the
+faster batching at the first `--ef-search`, its default, and to its fastest row are given.
 
     python benchmarks/linking_speed.py --pipeline PIPELINE --gold dev.spacy --ontology STORE --scispacy-python PYTHON
 """

@@ -1,10 +1,9 @@
-"""Mining with all names of a UMLS-sized store: memory, MB of text a second, two processes, and four peers.
+"""Mining with all names of a UMLS-sized store: memory, MB of text per second, two processes, and four peers.
 
-The texts are made up: words of the store's own names, as frequent as there, and here and there a whole name. Ours is
-`mine` from files to shards, in a process of its own; its rate is that of reading, matching and keeping what was found,
-without the table of names, which is made once. The peers match alone, from texts in memory, with as many of the names
-as `--peer-names` says, and beside them is `mine` with the same names. Of each the best of `--repeats` runs counts,
-since other work on the machine makes some slower.
+The texts are synthetic: words of the store's names with their frequencies, and some whole names. Ours is `mine` from
+files to shards, in its own process; its rate is that of reading, matching and sampling, without building the table of
+names, which is done once. The peers only match, texts in memory, with the number of names in `--peer-names`, and are
+compared with `mine` with the same names. The best of `--repeats` runs counts, since other load makes some slower.
 
     python benchmarks/mining_rate.py run STORE --peer-python PYTHON --peer-names 1000000
 """
@@ -149,7 +148,7 @@ def told(command: list[str]) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any], several: str) -> str:
-    rows = ["| | names | MB of text a second | most memory, MiB |", "| --- | ---: | ---: | ---: |"]
+    rows = ["| | names | MB of text per second | most memory, MiB |", "| --- | ---: | ---: | ---: |"]
     for title, found in result.items():
         if isinstance(found, dict) and "mb_per_second" in found:
             rows.append(f"| {title} | {found['names']:,} | {found['mb_per_second']:.2f} | {found['mib']:,.0f} |")

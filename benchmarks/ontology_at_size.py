@@ -1,6 +1,6 @@
-"""A store of UMLS's size: RRF files to store, opening, look-ups, and scispaCy's knowledge base of the same concepts.
+"""A store of UMLS's size: RRF files to store, opening, lookups, and scispaCy's knowledge base of the same concepts.
 
-Each part runs in a process of its own, and memory is the most that process has held. The files are those of
+Each part runs in its own process, and memory is the peak of that process. The files are those of
 `umls_files.py`, or UMLS's own. The peer's side is its KnowledgeBase alone (`scispacy_kb.py`), which reads concepts from
 JSON lines; they are written here from the store, and not timed.
 
@@ -81,7 +81,7 @@ def open_store(store: Path) -> None:
 
 @app.command("rates")
 def rates(store: Path, n: int = 50_000, seed: int = 0) -> None:
-    """Look up ids and names drawn from the whole store, and print how many a second (JSON)."""
+    """Look up ids and names drawn from the whole store, and print the rates per second (JSON)."""
     opened = OntologyStore(store)
     draw = Random(seed)
     rows = [draw.randrange(len(opened)) for _ in range(n)]

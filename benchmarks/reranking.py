@@ -1,9 +1,9 @@
-"""Both forms of `krissel_reranker` over the same candidates of one linker, in one run: mentions a second and accuracy.
+"""Both forms of `krissel_reranker` on the same candidates of one linker, in one run: mentions per second, accuracy.
 
 The linker's candidates are found once. Then the re-rankers alone are timed, `pipe` over docs that hold candidates, in
 alternating passes of which the best counts. Each is read from a pipeline that `spacy train` made with a config such as
 `configs/reranker.cfg` (all candidates in one pass, its `encoder` a transformer) or
-`configs/reranker-pairs.cfg` (one pair a row).
+`configs/reranker-pairs.cfg` (one pair per row).
 
     python benchmarks/reranking.py --linker PIPELINE --list PIPELINE --pairs PIPELINE --gold dev.spacy --ontology STORE
 """
@@ -88,7 +88,7 @@ def main(
     for name, row in rows.items():
         speed = f"{row['mentions_per_second']:,.0f}" if name in FORMS else ""
         print(f"| {name} | {100 * row['strict']:.1f} | {speed} |")
-    msg.info(f"All candidates in one pass: {result['ratio']:.1f} times the mentions a second, K = {k}")
+    msg.info(f"All candidates in one pass: {result['ratio']:.1f} times the mentions per second, K = {k}")
 
 
 def load_reranker(path: Path, k: int) -> KrisselReranker:

@@ -1,11 +1,11 @@
-"""The chain people use, on predicted mentions: spaCy's `ner`, scispaCy's `abbreviation_detector`, our `krissel_linker`.
+"""A common chain, on predicted mentions: spaCy's `ner`, scispaCy's `abbreviation_detector`, our `krissel_linker`.
 
 Runs inside a virtual environment that has both scispacy and spacy_krissel. The NER (spaCy's small convolutional
 default) is trained on NCBI Disease's training split; the epoch is chosen on the last tenth of that split, so the
 development split that is scored stays unseen. Scores are micro-averaged over mentions:
 
 - span: exact character offsets, all gold mentions;
-- id: exact offsets and a right id. A gold mention without an id ("-1", "-") is left out, with whatever was predicted
+- id: exact offsets and a right id. A gold mention without an id ("-1", "-") is left out, with any prediction
   there; a composite mention is right when any of its ids is predicted; `NIL`, no id and several ids tied at the top are
   no answer, so they cost recall.
 

@@ -1,8 +1,8 @@
-"""One pass of a transformer a sentence, all of its mentions marked, against one pass a mention: mentions a second of
-each, in one run (BELHD §4.2).
+"""One transformer pass per sentence, with all of its mentions marked, against one pass per mention: mentions per second
+of each, in one run (BELHD §4.2).
 
-Timed is what an encoder does with documents: cutting views, and encoding them, in alternating passes over all documents
-of which the best counts. "a mention, its window" is how a linker reads by default: the text about each mention, 64
+Cutting views of documents and encoding them is timed, in alternating passes over all documents, of which the best
+counts. "a mention, its window" is how a linker reads by default: the text about each mention, 64
 pieces; "a mention, its sentence" reads for each mention what the first row reads once for all of a sentence.
 
     python benchmarks/sentence_passes.py --encoder PATH_OR_NAME --gold ncbi-dev.spacy
@@ -39,7 +39,7 @@ def main(
     passes: Annotated[int, typer.Option(help="Timed passes of each; the best counts")] = 3,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Time the ways of reading mentions, alternating, and print mentions a second and ratios."""
+    """Time the ways of reading mentions, alternating, and print mentions per second and ratios."""
     nlp = spacy.blank("en")
     docs = list(DocBin(store_user_data=True).from_disk(gold).get_docs(nlp.vocab))
     n_mentions = sum(len(doc.ents) for doc in docs)

@@ -1,4 +1,4 @@
-"""The small encoder's own parts against those of torch and scikit-learn, in milliseconds per batch on one core.
+"""The small encoder's parts compared with those of torch and scikit-learn, in milliseconds per batch on one core.
 
     OMP_NUM_THREADS=1 python benchmarks/small_encoder_parts.py
 

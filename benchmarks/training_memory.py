@@ -1,8 +1,8 @@
 """Memory of a training step at the paper's batch size: 512 mentions of 256 entities, and their references.
 
 Cached gradients (`chunk_size`) hold the activations of one chunk at a time, so that memory does not grow with the
-batch. The model is made and trained as `spacy train CONFIG` would, for a few steps; what is printed is the peak of the
-whole process, training examples and optimizer included, after each step.
+batch. The model is made and trained as by `spacy train CONFIG`, for a few steps. Prints the peak memory of the whole
+process, including training examples and optimizer, after each step.
 
     python benchmarks/training_memory.py --encoder NAME_OR_PATH --ontology STORE --mentions SHARDS
 """

@@ -1,8 +1,8 @@
-"""RRF files of UMLS's shape and size, made up with a seed: MRCONSO, MRSTY, MRDEF, MRCUI, MRREL, MRSAB and SRDEF.
+"""Synthetic RRF files of UMLS's shape and size, from a seed: MRCONSO, MRSTY, MRDEF, MRCUI, MRREL, MRSAB and SRDEF.
 
-Words are made of syllables and as frequent as words are (Zipf), names have one to eight of them, and the names of a
+Words are made of syllables and have Zipf's frequencies, names have one to eight of them, and the names of a
 concept share some. A concept has 2.55 English names, each with an atom or two of several sources, some of them
-suppressed, and a fourth as many names in other languages; one name in seventy is another concept's as well.
+suppressed, and a fourth as many names in other languages; one name in seventy is shared with another concept.
 
     python benchmarks/umls_files.py META --concepts 3400000
 """
@@ -172,7 +172,13 @@ class _Made:
     def sources(self) -> Iterator[str]:
         """The rows of MRSAB."""
         for number, (source, licence) in enumerate(LICENCES.items()):
-            cells = [f"C{8_000_000 + number}", f"C{8_100_000 + number}", f"{source}2016", source, f"{source}, made up"]
+            cells = [
+                f"C{8_000_000 + number}",
+                f"C{8_100_000 + number}",
+                f"{source}2016",
+                source,
+                f"{source}, synthetic",
+            ]
             cells += [
                 "",
                 "2016",

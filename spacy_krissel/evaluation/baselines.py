@@ -178,7 +178,7 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
     )
 
 
-def lookup(records: Sequence[LinkRecord], seen: Iterable[tuple[str, str]]) -> list[LinkRecord]:
+def memorised(records: Sequence[LinkRecord], seen: Iterable[tuple[str, str]]) -> list[LinkRecord]:
     """The memorisation baseline: link each mention to the most frequent entity of its folded text among `seen` (text,
     id). Equally frequent entities are a tie; a mention with an unseen text is missing."""
     forms: dict[str, Counter] = defaultdict(Counter)

@@ -338,7 +338,7 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
             "n_gold"
         ]
     )
-    assert [row["title"] for row in found["rows"]] == ["full", "exact", "tfidf", "lookup"]
+    assert [row["title"] for row in found["rows"]] == ["full", "exact", "tfidf", "memorisation"]
     # The documents that were trained on say the same; NIL is nothing to look up.
     assert 0 < found["rows"][-1]["sets"]["nil"]["strict"] < 1
     curve = found["nil_curves"]["nil"]["full"]

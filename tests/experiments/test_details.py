@@ -61,7 +61,7 @@ def test_lead():
     good = run_scores([record(0, 0.1, "NIL"), record(1, 0.9, "D1")])
     bad = run_scores([record(1, 0.2, "D1"), record(0, 0.8, "NIL")])
     found = aupr_lead([good], [bad])
-    assert found == {"aupr": 0.5, "interval": (0.5, 0.5)}, "one document: all resamples are the same"
+    assert found == {"aupr": 0.5, "interval": [0.5, 0.5]}, "one document: all resamples are the same"
     assert aupr_lead([good, bad], [bad])["aupr"] == 0.25
     assert aupr_lead([good], [None]) is None
     assert aupr_lead([good], [run_scores([record(0, 0.1, "NIL")])]) is None, "other mentions"

@@ -35,27 +35,27 @@ def test_strict_accuracy():
     found = strict_accuracy({0: records([1, 1, 0, 0]), 1: records([1, 1, 1, 0])})
     assert found["n"] == 4 and found["strict"] == 0.625 and found["by_seed"] == {"0": 0.5, "1": 0.75}
     # Drawn are the documents aa, ab or bb: a is always right, b has a quarter.
-    assert found["interval"] == (0.25, 1.0)
+    assert found["interval"] == [0.25, 1.0]
 
 
 def test_difference_is_paired():
     ours, theirs = {0: records([1, 1, 1, 0])}, {0: records([0, 1, 0, 0])}
     found = difference(ours, theirs)
     # Document a gains a half, so does b: whatever is drawn, the gain is a half.
-    assert found == {"strict": 0.5, "interval": (0.5, 0.5)}
+    assert found == {"strict": 0.5, "interval": [0.5, 0.5]}
     assert difference(theirs, ours) == {"strict": -0.5, "interval": (-0.5, -0.5)}
     # By one document alone: nothing, half of it, or all.
-    assert difference({0: records([1, 1, 0, 0])}, {0: records([0, 0, 0, 0])}) == {"strict": 0.5, "interval": (0.0, 1.0)}
+    assert difference({0: records([1, 1, 0, 0])}, {0: records([0, 0, 0, 0])}) == {"strict": 0.5, "interval": [0.0, 1.0]}
 
 
 def test_difference_of_means_over_seeds():
     ours = {0: records([1, 1, 1, 1]), 1: records([1, 0, 1, 0])}
-    assert difference(ours, {5: records([1, 0, 1, 0])}) == {"strict": 0.25, "interval": (0.25, 0.25)}
+    assert difference(ours, {5: records([1, 0, 1, 0])}) == {"strict": 0.25, "interval": [0.25, 0.25]}
 
 
 def test_difference_pairs_mentions_whatever_their_order():
     ours = records([1, 0, 1, 0])
-    assert difference({0: ours}, {0: dict(reversed(ours.items()))}) == {"strict": 0.0, "interval": (0.0, 0.0)}
+    assert difference({0: ours}, {0: dict(reversed(ours.items()))}) == {"strict": 0.0, "interval": [0.0, 0.0]}
 
 
 def test_other_mentions_are_refused():

@@ -105,7 +105,7 @@ def test_belhds_cell_lines(run):
     sizes = f"--{LINKER}.objective.n_candidates 4 --{LINKER}.model.encoder.window 32 --{LINKER}.model.width 16"
     folder = run("belhd", "ablate-cell-lines", f"{GOLD} --row disambiguation {of_rows(sizes)}")
     rows = rows_of(folder / "metrics" / "cell-lines" / "ablation.json")
-    assert rows == ["full", "disambiguation", "exact", "tfidf", "lookup"]
+    assert rows == ["full", "disambiguation", "exact", "tfidf", "memorisation"]
 
 
 def test_oslats_stages(run):

@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
-from spacy_krissel.evaluation.baselines import BASELINES, lookup
+from spacy_krissel.evaluation.baselines import BASELINES, memorised
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.gold import linked_mentions, read_gold
@@ -264,8 +264,8 @@ class AblationRun:
             for title, link in BASELINES.items():
                 found.setdefault(title, {})[gold] = {seed: answers(link(records, store))}
             if data.seen is not None:
-                linked = lookup(records, linked_mentions(read_gold(data.seen, spacy.blank("en")), store))
-                found.setdefault("lookup", {})[gold] = {seed: answers(linked)}
+                linked = memorised(records, linked_mentions(read_gold(data.seen, spacy.blank("en")), store))
+                found.setdefault("memorisation", {})[gold] = {seed: answers(linked)}
         return found
 
     def _details(self, measured: AllRuns) -> dict[str, Details]:
