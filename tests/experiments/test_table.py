@@ -43,7 +43,7 @@ def test_difference_is_paired():
     found = difference(ours, theirs)
     # Document a gains a half, so does b: whatever is drawn, the gain is a half.
     assert found == {"strict": 0.5, "interval": [0.5, 0.5]}
-    assert difference(theirs, ours) == {"strict": -0.5, "interval": (-0.5, -0.5)}
+    assert difference(theirs, ours) == {"strict": -0.5, "interval": [-0.5, -0.5]}
     # By one document alone: nothing, half of it, or all.
     assert difference({0: records([1, 1, 0, 0])}, {0: records([0, 0, 0, 0])}) == {"strict": 0.5, "interval": [0.0, 1.0]}
 
@@ -99,7 +99,7 @@ def test_summary_and_table(ablation):
     full, less, part = found["rows"]
     assert full["mean"] == 1.0 and less["mean"] == 0.75 and part["mean"] is None
     assert "difference" not in full["sets"]["one"]
-    assert less["sets"]["one"]["difference"] == {"strict": -0.5, "interval": (-0.5, -0.5)}
+    assert less["sets"]["one"]["difference"] == {"strict": -0.5, "interval": [-0.5, -0.5]}
     assert ablation_table(found).splitlines()[2:] == [
         "| FULL | 100.0 (100.0 to 100.0) |  | 100.0 (100.0 to 100.0) |  | 100.0 |",
         "| LESS | 50.0 | -50.0 (-50.0 to -50.0) | 100.0 | +0.0 (+0.0 to +0.0) | 75.0 |",
