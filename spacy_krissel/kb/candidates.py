@@ -1,4 +1,4 @@
-"""Search results in the words of others: plain dicts for `span._`, and spaCy's own `Candidate`."""
+"""Search results as plain dicts for `span._`, and as spaCy's own `Candidate`."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,15 +24,11 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = Non
     names = list(zip(kb.entities.ids.take(rows), kb.entities.names.take(rows), strict=True))
     rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
     texts = [(prototype.kind, evidence(prototype.view)) for prototype in kb.prototypes_at(rows)]
-    candidates = [
-        {"id": id_, "name": name, "score": score, "kind": kind, "evidence": text}
-        for (id_, name), score, (kind, text) in zip(
-            map(names.__getitem__, entity_places.tolist()),
-            scores[found].tolist(),
-            map(texts.__getitem__, prototype_places.tolist()),
-            strict=True,
-        )
-    ]
+    candidates = []
+    columns = (entity_places.tolist(), scores[found].tolist(), prototype_places.tolist())
+    for entity, score, prototype in zip(*columns, strict=True):
+        (id_, name), (kind, text) = names[entity], texts[prototype]
+        candidates.append({"id": id_, "name": name, "score": score, "kind": kind, "evidence": text})
     ends = np.cumsum(found.sum(axis=1)).tolist()
     return [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -40,8 +36,8 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = Non
 def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: SearchResult) -> list[list[Candidate]]:
     """spaCy's candidates of each mention, best first.
 
-    The one place that knows the class: its prior probability is the softmax of the scores (it has no place for a
-    score), its frequency the number of the entity's prototypes, its alias the mention's text.
+    The prior probability is the softmax of the scores (spaCy's class has no score), the frequency the number of the
+    entity's prototypes, the alias the mention's text.
     """
     strings = kb.vocab.strings
     candidates = []
@@ -50,17 +46,9 @@ def spacy_candidates(kb: "PrototypeKB", mentions: Sequence[Span], result: Search
         exponentials = np.exp(scores[: len(found)] - scores[:1])
         ids = kb.entity_ids.take(found)
         alias = strings.add(mention.text)
-        candidates.append(
-            [
-                Candidate(
-                    kb,
-                    strings.add(id_, allow_transient=False),
-                    len(kb.prototype_rows(id_)),
-                    vector,
-                    alias,
-                    float(prior),
-                )
-                for id_, vector, prior in zip(ids, kb.get_vectors(ids), exponentials / exponentials.sum(), strict=True)
-            ]
-        )
+        each = []
+        for id_, vector, prior in zip(ids, kb.get_vectors(ids), exponentials / exponentials.sum(), strict=True):
+            entity = strings.add(id_, allow_transient=False)
+            each.append(Candidate(kb, entity, len(kb.prototype_rows(id_)), vector, alias, float(prior)))
+        candidates.append(each)
     return candidates

@@ -66,7 +66,6 @@ class EntityTable:
         self.ids = StringColumn(self.table.column("id"), path)
         self.names = StringColumn(self.table.column("name"), path)
         self._lock = Lock()
-        self._species: list[str] | None = None
 
     @classmethod
     def from_entities(cls, entities: Iterable[Any]) -> "EntityTable":
@@ -110,13 +109,6 @@ class EntityTable:
         found = {name: self.table.column(name)[row].as_py() for name in SCHEMA.names}
         return Entity(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
 
-    @coded
-    def species(self) -> list[str]:
-        """The species of the entities, each once, sorted; without that of entities that have none."""
-        if self._species is None:
-            self._species = sorted(each for each in pc.unique(self.table.column("species")).to_pylist() if each)
-        return self._species
-
     def row(self, entity: str) -> int | None:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None
@@ -149,44 +141,20 @@ class EntityTable:
         found = pc.fill_null(indices, -1 - first).to_numpy(zero_copy_only=False).astype(np.int64)
         return found + first
 
-    def mask(
-        self,
-        types: Iterable[str] | None = None,
-        species: Iterable[str] | None = None,
-    ) -> Mask:
-        """Entities that have one of the `types` and are of one of the `species`, where given: (len(self),). One without
-        a species may be of any.
-
-        Raises KrisselError K525 for a type or species that no entity has.
-        """
-        mask = np.ones(len(self), dtype=bool)
-        if types is not None:
-            mask &= self._of_types(sorted(set(types)))
-        if species is not None:
-            mask &= self._of_species(sorted(set(species)))
-        return mask
-
     @coded
-    def _of_types(self, types: Sequence[str]) -> Mask:
+    def mask(self, types: Iterable[str]) -> Mask:
+        """The entities with one of these types: (len(self),). Raises KrisselError K525 for one that no entity has."""
+        wanted = sorted(set(types))
         column = self.table.column("types").combine_chunks()
         owner = np.asarray(pc.list_parent_indices(column))
         values = pc.list_flatten(column)
         known = set(pc.unique(values).to_pylist())
-        unknown = [type_ for type_ in types if type_ not in known]
+        unknown = [type_ for type_ in wanted if type_ not in known]
         if unknown:
             raise self.unknown("types", unknown, sorted(known))
         mask = np.zeros(len(self), dtype=bool)
-        mask[owner[pc.is_in(values, value_set=pa.array(types, pa.string())).to_numpy(zero_copy_only=False)]] = True
+        mask[owner[pc.is_in(values, value_set=pa.array(wanted, pa.string())).to_numpy(zero_copy_only=False)]] = True
         return mask
-
-    @coded
-    def _of_species(self, species: Sequence[str]) -> Mask:
-        known = self.species()
-        unknown = [each for each in species if each not in known]
-        if unknown:
-            raise self.unknown("species", unknown, known)
-        found = pc.is_in(self.table.column("species"), value_set=pa.array([*species, ""], pa.string()))
-        return found.to_numpy().copy()
 
     def unknown(self, what: str, unknown: Sequence[str], known: Sequence[str] | None = None) -> KrisselError:
         known = self.ids if known is None else known

@@ -53,13 +53,15 @@ class LexicalIndex:
         self._vectors = self._weighted(counts)  # (forms, n-grams)
         self._by_gram = self._vectors.T.tocsr()
         # Pairs of an entity and one of its forms, in both directions; without forms that have no n-gram.
-        spelt = np.diff(self._vectors.indptr)[of_form] > 0
-        pairs, of_pair = np.unique(np.stack([entities[spelt], of_form[spelt]], axis=1), axis=0, return_inverse=True)
+        with_grams = np.diff(self._vectors.indptr)[of_form] > 0
+        pairs, of_pair = np.unique(
+            np.stack([entities[with_grams], of_form[with_grams]], axis=1), axis=0, return_inverse=True
+        )
         self._of_entity = Groups.of(pairs[:, 0], pairs[:, 1])
         by_form = pairs[np.argsort(pairs[:, 1], kind="stable")]
         self._of_form = self._of_name = Groups.of(by_form[:, 1], by_form[:, 0])
         if named is not None:
-            names = pairs[np.unique(of_pair.ravel()[named[spelt]])]
+            names = pairs[np.unique(of_pair.ravel()[named[with_grams]])]
             names = names[np.argsort(names[:, 1], kind="stable")]
             self._of_name = Groups.of(names[:, 1], names[:, 0])
 

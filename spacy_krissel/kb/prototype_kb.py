@@ -36,8 +36,8 @@ from .ranking import SearchResult, best_entities, search_entities
 from .references import References
 from .version import Version
 
-# Above this many entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two
-# seconds and 230 MB, and every saved vocabulary would hold them again.
+# With more entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two seconds
+# and 230 MB, and every saved vocabulary would hold them again.
 MAX_STRINGS = 100_000
 Encode = Callable[[list[View]], Vectors]
 
@@ -81,13 +81,12 @@ class PrototypeKB(KnowledgeBase):
         self.n_candidates = n_candidates
         self.verify = verify
         self._reference_weight = reference_weight
-        # A folder for unnamed temporary files that hold what is added until it is saved, so that a knowledge base can
-        # exceed memory; None: in memory.
+        # A folder for unnamed files that hold what is added until it is saved, so that a knowledge base can exceed
+        # memory; None: in memory.
         self.scratch: Path | None = None
         self._encode: Encode | None = None
-        # Held by whoever changes something. Snapshots share it, as they may share an index that would grow.
+        # Held during a change. Snapshots share it, and the versions in use, as they may share an index that would grow.
         self._lock = Lock()
-        # Those in use, here and by readers.
         self._versions: WeakSet[Version] = WeakSet()
         prototypes = PrototypeTable.empty(entity_vector_length, dtype)
         self._set(Version(EntityTable(), prototypes, normalize, make_index=index))
@@ -129,28 +128,18 @@ class PrototypeKB(KnowledgeBase):
         """Ids by entity row, ascending."""
         return self.entities.ids
 
-    def entity_species(self) -> list[str]:
-        """The distinct species of all entities, sorted."""
-        return self.entities.species()
-
     def resolve(self, id: str) -> str | None:
         """The primary id for an id or alternative id, None if there is none, as `OntologyStore.resolve`."""
         entities = self.entities
         row = entities.resolve(id)
         return None if row is None else entities.ids[row]
 
-    def entity_mask(
-        self,
-        *,
-        types: Iterable[str] | None = None,
-        species: Iterable[str] | None = None,
-    ) -> Mask:
-        """The entities with one of the `types` and one of the `species`, where given, for `search(allowed=)`. An entity
-        without a species counts as any species.
+    def entity_mask(self, types: Iterable[str]) -> Mask:
+        """The entities with one of these semantic types, for `search(allowed=)`: (n_entities,).
 
-        Raises KrisselError K525 for a type or species that the knowledge base does not have.
+        Raises KrisselError K525 for a type that the knowledge base does not have.
         """
-        return self.entities.mask(types, species)
+        return self.entities.mask(types)
 
     def set_entities(self, entities: Iterable[Any]) -> None:
         """Replace the entities (`id`, `name`, `types` of each, `alt_ids` and `species` where it has them, as `Entity`);
@@ -187,11 +176,6 @@ class PrototypeKB(KnowledgeBase):
         """The vectors of all prototypes (n, d) as they are searched: c_p + w·r_e where references are in use, else c_p.
         Memory-mapped while unchanged. Read only."""
         return self.prototypes.vectors
-
-    @property
-    def prototype_vectors(self) -> Vectors:
-        """The vectors c_p of all prototypes (n, d), without references. Read only."""
-        return self.prototypes.prototype_vectors
 
     @property
     def has_gold(self) -> bool:
@@ -267,8 +251,8 @@ class PrototypeKB(KnowledgeBase):
 
     @contextmanager
     def without_prototypes(self, **which: Any) -> Iterator[int]:
-        """Within, the prototypes that `remove_prototypes(**which)` removes are gone; gives their number. Afterwards all
-        is as before: changes made within are lost, those of entities and references too."""
+        """A context without the prototypes that `remove_prototypes(**which)` removes; gives their number. Afterwards
+        all is as before: changes made meanwhile are lost."""
         before = self._now
         try:
             yield self.remove_prototypes(**which)
@@ -279,15 +263,14 @@ class PrototypeKB(KnowledgeBase):
     def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
         """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
 
-        They are of kind "gold", and know their source, document and offsets: see `remove_prototypes`. Names that
-        several entities share are weighted less: see `split_shared`. Later changes do not change the weights of earlier
-        ones, and each call reads all names: add documents together.
+        They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
+        less: see `split_shared`. Weights are not changed later, and each call reads all names: add documents together.
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
         RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
-        mentions of a corpus that were corrected in `doc.ents`. A document that is added twice is there twice: remove it
-        first, with `remove_prototypes(docs=[…])`.
+        mentions of a corpus that were corrected in `doc.ents`. To add a document again, remove it first
+        (`remove_prototypes(docs=[…])`).
         Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
         """
         self._attached()
@@ -374,8 +357,8 @@ class PrototypeKB(KnowledgeBase):
         self._now.check_filled()
 
     def snapshot(self) -> "PrototypeKB":
-        """The present version, ready to be searched, as a knowledge base that shares all memory with this one. Changes
-        of either do not show in the other.
+        """The present version, with its index, as a knowledge base that shares all memory with this one. Changes of
+        either do not show in the other.
 
         Raises KrisselError K520 when there is nothing to link to.
         """
@@ -607,13 +590,14 @@ class PrototypeKB(KnowledgeBase):
         make = self._now.make_index
         read = Version.from_disk(Path(path), self.entity_vector_length, make, exclude, verify=verify)
         with self._lock:
-            self._set_width(read.width or self.entity_vector_length)
+            # Read-only in the base class, except through its constructor.
+            KnowledgeBase.__init__(self, self.vocab, read.width or self.entity_vector_length)
             self._set(read)
         self._add_strings()
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = SimpleFrozenList()) -> bytes:
-        """All files of `to_disk` in one byte string: it holds the whole knowledge base in memory."""
+        """All files of `to_disk` in one byte string."""
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "kb"
             # A copy, of which it is noted where it is saved.
@@ -633,8 +617,7 @@ class PrototypeKB(KnowledgeBase):
         return self
 
     def is_saved(self, path: str | Path) -> bool:
-        """Was it saved to or loaded from the folder `path`, and not changed since? Changes to the folder by other
-        processes do not count."""
+        """Was it saved to or loaded from the folder `path`, and not changed since? The folder is not read."""
         saved, path = self._now.saved, Path(path)
         return saved is not None and saved.path.resolve() == path.resolve() and path.exists()
 
@@ -686,13 +669,8 @@ class PrototypeKB(KnowledgeBase):
     def _take_width(self, width: int) -> None:
         """The first vectors decide on the width, where nothing else did."""
         if not self.entity_vector_length:
-            self._set_width(width)
-            self._change(prototypes=PrototypeTable.empty(width, self.prototypes.dtype))
-
-    def _set_width(self, width: int) -> None:
-        # Read-only in the base class, except through its constructor.
-        if width != self.entity_vector_length:
             KnowledgeBase.__init__(self, self.vocab, width)
+            self._change(prototypes=PrototypeTable.empty(width, self.prototypes.dtype))
 
     def _add_strings(self) -> None:
         if self.n_entities > MAX_STRINGS:

@@ -55,11 +55,11 @@ SCHEMA = pa.schema(
 
 
 class Origin(NamedTuple):
-    """Where a prototype was seen, so that it can be told from others and taken out again.
+    """Where a prototype was seen, so that it can be removed.
 
-    source: a label for what it came with, such as the name of a corpus.
+    source: a label, such as the name of a corpus.
     doc, start, end: id of the document and character offsets in it; "" and -1 where there is none.
-    text_hash: of the document's text, by which it is known under another id, or without one.
+    text_hash: of the document's text, which identifies it under another id, or without one.
     """
 
     source: str = ""
@@ -94,8 +94,8 @@ class PrototypeTable:
     """Prototypes by row: entity row, kind, text and vector. Never changed: each change gives another table, which
     shares what it can.
 
-    table: of `SCHEMA`. own: the vectors c_p. references: those in use. sums: c_p + w·r_e with these, None without.
-    path: the file that the table, or part of it, is mapped from.
+    table: of `SCHEMA`. own: the vectors c_p, memory-mapped as long as nothing was added. references: those in use.
+    sums: c_p + w·r_e with these, None without. path: the file that the table, or part of it, is mapped from.
     """
 
     table: pa.Table
@@ -111,11 +111,6 @@ class PrototypeTable:
 
     def __len__(self) -> int:
         return len(self.table)
-
-    @property
-    def prototype_vectors(self) -> Vectors:
-        """c_p of all prototypes (n, width); memory-mapped as long as nothing was added. Read only."""
-        return self.own.array
 
     @property
     def vectors(self) -> Vectors:
@@ -156,8 +151,8 @@ class PrototypeTable:
 
     def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
         """With these references in use; scratch: see `appended`."""
-        none = GrowingVectors(self.prototype_vectors[:0])
-        sums = _with_sums(none, references, self.prototype_vectors, self.entity_rows, scratch)
+        none = GrowingVectors(self.own.array[:0])
+        sums = _with_sums(none, references, self.own.array, self.entity_rows, scratch)
         return replace(self, references=references, sums=sums)
 
     def moved(self, new_rows: Rows, n_entities: int) -> "PrototypeTable":
@@ -172,7 +167,7 @@ class PrototypeTable:
         """The prototypes at `mask` (len(self),), in memory."""
         sums = None if self.sums is None else GrowingVectors(self.vectors[mask])
         table = self.table.filter(pa.array(mask)).combine_chunks()
-        return replace(self, table=table, own=GrowingVectors(self.prototype_vectors[mask]), sums=sums)
+        return replace(self, table=table, own=GrowingVectors(self.own.array[mask]), sums=sums)
 
     @coded
     def where(self, kind: str | None, source: str | None, docs: Sequence[str] | None) -> Mask:
@@ -272,7 +267,7 @@ class PrototypeTable:
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
-        write_array(self.prototype_vectors, directory / VECTORS_FILE)
+        write_array(self.own.array, directory / VECTORS_FILE)
         if self.references is not None:
             write_array(self.references.vectors, directory / REFERENCES_FILE)
             write_array(self.vectors, directory / SUMS_FILE)

@@ -66,7 +66,11 @@ def filled(toy_store, toy_shards, monkeypatch):
     def fill(encode, **settings):
         source = PrototypeSource(toy_store, MentionShards(toy_shards))
         kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=ReferenceParts(), **settings)
-        return kb.prototype_vectors.tolist(), kb.prototypes_at(np.arange(kb.n_prototypes)), list(kb.entity_ids)
+        return (
+            kb.prototypes.own.array.tolist(),
+            kb.prototypes_at(np.arange(kb.n_prototypes)),
+            list(kb.entity_ids),
+        )
 
     return fill
 

@@ -35,20 +35,9 @@ def test_columns_are_read_like_lists(entities):
 
 def test_mask_has_entities_of_other_types(entities):
     table = EntityTable.from_entities(entities)
-    assert table.mask().tolist() == [True] * 4
     assert table.mask(types=["T047"]).tolist() == [True, False, True, False]
     assert table.mask(types=["T191", "T059"]).tolist() == [True, True, False, False]
     assert table.mask(types=[]).tolist() == [False] * 4
-
-
-def test_masks_by_species():
-    entities = [Entity("B", "b", species="9606"), Entity("A", "a", types=("T1",), species="10090"), Entity("C", "c")]
-    table = EntityTable.from_entities(entities)
-    assert table.species() == ["10090", "9606"]
-    assert table.mask(species=["9606"]).tolist() == [False, True, True]
-    assert table.mask(species=["9606", "10090"], types=["T1"]).tolist() == [True, False, False]
-    with pytest.raises(KrisselError, match="K525.*1 of the given species.*'7'"):
-        table.mask(species=["7"])
 
 
 def test_unknown_types_are_searched(entities):

@@ -88,7 +88,7 @@ def test_both_scores_of_all_candidates(search, masked):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(searches(), st.data())
 def test_names_and_prior(search, data):
-    """Every part of the score restated, over all entities, with and without spelling."""
+    """Every part of the score restated, over all entities, with and without lexical similarity."""
     owners, names, vectors, queries, texts, weight, _ = search
     gold = data.draw(st.lists(st.booleans(), min_size=len(owners), max_size=len(owners)))
     alone = data.draw(arrays(np.float32, queries.shape, elements=WHOLE))
@@ -103,7 +103,7 @@ def test_names_and_prior(search, data):
     for i, text in enumerate(texts):
         context = restated(kb, owners, names, vectors, queries[i], text, weight)
         name = restated(kb, owners, names, vectors, alone[i], text, weight)
-        # Of a name with several bearers the context alone decides.
+        # Context alone decides on a name that several entities share.
         of, more = (
             (share, prior)
             if len({o for o, each in zip(owners, names, strict=True) if each == text}) < 2
@@ -123,7 +123,7 @@ def test_names_and_prior(search, data):
             assert owners[row] == entity and float(queries[i] @ vectors[row]) == pytest.approx(nearest, abs=1e-5)
 
 
-def test_a_name_brings_a_candidate_of_its_own():
+def test_entity_that_only_its_name_finds_is_no_candidate():
     """Entity 3 is far from the mention in its context and next to its text: it comes with both."""
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0, 1]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
@@ -134,7 +134,7 @@ def test_a_name_brings_a_candidate_of_its_own():
     assert kb.search(query, 2, names=name).entities.tolist() == kb.search(query, 2).entities.tolist() == [[0, 1]]
 
 
-def test_context_decides_between_bearers_of_one_name():
+def test_name_decides_between_entities_that_share_it():
     """And what the entities below one share does not count as a name of it."""
     vectors = np.array([[1, 0], [0.9, 0], [0.1, 0], [0.1, 0]], dtype=np.float32)
     names, kinds = ["MS", "MS", "multiple sclerosis", "multiple sclerosis"], ["name", "gold", "name", "class"]
@@ -146,7 +146,7 @@ def test_context_decides_between_bearers_of_one_name():
     assert alone.entities.tolist() == [[1, 0]] and alone.scores[0] == pytest.approx([0.95, 0.5])
 
 
-def test_prior_goes_with_the_gold_mentions():
+def test_prior_stays_after_gold_mentions_are_removed():
     kb = make_kb([0, 1], ["fever", "cold"], np.array([[0.5, 0], [0.48, 0]], dtype=np.float32))
     query = np.array([[1, 0]], dtype=np.float32)
     assert kb.search(query, 2, gold_prior=0.05).scores[0] == pytest.approx([0.5, 0.48])
@@ -158,7 +158,7 @@ def test_prior_goes_with_the_gold_mentions():
     assert kb.search(query, 2, gold_prior=0.05).entities.tolist() == [[1, 0]]
 
 
-def test_spelling_finds_what_vectors_do_not():
+def test_lexical_search_adds_no_candidates():
     """Entity 3 is far from the query, and no candidate of one that asks for two: it comes with its true score."""
     vectors = np.array([[1, 0], [0.9, 0], [0.8, 0], [0.5, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 2, 3], ["fits", "thirst", "hiccups", "lung cancer"], vectors)
@@ -181,7 +181,7 @@ def test_weight_of_zero_costs_nothing(monkeypatch):
     assert kb.search(query[:0], 2, texts=[], lexical_weight=1.0).entities.shape == (0, 2)
 
 
-def test_ties_stay_ties():
+def test_equal_entities_do_not_tie():
     """Homonyms without a difference tie, whatever the index and more than are asked for; the lowest id goes first."""
     n = 8
     vectors = np.tile(np.array([[0.6, 0.8]], dtype=np.float32), (n, 1))
@@ -192,7 +192,7 @@ def test_ties_stay_ties():
         assert result.entities.tolist() == [[0, 1]] and result.scores[0] == pytest.approx([1.5, 1.5])
 
 
-def test_spelling_breaks_a_tie_of_vectors():
+def test_lexical_similarity_leaves_a_tie_of_vectors():
     vectors = np.array([[1, 0], [1, 0]], dtype=np.float32)
     kb = make_kb([0, 1], ["fever", "cold"], vectors)
     assert kb.search(vectors[:1], 2).ties[0].tolist() == [0, 1]
@@ -200,7 +200,7 @@ def test_spelling_breaks_a_tie_of_vectors():
     assert result.entities.tolist() == [[1, 0]] and not result.ties
 
 
-def test_next_best_prototype_breaks_a_tie_of_both():
+def test_tie_is_left_though_next_best_prototypes_differ():
     vectors = np.array([[1, 0], [1, 0], [0.1, 0], [0.3, 0]], dtype=np.float32)
     kb = make_kb([0, 1, 0, 1], ["MS", "MS", "sclerosis", "stenosis"], vectors)
     result = kb.search(vectors[:1], 2, texts=["MS"], lexical_weight=0.5)
@@ -208,7 +208,7 @@ def test_next_best_prototype_breaks_a_tie_of_both():
     assert result.prototypes.tolist() == [[1, 0]] and result.scores[0] == pytest.approx([1.5, 1.5])
 
 
-def test_lexicon_follows_the_prototypes(tmp_path):
+def test_lexical_index_misses_added_prototypes(tmp_path):
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     query = np.full((1, 2), 0.5, dtype=np.float32)
     both = {"texts": ["lumbago"], "lexical_weight": 1.0}
@@ -230,7 +230,7 @@ def test_lexicon_follows_the_prototypes(tmp_path):
     assert kb.search(query, 2, **both).scores[0] == pytest.approx([0.5, 0.5])
 
 
-def test_references_are_no_surface_forms():
+def test_references_are_surface_forms():
     kb = make_kb([0, 1], ["fever", "cold"], np.eye(2, dtype=np.float32))
     kb.add_prototypes([Prototype("E00", "reference", name_view("lumbago"))], np.zeros((1, 2), dtype=np.float32))
     assert (kb.prototypes.lexical_index.search(kb.prototypes.lexical_index.vectors(["lumbago"]), PROPOSED) == -1).all()

@@ -29,7 +29,7 @@ INDEXES = {
     "graph": make_faiss_index("hnsw", m=8, ef_search=8),
     "sq8": make_faiss_index("ivf_sq8", nlist=4),
 }
-# Those that may find others when they are made anew than when they grow.
+# These may find others when they are rebuilt than when they grow.
 APPROXIMATE = ("graph", "sq8")
 
 

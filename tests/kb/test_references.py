@@ -143,7 +143,7 @@ def test_after_save_and_load(make, dtype, index, tmp_path):
     ):
         assert loaded.description() == kb.description()
         check(loaded, weight=0.5)
-        assert (loaded.vectors == kb.vectors).all() and (loaded.prototype_vectors == kb.prototype_vectors).all()
+        assert (loaded.vectors == kb.vectors).all() and (loaded.prototypes.own.array == kb.prototypes.own.array).all()
         add_later(loaded)
         check(loaded, later=True, weight=0.5)
         loaded.to_disk(tmp_path / "again")
@@ -164,7 +164,7 @@ def test_files_are_mapped_and_the_same_after_a_round(make, tmp_path):
     kb = make()
     kb.to_disk(tmp_path / "one")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "one")
-    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.prototype_vectors))
+    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.prototypes.own.array))
     assert isinstance(loaded.prototypes.references.vectors, np.memmap)
     loaded.to_disk(tmp_path / "two")
     files = [

@@ -32,7 +32,7 @@ def of_kind(source, kind, entity=None):
     return [p for p in source.prototypes() if p.kind == kind and entity in (None, p.entity)]
 
 
-def test_a_name_that_one_entity_bears_is_a_prototype_alone(make, toy_names):
+def test_name_of_one_entity_is_no_prototype(make, toy_names):
     found = [(p.entity, p.view) for p in of_kind(make(), "name")]
     expected = [
         (id_, name_view(name)) for id_, names in toy_names.items() for name in names if name not in ("MS", "cold")
@@ -89,7 +89,7 @@ def test_without_names(make):
     assert list(make(None, names=False).prototypes()) == []
 
 
-def test_spellings_that_fold_alike_are_one_prototype(tmp_path):
+def test_names_that_fold_alike_are_several_prototypes(tmp_path):
     from spacy_krissel.ontology.entity import Entity
     from spacy_krissel.ontology.store import write_store
 

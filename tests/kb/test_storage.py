@@ -405,7 +405,7 @@ def test_a_file_that_the_manifest_does_not_list_is_read(make_kb, tmp_path, name)
         PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")
 
 
-def test_a_file_that_was_put_beside_an_index_is_read(make_kb, tmp_path):
+def test_unlisted_file_in_an_index_folder_is_read(make_kb, tmp_path):
     make_kb().to_disk(tmp_path / "kb")
     (tmp_path / "kb" / "README.md").write_text("Nothing reads this.")
     PrototypeKB(Vocab(), 4).from_disk(tmp_path / "kb")

@@ -58,7 +58,7 @@ def test_the_fastest_that_finds_enough_is_chosen(kb, queries, tmp_path):
         "kind": tuning.chosen.kind,
         "settings": tuning.chosen.settings,
     }
-    # Of what was not chosen nothing is left.
+    # Other indexes are removed.
     assert [path.name for path in tmp_path.iterdir()] == [tuning.chosen.settings["type"]]
     found = search_entities(index, kb.prototypes, queries, 5, None).entities[:, 0]
     right = found == kb.search(queries, 5).entities[:, 0]
@@ -100,7 +100,7 @@ def test_wrong_settings(kb, queries, tmp_path, settings):
         tune(kb, queries, tmp_path, **settings)
 
 
-def test_an_adopted_index_and_its_figures_are_saved(kb, queries, tmp_path):
+def test_chosen_index_or_its_measurements_are_lost_on_saving(kb, queries, tmp_path):
     (tmp_path / "work").mkdir()
     tuning, index = tune(kb, queries, tmp_path / "work", types=["ivf_sq8"], recall=0.9)
     kb.set_index(index, tuning.summary(kb.n_prototypes))
@@ -139,7 +139,7 @@ def test_queries_of_a_single_prototype(random_kb):
     np.testing.assert_array_equal(near_vectors(kb, 5), kb.vectors)
 
 
-def test_the_table_has_a_line_a_trial():
+def test_table_misses_a_trial():
     exact = Trial("exact", {}, 1.0, 1.0, 1.0, 1.0, 0.04, 1.0, 0.0, 0.0)
     settings = {"type": "ivf", "float16": True, "nlist": 0, "nprobe": 4}
     quick = Trial("faiss", settings, 0.995, 0.98, 1.0, 0.99, 0.001, 40.0, 12.3, 61.0)

@@ -244,11 +244,13 @@ def test_excluded_file_has_the_checksum_of_another(linker, path):
 
 
 def test_verification_is_passed_on(path, monkeypatch):
-    from spacy_krissel.kb import prototype_kb
+    from spacy_krissel.kb import version
 
-    asked, read = [], prototype_kb.read_folder
+    asked, read = [], version.read_manifest
     monkeypatch.setattr(
-        prototype_kb, "read_folder", lambda *args, verify: asked.append(verify) or read(*args, verify=verify)
+        version,
+        "read_manifest",
+        lambda *args, verify, **shape: asked.append(verify) or read(*args, verify=verify, **shape),
     )
     spacy.load(path)
     spacy.load(path, config={f"{KB}.verify": False})

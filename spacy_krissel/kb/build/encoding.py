@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,8 +15,8 @@ from ...util.manifest import sha256_file
 from ...util.work_folder import WorkFolder
 from ...views import View
 from ..columns import read_array, write_array
+from ..prototype_kb import Encode
 
-Encode = Callable[[Sequence[View]], np.ndarray]
 Item = TypeVar("Item")
 VERSION = 1
 

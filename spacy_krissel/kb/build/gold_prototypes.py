@@ -73,7 +73,7 @@ def gold_prototypes(
     resolver: the knowledge base, or an ontology store.
     source: a label for these docs, by which their prototypes can be removed.
     spans_key: which mentions, see `gold_spans`. labels: only mentions with one of these labels.
-    per_entity: so many mentions of an entity at most, drawn by seed (few-shot); 0: all.
+    per_entity: mentions per entity at most, drawn by seed (few-shot); 0: all.
     surface_forms: add each mention's bare text too, as a name that gold says the entity has.
 
     Raises KrisselError K006 for a negative `per_entity`, or labels that are no list.
@@ -124,14 +124,14 @@ def split_shared(
     forms = [folded_form(prototype.view.mention) for prototype in prototypes]
     distinct = sorted(set(forms))
     # The entities with each form, as a search sees them.
-    bearers: dict[str, set[str]] = {form: set() for form in distinct}
+    named: dict[str, set[str]] = {form: set() for form in distinct}
     rows, places = known.lexical_index.named(distinct)
     for entity, place in zip(ids.take(rows), places.tolist(), strict=True):
-        bearers[distinct[place]].add(entity)
+        named[distinct[place]].add(entity)
     # The documents in which gold already gives a form to an entity.
     documents: dict[tuple[str, str], set[Any]] = defaultdict(set)
     rows = known.rows_of_kinds(["gold"])
-    rows = rows[np.array([folded_form(mention) in bearers for mention in known.mentions(rows)], dtype=bool)]
+    rows = rows[np.array([folded_form(mention) in named for mention in known.mentions(rows)], dtype=bool)]
     for row, _, view, origin in known.at(rows):
         documents[folded_form(view.mention), ids[row]].add(_document(origin))
     mentions: dict[str, set[Origin]] = defaultdict(set)
@@ -142,7 +142,7 @@ def split_shared(
         documents[form, prototype.entity].add(_document(prototype.origin))
 
     def is_settled(form: str, entity: str) -> bool:
-        shared = len(given[form, entity]) < len(mentions[form]) or not bearers[form] <= {entity}
+        shared = len(given[form, entity]) < len(mentions[form]) or not named[form] <= {entity}
         return not shared or len(documents[form, entity]) >= SHARED_DOCS
 
     weighted, others = [], []

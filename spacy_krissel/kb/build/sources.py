@@ -121,7 +121,7 @@ class PrototypeSource:
             yield entity.id, reference_view(entity, parts, names)
 
     def _shared_names(self) -> dict[str, str | None]:
-        """Folded shared name → the one bearer whose preferred name it is, if there is exactly one."""
+        """Folded shared name → the entity whose preferred name it is, if there is exactly one."""
         owners: dict[str, str | None] = {}
         for folded, ids in self.ontology.shared_names():
             preferring = [id_ for id_ in ids if fold_name(self.ontology.get(id_).name) == folded]
@@ -139,7 +139,7 @@ class PrototypeSource:
     def _mined(self, entity: Entity, places: range) -> list[MinedMention]:
         """Up to as many of the entity's mentions as are needed, chosen and ordered by seeded hash.
 
-        places: where its mentions stand among all. Of one entity at a time, because all of them fill the memory."""
+        places: of its mentions among all."""
         wanted = max(self.mentions_per_entity, self.contexts_per_shared_name if self.names else 0)
         if self.mentions is None or not wanted:
             return []

@@ -186,7 +186,7 @@ class _Measure:
         times: list[float] = []
         with threadpool_limits(1):
             while len(times) < PASSES and sum(times) < PASS_SECONDS:
-                # Of the processor: that of the clock depends on who else is at work.
+                # Processor time: the clock's depends on other processes.
                 start = time.process_time()
                 result = search_entities(index, self._prototypes, self._queries, self._k, None)
                 times.append(time.process_time() - start)

@@ -187,7 +187,7 @@ class KrisselSpanExtractor(KBPipe):
 
     def _queries(self, rows: np.ndarray) -> Any:
         kb = self._kb_to_search()
-        vectors: Any = np.asarray(kb.prototype_vectors[rows], dtype=np.float32)
+        vectors: Any = np.asarray(kb.prototypes.own.array[rows], dtype=np.float32)
         return self.model.ops.asarray(vectors)
 
     def _attention(self, states: TextStates, rows: np.ndarray) -> np.ndarray:
