@@ -120,10 +120,10 @@ def _end(error: KrisselError, code: int = 1) -> NoReturn:
 
 
 def _has_no_reader() -> bool:
-    """Whether standard output or error is a pipe that was closed; if so, what is left for it goes nowhere."""
+    """Whether standard output or error is a closed pipe; further output to it is then discarded."""
     closed = [stream for stream in (sys.stdout, sys.stderr) if _is_closed(stream)]
     for stream in closed:
-        # Python flushes once more at its end, and would complain.
+        # Python flushes once more when it exits, which would raise an error.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

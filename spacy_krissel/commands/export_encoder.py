@@ -1,4 +1,4 @@
-"""The encoder of a trained pipeline as the start of another one."""
+"""Export the encoder of a trained pipeline, or start another one from it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ def export_encoder(
 ) -> None:
     """Write the encoder of mentions or names as a transformer: give its directory as --paths.encoder.
 
-    Averaged with the transformer that it was trained from, it keeps more of what that one knew.
+    Averaged with the transformer that it was trained from, it keeps more of its knowledge.
 
     pipeline: A trained pipeline whose linker has a transformer
     output: Directory to write: config, tokenizer and model.safetensors, as `from_pretrained` takes it
@@ -32,7 +32,7 @@ def export_encoder(
     average_with: Average the weights with those of this transformer, by name or path
     share: Fraction of the trained weights in the average (`average_with`); default: 0.5
 
-    Raises KrisselError K005 and K026 (the output), K006 (a share that is none), K401 to K403, K413 (not the
+    Raises KrisselError K005 and K026 (the output), K006 (no such share), K401 to K403, K413 (not the
     transformer that it was trained from), K604 (no weights), K610, K611 (no such pipeline or linker), K632 (no
     transformer).
     """

@@ -1,4 +1,4 @@
-"""A log of every training step: what spaCy's own loggers say at evaluations alone."""
+"""A log of every training step, where spaCy's own loggers report evaluations only."""
 
 import json
 import sys
@@ -13,13 +13,13 @@ LogStep = Callable[[dict[str, Any] | None], None]
 
 
 def make_step_logger(path: Path | None = None, progress_bar: str | None = None) -> Callable:
-    """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a JSON line a step.
+    """Registered in loggers as `spacy-krissel.StepLogger.v1`: spaCy's table on the terminal, and a JSON line per step.
 
-    A line has the step, from 0, and of each trained linker the loss and the l2 norm of the gradient, before clipping
+    A line has the step, from 0, and for each trained linker the loss and the l2 norm of the gradient before clipping
     (PEL, Figure 3).
 
-    path: the file; one that is there is written anew. None: no file.
-    progress_bar: as spaCy's console logger takes it: "train", "eval" or none.
+    path: the file, which is overwritten; None: no file.
+    progress_bar: of spaCy's console logger: "train", "eval" or none.
     """
     make_table = console_logger_v3(progress_bar=progress_bar)
     if path is None:

@@ -157,7 +157,7 @@ def shuffled_scores(
 
     On the slice `homonym`, a system that uses context falls to chance: a perfect system to `perfect` (some mentions get
     the context of another mention of the same entity), a random choice among the entities with the mention's text as a
-    name to `chance`. A system that ignores context stays where it was.
+    name to `chance`. A system that ignores context loses nothing.
     """
     gold = counted(records)
     find = cache(store.find)
@@ -184,8 +184,7 @@ def shuffled_scores(
 def shuffle_contexts(records: Sequence[LinkRecord], seed: int = 0) -> list[LinkRecord]:
     """Give every gold mention the context of a random mention with the same surface form (perhaps its own).
 
-    Since the surface form is the same, this equals taking over the other mention's gold: the records come back with
-    their gold exchanged and what the system said about each place kept.
+    With the same surface form, this equals exchanging the gold: the records keep the system's answers.
     """
     groups: dict[str, list[int]] = defaultdict(list)
     for i, record in enumerate(records):

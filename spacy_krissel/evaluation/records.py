@@ -19,7 +19,7 @@ class LinkRecord:
 
     doc, start, end: the document's id and character offsets.
     gold: primary ids, several for a composite mention (any of them is right), `("NIL",)` for a mention without a
-        concept in the ontology, empty for a predicted mention that stands where no gold mention is.
+        concept in the ontology, empty for a predicted mention without a gold mention.
     ranked, scores: candidate ids, best first, and their scores.
     ties: the ids that share the top score, empty when there is only one.
     prediction: an id, `"NIL"`, or `""` without an answer.

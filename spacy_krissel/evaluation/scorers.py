@@ -136,7 +136,7 @@ def _places(doc: Doc) -> Callable[[Span], tuple[int, int]]:
 def _gold_ids(kb_id: str) -> list[str]:
     if is_nil(kb_id) or not kb_id.strip():
         return []
-    # The whole too: without an ontology, a composite id looks like an id with a separator in it.
+    # The whole id too: without an ontology, a composite id looks like an id with a separator.
     return [*split_ids(kb_id), kb_id.strip()]
 
 

@@ -49,7 +49,7 @@ class ArrowMemoryError(MemoryError):
     ],
     ids=str,
 )
-def test_ways_out(end, error, code, said):
+def test_an_error_ends_with_one_message_and_its_exit_code(end, error, code, said):
     output, found, _ = end(error)
     assert found == code and said in output and "Traceback" not in output
     assert "damaged" not in output.replace("Nothing is damaged", "")
@@ -57,7 +57,7 @@ def test_ways_out(end, error, code, said):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("an error of ours"), KeyError("x"), AssertionError()], ids=repr)
-def test_faults_of_ours_keep_their_traceback(end, error):
+def test_an_unexpected_error_keeps_its_traceback(end, error):
     assert end(error)[2] is error
 
 

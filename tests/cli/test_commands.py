@@ -184,7 +184,7 @@ def test_encoder(made, run, refuse, tiny_bert, tmp_path):
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
 
-def test_prototypes_beside_the_pipeline(made, run, tmp_path):
+def test_a_knowledge_base_is_saved_apart_from_the_pipeline(made, run, tmp_path):
     run(
         "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",
         "--kb-path", tmp_path / "kb", "--index", "exact", "--max-entities", 3,
@@ -355,7 +355,7 @@ def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["baselines"]) == {"earlier"}
 
 
-def test_evaluate_tells_seen_from_unseen(made, run, refuse, toy_files, tmp_path):
+def test_evaluate_counts_seen_and_unseen_entities(made, run, refuse, toy_files, tmp_path):
     arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
     train = ("--train", made.path / "gold.spacy", "--train", toy_files / "gold.pubtator")
     said = run(*arguments, "-o", tmp_path, "--no-baselines", *train)

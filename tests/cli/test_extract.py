@@ -31,7 +31,7 @@ def made(run, tmp_path_factory):
     return path
 
 
-def test_both_findings_and_their_pieces(run, made):
+def test_both_findings_are_extracted_with_their_fragments(run, made):
     printed = run("extract", made / "pipeline", TEXT, "nothing of the kind", "--output", made / "found.html")
     assert "knee pain: pain … knee" in printed and "knee swelling: swelling … knee" in printed
     assert printed.split("nothing of the kind")[1].lstrip().startswith("nothing found")
@@ -99,7 +99,7 @@ def save_linker_of_names(tmp_path):
     return save
 
 
-def test_says_what_it_cannot_compare(refuse, made, tmp_path):
+def test_a_system_that_cannot_be_compared_is_refused(refuse, made, tmp_path):
     gold = made / "split" / "test.spacy"
     settings = ("--ontology", made / "findings", "--output", made / "metrics", "--no-baselines")
     assert "K006" in refuse("evaluate-spans", made / "pipeline", gold, *settings, "--compare", "nameless")

@@ -74,12 +74,12 @@ def tree(path):
     return {str(each): each.is_file() and each.read_bytes() for each in sorted(path.rglob("*"))}
 
 
-def test_every_command_is_here():
+def test_a_command_is_missing_here():
     assert {each.arguments[0] for each in OUTPUTS} | PRINT == names_of(krissel) | names_of(laboratory())
 
 
 @every_output
-def test_output_below_a_file(written, given, refuse, tmp_path):
+def test_an_output_below_a_file_is_refused_after_the_work(written, given, refuse, tmp_path):
     """Before anything is read: there is nothing to read."""
     (tmp_path / "file").write_text("earlier")
     arguments = given(written, tmp_path / "file" / "folder" / f"out{written.ending}")
@@ -90,7 +90,7 @@ def test_output_below_a_file(written, given, refuse, tmp_path):
 
 
 @every_output
-def test_output_of_the_wrong_kind(written, given, refuse, tmp_path):
+def test_an_output_of_the_wrong_kind_is_replaced(written, given, refuse, tmp_path):
     """A folder where a file is to be written, a file where a folder is."""
     out = tmp_path / f"out{written.ending}"
     out.mkdir() if written.ending else out.write_text("earlier")
@@ -103,7 +103,7 @@ def test_output_of_the_wrong_kind(written, given, refuse, tmp_path):
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC], ids=errno.errorcode.get)
 @every_output
-def test_output_where_nothing_can_be_written(written, number, given, refuse, tmp_path, monkeypatch):
+def test_an_output_that_cannot_be_written_has_no_coded_error(written, number, given, refuse, tmp_path, monkeypatch):
     forbidden = tmp_path / "forbidden"
     forbidden.mkdir()
     arguments = given(written, forbidden / f"out{written.ending}")
@@ -126,7 +126,7 @@ INPUTS = [*OUTPUTS, Written(("sample", "{in}"))]
 
 @pytest.mark.parametrize("content", ["missing", "bytes", "text", "folder"])
 @pytest.mark.parametrize("written", INPUTS, ids=[*TITLES, "sample"])
-def test_inputs_that_are_none(written, content, given, run, tmp_path):
+def test_an_invalid_input_has_no_coded_error(written, content, given, run, tmp_path):
     source = tmp_path / "in"
     if content == "bytes":
         source.write_bytes(b"\x00\xff\x1f\x8b cake" * 50)
@@ -147,13 +147,13 @@ def test_inputs_that_are_none(written, content, given, run, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"", b"\x00\xff", b"cake", b"[nlp]\nlang = en\n", b"[training]\n", b"[nlp]\n[training]\n"]
 )
-def test_a_config_that_is_none(content, run, tmp_path):
+def test_an_invalid_config_has_no_coded_error(content, run, tmp_path):
     (tmp_path / "train.cfg").write_bytes(content)
     said = run("train", tmp_path / "train.cfg", "-o", tmp_path / "out", code=1)
     assert "Traceback" not in said and not (tmp_path / "out").exists()
 
 
-def test_names_of_reports_are_no_paths(refuse, tmp_path):
+def test_a_path_as_name_of_a_report_is_accepted(refuse, tmp_path):
     """`--name a/b` would be noticed after the whole evaluation."""
     for command in ("evaluate", "evaluate-spans", "few-shot"):
         examples = ("--examples", "missing") if command == "few-shot" else ()

@@ -78,7 +78,7 @@ def test_documents_that_training_held_out(nlp, docs):
         calibrate(nlp, docs, held_out=1.5)
 
 
-def test_figures_are_those_of_an_evaluation(nlp, linker, docs, toy_store):
+def test_results_are_those_of_an_evaluation(nlp, linker, docs, toy_store):
     linker.cfg["threshold"] = 0.9
     found = calibrate(nlp, docs)
     for threshold, when in ((0.9, "before"), (found.threshold, "after")):
@@ -168,7 +168,7 @@ def test_what_cannot_be_calibrated(nlp, linker, docs, make_doc):
     refuse("K610", docs, name="cake")
 
 
-def test_scores_that_tell_nothing(nlp, make_doc):
+def test_scores_that_cannot_separate_nil(nlp, make_doc):
     docs = [make_doc("was flu", [(1, 2, id_)], doc_id=str(i)) for i, id_ in enumerate(["T10", "NIL"])]
     with pytest.warns(KrisselWarning, match="KW712.* all 2 "):
         assert calibrate(nlp, docs).data["after"]["recall"] == 1.0
@@ -224,7 +224,7 @@ def test_with_a_reranker_the_scores_are_the_linkers(nlp, linker, docs, monkeypat
     assert said.count("NIL") == found.data["after"]["n_predicted"]
 
 
-def test_another_linker_has_no_say(nlp, docs):
+def test_another_linker_does_not_change_the_threshold(nlp, docs):
     expected = calibrate(nlp, docs).threshold
     find_linker(nlp).cfg["threshold"] = None
     nlp.add_pipe("test_table_linker", config={"answers": {"megrim": "T01", "zyxt": "T02"}})

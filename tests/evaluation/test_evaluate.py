@@ -51,7 +51,7 @@ def test_baselines_with_abbreviations(make_nlp, make_doc, store):
     assert [baselines[name]["strict"] for name in ("tfidf", "tfidf + abbreviations")] == [0.25, 0.75]
 
 
-def test_other_systems_stand_in_the_same_table(make_nlp, docs, store, tmp_path):
+def test_other_systems_are_in_the_same_table(make_nlp, docs, store, tmp_path):
     first = evaluate(make_nlp({"MS": "D1"}), docs, store, tmp_path, name="first")
     better = make_nlp({"MS": "D1", "cold": "D4"})
     report = evaluate(
@@ -78,7 +78,7 @@ def test_nothing_to_evaluate_is_refused(make_nlp, make_doc, docs, store):
         evaluate(nlp, [make_doc("He has MS", [(2, 3, "-1")])], store)
 
 
-def test_gold_ids_that_the_ontology_lacks_are_told(make_nlp, make_doc, store):
+def test_gold_ids_missing_from_the_ontology_are_warned_of(make_nlp, make_doc, store):
     docs = [make_doc("He has MS and a cold", [(2, 3, "X9"), (5, 6, "X9|D4")], doc_id="a")]
     with pytest.warns(KrisselWarning, match="KW702.* 1 of 2 .*a 7-9 X9"):
         report = evaluate(make_nlp({"MS": "D1"}), docs, store)

@@ -45,7 +45,7 @@ def test_nil_is_right_for_nil_whatever_was_tied_below_the_threshold(make_record)
     assert not is_strict(make_record(gold=("D5",), prediction="NIL"))
 
 
-def test_lenient_counts_every_bearer_of_the_winning_surface(make_record, store):
+def test_lenient_counts_every_entity_with_the_winning_name(make_record, store):
     record = make_record("MS", ("D2",), "D1", prototype_surface="MS")
     assert not is_strict(record)
     assert is_lenient(record, store.find)
@@ -237,7 +237,7 @@ IDS = st.sampled_from(["D1", "D2", "D5", "X9", "NIL", ""])
         max_size=8,
     )
 )
-def test_figures_are_shares_and_strict_is_never_above_lenient(store, records):
+def test_results_are_fractions_and_strict_is_at_most_lenient(store, records):
     figures = measure(records, store, resamples=20)
     if figures["n"]:
         assert 0 <= figures["strict"] <= figures["random"] <= figures["lenient"] <= 1

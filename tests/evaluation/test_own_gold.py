@@ -31,7 +31,7 @@ def test_a_mention_is_not_linked_by_its_own_annotation(nlp, docs, toy_store):
     assert kb.description()["prototype_kinds"]["gold"] == n_own
 
 
-def test_others_stay(nlp, docs, toy_store):
+def test_prototypes_of_other_documents_stay(nlp, docs, toy_store):
     kb = nlp.get_pipe("krissel_linker").kb
     kb.add_gold(docs)
     with pytest.warns(KrisselWarning, match="KW703"), without_own_gold(nlp, read_gold(docs[:3], nlp)):

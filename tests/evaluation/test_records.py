@@ -37,13 +37,13 @@ def test_gold_nil_exists_only_when_asked_for(store, kb_id):
     assert split_gold("", store, gold_nil=True) == ()
 
 
-def test_keys_tell_mentions_at_one_place_apart(make_record):
+def test_mentions_with_equal_offsets_have_different_keys(make_record):
     records = [make_record(), make_record(), make_record(doc="2")]
     assert list(record_keys(records)) == [("1", 0, 13, 0), ("1", 0, 13, 1), ("2", 0, 13, 0)]
 
 
 @given(text=st.text(max_size=20), gold=st.lists(st.text(max_size=5), max_size=3), scores=st.lists(st.floats(0, 1)))
-def test_records_survive_the_file(tmp_path_factory, text, gold, scores):
+def test_records_are_read_back_unchanged(tmp_path_factory, text, gold, scores):
     record = LinkRecord("1", 3, 9, text, "Disease", tuple(gold), ["D1"], scores, left=text, found=False)
     path = tmp_path_factory.mktemp("records") / "r.jsonl"
     write_records([record, record], path)

@@ -118,7 +118,7 @@ def test_tables_show_the_figures(report):
         assert "92.3" in text and "1,23" in text and "exact" in text
 
 
-def test_many_types_are_cut(make_report, make_record):
+def test_a_report_shows_at_most_twenty_types(make_report, make_record):
     report = make_report([make_record(prediction="D5", doc=str(i)) for i in range(12)])
     figures = report.data["slices"]["type:Disease"]
     report.data["slices"].update({f"type:{i}": {**figures, "n": 100 + i} for i in range(40)})

@@ -113,7 +113,7 @@ def test_components_that_set_mentions_are_off_for_gold_mentions(make_nlp, make_d
     assert nlp.pipe_names == ["test_ruler", "test_table_linker"]
 
 
-def test_lost_gold_mentions_are_missing_and_told(make_nlp, make_doc, link):
+def test_lost_gold_mentions_are_missing_and_warned_of(make_nlp, make_doc, link):
     nlp = make_nlp({"cold": "D4"})
     nlp.add_pipe("test_silent_ruler", first=True)
     docs = [make_doc("He has MS and a cold", [(5, 6, "D4")], doc_id="x")]
@@ -175,7 +175,7 @@ def test_the_surface_form_of_a_prototype(kind, evidence, surface):
     assert prototype_surface({"kind": kind, "evidence": evidence, "name": "Multiple Sclerosis"}) == surface
 
 
-def test_nothing_linked_is_told(make_nlp, make_doc, link):
+def test_a_run_without_any_link_is_warned_of(make_nlp, make_doc, link):
     """All figures would be those of no answer, without a word."""
     with pytest.warns(KrisselWarning, match="KW720.* 1 mentions .*test_table_linker"):
         link(make_nlp({}), [make_doc("He has MS", [(2, 3, "D1")])])

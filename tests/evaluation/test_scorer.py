@@ -47,7 +47,7 @@ def test_nil(example):
     assert (scores["krissel_acc"], scores["krissel_span_p"]) == (0.5, 1.0)
 
 
-def test_predictions_where_gold_says_nothing_are_left_out(example):
+def test_predictions_at_mentions_without_gold_ids_are_not_counted(example):
     scores = score_links([example([(2, 3, ""), (5, 6, "D3")], [(2, 3, "D9"), (5, 6, "D3")])])
     assert (scores["krissel_acc"], scores["krissel_span_p"]) == (1.0, 1.0)
 
