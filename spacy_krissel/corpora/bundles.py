@@ -55,7 +55,6 @@ class Bundle(NamedTuple):
         raise KrisselError(Errors.K226.format(path=self.name(annotations), name=name, places=", ".join(places)))
 
     def read_text(self, file_: PurePath) -> str:
-        """Raises KrisselError K203 when it is not UTF-8."""
         return decode_text(self.read(file_), self.name(file_))
 
 
@@ -75,12 +74,8 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
         if not path.is_file():
             raise KrisselError(Errors.K201.format(path=path, expected=expected))
         return Bundle(path, [path], None)
-    members: dict[PurePath, bytes] | None = None
-    if path.is_dir():
-        names: list[PurePath] = list(_below(path))
-    else:
-        members = dict(_members(path, (suffix, *TEXT_SUFFIXES)))
-        names = list(members)
+    members = None if path.is_dir() else dict(_members(path, (suffix, *TEXT_SUFFIXES)))
+    names = _below(path) if members is None else members
     files = sorted(name for name in names if name.name.endswith(suffix))
     if not files:
         raise KrisselError(Errors.K201.format(path=f"{path}/**/*{suffix}", expected=expected))

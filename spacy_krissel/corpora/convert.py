@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,7 +26,6 @@ from .files import read_records
 from .filters import distinct_texts, keep_labels, keep_types, rewrite_ids
 from .readers import READERS, Format, check_documents, detect_format
 from .report import CorpusReport, reporting
-from .semantic_types import preset_types, read_semantic_network, type_keys, with_descendants
 from .sentence_docs import sentence_docs
 
 PathLike = str | Path
@@ -42,10 +42,7 @@ def read_docs(
     documents: PathLike | None = None,
     labels: list[str] | None = None,
     types: list[str] | None = None,
-    preset: Literal["st21pv", "pel"] | None = None,
-    semantic_network: PathLike | None = None,
     ontology: PathLike | Resolver | None = None,
-    strip_prefixes: list[str] = [],  # noqa: B006
     prefix: str = "",
     unknown_as_nil: bool = False,
     report: CorpusReport | None = None,
@@ -58,19 +55,14 @@ def read_docs(
         they are not next to the annotations
     labels: keep only mentions with this label
     types: keep only mentions of this semantic type, by id or name (`filters.keep_types`)
-    preset: keep only mentions of a named set of types: MedMentions' ST21pv, or those that PEL leaves out
-    semantic_network: UMLS's file SRDEF; types below those of `types` and `preset` count as well
     ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the prefix, ids that it
         does not have are kept and counted. Ids are not mapped to primary ids, so that the file serves other versions
         of the ontology too
-    strip_prefixes: remove these prefixes from all ids, such as OMIM or MESH
     prefix: put this before ids that have no prefix, as the ontology does (NCBITaxon)
     unknown_as_nil: make a mention NIL when the ontology has none of its ids
     report: counts, see `CorpusReport`. Without one, warns of data-quality problems at the end.
 
-    A document with the id of an earlier one is left out. MedMentions' subset ST21pv is the preset with a
-    `semantic_network`, and, since it is also of 18 vocabularies alone, an `ontology` of those with `unknown_as_nil`.
-
+    A document with the id of an earlier one is left out.
     Raises KrisselError K006 (a wrong setting), and what the readers raise.
     """
     if format != "auto":
@@ -85,15 +77,29 @@ def read_docs(
     steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]
     if labels is not None:
         steps.append(partial(keep_labels, labels=set(labels)))
-    if (wanted := _wanted_types(types, preset, semantic_network)) is not None:
+    if types is not None:
         # Another resolver than a store knows ids alone.
         store = ontology if isinstance(ontology, OntologyStore) else None
-        steps.append(partial(keep_types, wanted=wanted, store=store))
-    if ontology is not None or strip_prefixes or prefix:
-        settings = {"strip": strip_prefixes, "prefix": prefix, "unknown_as_nil": unknown_as_nil}
-        steps.append(partial(rewrite_ids, ontology=ontology, **settings))
+        steps.append(partial(keep_types, types=types, store=store))
+    if ontology is not None or prefix:
+        steps.append(partial(rewrite_ids, ontology=ontology, prefix=prefix, unknown_as_nil=unknown_as_nil))
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
-    return _read_docs(paths, format, documents, steps, nlp, report=report)
+
+    def read(path: Path, report: CorpusReport) -> Iterator[AnnotatedText]:
+        actual = detect_format(path) if format == "auto" else format
+        check_documents(actual, documents)
+        settings: dict[str, Any] = {} if documents is None else {"documents": documents}
+        return READERS[actual](path, report=report, **settings)
+
+    @reporting
+    def docs(*, report: CorpusReport) -> Iterator[Doc]:
+        texts = chain.from_iterable(read(path, report) for path in paths)
+        for step in steps:
+            texts = step(texts, report=report)
+        for annotated in texts:
+            yield to_doc(annotated, nlp, report=report)
+
+    return docs(report=report)
 
 
 READING = [name for name in signature(read_docs).parameters if name not in ("inputs", "nlp", "report")]
@@ -189,42 +195,3 @@ def _as_texts(docs: Iterable[Doc], sentences: bool, with_labels: bool, report: C
                 text.cats = {**text.cats, **gold_mentions.text_labels(text)}
                 report.count("text_labels", len(text.cats))
             yield text
-
-
-@reporting
-def _read_docs(
-    paths: list[Path],
-    format: str,
-    documents: PathLike | None,
-    steps: list[Callable[..., Iterator[AnnotatedText]]],
-    nlp: Language,
-    *,
-    report: CorpusReport,
-) -> Iterator[Doc]:
-    texts = _read_texts(paths, format, documents, report)
-    for step in steps:
-        texts = step(texts, report=report)
-    for annotated in texts:
-        yield to_doc(annotated, nlp, report=report)
-
-
-def _read_texts(
-    paths: Iterable[Path], format: str, documents: PathLike | None, report: CorpusReport
-) -> Iterator[AnnotatedText]:
-    for path in paths:
-        actual = detect_format(path) if format == "auto" else format
-        check_documents(actual, documents)
-        settings: dict[str, Any] = {} if documents is None else {"documents": documents}
-        yield from READERS[actual](path, report=report, **settings)
-
-
-def _wanted_types(types: list[str] | None, preset: str | None, semantic_network: PathLike | None) -> set[str] | None:
-    if types is None and preset is None:
-        if semantic_network is not None:
-            found, expected = str(semantic_network), "none without `types` to look up in it"
-            raise KrisselError(Errors.K006.format(setting="semantic_network", found=found, expected=expected))
-        return None
-    keys = type_keys([*(preset_types(preset) if preset else ()), *(types or ())])
-    if semantic_network is None:
-        return set(keys)
-    return with_descendants(keys.values(), read_semantic_network(semantic_network))

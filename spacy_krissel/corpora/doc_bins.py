@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ from pydantic import Field
 from ..errors import Errors, KrisselError
 from ..mentions.gold_mentions import document_id
 from ..util.atomic import atomic_file, check_file
-from ..util.disk import disk_error
+from ..util.disk import damage
 from ..util.hashing import stable_hash
 from ..util.limits import FILE, MIB
 from ..util.settings import checked
@@ -40,18 +41,16 @@ def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
     if not files:
         raise KrisselError(Errors.K212.format(path=path, problem="the folder holds no .spacy file"))
     for file_ in files:
-        try:
+        with damage(file_, partial(_damaged, file_)):
             _check_size(file_)
             docs = list(DocBin().from_disk(file_).get_docs(vocab))
             for doc in docs:
-                _look_at(doc)
-        except (KrisselError, MemoryError):
-            raise
-        except OSError as error:
-            raise disk_error(error, file_) from error
-        except Exception as error:  # a damaged file fails in zlib, msgpack, numpy or spaCy, wherever the damage is met
-            raise KrisselError(Errors.K212.format(path=file_, problem=f"{type(error).__name__}: {error}")) from error
+                _look_up(doc)
         yield from docs
+
+
+def _damaged(path: Path, problem: object) -> KrisselError:
+    return KrisselError(Errors.K212.format(path=path, problem=f"{type(problem).__name__}: {problem}"))
 
 
 def _check_size(path: Path) -> None:
@@ -65,7 +64,7 @@ def _check_size(path: Path) -> None:
                 block = decompress.unconsumed_tail
 
 
-def _look_at(doc: "Doc") -> None:
+def _look_up(doc: "Doc") -> None:
     """Raises anything for a damaged doc: its strings and spans are looked up when they are asked for, and fail then."""
     for value in np.unique(doc.to_array(STRINGS)):
         doc.vocab.strings[value]

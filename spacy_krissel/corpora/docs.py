@@ -1,7 +1,6 @@
 """Annotated texts as spaCy documents: entities, spans and ids, with every data-quality problem counted."""
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
@@ -20,7 +19,7 @@ DEFAULT_LABEL = "ENTITY"
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
 
 
-def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport | None = None) -> Doc:
+def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> Doc:
     """A document with the mentions of `annotated`, tokenised by `nlp` unless the corpus sets its words.
 
     `doc.spans["krissel"]` holds every mention in order of its offsets, nested and overlapping ones included;
@@ -38,13 +37,8 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport | No
     is a mention of its own. Its tokens are the tokenizer's, as a pipeline will see them: fragments are widened to whole
     tokens, and joined where they then touch. Entities without a concept (`-1`, `NIL`) are left out.
 
-    report: counts `documents`, `mentions_read`, `mentions`, `ents`, `disjoint`, `disjoint_fragments`,
-        `joined_fragments`, `nil`, `composite`, `split_tokens`, `misfit_mentions`, `trimmed_mentions`,
-        `text_mismatches`, `text_differences`, `outside_text`, `duplicate_mentions`; of weak annotations
-        `without_place` and `widened_mentions`. Without one, warns of data-quality problems at the end.
+    report: counts, see `CorpusReport`.
     """
-    own_report = report is None
-    report = CorpusReport() if report is None else report
     if annotated.words is None:
         # Not `nlp.make_doc`: its limit on length protects parsers, and articles may pass it.
         doc = nlp.tokenizer(annotated.text)
@@ -64,8 +58,6 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport | No
     report.count("nil", sum(mention.kb_id == NIL for mention in mentions))
     report.count("composite", sum(is_composite(mention.kb_id) for mention in mentions))
     report.labels.update(mention.label for mention in mentions)
-    if own_report:
-        report.warn()
     return doc
 
 
@@ -176,10 +168,7 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
 def _join(text: str, fragments: Fragments) -> Fragments:
     """`fragments` in order, those that hold only white space given up, and those that nothing else parts joined."""
     joined: list[tuple[int, int]] = []
-    for start, end in sorted(fragments):
-        if (trimmed := _trimmed(text, start, end)) is None:
-            continue
-        start, end = trimmed
+    for start, end in filter(None, (_trimmed(text, *fragment) for fragment in sorted(fragments))):
         if joined and not text[joined[-1][1] : start].strip():
             joined[-1] = joined[-1][0], max(end, joined[-1][1])
         else:
@@ -201,22 +190,19 @@ def _letters(text: str) -> str:
 
 def _cut_tokens(doc: Doc, found: list[DocMention], report: CorpusReport) -> None:
     """Split every token that an edge of a mention falls into, so that each mention is a run of whole tokens."""
-    starts = [token.idx for token in doc] if found else []
-    cuts: dict[int, list[int]] = {}
-    for edge in sorted({offset for key in found for fragment in key.fragments for offset in fragment}):
-        i = bisect_right(starts, edge) - 1
-        if 0 < edge - starts[i] < len(doc[i]):
-            cuts.setdefault(i, []).append(edge)
-    if not cuts:
+    edges = {offset for mention in found for fragment in mention.fragments for offset in fragment}
+    inside = edges.difference(*((token.idx, token.idx + len(token)) for token in doc)) if edges else edges
+    if not inside:
         return
-    cut_offsets = {edge for edges in cuts.values() for edge in edges}
-    report.count("split_tokens", len(cuts))
-    n_misfit = sum(any(offset in cut_offsets for fragment in key.fragments for offset in fragment) for key in found)
+    n_misfit = sum(any(not inside.isdisjoint(fragment) for fragment in mention.fragments) for mention in found)
     report.count("misfit_mentions", n_misfit)
     with doc.retokenize() as retokenizer:
-        for i, edges in cuts.items():
-            token = doc[i]
-            places = [0, *(edge - token.idx for edge in edges), len(token)]
+        for token in doc:
+            cuts = sorted(inside.intersection(range(token.idx, token.idx + len(token))))
+            if not cuts:
+                continue
+            report.count("split_tokens")
+            places = [0, *(cut - token.idx for cut in cuts), len(token)]
             orths = [token.text[start:end] for start, end in pairwise(places)]
             # Each part is its own head: the document has no parse that could be kept.
             retokenizer.split(token, orths, heads=[(token, part) for part in range(len(orths))])

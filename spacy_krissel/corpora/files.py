@@ -4,13 +4,12 @@ import io
 import json
 import re
 import tarfile
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, TypeVar, cast
 
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..errors import Errors, KrisselError
 from ..util.inputs import DAMAGED, Closing, InputFile, check_encoding, open_input
 from .report import CorpusReport
 
@@ -33,7 +32,7 @@ def open_lines(
     path: PathLike,
     expected: str = "a text file",
     *,
-    report: CorpusReport | None = None,
+    report: CorpusReport,
     skip: Callable[[int, str], None] | None = None,
     closing: Closing = (),
     content: bytes | None = None,
@@ -42,7 +41,7 @@ def open_lines(
 
     Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
 
-    report: where a last line without a line end is counted, `unended_files`. Without one, it is warned of (KW210).
+    report: counts a last line without a line end, `unended_files`.
     skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
         is an error.
     closing: what ends a line that is whole where there is no line end, such as `JSON_CLOSING`.
@@ -53,16 +52,12 @@ def open_lines(
     """
     in_memory = nullcontext(InputFile(path, io.BytesIO(content or b"")))
     with open_binary(path, expected) if content is None else in_memory as file_:
-        yield _decoded(file_, skip)
+        yield decoded_lines(file_, skip)
         if not file_.may_be_cut(closing):
             return
-        if report is None:
-            message = Warnings.KW210.format(count=1, places=f"{path}, line {file_.line}")
-            warnings.warn(message, KrisselWarning, stacklevel=3)
-        elif report.last_bad == (str(path), file_.line):
-            raise KrisselError(Errors.K206.format(path=path, line=file_.line, problem=report.last_problem))
-        else:
-            report.blemish("unended_files", str(path), file_.line)
+        if report.last_bad[:2] == (str(path), file_.line):
+            raise KrisselError(Errors.K206.format(path=path, line=file_.line, problem=report.last_bad[2]))
+        report.blemish("unended_files", str(path), file_.line)
 
 
 def read_records(
@@ -126,16 +121,19 @@ def has_surrogate(text: str) -> bool:
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
-def _decoded(file_: InputFile, skip: Callable[[int, str], None] | None) -> Iterator[tuple[int, str]]:
+def decoded_lines(file_: InputFile, skip: Callable[[int, str], None] | None = None) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers, see `open_lines`."""
     for raw in file_.lines():
         try:
-            line = decode_line(raw, file_.path, file_.line)
+            line = _decoded(raw, file_.path, file_.line)
         except KrisselError:
             if skip is None:
                 raise
             skip(file_.line, "not UTF-8")
             continue
-        yield file_.line, line
+        if file_.line == 1:
+            line = line.removeprefix(BOM)
+        yield file_.line, line.removesuffix("\n").removesuffix("\r")
 
 
 def decode_text(raw: bytes, path: PathLike) -> str:
@@ -144,23 +142,16 @@ def decode_text(raw: bytes, path: PathLike) -> str:
     Raises KrisselError K203 when it is not UTF-8, K056 when it is UTF-16 or UTF-32.
     """
     check_encoding(raw[:64], path)
+    return _decoded(raw, path, 1)
+
+
+def _decoded(raw: bytes, path: PathLike, line: int) -> str:
+    """line: where `raw` begins, for messages."""
     try:
         return raw.decode("utf8")
     except UnicodeDecodeError as error:
-        line, found = raw.count(b"\n", 0, error.start) + 1, f"0x{raw[error.start]:02x}"
+        line, found = line + raw.count(b"\n", 0, error.start), f"0x{raw[error.start]:02x}"
         raise KrisselError(Errors.K203.format(path=path, line=line, found=found)) from error
-
-
-def decode_line(raw: bytes, path: PathLike, number: int) -> str:
-    """One line as text, without its line end and, in the first line, without a byte order mark."""
-    try:
-        line = raw.decode("utf8")
-    except UnicodeDecodeError as error:
-        found = f"0x{raw[error.start]:02x}"
-        raise KrisselError(Errors.K203.format(path=path, line=number, found=found)) from error
-    if number == 1:
-        line = line.removeprefix(BOM)
-    return line.removesuffix("\n").removesuffix("\r")
 
 
 CHUNK = 1 << 20
@@ -182,9 +173,6 @@ class Member(NamedTuple):
     size: int
     content: IO[bytes]
     source: str
-
-    def open(self) -> InputFile:
-        return InputFile(self.source, self.content)
 
 
 @contextmanager

@@ -5,12 +5,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from ..errors import KrisselWarning, Warnings
-from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, strip_prefix, to_kb_id
+from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, to_kb_id
 from ..mentions.gold_mentions import split_gold
+from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
 from .annotation import AnnotatedText, Mention
 from .report import CorpusReport
-from .semantic_types import type_key
 
 TYPES_SHOWN = 5
 Texts = Iterable[AnnotatedText]
@@ -43,15 +43,15 @@ def keep_labels(texts: Texts, labels: Collection[str], report: CorpusReport) -> 
 
 
 def keep_types(
-    texts: Texts, wanted: Collection[str], store: OntologyStore | None, report: CorpusReport
+    texts: Texts, types: Collection[str], store: OntologyStore | None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """`texts` without mentions of other semantic types, counted as `other_types`. A text that loses all of them stays.
 
     A mention has the types that its label lists, joined by commas, as MedMentions' type column does (`T038,T047`), and
     those of its gold entities (any of a composite) in `store`.
-
-    wanted: types as `type_key` gives them. Warns KW223 when no mention is kept.
+    Types are compared by their folded names. Warns KW223 when no mention is kept.
     """
+    wanted = set(map(fold_name, types))
     kept = False
     for annotated in texts:
         left = _with(annotated, lambda mention: _has_type(mention, wanted, store), "other_types", report)
@@ -70,23 +70,17 @@ def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, 
     return replace(annotated, mentions=kept)
 
 
-def _has_type(mention: Mention, wanted: Collection[str], store: OntologyStore | None) -> bool:
-    # The whole label first: a name may hold a comma ("Element, Ion, or Isotope").
-    if any(type_key(type_) in wanted for type_ in (mention.label, *mention.label.split(","))):
-        return True
-    if store is None:
-        return False
-    rows = (store.row(id_) for id_ in split_gold(mention.kb_id, store))
-    return any(type_key(type_) in wanted for row in rows if row is not None for type_ in store.entity_at(row).types)
+def _has_type(mention: Mention, wanted: set[str], store: OntologyStore | None) -> bool:
+    # The whole label, too: a name may hold a comma ("Element, Ion, or Isotope").
+    types = [mention.label, *mention.label.split(",")]
+    if store is not None:
+        rows = map(store.row, split_gold(mention.kb_id, store))
+        types += [type_ for row in rows if row is not None for type_ in store.entity_at(row).types]
+    return not wanted.isdisjoint(map(fold_name, types))
 
 
 def rewrite_ids(
-    texts: Texts,
-    report: CorpusReport,
-    ontology: Resolver | None,
-    strip: Collection[str] = (),
-    prefix: str = "",
-    unknown_as_nil: bool = False,
+    texts: Texts, report: CorpusReport, ontology: Resolver | None, prefix: str = "", unknown_as_nil: bool = False
 ) -> Iterator[AnnotatedText]:
     """Give ids the form that `ontology` uses, and count those that it does not have; see `convert`."""
 
@@ -94,7 +88,7 @@ def rewrite_ids(
         return ontology is None or ontology.resolve(concept) is not None
 
     def rewritten(concept: str) -> str:
-        concept = add_prefix(strip_prefix(concept, strip), prefix)
+        concept = add_prefix(concept, prefix)
         bare = concept.partition(":")[2]
         return bare if bare and not known(concept) and known(bare) else concept
 

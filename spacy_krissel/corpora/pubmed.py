@@ -14,8 +14,6 @@ READ = frozenset(("PMID", "ArticleTitle", "AbstractText"))
 # Abstracts in other languages and for other readers, in the same elements as the article's own.
 OTHER_ABSTRACT = "OtherAbstract"
 DELETED = "DeleteCitation"
-# A label that stands for having none.
-UNLABELLED = "UNLABELLED"
 
 
 def read_pubmed(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[tuple[str, str, int]]:
@@ -94,7 +92,7 @@ class _Articles(XmlParser):
         elif name == "ArticleTitle":
             self._title = text
         elif text and not self._in_other_abstract:
-            labelled = self._label and self._label.upper() != UNLABELLED
+            labelled = self._label.upper() not in ("", "UNLABELLED")
             self._abstract.append(f"{self._label}: {text}" if labelled else text)
 
     def _end_record(self) -> None:

@@ -43,9 +43,8 @@ class CorpusReport:
         self.counts: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
         self.places: dict[str, list[str]] = {}
-        # Of bad records: source and line, and what is wrong.
-        self.last_bad: tuple[str, int | str] = ("", 0)
-        self.last_problem = ""
+        # Source, line and problem of the last bad record.
+        self.last_bad: tuple[str, int | str, str] = ("", 0, "")
 
     def __getitem__(self, name: str) -> int:
         return self.counts[name]
@@ -60,7 +59,7 @@ class CorpusReport:
         """Count a blemish of one of the `BLEMISHES` and keep its place if it is among the first."""
         self.counts[name] += 1
         if name == "bad_records":
-            self.last_bad, self.last_problem = (source, line), detail
+            self.last_bad = (source, line, detail)
         places = self.places.setdefault(name, [])
         if len(places) < FIRST_PLACES:
             places.append(f"{source}, line {line}" + (f" ({detail})" if detail else ""))

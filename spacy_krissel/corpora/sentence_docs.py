@@ -13,7 +13,7 @@ from .docs import write_gold_mentions
 from .report import CorpusReport
 
 
-def sentence_docs(doc: Doc, *, report: CorpusReport | None = None) -> Iterator[Doc]:
+def sentence_docs(doc: Doc, *, report: CorpusReport) -> Iterator[Doc]:
     """A doc for each sentence of `doc`, with its tokens, gold mentions and the id `DOCUMENT:number`, from 1.
 
     Sentences are told by `sentence_starts`; a blank line ends one, too, since headings have no full stop. Those that a
@@ -25,20 +25,16 @@ def sentence_docs(doc: Doc, *, report: CorpusReport | None = None) -> Iterator[D
 
     report: counts `sentences`, `joined_sentences` (borders given up) and `across_sentences` (mentions that did it).
     """
-    report = CorpusReport() if report is None else report
     mentions = gold_mentions(doc)
     sentences = list(_sentences(doc, mentions, report))
     starts = [start for start, _ in sentences]
     within: list[list[DocMention]] = [[] for _ in sentences]
     for mention in mentions:
         within[bisect_right(starts, mention.fragments[0][0]) - 1].append(mention)
-    ents: list[list[Span]] = [[] for _ in sentences]
-    for ent in doc.ents:
-        ents[bisect_right(starts, ent.start) - 1].append(ent)
     name = document_id(doc)
     report.count("sentences", len(sentences))
     for i, (start, end) in enumerate(sentences):
-        yield _cut(doc, start, end, within[i], ents[i], f"{name}:{i + 1}")
+        yield _cut(doc, start, end, within[i], f"{name}:{i + 1}")
 
 
 def _sentences(doc: Doc, mentions: list[DocMention], report: CorpusReport) -> Iterator[tuple[int, int]]:
@@ -66,7 +62,7 @@ def _sentences(doc: Doc, mentions: list[DocMention], report: CorpusReport) -> It
             yield start, end
 
 
-def _cut(doc: Doc, start: int, end: int, mentions: list[DocMention], ents: list[Span], name: str) -> Doc:
+def _cut(doc: Doc, start: int, end: int, mentions: list[DocMention], name: str) -> Doc:
     tokens = doc[start:end]
     spaces = [bool(token.whitespace_) for token in tokens]
     cut = Doc(doc.vocab, words=[token.text for token in tokens], spaces=[*spaces[:-1], False])
@@ -76,5 +72,7 @@ def _cut(doc: Doc, start: int, end: int, mentions: list[DocMention], ents: list[
         for mention in mentions
     ]
     write_gold_mentions(cut, inside)
-    cut.ents = [Span(cut, ent.start - start, ent.end - start, label=ent.label_, kb_id=ent.kb_id_) for ent in ents]
+    cut.ents = [
+        Span(cut, ent.start - start, ent.end - start, label=ent.label_, kb_id=ent.kb_id_) for ent in tokens.ents
+    ]
     return cut

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import Errors, KrisselError
 from ..util.disk import coded_io
-from ..util.inputs import JSON_CLOSING
+from ..util.inputs import JSON_CLOSING, InputFile
 from ..util.limits import FILE, RECORD
-from .files import decode_line, has_surrogate, json_object, open_archive, open_lines, read_records
+from .files import decoded_lines, has_surrogate, json_object, open_archive, open_lines, read_records
 from .pubmed import read_pubmed
 from .report import CorpusReport, reporting
 
@@ -75,8 +75,7 @@ def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | N
     All but the archive and Parquet may be compressed with gzip. The order is the same at every reading.
 
     report: counts `texts`, `bad_records` (JSONL lines and Parquet rows that are no object, or hold no text) and
-        `blank_texts` (PubMed's articles without title and abstract). Without one, the reader warns of bad records
-        itself at the end.
+        `blank_texts` (PubMed's articles without title and abstract).
     deleted: the ids of articles that PubMed's updates delete are appended to it, each file's when it was read.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no text), K209 (the first line of
@@ -117,25 +116,25 @@ def _read_jsonl(path: Path, report: CorpusReport) -> Iterator[Text]:
     def parse(line: str, number: int) -> Text | None:
         return _text_of_record(json_object(line), path, number, report)
 
-    checks: dict[str, Any] = {"first_error": Errors.K209, "closing": JSON_CLOSING}
-    return filter(None, read_records(path, parse, report, expected=EXPECTED, **checks))
+    first_error, closing = Errors.K209, JSON_CLOSING
+    return filter(None, read_records(path, parse, report, expected=EXPECTED, first_error=first_error, closing=closing))
 
 
 def _read_plain(path: Path, report: CorpusReport) -> Iterator[Text]:
     with open_lines(path, EXPECTED, report=report) as lines:
-        for number, line in lines:
-            if text := line.strip():
-                yield Text(f"{path.name}:{number}", text, str(path), number)
+        yield from _paragraphs(lines, path.name, str(path))
 
 
 def _read_archive(path: Path, report: CorpusReport) -> Iterator[Text]:
     with open_archive(path, EXPECTED) as members:
         for member in members:
-            if member.name.suffix.lower() != ".txt":
-                continue
-            for number, raw in enumerate(member.open().lines(), 1):
-                if text := decode_line(raw, member.source, number).strip():
-                    yield Text(f"{member.name.stem}:{number}", text, member.source, number)
+            if member.name.suffix.lower() == ".txt":
+                lines = decoded_lines(InputFile(member.source, member.content))
+                yield from _paragraphs(lines, member.name.stem, member.source)
+
+
+def _paragraphs(lines: Iterator[tuple[int, str]], name: str, source: str) -> Iterator[Text]:
+    return (Text(f"{name}:{number}", text, source, number) for number, line in lines if (text := line.strip()))
 
 
 def _text_of_record(record: Mapping[str, Any], path: Path, line: int, report: CorpusReport) -> Text | None:
@@ -199,9 +198,8 @@ def _check_size(file_: "pq.ParquetFile", path: Path) -> None:
 def _records(batch: "pa.RecordBatch", path: Path, row: int) -> Iterator[dict[str, Any]]:
     largest = max((_largest(column) for column in batch.columns), default=0)
     RECORD.check(largest, path, f"a row from {row + 1} to {row + batch.num_rows}")
-    step = max(1, min(BATCH_ROWS, RECORD.bytes // max(1, largest)))
-    for start in range(0, batch.num_rows, step):
-        yield from batch.slice(start, step).to_pylist()
+    for cells in zip(*batch.columns, strict=True):
+        yield {name: cell.as_py() for name, cell in zip(batch.schema.names, cells, strict=True)}
 
 
 def _largest(column: "pa.Array") -> int:

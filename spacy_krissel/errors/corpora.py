@@ -45,10 +45,6 @@ class CorporaErrors:
         "object a line with context_document_id, start_index, end_index, text, label_document_id and corpus. Check "
         "the file (documents go to the setting 'documents'), or name its format."
     )
-    K225 = (
-        "[K225] '{path}' is not the semantic network's file SRDEF: line {line} is {found!r}. Expected "
-        "`STY|T017|Anatomical Structure|A1.2|…` or `RL|…` a line. Check the file."
-    )
     K226 = (
         "[K226] There is no text for the annotations '{path}': they are of '{name}', which is not in any of: "
         "{places}. Put the text there, or name its folder (setting 'documents')."

@@ -1,7 +1,7 @@
 """The ids of gold mentions: composites, prefixes and the marks for "no concept"."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 NIL = "NIL"
@@ -91,10 +91,3 @@ def add_prefix(concept: str, prefix: str) -> str:
     """`9606` → `NCBITaxon:9606` for the prefix `NCBITaxon`; an id with a prefix of its own keeps it."""
     prefix = prefix.rstrip(":")
     return f"{prefix}:{concept}" if prefix and ":" not in concept else concept
-
-
-def strip_prefix(concept: str, prefixes: Iterable[str]) -> str:
-    """`OMIM:145250` → `145250` when `OMIM` (in any case) is among `prefixes`."""
-    prefix, colon, bare = concept.partition(":")
-    wanted = {name.rstrip(":").lower() for name in prefixes}
-    return bare if colon and bare and prefix.lower() in wanted else concept

@@ -95,9 +95,8 @@ def mine(
     output = Path(output)
     paths = [Path(texts)] if isinstance(texts, (str, Path)) else [Path(path) for path in texts]
     if ray is not None and n_process != 1:
-        raise KrisselError(
-            Errors.K006.format(setting="n_process", found=n_process, expected="1, since Ray has its own")
-        )
+        expected = "1, since Ray has its own"
+        raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))
     # Checked before the work, which `new_directory` would refuse only after it.
     check_replaceable(output, KIND)
     files = ordered_files(paths)
@@ -169,13 +168,8 @@ def mine(
             names=names["searched"], ontology=ontology.path, texts=counts["texts"], path=output
         )
         warnings.warn(message, KrisselWarning, stacklevel=3)
-    return MiningReport(
-        path=output,
-        manifest=manifest,
-        seconds=time.perf_counter() - began,
-        matched_bytes=counts["bytes"] - done,
-        match_seconds=match_seconds,
-    )
+    matched_bytes = counts["bytes"] - done
+    return MiningReport(output, manifest, time.perf_counter() - began, matched_bytes, match_seconds)
 
 
 def _summed(records: Iterable[dict[str, Any]]) -> dict[str, int]:
@@ -208,15 +202,13 @@ def _text_hashes(files: list[Path]) -> list[str]:
 
 
 def _rates(counts: dict[str, Any]) -> dict[str, float]:
-    def rate(a: float, b: float) -> float:
-        return round(a / b, 4) if b else 0.0
-
-    return {
-        "mentions_found_per_text": rate(counts["mentions_found"], counts["texts"]),
-        "mentions_found_per_mb": rate(counts["mentions_found"], counts["bytes"] / 1e6),
-        "mentions_per_entity": rate(counts["mentions"], counts["entities"]),
-        "entities_covered": rate(counts["entities"], counts["ontology_entities"]),
+    ratios = {
+        "mentions_found_per_text": (counts["mentions_found"], counts["texts"]),
+        "mentions_found_per_mb": (counts["mentions_found"], counts["bytes"] / 1e6),
+        "mentions_per_entity": (counts["mentions"], counts["entities"]),
+        "entities_covered": (counts["entities"], counts["ontology_entities"]),
     }
+    return {name: round(a / b, 4) if b else 0.0 for name, (a, b) in ratios.items()}
 
 
 def _text_size(path: Path) -> int:

@@ -69,7 +69,7 @@ class Miner(NamedTuple):
         return self._table(texts, take(matches, sampled), order[sampled]), counts
 
     def _priorities(self, texts: Sequence[Text], matches: Matches) -> np.ndarray:
-        numbers, which = _numbers(matches.text)
+        numbers, which = np.unique(matches.text, return_inverse=True)
         prefixes = [doc_prefix(self.seed, texts[number].id) for number in numbers.tolist()]
         rows, row_of = np.unique(matches.row, return_inverse=True)
         ids = [id_.encode() for id_ in self.ids.take(rows).to_pylist()]
@@ -81,7 +81,7 @@ class Miner(NamedTuple):
         import pyarrow as pa
 
         # The texts with mentions, concatenated.
-        numbers, which = _numbers(matches.text)
+        numbers, which = np.unique(matches.text, return_inverse=True)
         contents = [texts[number].text for number in numbers.tolist()]
         firsts = np.cumsum([0, *map(len, contents)])
         whole = "".join(contents)
@@ -101,12 +101,6 @@ class Miner(NamedTuple):
         }
         schema = work_schema()
         return pa.table([pa.array(columns[field.name]).cast(field.type) for field in schema], schema=schema)
-
-
-def _numbers(sorted_numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct values, and the index of each value among them: (n,) → (m,), (n,)."""
-    is_first = np.append(True, sorted_numbers[1:] != sorted_numbers[:-1])[: len(sorted_numbers)]
-    return sorted_numbers[is_first], np.cumsum(is_first) - 1
 
 
 def _between(whole: str, *edges: np.ndarray) -> list["pa.Array"]:

@@ -92,7 +92,12 @@ class NameTable:
         blocks = [self._hash_block(batch, i * BLOCK) for i, batch in enumerate(batches)] or [self._hash_block([], 0)]
         self._names = pa.concat_arrays([block.pop("text") for block in blocks])
         columns = {name: np.concatenate([block.pop(name) for block in blocks]) for name in list(blocks[0])}
-        self._make_filter(columns["hash"], columns.pop("beginning"))
+        beginnings = columns.pop("beginning")
+        bits = max(10, (SPARSITY * (len(columns["hash"]) + len(beginnings))).bit_length())
+        self._filter_shift = np.uint64(64 - bits)
+        self._filter = np.zeros(1 << bits, dtype=np.uint8)
+        self._filter[beginnings >> self._filter_shift] = BEGINNING
+        self._filter[columns["hash"] >> self._filter_shift] |= NAME
         # Exact names come first among equal hashes; equal names keep their order.
         order = np.lexsort((columns["check"], ~columns["exact"], columns["hash"]))
         columns = {name: columns.pop(name)[order] for name in list(columns)}
@@ -230,13 +235,6 @@ class NameTable:
             "before": before.astype(np.int32),
             "after": after.astype(np.int32),
         }
-
-    def _make_filter(self, names: np.ndarray, beginnings: np.ndarray) -> None:
-        bits = max(10, (SPARSITY * (len(names) + len(beginnings))).bit_length())
-        self._filter_shift = np.uint64(64 - bits)
-        self._filter = np.zeros(1 << bits, dtype=np.uint8)
-        self._filter[beginnings >> self._filter_shift] = BEGINNING
-        self._filter[names >> self._filter_shift] |= NAME
 
 
 def _first_of_same(*columns: np.ndarray) -> np.ndarray:

@@ -1,7 +1,9 @@
 """Mined mentions on disk: Arrow shards, grouped by entity, and a manifest."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,11 +94,7 @@ class MentionShards(Sequence[MinedMention]):
             return self._span(start, stop) if step == 1 else [self[j] for j in range(start, stop, step)]
         if not -len(self) <= i < len(self):
             raise IndexError(i)
-        i %= len(self)
-        shard = bisect_right(self._starts, i) - 1
-        batch, row = divmod(i - self._starts[shard], BATCH_MENTIONS)
-        columns = self._batches(shard)[batch].columns
-        return MinedMention(*(column[row].as_py() for column in columns))
+        return self._span(i % len(self), i % len(self) + 1)[0]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
@@ -106,17 +104,13 @@ class MentionShards(Sequence[MinedMention]):
         if self._by_entity is None:
             import pyarrow.compute as pc
 
-            ranges: dict[str, range] = {}
-            position = 0
+            counts: Counter[str] = Counter()
             for i in range(len(self._files)):
                 for batch in self._batches(i):
-                    runs = pc.run_end_encode(batch.column(0))
-                    offset = position
-                    for entity, run_end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-                        start = ranges[entity].start if entity in ranges else position
-                        position = offset + run_end
-                        ranges[entity] = range(start, position)
-            self._by_entity = ranges
+                    entities, numbers = pc.value_counts(batch.column(0)).flatten()
+                    counts.update(dict(zip(entities.to_pylist(), numbers.to_pylist(), strict=True)))
+            ends = accumulate(counts.values())
+            self._by_entity = {id_: range(end - counts[id_], end) for id_, end in zip(counts, ends, strict=True)}
         return self._by_entity
 
     def _span(self, start: int, stop: int) -> list[MinedMention]:
@@ -156,13 +150,10 @@ class MentionShards(Sequence[MinedMention]):
         expected = self._starts[i + 1] - self._starts[i]
         if found != expected:
             raise damaged(f"it holds {found} mentions instead of {expected}")
-        if any(batch.num_rows != BATCH_MENTIONS for batch in batches[:-1]) or _has_nulls(batches):
+        has_nulls = any(column.null_count for batch in batches for column in batch.columns)
+        if has_nulls or any(batch.num_rows != BATCH_MENTIONS for batch in batches[:-1]):
             raise damaged("its batches are not those that were written")
         return batches
-
-
-def _has_nulls(batches: list["pa.RecordBatch"]) -> bool:
-    return any(column.null_count for batch in batches for column in batch.columns)
 
 
 def shard_schema() -> "pa.Schema":

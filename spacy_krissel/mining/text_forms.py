@@ -2,7 +2,6 @@
 
 import re
 from functools import lru_cache
-from re import Match
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +46,7 @@ def forms(text: str, fold: bool) -> Forms:
 def plain_form(text: str) -> str:
     if text.isascii():
         return text.translate(_ASCII_SPACES)
-    return _NOT_PLAIN.sub(_plain_char, text)
+    return _NOT_PLAIN.sub(lambda match: _TWINS.get(match[0], " "), text)
 
 
 def word_form(key: str) -> str:
@@ -67,10 +66,6 @@ def fold_case(text: str) -> str:
     if len(lower) != len(text):
         lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     return lower.replace("ς", "σ")
-
-
-def _plain_char(match: Match[str]) -> str:
-    return _TWINS.get(match.group(), " ")
 
 
 class SpanHashes:

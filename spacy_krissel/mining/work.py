@@ -74,16 +74,15 @@ class WorkDirectory(WorkFolder):
 
         table = read_shard(mentions) if isinstance(mentions, Path) else mentions
         kept = self._offer(table)
-        path = self.temporary("chunk")
         self.check()
-        if not isinstance(mentions, Path):
-            write_shard(path, table if kept.all() else table.filter(pa.array(kept)))
-        elif kept.sum() < WORTH_KEEPING * len(kept):
-            # Its writer had old limits.
-            write_shard(path, table.filter(pa.array(kept)))
-            mentions.unlink()
-        else:
+        if isinstance(mentions, Path) and kept.sum() >= WORTH_KEEPING * len(kept):
             path = mentions
+        else:
+            path = self.temporary("chunk")
+            write_shard(path, table.filter(pa.array(kept)))
+            if isinstance(mentions, Path):
+                # Its writer had old limits.
+                mentions.unlink()
         content = {"record": record, "ids": ids.tobytes().hex(), "mentions": _checksum(path)}
         os.replace(path, self._chunk_path(len(self)))
         self.write(self._record_path(len(self)).name, json.dumps([content, _checksum_of(content)]).encode())

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
@@ -104,7 +104,9 @@ class Processes(Workers):
     def read(self, unit: Unit, number: int, chunk_chars: int) -> Iterator[tuple[Chunk, Any]]:
         if unit_bytes(unit) > self.ahead_bytes:
             return read_unit(unit, number, chunk_chars)
-        return _later(self._pool.submit(_read_whole, unit, number, chunk_chars))
+        # Begins now, and is waited for when the first chunk is requested.
+        read = self._pool.submit(_read_whole, unit, number, chunk_chars)
+        return (chunk for future in (read,) for chunk in future.result())
 
     def mine(self, texts: list[Text] | Path, new: np.ndarray) -> Callable[[], MinedChunk]:
         return self._pool.submit(_mine_in_worker, texts, new).result
@@ -125,10 +127,6 @@ def local_workers(miner: Miner, n_process: int, n_units: int, directory: Path) -
         pool.shutdown(cancel_futures=True)
 
 
-def _later(chunks: "Future[list[tuple[Chunk, Path]]]") -> Iterator[tuple[Chunk, Path]]:
-    yield from chunks.result()
-
-
 def _read_whole(unit: Unit, number: int, chunk_chars: int) -> list[tuple[Chunk, Path]]:
     return [(chunk, _put(texts)) for chunk, texts in read_unit(unit, number, chunk_chars)]
 
@@ -138,7 +136,7 @@ def _put(texts: list[Text]) -> Path:
 
     schema = pa.schema([(name, pa.int64() if name == "line" else pa.large_string()) for name in Text._fields])
     columns = zip(*texts, strict=True) if texts else [()] * len(Text._fields)
-    path = _new_path()
+    path = _directory / f"{uuid4().hex}.tmp"
     write_shard(path, pa.table(dict(zip(Text._fields, columns, strict=True)), schema=schema))
     return path
 
@@ -147,10 +145,6 @@ def _take(path: Path) -> list[Text]:
     texts = list(map(Text, *(column.to_pylist() for column in read_shard(path).columns)))
     path.unlink()
     return texts
-
-
-def _new_path() -> Path:
-    return _directory / f"{uuid4().hex}.tmp"
 
 
 def _start_worker(miner: Miner, directory: Path) -> None:
@@ -162,6 +156,6 @@ def _start_worker(miner: Miner, directory: Path) -> None:
 def _mine_in_worker(texts: list[Text] | Path, new: np.ndarray) -> MinedChunk:
     assert _miner is not None
     mined = mine_chunk(_miner, _take(texts) if isinstance(texts, Path) else texts, new)
-    path = _new_path()
+    path = _directory / f"{uuid4().hex}.tmp"
     write_shard(path, mined.mentions)
     return mined._replace(mentions=path)

@@ -73,12 +73,7 @@ def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
     said = run(*arguments, "--types", "T184")
     assert "mentions: 5" in said and "other_types: 6" in said
     with pytest.warns(KrisselWarning, match="KW223"):
-        assert "other_types: 11" in run(*arguments, "--preset", "st21pv")
-    network = tmp_path / "SRDEF"
-    network.write_text("STY|T038|Biologic Function|B2.2.1|\nSTY|T047|Disease or Syndrome|B2.2.1.2.1|\n")
-    assert "mentions: 6" in run(*arguments, "--type", "T038", "--semantic-network", network)
-    assert "[K006]" in refuse(*arguments, "--preset", "st21pv", "--semantic-network", network)
-    assert "'pel'" in run(*arguments, "--preset", "cake", code=2)
+        assert "other_types: 11" in run(*arguments, "--type", "T017")
 
 
 def test_sentences_and_text_labels(run, tmp_path):

@@ -137,12 +137,6 @@ def test_ids_that_the_ontology_does_not_hold_become_nil(tmp_path):
     assert (report["unknown_as_nil"], report["nil"]) == (1, 2)
 
 
-def test_strip_prefixes(files, tmp_path):
-    report = convert(files[0], tmp_path / "gold.spacy", strip_prefixes=["OMIM"])
-    assert ids(load(tmp_path / "gold.spacy")) == {"1": ["7|D2", "NIL"]}
-    assert report["rewritten_ids"] == 1
-
-
 def test_ids_get_the_prefix_of_the_ontology(tmp_path):
     path = tmp_path / "a.txt"
     mentions = ((0, 4, "Mice", "10090"), (5, 8, "men", "MESH:D8"), (9, 14, "ghost", "-"))
@@ -158,7 +152,6 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
     [
         ({"format": "biocxml"}, "format"),
         ({"labels": "Disease"}, "labels"),
-        ({"strip_prefixes": "OMIM"}, "strip_prefixes"),
         ({"lang": "qqq"}, "lang"),
         ({"output": "gold.jsonl"}, "output"),
         ({"inputs": []}, "inputs"),
@@ -326,9 +319,9 @@ def test_ids_of_mentions_in_pieces_are_rewritten_like_others(knee, tmp_path):
     (doc,) = load(output)
     assert [mention.kb_id for mention in gold_mentions(doc)] == ["7", "NIL"] and doc.cats == {"7": 1.0}
     assert (report["unknown_as_nil"], report["disjoint"], report["text_labels"]) == (1, 1, 1)
-    convert(knee, output, strip_prefixes=["X"], labels=["Finding"])
+    convert(knee, output, labels=["Finding"])
     (doc,) = load(output)
-    assert [mention.kb_id for mention in gold_mentions(doc)] == ["OMIM:7", "1"] and doc.cats == {}
+    assert [mention.kb_id for mention in gold_mentions(doc)] == ["OMIM:7", "X:1"] and doc.cats == {}
     report = convert(knee, output, types=["T017"])
     assert (report["other_types"], report["disjoint"]) == (2, 0)
 

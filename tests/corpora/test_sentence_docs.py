@@ -22,7 +22,7 @@ def mention(text, kb_id, *fragments):
 
 def split(text, *mentions):
     report = CorpusReport()
-    doc = to_doc(AnnotatedText("7", text, list(mentions)), NLP)
+    doc = to_doc(AnnotatedText("7", text, list(mentions)), NLP, report=CorpusReport())
     return list(sentence_docs(doc, report=report)), report
 
 
@@ -76,7 +76,7 @@ def test_no_mention_is_lost(text, data):
     def said(doc):
         return sorted((m.kb_id, [doc[start:end].text for start, end in m.fragments]) for m in gold_mentions(doc))
 
-    docs = list(sentence_docs(doc))
+    docs = list(sentence_docs(doc, report=CorpusReport()))
     assert sorted(found for each in docs for found in said(each)) == said(doc)
     assert "".join("".join(each.text.split()) for each in docs) == "".join(text.split())
     assert sum(len(each.ents) for each in docs) == len(doc.ents)

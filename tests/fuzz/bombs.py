@@ -34,7 +34,7 @@ XLSX = "a.xlsx"
 # What stands before a bomb in a valid file: up to the last of these.
 INSIDE = {"mesh-xml": b"<String>", "bioc": b"<text>", "knowtator": b"<spannedText>", "pubmed": b"<AbstractText>"}
 # Formats that are read whole or by lines, with no compression of their own.
-PLAIN = ("onto:", "lay-names", "SRDEF", "corp:", "text:", "records")
+PLAIN = ("onto:", "lay-names", "corp:", "text:", "records")
 PACKED = ("-tar", "xlsx", "docbin", ".gz", "parquet", "wrong-format", "auto-detect", "suffix", "species")
 
 

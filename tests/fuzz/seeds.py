@@ -231,12 +231,6 @@ LAY_NAMES = (
         ("HP:0001945", "Fever", "fièvre"),
     ),
 )
-SRDEF = (
-    "STY|T071|Entity|A|All there is.||||enty||\n"
-    "STY|T072|Physical Object|A1|An object.||||phob||\n"
-    "STY|T184|Sign or Symptom|A2.2.2|A sign.||||sosy||\n"
-    "RL|T186|isa|H|Is a.||||isa|inverse_isa|\n",
-)
 
 # Corpora
 

@@ -22,7 +22,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.docs import to_doc
-from spacy_krissel.corpora.semantic_types import read_semantic_network
+from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.corpora.text_stream import SUFFIXES, read_texts
 from spacy_krissel.errors import Errors, KrisselError
 from spacy_krissel.evaluation.records import read_records, record_keys
@@ -311,7 +311,7 @@ def read_as_texts(path: Path, thorough: bool) -> None:
 
 
 def read_as_labels(path: Path, thorough: bool) -> None:
-    use_docs(to_doc(text, NLP) for text in read_psytar(path))
+    use_docs(to_doc(text, NLP, report=CorpusReport()) for text in read_psytar(path))
 
 
 def read_as_records(path: Path, thorough: bool) -> None:
@@ -403,7 +403,6 @@ def all_targets() -> list[Target]:
     genes = [{"gene_info": text} for text in seeds.GENE_INFO]
     add("onto:species(genes)", genes, read_as_ontology, format="gene-info", species=["9606", "nlm-gene"])
     add("lay-names", [{"lay.tsv": text} for text in seeds.LAY_NAMES], lambda path, _: read_lay_names(path))
-    add("SRDEF", [{"SRDEF": text} for text in seeds.SRDEF], lambda path, _: read_semantic_network(path))
 
     corpora = corpus_seeds()
     for name, folders in corpora.items():

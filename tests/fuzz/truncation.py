@@ -15,7 +15,6 @@ from lab.data.psytar import read_psytar
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.corpora.readers import READERS as CORPUS_READERS
 from spacy_krissel.corpora.readers.text_labels import read_text_labels
-from spacy_krissel.corpora.semantic_types import read_semantic_network
 from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.records import read_records
@@ -57,7 +56,6 @@ def formats() -> Iterator[Format]:
     for name, folders in corpus_seeds().items():
         lines += [(f"corp:{name}", dict(files), _corpus_reader(name)) for files in folders]
     lines.append(("lay-names", {"lay.tsv": seeds.LAY_NAMES[0]}, lambda path: sorted(read_lay_names(path).items())))
-    lines.append(("SRDEF", {"SRDEF": seeds.SRDEF[0]}, read_semantic_network))
     lines.append(("corp:text-labels", {"labels.jsonl": seeds.TEXT_LABELS[0]}, read_text_labels))
     lines.append(("text:jsonl", {"texts.jsonl": seeds.TEXTS_JSONL[0]}, read_texts))
     lines.append(("text:plain", {"texts.txt": seeds.PLAIN[0]}, read_texts))

@@ -38,7 +38,7 @@ def out_of_kb_cli(
     output: Path = typer.Option(..., "--output", "-o", help="Folder for the reduced store, the splits and the report"),
     type: list[str] = typer.Option([], help="Remove entities of this semantic type, by name or id; may be repeated"),
     tree: list[str] = typer.Option([], help="Remove entities with a tree number in this sub-tree; may be repeated"),
-    preset: str | None = typer.Option(None, help="Remove a named set of types: pel (the paper's 11) or st21pv"),
+    preset: str | None = typer.Option(None, help="Remove a named set of types: pel (the paper's 11)"),
     spans_key: str = typer.Option("", help="Gold mentions to count are in doc.spans[spans_key]"),
 ) -> None:
     """Build a benchmark for mentions without an entity, as PEL does (appendix D).
@@ -46,10 +46,10 @@ def out_of_kb_cli(
     An entity that is in a removed sub-tree and elsewhere, too, is removed. A composite mention becomes NIL when none of
     its known ids is left.
     """
-    from spacy_krissel.corpora.semantic_types import preset_types
     from spacy_krissel.evaluation.tables import markdown_table
 
     from ..data.out_of_kb import out_of_kb
+    from ..data.semantic_types import preset_types
 
     splits = _splits(gold)
     types = [*(preset_types(preset) if preset else ()), *type]

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from spacy_krissel.corpora.files import open_lines
+from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.util.inputs import control_character
 
 from ..errors import Errors, KrisselError
@@ -21,7 +22,8 @@ def read_lay_names(path: str | Path) -> dict[str, list[str]]:
     """
     found: dict[str, dict[str, None]] = {}
     number = 0
-    with open_lines(path, EXPECTED) as lines:
+    report = CorpusReport()
+    with open_lines(path, EXPECTED, report=report) as lines:
         for number, line in lines:
             cells = [cell.strip().strip('"').strip() for cell in line.split("\t")]
             match = _TERM.fullmatch(cells[0])
@@ -31,4 +33,5 @@ def read_lay_names(path: str | Path) -> dict[str, list[str]]:
                 raise KrisselError(Errors.K234.format(path=path, line=number, found=line[:80]))
     if not found:
         raise KrisselError(Errors.K204.format(path=path, what="lay name", line=number, expected=EXPECTED))
+    report.warn()
     return {term: list(names) for term, names in found.items()}

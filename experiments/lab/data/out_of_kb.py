@@ -12,7 +12,6 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.corpora.semantic_types import type_key, type_keys
 from spacy_krissel.mentions.gold_ids import NIL, drop_ids, is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
 from spacy_krissel.ontology.entity import Entity
@@ -24,6 +23,7 @@ from spacy_krissel.util.manifest import check_replaceable, new_directory
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .relink import relink
+from .semantic_types import type_key, type_keys
 
 KIND = "out-of-KB benchmark"
 VERSION = 1

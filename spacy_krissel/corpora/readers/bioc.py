@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import Errors, KrisselError
 from ...mentions.gold_ids import read_ids
 from ...util.xml_files import XmlHandler, feed
-from ..annotation import AnnotatedText, Mention, covered_text, parse_offset
+from ..annotation import AnnotatedText, Mention, covered_text, parse_fragments, parse_offset
 from ..files import open_binary
 from ..report import CorpusReport, reporting
 
@@ -31,13 +32,6 @@ ID_INFONS = (
 MAX_GAP = 100
 
 
-class _Unit(NamedTuple):
-    """A passage, or a sentence of one, that has text of its own."""
-
-    offset: int
-    text: str
-
-
 @reporting
 def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
     """The documents of a BioC XML file, one at a time; the file is never held whole, and `.gz` is decompressed.
@@ -48,8 +42,7 @@ def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTe
     composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations, and
     annotations of a whole document, which have neither place nor text (NLM-Chem's MeSH headings).
 
-    report: counts `composite_parts`, `relations`, `document_annotations` and `bad_records`. Without one, the reader
-        warns itself at the end.
+    report: counts `composite_parts`, `relations`, `document_annotations` and `bad_records`.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated or malformed XML),
     K008 (other XML), K009 (entity declarations).
@@ -77,7 +70,8 @@ class _Handler(XmlHandler):
         self.report = report
         self.documents: list[AnnotatedText] = []
         self._document: AnnotatedText | None = None
-        self._units: list[_Unit] = []
+        # Offset and text of passages, and of sentences that have text of their own.
+        self._units: list[tuple[int, str]] = []
         # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
         self._offsets: list[int | None] = []
         self._annotation: dict[str, Any] | None = None
@@ -109,7 +103,7 @@ class _Handler(XmlHandler):
                 self.report.blemish("bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}")
         elif name == "text" and parent in ("passage", "sentence"):
             offset = next((offset for offset in reversed(self._offsets) if offset is not None), 0)
-            self._units.append(_Unit(offset, text))
+            self._units.append((offset, text))
         elif name == "text" and parent == "annotation" and self._annotation:
             self._annotation["text"] = text
         elif name == "infon" and parent == "annotation" and self._annotation:
@@ -129,10 +123,10 @@ class _Handler(XmlHandler):
             self.report.count("composite_parts")
         elif not locations and not annotation["text"].strip():
             self.report.count("document_annotations")
-        elif not locations or any(parse_offset(number) is None for location in locations for number in location):
+        elif not (places := parse_fragments(locations)):
             self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
         else:
-            fragments = tuple((int(offset), int(offset) + int(length)) for offset, length in locations)
+            fragments = tuple((offset, offset + length) for offset, length in places)
             label = infons.get("type", "")
             kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
             mention = Mention(fragments, annotation["text"], label, read_ids(kb_id), line)
@@ -140,24 +134,23 @@ class _Handler(XmlHandler):
 
     def _end_document(self, document: AnnotatedText) -> None:
         document.id = document.id or f"{Path(self.path).name}:{document.line}"
-        # The stretches of the source's offsets that have text, each with what must be added to reach our own.
-        stretches: list[tuple[int, int, int]] = []
-        parts: list[str] = []
-        length = 0
-        for unit in sorted(self._units, key=lambda unit: unit.offset):
-            if not unit.text:
+        # The ranges of the source's offsets that have text, each with the shift to offsets in our text.
+        ranges: list[tuple[int, int, int]] = []
+        whole = ""
+        for offset, text in sorted(self._units, key=itemgetter(0)):
+            if not text:
                 continue
-            gap = unit.offset - (stretches[-1][1] if stretches else 0)
+            gap = offset - (ranges[-1][1] if ranges else 0)
             if not 0 <= gap <= MAX_GAP:
-                gap = 1 if length else 0
-            parts.extend((" " * gap, unit.text))
-            stretches.append((unit.offset, unit.offset + len(unit.text), length + gap - unit.offset))
-            length += gap + len(unit.text)
-        document.text = "".join(parts)
+                gap = 1 if ranges else 0
+            whole += " " * gap
+            ranges.append((offset, offset + len(text), len(whole) - offset))
+            whole += text
+        document.text = whole
         for i, mention in enumerate(document.mentions):
             places: list[tuple[int, int]] = []
             for start, end in mention.fragments:
-                shift = next((shift for first, last, shift in stretches if first <= start < last), 0)
+                shift = next((shift for first, last, shift in ranges if first <= start < last), 0)
                 places.append((start + shift, end + shift))
             text = mention.text or covered_text(document.text, places)
             document.mentions[i] = replace(mention, fragments=tuple(places), text=text)

@@ -22,10 +22,7 @@ _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 
 @reporting
 def read_brat(
-    path: str | Path,
-    *,
-    documents: str | Path | None = None,
-    report: CorpusReport,
+    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """The texts that BRAT's annotations are of, one at a time; of an archive, too.
 
@@ -38,7 +35,7 @@ def read_brat(
     its label names (`read_class`), so that `CL:0000540` as a label is an id. Offsets count characters.
 
     report: counts `relations` (relations, events and equivalences, skipped; so are attributes and notes, without being
-        counted) and `bad_records`. Without one, the reader warns itself at the end.
+        counted) and `bad_records`.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
     K227 (the first line that is not blank is no record).

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from typing import Any, NamedTuple
 
 from ...mentions.gold_ids import read_class
@@ -21,10 +21,7 @@ LAYOUTS = ("articles/txt", "corpus")
 
 @reporting
 def read_knowtator(
-    path: str | Path,
-    *,
-    documents: str | Path | None = None,
-    report: CorpusReport,
+    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """The texts that knowtator's annotations are of, each with those of all files; of an archive, too.
 
@@ -37,14 +34,13 @@ def read_knowtator(
     `CL:0000540` is the id, and `CL` the label. Offsets count characters; a mention of several spans has as many
     fragments.
 
-    report: counts `bad_records`: annotations without a span, with an offset that is no number, or of no class. Without
-        one, the reader warns itself at the end.
+    report: counts `bad_records`: annotations without a span, with an offset that is no number, or of no class.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (a text that is not UTF-8), K007 (truncated or
     malformed XML), K008 (other XML), K009 (entity declarations), K211 (damaged archive), K226 (no text).
     """
     bundle = open_bundle(path, SUFFIX, EXPECTED)
-    texts: dict[Any, list[tuple[str, list[Mention]]]] = {}
+    texts: dict[PurePath, tuple[str, list[Mention]]] = {}
     for file_ in bundle.files:
         source = bundle.name(file_)
         handler = _Handler(source)
@@ -53,17 +49,14 @@ def read_knowtator(
             for _ in feed(content, handler):
                 pass
         text_file = bundle.find_text(file_, handler.text_name or file_.name.removesuffix(SUFFIX), LAYOUTS, documents)
-        texts.setdefault(text_file, []).append((source, handler.mentions(report)))
-    for text_file, parts in texts.items():
+        texts.setdefault(text_file, (source, []))[1].extend(handler.mentions(report))
+    for text_file, (source, found) in texts.items():
         text = bundle.read_text(text_file)
-        mentions = [_with_text(mention, text) for _, found in parts for mention in found]
-        yield AnnotatedText(text_file.name.removesuffix(".txt"), text, mentions, parts[0][0], 1)
-
-
-def _with_text(mention: Mention, text: str) -> Mention:
-    if mention.text:
-        return mention
-    return replace(mention, text=covered_text(text, mention.fragments))
+        mentions = [
+            mention if mention.text else replace(mention, text=covered_text(text, mention.fragments))
+            for mention in found
+        ]
+        yield AnnotatedText(text_file.name.removesuffix(".txt"), text, mentions, source, 1)
 
 
 class _Annotation(NamedTuple):

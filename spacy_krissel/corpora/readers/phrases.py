@@ -18,9 +18,7 @@ def read_phrases(path: str | Path, *, report: CorpusReport) -> Iterator[Annotate
 
     Documents are named by the file and the line, so that a phrase that stands there twice counts twice.
 
-    report: counts `bad_records` (lines that are not UTF-8, that have not three columns, or an empty one). Without
-        one, the reader warns of them itself at the end.
-
+    report: counts `bad_records` (lines that are not UTF-8, that have not three columns, or an empty one).
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no phrase).
     """
     source, name = str(path), Path(path).name

@@ -24,15 +24,13 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
     characters of `title + " " + abstract`. Relations (`ID type argument argument`) are counted and skipped. Documents
     come as they stand, repeated ids and wrong offsets included: `to_docs` deals with those.
 
-    report: counts `relations` and `bad_records`. Without one, the reader warns of bad records itself at the end.
-
+    report: counts `relations` and `bad_records`.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no document), K205 (the first
     line that is not blank is no title).
     """
     current: AnnotatedText | None = None
     has_abstract = any_abstract = False
     number = size = 0
-    limit = RECORD.bytes
     with open_lines(path, EXPECTED, report=report) as lines:
         for number, line in lines:
             if not line.strip():
@@ -47,8 +45,8 @@ def read_pubtator(path: str | Path, *, report: CorpusReport) -> Iterator[Annotat
                 has_abstract, size = False, len(line)
             elif current is None:
                 raise KrisselError(Errors.K205.format(path=path, line=number, found=line[:80]))
-            elif size > limit:
-                raise RECORD.exceeded(size, path, f"document {current.id!r}, up to line {number},", limit)
+            elif size > RECORD.bytes:
+                raise RECORD.exceeded(size, path, f"document {current.id!r}, up to line {number},", RECORD.bytes)
             elif passage:
                 if passage[1].strip() != current.id or has_abstract:
                     report.blemish("bad_records", str(path), number, "an abstract without its title")

@@ -21,10 +21,7 @@ _PLACES = re.compile(r"\d+-\d+(?:,\d+-\d+)*")
 
 @reporting
 def read_semeval(
-    path: str | Path,
-    *,
-    documents: str | Path | None = None,
-    report: CorpusReport,
+    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
     """The notes that `.pipe` files annotate, one at a time; of an archive, too.
 
@@ -36,8 +33,7 @@ def read_semeval(
     `CUI-less`; what follows, whether it is negated and so on, is not read. OSLAT (§5.3) takes each line of a note for a
     text: `krissel text-split --unit line`.
 
-    report: counts `bad_records`. Without one, the reader warns itself at the end.
-
+    report: counts `bad_records`.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
     K236 (the first line that is not blank is no record).
     """

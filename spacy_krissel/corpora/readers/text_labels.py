@@ -22,7 +22,7 @@ def read_text_labels(path: str | Path, *, report: CorpusReport) -> Iterator[Anno
     An entity mentioned twice is listed twice. A text's "id" is optional, and so is an entity's "label". The file may be
     compressed with gzip.
 
-    report: counts `bad_records`, lines that are not of this form. Without one, the reader warns of them at the end.
+    report: counts `bad_records`, lines that are not of this form.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (no text).
     """
     parse = partial(_annotated_text, Path(path))

@@ -40,8 +40,7 @@ def read_zeshel(path: str | Path, *, documents: str | Path, report: CorpusReport
     the order of the world's file. In memory are all mentions of the file, and one document.
 
     report: counts `bad_records` (lines that are no such object; mentions whose document is not there) and
-        `outside_text` (mentions beyond the last token). Without one, warns of them at the end.
-
+        `outside_text` (mentions beyond the last token).
     Raises KrisselError K201 (no file of mentions, or of a world), K202 (truncated gzip), K203 (not UTF-8), K204 (no
     mention), K224 (the first line is no mention).
     """
