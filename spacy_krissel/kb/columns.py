@@ -4,7 +4,7 @@ import mmap
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,11 +32,7 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
 
     Raises KrisselError K524 (of another shape or dtype, damaged), K026 when the disk refuses.
     """
-
-    def damaged(problem: object) -> KrisselError:
-        return KrisselError(Errors.K524.format(path=path.parent, problem=f"{path.name}: {problem}"))
-
-    with damage(path, damaged):
+    with damage(path, partial(_damaged, path)):
         # An empty file cannot be mapped.
         vectors = np.load(path, mmap_mode="r" if rows and width else None, allow_pickle=False)
     if vectors.shape != (rows, width) or vectors.dtype != np.dtype(dtype):
@@ -48,7 +44,7 @@ def read_array(path: Path, rows: int, width: int, dtype: str, *, verify: bool = 
         with np.errstate(all="ignore"):
             is_finite = np.isfinite(block.sum(dtype=np.float32)) or np.isfinite(block).all()
         if not is_finite:
-            raise damaged(f"values of rows {start} to {start + len(block) - 1} are not finite")
+            raise _damaged(path, f"values of rows {start} to {start + len(block) - 1} are not finite")
     return vectors
 
 
@@ -142,18 +138,14 @@ def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True)
 
     verify: check its contents (0.1 s per GB), not its outline alone. Raises KrisselError K524.
     """
-
-    def damaged(problem: object) -> KrisselError:
-        return KrisselError(Errors.K524.format(path=path.parent, problem=f"{path.name}: {problem}"))
-
-    with damage(path, damaged):
+    with damage(path, partial(_damaged, path)):
         table = pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
         table.validate(full=verify)
         if table.schema != schema or len(table) != rows:
             found = f"{len(table)} rows of ({', '.join(table.schema.names)})"
-            raise damaged(f"it has {found}, expected {rows} of ({', '.join(schema.names)})")
+            raise _damaged(path, f"it has {found}, expected {rows} of ({', '.join(schema.names)})")
     if any(column.null_count for column in table.columns):
-        raise damaged("it has rows without a value")
+        raise _damaged(path, "it has rows without a value")
     return table
 
 
@@ -216,10 +208,13 @@ def coded(method: Method) -> Method:
             )
             if self.path is None or out_of_memory:
                 raise
-            message = Errors.K524.format(path=self.path.parent, problem=f"{self.path.name}: {error}")
-            raise KrisselError(message) from error
+            raise _damaged(self.path, error) from error
 
     return reading  # type: ignore[return-value]
+
+
+def _damaged(path: Path, problem: object) -> KrisselError:
+    return KrisselError(Errors.K524.format(path=path.parent, problem=f"{path.name}: {problem}"))
 
 
 def _allocation(error: BaseException) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..index.exact import lower_bound, rank_hits, vector_blocks
+from ..index.exact import lower_bound, no_hits, rank_hits, vector_blocks
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
 from .prototype_table import PrototypeTable
 
@@ -40,7 +40,7 @@ class SearchResult:
     @classmethod
     def padded(cls, n: int, k: int) -> "SearchResult":
         """The result of `n` queries that found nothing, to be written to."""
-        entities, scores = np.full((n, k), -1, dtype=np.int64), np.full((n, k), -np.inf, dtype=np.float32)
+        scores, entities = no_hits(n, k)
         return cls(entities, scores, entities.copy(), {})
 
     def tied(self, query: int) -> Rows:
