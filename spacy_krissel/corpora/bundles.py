@@ -1,4 +1,4 @@
-"""Corpora of many files, annotations beside texts: a folder, an archive, or one file of annotations."""
+"""Corpora of many files, annotations next to texts: a folder, an archive, or one file of annotations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from os.path import isfile
@@ -17,7 +17,7 @@ PathLike = str | Path
 
 
 class Bundle(NamedTuple):
-    """path: as it was given. files: those of annotations, in order. members: what an archive holds; None on disk."""
+    """path: as it was given. files: those of annotations, in order. members: of an archive; None on disk."""
 
     path: Path
     files: list[PurePath]
@@ -37,9 +37,9 @@ class Bundle(NamedTuple):
     def find_text(
         self, annotations: PurePath, name: str, layouts: Sequence[str], documents: PathLike | None
     ) -> PurePath:
-        """The text that `annotations` are of: beside them, or in one of `layouts` in a folder above them.
+        """The text of `annotations`: next to them, or in one of `layouts` in a folder above them.
 
-        documents: a folder that is asked first; of an archive, one in it.
+        documents: a folder that is searched first; for an archive, one in it.
         Raises KrisselError K226 when it is in none of them.
         """
         start = Path(annotations).absolute() if self.members is None else annotations
@@ -105,7 +105,7 @@ def read_standoff(
 
 
 def holds_suffixes(path: Path, suffixes: Sequence[str]) -> list[str]:
-    """Those of `suffixes` that files of a folder or an archive end in.
+    """The `suffixes` that names of files in a folder or an archive end in.
 
     Raises KrisselError K201 (no such archive), K211 (damaged).
     """
@@ -119,7 +119,7 @@ def _below(path: Path) -> Iterator[Path]:
 
 
 def _members(path: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[PurePosixPath, bytes]]:
-    """The files of an archive; what is in them only where their names end in `suffixes`."""
+    """The files of an archive, with the content of those whose names end in `suffixes`."""
     size = 0
     with open_archive(path, "an archive") as members:
         for member in members:

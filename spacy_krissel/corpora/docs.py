@@ -15,7 +15,7 @@ from .annotation import AnnotatedText, Fragments, Mention
 from .report import CorpusReport
 
 DEFAULT_LABEL = "ENTITY"
-# What sources put between the fragments of a mention.
+# Separators of the fragments of a mention in sources.
 _BETWEEN = re.compile(r"\s+|\.{3}|…")
 
 
@@ -33,7 +33,7 @@ def to_doc(annotated: AnnotatedText, nlp: Language, *, report: CorpusReport) -> 
     (a file that lost its quote marks), and left out otherwise: either of the two may be wrong. The fragments of a
     mention may be stated in the order of the source or of the text.
 
-    Of a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each concept of a composite
+    For a weakly annotated text, `doc.cats` is `{entity: 1.0}` for all of its entities, and each concept of a composite
     is a mention of its own. Its tokens are the tokenizer's, as a pipeline will see them: fragments are widened to whole
     tokens, and joined where they then touch. Entities without a concept (`-1`, `NIL`) are left out.
 
@@ -166,7 +166,7 @@ def _locate(mention: Mention, annotated: AnnotatedText, report: CorpusReport) ->
 
 
 def _join(text: str, fragments: Fragments) -> Fragments:
-    """`fragments` in order, those that hold only white space given up, and those that nothing else parts joined."""
+    """`fragments` in order, without those of white space; those with only white space between them are joined."""
     joined: list[tuple[int, int]] = []
     for start, end in filter(None, (_trimmed(text, *fragment) for fragment in sorted(fragments))):
         if joined and not text[joined[-1][1] : start].strip():

@@ -42,7 +42,7 @@ def open_lines(
     Lines end at "\\n" or "\\r\\n" only: other characters that Python counts as line ends may stand inside a text.
 
     report: counts a last line without a line end, `unended_files`.
-    skip: called with the number of a line that is not UTF-8 and what is wrong with it; the line is left out. None: it
+    skip: called with the number of a line that is not UTF-8 and the problem; the line is left out. None: it
         is an error.
     closing: what ends a line that is whole where there is no line end, such as `JSON_CLOSING`.
     content: of the file, where it is in memory.
@@ -155,7 +155,7 @@ def _decoded(raw: bytes, path: PathLike, line: int) -> str:
 
 
 CHUNK = 1 << 20
-# What comes before a member to hold a long name or more of its properties.
+# Headers before a member for a long name or more of its properties.
 HEADERS = (
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
@@ -167,7 +167,7 @@ MAX_HEADER = 1 << 20
 
 
 class Member(NamedTuple):
-    """A file of an archive: its name and what it says that its size is. source: `archive!member`, for messages."""
+    """A file of an archive: its name and its stated size. source: `archive!member`, for messages."""
 
     name: PurePosixPath
     size: int
@@ -187,7 +187,7 @@ def open_archive(path: PathLike, expected: str) -> Iterator[Iterator[Member]]:
     with open_binary(path, expected) as file_:
         try:
             yield _members(file_, latest)
-            # A file that is cut short behind its last member shows it only at its end.
+            # A file that is truncated after its last member shows it only at its end.
             while file_.read(CHUNK):
                 pass
         except (*DAMAGED, tarfile.TarError) as error:
@@ -205,7 +205,7 @@ def _members(file_: InputFile, latest: list) -> Iterator[Member]:
                 if content is not None and not name.name.startswith("."):
                     yield Member(name, member.size, content, f"{file_.path}!{member.name}")
     except (ValueError, IndexError, OverflowError) as error:
-        # Of numbers in headers that are none.
+        # Raised for numbers in headers that are none.
         raise tarfile.ReadError(f"{type(error).__name__}: {error}") from error
 
 
@@ -222,7 +222,7 @@ class _Header(tarfile.TarInfo):
 
 class _Whole:
     """A stream that is not read past its end: where a member says that it is larger than all there is, tarfile would
-    look for its end in vain, block by block."""
+    search for its end block by block."""
 
     def __init__(self, file_: InputFile) -> None:
         self._file = file_

@@ -1,4 +1,4 @@
-"""What is kept of annotated texts, and with which ids."""
+"""Filters of annotated texts by id, label and semantic type, and the form of gold ids."""
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator

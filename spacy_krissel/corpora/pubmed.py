@@ -8,7 +8,7 @@ from .files import open_binary
 from .report import CorpusReport
 
 EXPECTED = "an XML file of PubMed with <PubmedArticleSet>"
-# What bears one article, and what is read of it. The text of other elements is not even collected.
+# The elements of an article, and those whose text is read. The text of others is not collected.
 RECORDS = frozenset(("MedlineCitation", "BookDocument"))
 READ = frozenset(("PMID", "ArticleTitle", "AbstractText"))
 # Abstracts in other languages and for other readers, in the same elements as the article's own.
@@ -19,8 +19,8 @@ DELETED = "DeleteCitation"
 def read_pubmed(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[tuple[str, str, int]]:
     """The articles of a file, in its order: the PMID, title and abstract as one text, and the line.
 
-    The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. Of nested markup
-    (`<i>`, `<sup>`) the text is kept, white space is one space. The file is read as a stream, never whole.
+    The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. The text of nested
+    markup (`<i>`, `<sup>`) is kept, white space is one space. The file is read as a stream, never whole.
 
     report: counts `blank_texts`, articles without title and abstract. deleted: the PMIDs that the file says to delete
         are appended to it; they stand at its end.
@@ -39,7 +39,7 @@ def read_pubmed(path: Path, report: CorpusReport, deleted: list[str]) -> Iterato
 class _Articles(XmlParser):
     """Collects articles in `found`, which the reader empties, and PMIDs to delete.
 
-    Called by the parser for every element, of which most are passed over: this is what reading PubMed costs.
+    Called by the parser for every element, most of which are skipped: these calls are the cost of reading PubMed.
     """
 
     kind = "PubMed's XML"

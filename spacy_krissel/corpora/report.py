@@ -1,4 +1,4 @@
-"""What reading a corpus found: counts of everything, and the first places of each blemish."""
+"""A report of reading a corpus: counts, and the first places of each blemish."""
 
 import warnings
 from collections import Counter

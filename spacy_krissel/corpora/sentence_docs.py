@@ -16,14 +16,13 @@ from .report import CorpusReport
 def sentence_docs(doc: Doc, *, report: CorpusReport) -> Iterator[Doc]:
     """A doc for each sentence of `doc`, with its tokens, gold mentions and the id `DOCUMENT:number`, from 1.
 
-    Sentences are told by `sentence_starts`; a blank line ends one, too, since headings have no full stop. Those that a
-    mention reaches across, or the fragments of one, are one text: such a border is far more often wrong than the
-    mention ("E. coli"), and no mention is lost. White space at the edges of a sentence is given up, and so are
-    sentences of nothing else.
+    Sentences start at `sentence_starts`, and after a blank line, since headings have no full stop. Sentences that a
+    mention or its fragments cross are joined: such a border is far more often wrong than the mention ("E. coli"), and
+    no mention is lost. White space at the edges of a sentence is dropped, and so are sentences of white space.
 
-    Gold mentions are those of `gold_mentions`, and stand where `to_doc` puts them; `doc.ents` stay what they are.
+    Gold mentions are those of `gold_mentions`, written as by `to_doc`; `doc.ents` stay the same.
 
-    report: counts `sentences`, `joined_sentences` (borders given up) and `across_sentences` (mentions that did it).
+    report: counts `sentences`, `joined_sentences` (borders removed) and `across_sentences` (mentions that cross one).
     """
     mentions = gold_mentions(doc)
     sentences = list(_sentences(doc, mentions, report))

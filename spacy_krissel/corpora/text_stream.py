@@ -23,13 +23,13 @@ PUBMED_SUFFIXES = (".xml", ".xml.gz")
 PARQUET_SUFFIXES = (".parquet",)
 SUFFIXES = (*JSONL_SUFFIXES, *PLAIN_SUFFIXES, *ARCHIVE_SUFFIXES, *PUBMED_SUFFIXES, *PARQUET_SUFFIXES)
 EXPECTED = f"a file ending in {', '.join(SUFFIXES)}, or a folder of them"
-# What is read of a Parquet file.
+# The columns that are read from a Parquet file.
 COLUMNS = ("id", "title", "text")
 BATCH_ROWS = 1024
 
 
 class Text(NamedTuple):
-    """A stretch of text, an abstract or a paragraph.
+    """A text: an abstract or a paragraph.
 
     id: the source's own, or `file name:line`; for an archive `member name:line`.
     source: the file; for an archive `file!member`. With `line`, counted from 1, this is where the text stands (in a
@@ -65,9 +65,9 @@ def is_pubmed(path: Path) -> bool:
 def read_texts(path: str | Path, *, report: CorpusReport, deleted: list[str] | None = None) -> Iterator[Text]:
     """The texts of a file, or of all such files below a folder in the order of their paths, one at a time.
 
-    - `.jsonl`: an object a line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or the
-      one of them that is there. Without "id" it is `file name:line`.
-    - `.txt`: a paragraph a line; blank lines and white space around a line are given up.
+    - `.jsonl`: one object per line with "text" and, optionally, "title" and "id". The text is `title + " " + text`, or
+      the one of them that is there. Without "id" it is `file name:line`.
+    - `.txt`: one paragraph per line; blank lines and white space around a line are dropped.
     - `.tar.gz`: the `.txt` files in it, in the archive's order, each like a `.txt` of its own.
     - `.xml`: PubMed's, of the baseline or an update (`pubmed.read_pubmed`). Every version of an article is a text.
     - `.parquet`: a table with the columns "text" and, optionally, "title" and "id", like those of JSONL.
@@ -190,7 +190,7 @@ def _check_size(file_: "pq.ParquetFile", path: Path) -> None:
     """Raises KrisselError K055 for a row group that unpacks to far more than the file can hold."""
     packed = path.stat().st_size
     for number in range(file_.metadata.num_row_groups):
-        # What is said of its columns is not asked for: where that is damaged, Arrow ends the process.
+        # The metadata of its columns is not read: where that is damaged, Arrow ends the process.
         unpacked = file_.metadata.row_group(number).total_byte_size
         FILE.check_unpacked(unpacked, packed, path, f"row group {number + 1}")
 

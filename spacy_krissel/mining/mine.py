@@ -36,7 +36,7 @@ READ_COUNTS = ("bad_records", "blank_texts")
 
 
 class MiningReport(NamedTuple):
-    """What a run did. Times are not in the manifest, so that the same run writes the same bytes.
+    """The result of a run. Times are not in the manifest, so that the same run writes the same bytes.
 
     manifest: of the shards. seconds: wall time of the run. matched_bytes, match_seconds: UTF-8 text searched in this
     run (not in one that it resumed), and the time of reading, matching and sampling it.
@@ -78,7 +78,7 @@ def mine(
     cap: maximum number of mentions per entity, a uniform sample of all its mentions (`reservoir`); null keeps all.
     seed: of the sample.
     n_process: processes that read and match. The shards are the same for any number, and for any order of the texts.
-    restart: discard what an interrupted run left. Otherwise a run with the same settings, ontology and texts resumes
+    restart: discard the work of an interrupted run. Otherwise a run with the same settings, ontology and texts resumes
         it, and one with others is refused.
     progress: show a progress bar.
     chunk_chars: characters of text between two checkpoints; no influence on the shards.

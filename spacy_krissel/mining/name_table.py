@@ -76,7 +76,7 @@ class NameTable:
     one that is matched in its own case, the hash of the whole name is compared too. A name without letters and digits
     is not found.
 
-    names: of names that are equal in what is compared, the first is kept, with the row `AMBIGUOUS` when they belong to
+    names: the first of those whose compared form is equal is kept, with the row `AMBIGUOUS` when they belong to
         several entities.
     fold: case is ignored, except for `exact` names.
     short: a name of up to this many characters, unless exact, is not matched with a capital after its first letter.
@@ -159,7 +159,7 @@ class NameTable:
             alive = alive[np.flatnonzero(marks & BEGINNING)]
             alive = alive[: np.searchsorted(alive, len(words.starts) - n_further)]
         found = Found(*map(np.concatenate, zip(*parts, strict=True)))
-        # Of those with one start the longest, and of these an exact one; one key sorts faster than three.
+        # The longest name from each start, an exact one first; one key sorts faster than three.
         order = np.argsort((found.start << 32) - 2 * (found.end - found.start) - found.exact)
         return take(found, order[_first_of_same(found.start[order])])
 
@@ -167,11 +167,11 @@ class NameTable:
         """The entries with these hashes: index of the hash, entry, and its bits `about`, (m,) each."""
         entry = (hashes >> self._place_shift).astype(np.int64)
         found = np.take(self._entries, entry, axis=0)
-        behind = np.flatnonzero(found[:, 0] < hashes)
-        while len(behind):
-            entry[behind] += 1
-            found[behind] = self._entries[entry[behind]]
-            behind = behind[found[behind, 0] < hashes[behind]]
+        early = np.flatnonzero(found[:, 0] < hashes)
+        while len(early):
+            entry[early] += 1
+            found[early] = self._entries[entry[early]]
+            early = early[found[early, 0] < hashes[early]]
         place = np.flatnonzero(found[:, 0] == hashes)
         entry, about = entry[place], found[place, 1]
         parts = [(place, entry, about)]

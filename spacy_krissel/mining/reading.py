@@ -59,7 +59,7 @@ class SeenIds:
 def ordered_files(paths: Sequence[Path]) -> list[Path]:
     """The files of the paths in the order of reading: the given order, except that PubMed's files are reversed.
 
-    Of several texts with one id the first is kept, and PubMed's later files (NLM numbers them) have the later versions
+    The first of several texts with one id is kept, and PubMed's later files (NLM numbers them) have the later versions
     of articles and the ids of deleted ones.
 
     Raises KrisselError K201 when there is none at a path.

@@ -169,7 +169,7 @@ def write_shard(path: Path, table: "pa.Table") -> None:
     """Write a table as one Arrow file in batches of `BATCH_MENTIONS`."""
     import pyarrow as pa
 
-    # In one piece first: a batch never crosses the pieces of a table, and random access counts in full batches.
+    # In one chunk first: a batch never crosses the chunks of a table, and random access counts in full batches.
     table = table.combine_chunks()
     with pa.OSFile(str(path), "wb") as file_, pa.ipc.new_file(file_, table.schema) as writer:
         writer.write_table(table, max_chunksize=BATCH_MENTIONS)

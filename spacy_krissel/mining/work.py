@@ -1,4 +1,4 @@
-"""The work of an unfinished mining run: one file a chunk of text, and what the run was started with."""
+"""The work of an unfinished mining run: one file per chunk of text, and the state of the run at its start."""
 
 import json
 import os
@@ -43,10 +43,10 @@ class WorkDirectory(WorkFolder):
         self.records: list[dict[str, Any]] = []
 
     def begin(self, state: dict[str, Any], cap: int | None, n_rows: int, *, restart: bool = False) -> None:
-        """Resume what an earlier run left, or begin.
+        """Resume the work of an earlier run, or begin.
 
         state: everything the mentions depend on (settings, hashes of ontology and texts); work of another state is
-        refused. n_rows: entities. restart: discard what an earlier run left.
+        refused. n_rows: entities. restart: discard the work of an earlier run.
 
         Raises KrisselError K302 when an earlier run of another state left work.
         """
@@ -123,13 +123,13 @@ class WorkDirectory(WorkFolder):
             by_chunk = np.argsort(chunk_of[selected], kind="stable")
             chunks, firsts = np.unique(chunk_of[selected][by_chunk], return_index=True)
             places = np.split(place_of[selected][by_chunk], firsts[1:])
-            pieces = [
+            parts = [
                 read_shard(self._chunk_path(chunk), names).take(which)
                 for chunk, which in zip(chunks.tolist(), places, strict=True)
             ]
             back = np.empty(len(selected), dtype="int64")
             back[by_chunk] = np.arange(len(selected))
-            table = pa.concat_tables(pieces).combine_chunks().take(back).cast(shard_schema())
+            table = pa.concat_tables(parts).combine_chunks().take(back).cast(shard_schema())
             for first in range(0, len(selected), SHARD_MENTIONS):
                 yield table.slice(first, SHARD_MENTIONS)
 

@@ -312,7 +312,7 @@ def knee(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
-def test_ids_of_mentions_in_pieces_are_rewritten_like_others(knee, tmp_path):
+def test_ids_of_discontinuous_mentions_are_not_rewritten(knee, tmp_path):
     output = tmp_path / "gold.spacy"
     settings = {"ontology": KnownIds(), "unknown_as_nil": True, "text_labels": True}
     report = convert(knee, output, **settings)
@@ -349,7 +349,7 @@ def test_a_split_is_of_documents_and_not_of_sentences(tmp_path):
     assert all(parts) and not parts[0] & parts[1] and len(parts[0] | parts[1]) == 30
 
 
-def test_formats_of_annotations_beside_texts_are_told(knee):
+def test_formats_of_standoff_annotations_are_not_detected(knee):
     assert detect_format(knee) == detect_format(knee / "7.ann") == "brat"
     (knee / "7.txt.knowtator.xml").write_text(KNEE_XML)
     assert detect_format(knee / "7.txt.knowtator.xml") == "knowtator"

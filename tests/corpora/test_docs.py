@@ -116,7 +116,7 @@ def test_offsets_outside_the_text(start, end):
     assert keys(doc.ents) == [("gout", "X", "D1")]
 
 
-def test_white_space_at_the_edges_is_given_up():
+def test_white_space_at_the_edges_stays_in_mentions():
     doc, report = convert("a  gout \n b", (1, 9, "  gout \n", "X", "D1"))
     assert keys(doc.ents) == [("gout", "X", "D1")]
     assert report["trimmed_mentions"] == 1 and report["text_differences"] == 0
@@ -193,7 +193,7 @@ def convert_fragments(text, *mentions):
     return to_doc(AnnotatedText("1", text, list(mentions), "a.txt", 1), NLP, report=report), report
 
 
-def test_a_mention_in_pieces_stands_apart():
+def test_a_discontinuous_mention_is_among_the_continuous_ones():
     mentions = (
         fragmented(KNEE, "Pain knee", "Pain", "knee", kb_id="-1"),
         Mention(((9, 25),), KNEE[9:25], "Finding", "D2", 4),
@@ -216,7 +216,7 @@ def test_documents_without_such_mentions_have_no_group_for_them():
     assert "krissel_disjoint" not in doc.spans
 
 
-def test_tokens_are_cut_at_the_edges_of_every_piece():
+def test_a_fragment_ends_within_a_token():
     text = "Gastro- and nephropathies."
     doc, report = convert_fragments(text, fragmented(text, "Gastro pathie", "Gastro", "pathie"))
     assert [token.text for token in doc] == ["Gastro", "-", "and", "nephro", "pathie", "s", "."]
@@ -228,7 +228,7 @@ def test_tokens_are_cut_at_the_edges_of_every_piece():
     "stated, differs",
     [("Pain ... knee", False), ("knee Pain", False), ("Pain…knee", False), ("pain, knee", True)],
 )
-def test_sources_join_pieces_in_any_way(stated, differs):
+def test_a_separator_of_fragments_leaves_the_mention_out(stated, differs):
     doc, report = convert_fragments(KNEE, fragmented(KNEE, stated, "knee", "Pain"))
     assert gold_mentions(doc) == [DocMention("D1", "Finding", ((0, 1), (4, 5)))]
     assert report["text_differences"] == differs
@@ -245,7 +245,7 @@ def test_sources_join_pieces_in_any_way(stated, differs):
         (((0, 4), (4, 5)), "acid"),
     ],
 )
-def test_pieces_with_nothing_between_them_are_one(fragments, whole):
+def test_fragments_with_nothing_between_them_stay_apart(fragments, whole):
     text = "acid\nreflux"
     stated = " ".join(text[start:end] for start, end in fragments)
     doc, report = convert_fragments(text, Mention(fragments, stated, "", "D1"))
@@ -253,7 +253,7 @@ def test_pieces_with_nothing_between_them_are_one(fragments, whole):
     assert (report["joined_fragments"], report["disjoint"]) == (1, 0) and "krissel_disjoint" not in doc.spans
 
 
-def test_pieces_that_cannot_be_kept_are_counted():
+def test_fragments_that_cannot_be_kept_are_not_counted():
     outside = Mention(((0, 4), (90, 94)), "Pain knee", "", "D1", 7)
     other = fragmented(KNEE, "Pain hip", "Pain", "knee")
     twice = [fragmented(KNEE, "Pain knee", "Pain", "knee"), fragmented(KNEE, "Pain ... knee", "knee", "Pain")]
@@ -270,7 +270,7 @@ def test_places_name_the_file_of_the_mention():
 
 
 @given(st.text(st.sampled_from("ab. \n-"), max_size=20), st.data())
-def test_any_pieces_are_kept_or_counted(text, data):
+def test_fragments_are_neither_kept_nor_counted(text, data):
     place = st.tuples(st.integers(0, 21), st.integers(0, 21))
     mentions = []
     for line, fragments in enumerate(data.draw(st.lists(st.lists(place, min_size=1, max_size=4), max_size=4))):

@@ -92,7 +92,7 @@ def test_docs_hold_labels_and_places():
     }  # fmt: skip
 
 
-def test_pieces_are_widened_to_tokens():
+def test_weak_fragments_end_within_tokens():
     report = CorpusReport()
     doc = doc_of(
         # Within "swelling", with blanks; two fragments of one token; a repeat once widened.

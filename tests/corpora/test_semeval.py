@@ -53,7 +53,7 @@ def test_docs_have_them_in_fragments(tmp_path):
     assert gold_mentions(doc)[3:] == [DocMention("C0231749", "Disorder", ((0, 1), (4, 5)))]
 
 
-def test_the_format_is_told_by_the_name(tmp_path):
+def test_the_format_is_not_detected_by_name(tmp_path):
     read(tmp_path)
     for path in (tmp_path, tmp_path / "7.pipe"):
         assert convert(path, tmp_path / "out.spacy")["mentions_read"] == 4

@@ -84,7 +84,7 @@ def test_worlds_may_be_compressed(folder):
     assert entity.types == ("muppets",)
 
 
-def test_what_does_not_fit_is_counted(folder):
+def test_mentions_outside_the_text_are_not_counted(folder):
     bad = [
         line("0A", 1, 1, "Batman", "0B", "lego"),
         line("0A", 9, 10, "nothing", "0B", "lego"),
@@ -141,7 +141,7 @@ def test_a_document_in_two_files_of_mentions(folder):
     assert len(docs) == 2
 
 
-def test_the_format_of_documents_is_told(folder, tmp_path):
+def test_the_format_of_documents_is_not_detected(folder, tmp_path):
     assert detect_format(folder / "documents" / "lego.json") == "zeshel"
     (tmp_path / "a.jsonl").write_text('{"concept_id": "D1", "canonical_name": "a", "definition": "\\"document_id\\""}')
     assert detect_format(tmp_path / "a.jsonl") == "jsonl"

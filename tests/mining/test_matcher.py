@@ -139,7 +139,7 @@ def test_preserve_takes_case_as_it_stands():
     assert found(matcher, "Cancer cancer CANCER") == ["Cancer"]
 
 
-def test_a_name_of_several_entities_is_dropped_with_its_place():
+def test_a_shared_name_lets_a_shorter_name_match():
     matcher = NameMatcher([SearchName(AMBIGUOUS, "lung cancer"), SearchName(1, "cancer")], "fold")
     assert found(matcher, "lung cancer or cancer") == ["cancer"]
     assert [match.row for match in find_all(matcher, "lung cancer or cancer")] == [AMBIGUOUS, 1]
@@ -185,7 +185,7 @@ def test_is_acronym():
     )
 
 
-def test_name_is_the_ontologys_and_the_first_spelling_wins():
+def test_the_name_is_not_the_first_of_the_ontology():
     matcher = NameMatcher([SearchName(0, "Lung  Cancer"), SearchName(0, "lung cancer")], "fold")
     assert [match.name for match in find(matcher, "LUNG CANCER")] == ["Lung  Cancer"]
 

@@ -229,7 +229,7 @@ def _die(miner):
     os._exit(9)
 
 
-def test_a_process_that_dies_is_told_and_loses_nothing(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
+def test_a_process_that_dies_has_no_code_or_loses_work(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
     monkeypatch.setattr(workers_module, "_start_worker", _die)
     with pytest.raises(KrisselError, match="K303.*n_process is 2"):
         mine(ontology, many_texts, tmp_path / "shards", n_process=2)
@@ -452,9 +452,7 @@ def medic(data_dir, tmp_path_factory):
         return build_ontology(data_dir / "ontologies" / "medic_06Jul2012.txt", tmp_path_factory.mktemp("medic") / "s")
 
 
-def test_what_a_worker_kept_by_older_limits_is_not_kept_for_ever(
-    ontology, many_texts, tmp_path, monkeypatch, read_bytes
-):
+def test_mentions_kept_by_a_worker_with_old_limits_stay(ontology, many_texts, tmp_path, monkeypatch, read_bytes):
     """As on systems where processes do not see the limits of the first one sink."""
     monkeypatch.setattr(reservoir_module, "MIN_NEW", 1)
     kept = []

@@ -22,7 +22,7 @@ def places(names, text):
     return [place for place, _ in found(table, text)]
 
 
-def test_the_longest_name_from_each_place_on_is_found_whatever_overlaps():
+def test_overlapping_names_hide_the_longest_from_a_start():
     names = ["a b c", "a b", "a", "b", "b c", "b (d)", "c (d)", "c", "-c"]
     assert places(names, "a b c (d)") == ["a b c", "b c", "c (d)"]
     assert places(names, "a b, c(d)") == ["a b", "b", "c"]
@@ -33,7 +33,7 @@ def test_punctuation_at_the_edges_of_names():
     assert places(names, "((d) e.) d) e f ((d") == ["((d", "(d) e.", "d)", "e", "d) e f", "e", "((d", "d"]
 
 
-def test_what_stands_as_it_does_goes_before_what_is_folded():
+def test_a_folded_name_is_found_before_an_exact_one():
     names = [FormedName("aids", "aids", 0, False), FormedName("AIDS", "AIDS", 1, True)]
     table = NameTable(names, fold=True)
     assert found(table, "AIDS aids Aids") == [("AIDS", "AIDS"), ("aids", "aids"), ("Aids", "aids")]
@@ -72,7 +72,7 @@ def test_a_filter_that_lets_everything_pass_changes_nothing():
     assert found(table, text) == expected and len(expected) == 50
 
 
-def test_equal_hashes_of_other_names_are_told_apart(monkeypatch):
+def test_names_with_equal_hashes_are_confused(monkeypatch):
     """Names that share the hash that is looked up are all found, and what has this hash alone is none of them."""
     hashes = name_table_module.SpanHashes.hashes
 

@@ -50,7 +50,7 @@ def expected(ontology, folder, tmp_path, read_bytes):
 
 
 @pytest.mark.slow
-def test_ray_makes_what_one_process_makes(cluster, ontology, folder, tmp_path, expected, read_bytes):
+def test_ray_writes_other_shards_than_one_process(cluster, ontology, folder, tmp_path, expected, read_bytes):
     with pytest.warns(KrisselWarning) as found:
         report = mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
     assert (read_bytes(tmp_path / "s"), [str(each.message) for each in found]) == expected
@@ -59,7 +59,7 @@ def test_ray_makes_what_one_process_makes(cluster, ontology, folder, tmp_path, e
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_made_good(cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
+def test_a_killed_ray_worker_loses_work(cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
     @cluster.remote
     def process():
         time.sleep(0.5)
@@ -87,7 +87,7 @@ class Stop(Exception):
 
 
 @pytest.mark.slow
-def test_ray_goes_on_where_one_process_stopped_and_the_other_way(
+def test_ray_and_processes_cannot_resume_each_other(
     cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch
 ):
     add = WorkDirectory.add
@@ -108,7 +108,7 @@ def test_ray_goes_on_where_one_process_stopped_and_the_other_way(
 
 
 @pytest.mark.slow
-def test_what_readers_refuse_is_the_same_error(cluster, ontology, folder, tmp_path):
+def test_an_error_of_a_reader_loses_its_code_in_ray(cluster, ontology, folder, tmp_path):
     (folder / "07.jsonl").write_text("no JSON at all\n")
     with pytest.raises(KrisselError, match=r"^\[K209\].*07\.jsonl"):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
@@ -116,7 +116,7 @@ def test_what_readers_refuse_is_the_same_error(cluster, ontology, folder, tmp_pa
 
 
 @pytest.mark.slow
-def test_work_lost_again_and_again_is_told(cluster, ontology, folder, tmp_path, monkeypatch):
+def test_work_lost_repeatedly_has_no_code(cluster, ontology, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_krissel.mining.ray_workers._mine", lambda *args: os._exit(9))
     monkeypatch.setattr("spacy_krissel.mining.ray_workers.MAX_RETRIES", 0)
     with pytest.raises(KrisselError, match=r"^\[K025\]"):
@@ -124,19 +124,19 @@ def test_work_lost_again_and_again_is_told(cluster, ontology, folder, tmp_path, 
     assert (tmp_path / ".s.partial").is_dir()
 
 
-def test_ray_that_is_not_installed_is_told(ontology, write_texts, tmp_path, monkeypatch):
+def test_missing_ray_has_no_code(ontology, write_texts, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(KrisselError, match=r"K023.*spacy-krissel\[ray\]"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local")
 
 
-def test_processes_of_ray_are_its_own(ontology, write_texts, tmp_path):
+def test_n_process_is_accepted_with_ray(ontology, write_texts, tmp_path):
     with pytest.raises(KrisselError, match="K006.*'n_process'"):
         mine(ontology, write_texts({"a": "glioma"}), tmp_path / "s", ray="local", n_process=2)
 
 
 @pytest.mark.slow
-def test_a_cluster_of_its_own_and_none_at_all(cluster, ontology, write_texts, tmp_path):
+def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontology, write_texts, tmp_path):
     """Last, since it ends the connection of the others."""
     cluster.shutdown()
     texts = write_texts({"a": "glioma"})

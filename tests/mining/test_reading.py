@@ -178,7 +178,7 @@ def test_large_files_are_read_by_this_process(ontology, many_files, tmp_path, mo
             assert read_bytes(tmp_path / f"{i}") == read_bytes(tmp_path / "whole")
 
 
-def test_a_damaged_file_is_named_whoever_reads_it(ontology, many_files, tmp_path, monkeypatch):
+def test_a_damaged_file_is_not_named(ontology, many_files, tmp_path, monkeypatch):
     monkeypatch.setattr(reading_module, "UNIT_BYTES", 1)
     (many_files / "5.jsonl").write_text("no JSON at all\n")
     for n_process in (1, 2):

@@ -47,7 +47,7 @@ def test_no_cap_keeps_all(offers):
 
 
 @given(items, st.integers(1, 9), st.lists(st.integers(0, 60), max_size=5))
-def test_reservoir_lets_go_of_no_mention_of_the_sample(offers, cap, cuts):
+def test_reservoir_drops_a_mention_of_the_sample(offers, cap, cuts):
     reservoir = Reservoir(cap, n_rows=4)
     kept = []
     with patch.object(reservoir_module, "MIN_NEW", 4):
@@ -57,7 +57,7 @@ def test_reservoir_lets_go_of_no_mention_of_the_sample(offers, cap, cuts):
     assert sample(cap, kept) == sample(cap, offers)
 
 
-def test_reservoir_lets_go_of_what_is_too_many(monkeypatch):
+def test_reservoir_keeps_mentions_over_the_cap(monkeypatch):
     monkeypatch.setattr(reservoir_module, "MIN_NEW", 3)
     reservoir = Reservoir(2, n_rows=2)
     # Of a priority the last bits may be lost, here one; a limit is never below that of the sample.

@@ -83,7 +83,7 @@ def sign(path, change):
     (path / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_what_is_no_arrow_file_is_named(shards):
+def test_a_file_that_is_not_arrow_has_no_code(shards):
     (shards.path / "shard-00000.arrow").write_bytes(b"ARROW2" * 100)
     sign(shards.path, lambda manifest: manifest["files"]["shard-00000.arrow"].update(bytes=600))
     with pytest.raises(KrisselError, match="K004.*shard-00000.arrow.*SHA-256"):

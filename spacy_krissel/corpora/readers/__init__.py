@@ -54,7 +54,7 @@ def check_documents(format: str, documents: str | Path | None) -> None:
 def detect_format(path: Path) -> str:
     """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
 
-    Folders, archives, `.ann` and `.pipe` files are told by names. Raises KrisselError K201 (no file), K202, K211
+    Folders, archives, `.ann` and `.pipe` files are detected by name. Raises KrisselError K201 (no file), K202, K211
     (damaged), K228 (a folder or an archive of none or several of knowtator's files, BRAT's and SemEval's).
     """
     if is_bundle(path):

@@ -1,4 +1,4 @@
-"""BRAT's standoff format: `.ann` beside `.txt`."""
+"""BRAT's standoff format: `.ann` next to `.txt`."""
 
 import re
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ _REFERENCE = re.compile(r"\S+ (\S+) (\S.*)")
 def read_brat(
     path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The texts that BRAT's annotations are of, one at a time; of an archive, too.
+    """The texts of BRAT's annotations, one at a time.
 
     path: an `.ann` file, or a folder or `.tar.gz` of them, in any depth.
-    documents: the folder of the texts (of an archive, one in it); without it, `1.txt` is beside `1.ann`. The id of this
-        text is `1`.
+    documents: the folder of the texts (for an archive, one in it); without it, `1.txt` is next to `1.ann`. The id of
+        this text is `1`.
 
     A mention is `T1 TAB Label 0 4;10 14 TAB text`, of one fragment or several. Its ids are those that lines
     `N1 TAB Reference T1 MESH:D006073 TAB name` give to it, joined by `|`; one without such a line is of the class that

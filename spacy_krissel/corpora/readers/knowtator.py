@@ -23,11 +23,11 @@ LAYOUTS = ("articles/txt", "corpus")
 def read_knowtator(
     path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The texts that knowtator's annotations are of, each with those of all files; of an archive, too.
+    """The texts of knowtator's annotations, each with those of all files.
 
     path: a file of annotations, or a folder or `.tar.gz` whose files end in `.knowtator.xml`, in any depth. All of them
         are read before the first text comes: CRAFT has a file for each article and ontology.
-    documents: the folder of the texts (of an archive, one in it). Without it, a text (`textSource`) is beside its
+    documents: the folder of the texts (for an archive, one in it). Without it, a text (`textSource`) is next to its
         annotations or, in a folder above them, in CRAFT's `articles/txt` or eHOST's `corpus`.
 
     The id of a text is its file's name without `.txt`. A mention's class is `read_class` of its `mentionClass`: CRAFT's
@@ -82,7 +82,7 @@ class _Handler(XmlHandler):
 
     def start(self, name: str, attrs: Any) -> None:
         if name == "annotations":
-            # Of whatever machine it was annotated on.
+            # A path of the machine on which it was annotated.
             self.text_name = PurePosixPath(PureWindowsPath(attrs.get("textSource", "")).name).name
         elif name == "annotation":
             self._annotations.append(_Annotation(self.line, [], [], []))

@@ -1,4 +1,4 @@
-"""The clinical notes of SemEval-2015's task 14 (hNLP in OSLAT): `.pipe` beside `.text`."""
+"""The clinical notes of SemEval-2015's task 14 (hNLP in OSLAT): `.pipe` next to `.text`."""
 
 import re
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ _PLACES = re.compile(r"\d+-\d+(?:,\d+-\d+)*")
 def read_semeval(
     path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The notes that `.pipe` files annotate, one at a time; of an archive, too.
+    """The notes that `.pipe` files annotate, one at a time.
 
     path: a `.pipe` file, or a folder or `.tar.gz` of them, in any depth.
-    documents: the folder of the texts (of an archive, one in it); without it, `1.text` is beside `1.pipe`. The id of
+    documents: the folder of the texts (for an archive, one in it); without it, `1.text` is next to `1.pipe`. The id of
         this note is `1`.
 
     A line is `note|0-4,10-14|C0231749|…`: the places of a disorder's fragments, in characters, and its concept, or
