@@ -12,6 +12,8 @@ from thinc.types import Floats2d
 from ..errors import Errors, KrisselError
 from ..util.settings import PositiveInt, checked
 from ..views import View
+from .identity import Settings
+from .normalize import normalize_rows
 
 NAME = "headed_encoder"
 
@@ -48,13 +50,16 @@ def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats
 
 
 @checked
-def ProjectedEncoder(encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128) -> Model[list[View], Floats2d]:
+def ProjectedEncoder(
+    encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False
+) -> Model[list[View], Floats2d]:
     """`W v` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
 
     W (h, p) starts with orthogonal columns, so that inner products hardly change before training.
 
     encoder: views to vectors
     width: p, at most the encoder's own; 128 in the paper, where h is 768
+    normalize: scale the projected vectors to unit length
 
     Raises KrisselError K006 on initialize for a width above the encoder's.
     """
@@ -62,9 +67,10 @@ def ProjectedEncoder(encoder: Model[list[View], Floats2d], *, width: PositiveInt
         "projected_encoder",
         _forward_projected,
         init=_init_projected,
-        layers=[encoder],
+        layers=[encoder, normalize_rows()] if normalize else [encoder],
         dims={"nO": width, "nI": None},
         params={"W": None},
+        attrs={"settings": Settings(normalize=normalize)},
     )
 
 
@@ -86,9 +92,14 @@ def _forward_projected(
 ) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     W: Any = model.get_param("W")
     vectors, backprop_encoder = model.layers[0](X, is_train)
+    Y, backprop_unit = vectors @ W, None
+    for normalized in model.layers[1:]:
+        Y, backprop_unit = normalized(Y, is_train)
 
     def backprop(dY: Floats2d) -> list[View]:
+        if backprop_unit is not None:
+            dY = backprop_unit(dY)
         model.inc_grad("W", vectors.T @ dY)
         return backprop_encoder(dY @ W.T)
 
-    return vectors @ W, backprop
+    return Y, backprop

@@ -27,9 +27,12 @@ def make():
     return make
 
 
-def test_is_a_matrix_product(make):
-    model = make()
+@pytest.mark.parametrize("normalize", [False, True])
+def test_is_a_matrix_product(make, normalize):
+    model = make(normalize=normalize)
     expected = model.layers[0].predict(VIEWS) @ model.get_param("W")
+    if normalize:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert_allclose(model.predict(VIEWS), expected, atol=1e-6)
     assert model.get_dim("nO") == 3 and model.get_dim("nI") == 8
 
@@ -43,8 +46,9 @@ def test_begins_near_what_inner_products_were():
     assert W.dtype == np.float32
 
 
-def test_gradients_equal_central_differences(make):
-    model = make()
+@pytest.mark.parametrize("normalize", [False, True])
+def test_gradients_equal_central_differences(make, normalize):
+    model = make(normalize=normalize)
     d_vectors = np.random.default_rng(0).normal(size=(3, 3)).astype("float32")
     _, backprop = model.begin_update(VIEWS)
     backprop(d_vectors)
@@ -73,7 +77,7 @@ def test_saved_and_loaded(make):
     model, other = make(), ProjectedEncoder(small(), width=3)
     other.from_bytes(model.to_bytes())
     assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)
-    assert fingerprint(other) == fingerprint(model)
+    assert fingerprint(other) == fingerprint(model) != fingerprint(make(normalize=True))
 
 
 def test_widths_are_checked(make):
