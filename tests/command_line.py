@@ -17,7 +17,7 @@ def laboratory() -> Any:
 
 
 def names_of(application: Any) -> set:
-    return set(typer.main.get_command(application).list_commands(None))
+    return set(typer.main.get_group(application).list_commands(None))
 
 
 def invoke(*arguments: Any) -> Result:
