@@ -40,21 +40,19 @@ def enrich(
     for field in fields:
         if field not in FIELDS:
             raise KrisselError(Errors.K111.format(found=field, expected=", ".join(FIELDS)))
-    return _enrich(entities, CrossIndex(others), fields, Counter() if counts is None else counts)
+    index, counts = CrossIndex(others), Counter() if counts is None else counts
 
+    def enriched() -> Iterator[Entity]:
+        for entity in entities:
+            linked = [(strength, other) for strength, _, other in index.links(entity)]
+            counts["seen"] += 1
+            counts["linked"] += bool(linked)
+            added = {field: added_value(entity, field, linked) for field in fields}
+            changes = {field: new for field, new in added.items() if new != getattr(entity, field)}
+            counts.update(changes.keys())
+            yield replace(entity, **changes) if changes else entity
 
-def _enrich(entities: Iterable[Entity], index: CrossIndex, fields: Sequence[str], counts: Counter) -> Iterator[Entity]:
-    for entity in entities:
-        linked = [(strength, other) for strength, _, other in index.links(entity)]
-        counts["seen"] += 1
-        counts["linked"] += bool(linked)
-        changes: dict[str, Any] = {}
-        for field in fields:
-            new = added_value(entity, field, linked)
-            if new != getattr(entity, field):
-                changes[field] = new
-                counts[field] += 1
-        yield replace(entity, **changes) if changes else entity
+    return enriched()
 
 
 def added_value(entity: Entity, field: str, linked: list[tuple[int, Entity]]) -> Any:

@@ -102,8 +102,7 @@ def drop_duplicates(target: Path, names: Columns, ids: Columns) -> int:
     ids: sorted by hash. RETURNS: how many were removed; warns KW102 of them.
     """
     table = EntityFile(target)
-    primary = dict(ids)
-    _take(primary, ids["position"] == 0)
+    primary = {name: column[ids["position"] == 0] for name, column in ids.items()}
     dropped = {row: id_ for id_, entries in shared_groups(primary, table.id_at) for row in primary["row"][entries[1:]]}
     if not dropped:
         return 0

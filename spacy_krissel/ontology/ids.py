@@ -2,26 +2,17 @@
 
 import re
 
-# Prefixes in lower case -> the one spelling used for comparison.
-PREFIXES = {
-    "mesh": "MESH",
-    "msh": "MESH",
-    "omim": "OMIM",
-    "mim": "OMIM",
-    "umls": "UMLS",
-    "umls_cui": "UMLS",
-    "nci": "NCIT",
-    "ncit": "NCIT",
-    "ordo": "ORPHA",
-    "orpha": "ORPHA",
-    "orphanet": "ORPHA",
-    "ncbitaxon": "NCBITaxon",
-    "taxid": "NCBITaxon",
-    "taxonomy": "NCBITaxon",
-    "ncbigene": "NCBIGene",
-    "geneid": "NCBIGene",
-    "entrez": "NCBIGene",
+# The prefix used for comparison -> all of its spellings, in lower case.
+_SPELLINGS = {
+    "MESH": ("mesh", "msh"),
+    "OMIM": ("omim", "mim"),
+    "UMLS": ("umls", "umls_cui"),
+    "NCIT": ("nci", "ncit"),
+    "ORPHA": ("ordo", "orpha", "orphanet"),
+    "NCBITaxon": ("ncbitaxon", "taxid", "taxonomy"),
+    "NCBIGene": ("ncbigene", "geneid", "entrez"),
 }
+PREFIXES = {spelling: prefix for prefix, spellings in _SPELLINGS.items() for spelling in spellings}
 # Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
 _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")

@@ -1,20 +1,18 @@
 """Tree numbers, the places of concepts in a hierarchy, such as MeSH's `C04.588.322` or UMLS's `A1.2`."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 from .entity import Entity
 from .store import OntologyStore
 
-_CATEGORY = re.compile(r"([^\W\d_]*)(.*)", re.DOTALL)
-
 
 def tree_parts(number: str) -> tuple[str, ...]:
     """The steps from the root: `C04.588` is ("C", "04", "588"); the letters of the category are a step of their own."""
-    match = _CATEGORY.fullmatch(number.strip().strip("."))
-    assert match is not None, "both halves may be empty"
-    return tuple(part for part in (match[1], *match[2].split(".")) if part)
+    number = number.strip().strip(".")
+    category = "".join(takewhile(str.isalpha, number))
+    return tuple(filter(None, (category, *number[len(category) :].split("."))))
 
 
 def is_in_tree(number: str, tree: str) -> bool:
@@ -68,8 +66,6 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
     for entity in store:
         numbers = dict.fromkeys(number.partition(".")[0] for number in entity.tree_numbers)
         if numbers:
-            entity = replace(
-                entity,
-                types=tuple(dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)),
-            )
+            types = dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)
+            entity = replace(entity, types=tuple(types))
         yield entity

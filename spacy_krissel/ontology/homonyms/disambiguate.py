@@ -59,7 +59,10 @@ class Disambiguation:
         # Bearers that do not get their first choice, and the names of those that failed.
         self._settled: dict[int, Parts] = {}
         self._failed: dict[int, str] = {}
-        self._keys, self._plain = self._first_choices(progress)
+        # The hash of each bearer's name (n,), and whether that is the original name (n,).
+        self._keys = np.zeros(len(self._homonyms), dtype=np.uint64)
+        self._plain = np.zeros(len(self._homonyms), dtype=bool)
+        self._choose_first(progress)
         self._resolve()
         self.figures = self._count()
 
@@ -104,17 +107,13 @@ class Disambiguation:
         """Empty, which leaves the original name, only where there is nothing to expand it with."""
         return next(chain(bearer.expansions(self._order), bearer.defaults()))
 
-    def _first_choices(self, progress: bool) -> tuple[np.ndarray, np.ndarray]:
-        """The hash of each bearer's first choice (n,), and whether that is the original name (n,)."""
-        keys = np.zeros(len(self._homonyms), dtype=np.uint64)
-        plain = np.zeros(len(self._homonyms), dtype=bool)
+    def _choose_first(self, progress: bool) -> None:
         entities = progress_bar(self._store, show=progress, desc="homonyms", unit=" entities", unit_scale=True)
         for row, entity in enumerate(entities):
             for number, bearer in self._bearers(row, entity).items():
                 parts = self._first_choice(bearer)
-                keys[number] = stable_hash(fold_name(expand(bearer.homonym, parts)))
-                plain[number] = not parts
-        return keys, plain
+                self._keys[number] = stable_hash(fold_name(expand(bearer.homonym, parts)))
+                self._plain[number] = not parts
 
     def _resolve(self) -> None:
         """Resolve the units in which first choices collide, and those that then collide with them."""
@@ -151,7 +150,7 @@ class Disambiguation:
         """Resolve the bearers of a component: their expansions, the hashes of these, and the failures."""
         bearers = [(number, self._bearer(number)) for number in numbers]
         # Those with the one choice of a preferred name go first.
-        bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].is_preferred, item[1].id))
+        bearers.sort(key=lambda item: (fold_name(item[1].homonym), item[1].homonym == item[1].preferred, item[1].id))
         ids = [bearer.id for _, bearer in bearers]
         wishes = [self._free_names(bearer, bearer.expansions(self._order)) for _, bearer in bearers]
         # The first default that no other entity has is used.

@@ -48,10 +48,6 @@ class Bearer:
     def homonym(self) -> str:
         return self.spellings[0]
 
-    @property
-    def is_preferred(self) -> bool:
-        return self.homonym == self.preferred
-
     def expansions(self, order: Order) -> Iterator[Parts]:
         """Possible contents of the brackets, the paper's choice first.
 

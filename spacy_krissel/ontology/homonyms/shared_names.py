@@ -2,6 +2,7 @@
 
 import heapq
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -107,20 +108,15 @@ def homonym_report(store: OntologyStore, taxonomy: OntologyStore | None = None) 
     """The `HomonymFigures` of a store, and under "listed" the homonyms of the most entities (`LISTED`), each with its
     name, the number of its "entities" and the first of their ids (`IDS_LISTED`)."""
     most = heapq.nsmallest(LISTED, store.shared_names(), key=lambda item: (-len(item[1]), item[0]))
-    listed: list[dict[str, str | int | list[str]]] = [
-        {"name": name, "entities": len(ids), "ids": ids[:IDS_LISTED]} for name, ids in most
-    ]
+    listed = [{"name": name, "entities": len(ids), "ids": ids[:IDS_LISTED]} for name, ids in most]
     return {**asdict(homonym_figures(store, taxonomy)), "listed": listed}
 
 
 def _species_numbers(store: OntologyStore, species: SpeciesNames) -> np.ndarray:
     """A number for the species of each row, 0 for none; names that fold to the same are one species."""
-    by_name: dict[str, int] = {"": 0}
-    by_text: dict[str, int] = {}
-    numbers = np.zeros(len(store), dtype=np.int32)
-    for row, text in enumerate(store.each("species")):
-        if text not in by_text:
-            by_text[text] = by_name.setdefault(fold_name(species[text]), len(by_name))
-        numbers[row] = by_text[text]
+    numbers = {"": 0}
+    folded = cache(lambda text: fold_name(species[text]))
+    found = (numbers.setdefault(folded(text), len(numbers)) for text in store.each("species"))
+    by_row = np.fromiter(found, dtype=np.int32, count=len(store))
     species.warn_of_unknown()
-    return numbers
+    return by_row

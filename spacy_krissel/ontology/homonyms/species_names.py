@@ -31,8 +31,7 @@ class SpeciesNames(dict[str, str]):
         self._unknown: list[str] = []
 
     def __missing__(self, species: str) -> str:
-        name = self[species] = self._find(species.strip())
-        return name
+        return self.setdefault(species, self._find(species.strip()))
 
     def warn_of_unknown(self) -> None:
         """Warn KW121 of the ids that were not found, if there are any."""

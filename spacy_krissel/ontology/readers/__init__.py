@@ -39,10 +39,6 @@ class Reader:
     def __call__(self, path: str | Path, **options: Any) -> Iterator[Entity]:
         return self.read(path, **options)
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        return tuple(name for name in inspect.signature(self.read).parameters if name != "path")
-
 
 # The first that detects a file reads it.
 READERS: dict[str, Reader] = {
@@ -63,7 +59,6 @@ READERS: dict[str, Reader] = {
     # Any table could be one: it is never detected.
     "phrases": Reader(read_phrases, lambda start: False),
 }
-FORMATS = ("auto", *READERS)
 
 
 def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Iterator[Entity]:
@@ -80,10 +75,10 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     elif format not in READERS:
         raise KrisselError(Errors.K105.format(found=format, formats=", ".join(READERS)))
     reader = READERS[format]
+    _, *known = inspect.signature(reader.read).parameters
     for name in options:
-        if name not in reader.options:
-            expected = ", ".join(reader.options) or "none"
-            raise KrisselError(Errors.K110.format(format=format, found=name, expected=expected))
+        if name not in known:
+            raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(known) or "none"))
     if not holds_umls(path):
         with open_bytes(path):
             pass

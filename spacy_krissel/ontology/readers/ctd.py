@@ -4,7 +4,6 @@ import csv
 from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
-from typing import NamedTuple
 
 from ..entity import Entity
 from .records import BadRecord, RecordFile, Start, check_width, open_records, unique
@@ -20,12 +19,8 @@ XREF_COLUMNS = {"CasRN": "CAS", "DrugBankIDs": "DrugBank"}
 TOPS = ("MESH:C", "MESH:D")
 
 
-class CTDHeader(NamedTuple):
-    """The columns of a vocabulary. `kind` is the word that the names of two of them begin with."""
-
-    kind: str
-    columns: list[str]
-    delimiter: str
+# The kind of concepts, the names of the columns, and the delimiter of a vocabulary.
+Header = tuple[str, list[str], str]
 
 
 def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterator[Entity]:
@@ -43,28 +38,26 @@ def read_ctd(path: str | Path, *, types: Sequence[str] | None = None) -> Iterato
 
 def is_ctd(start: Start) -> bool:
     # A comment names the columns.
-    return any(map(_header, start.lines))
+    return any(_header(line) for line in start.lines if line.startswith(COMMENT))
 
 
 def is_medic(start: Start) -> bool:
     return "||" in start.first
 
 
-def _header(line: str) -> CTDHeader | None:
-    """The columns that a line names, if it is a comment and they are those of diseases or chemicals."""
-    if not line.startswith(COMMENT):
-        return None
+def _header(line: str) -> Header | None:
+    """The columns that a comment names, if they are those of diseases or chemicals."""
     delimiter = "\t" if "\t" in line else ","
     columns = [column.strip() for column in line.removeprefix(COMMENT).split(delimiter)]
     for kind in KINDS:
         if {f"{kind}Name", f"{kind}ID", TREE_COLUMN} <= set(columns):
-            return CTDHeader(kind, columns, delimiter)
+            return kind, columns, delimiter
     return None
 
 
-def _rows(records: RecordFile) -> Iterator[tuple[str, CTDHeader]]:
+def _rows(records: RecordFile) -> Iterator[tuple[str, Header]]:
     """The lines below the names of the columns, with these."""
-    header: CTDHeader | None = None
+    header: Header | None = None
     for line in records.lines():
         if line.startswith(COMMENT):
             header = header or _header(line)
@@ -74,7 +67,7 @@ def _rows(records: RecordFile) -> Iterator[tuple[str, CTDHeader]]:
             yield line, header
 
 
-def _to_entity(line: str, header: CTDHeader, types: Sequence[str] | None) -> Entity | None:
+def _to_entity(line: str, header: Header, types: Sequence[str] | None) -> Entity | None:
     kind, columns, delimiter = header
     try:
         # Between tabs, quotes are part of a text.

@@ -48,37 +48,38 @@ def read_gene_info(
     """
     expected = f"a list of tax ids, such as ['9606'], or of {', '.join(SPECIES_SUBSETS)}"
     names = [species] if isinstance(species, str) else species
-    wanted = [id_ for each in names for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
-    wrong = [species] if isinstance(species, str) else [id_ for id_ in wanted if not re.fullmatch("[0-9]+", id_)]
+    chosen = [id_ for each in names for id_ in SPECIES_SUBSETS.get(str(each).lower(), (str(each),))]
+    wrong = [species] if isinstance(species, str) else [id_ for id_ in chosen if not re.fullmatch("[0-9]+", id_)]
     if wrong:
         raise KrisselError(Errors.K006.format(setting="species", found=wrong[0], expected=expected))
-    return _read_genes(path, frozenset(wanted), tuple(types))
+    wanted = frozenset(chosen)
+
+    def genes() -> Iterator[Entity]:
+        columns = (*GENE_COLUMNS, *NAME_COLUMNS)
+        with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
+            found: set[str] = set()
+            for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
+                if wanted and tax_id not in wanted or symbol in (NEW_ENTRY, NOTHING):
+                    continue
+                found.add(tax_id)
+                aliases = (name for cell in names if cell != NOTHING for name in cell.split("|"))
+                yield Entity(
+                    id=gene_id,
+                    name=symbol,
+                    aliases=unique(aliases, without=symbol),
+                    types=tuple(types),
+                    xrefs=() if xrefs == NOTHING else unique(xrefs.split("|")),
+                    species=tax_id,
+                    source="NCBI Gene",
+                )
+        missing = ", ".join(sorted(wanted - found, key=int))
+        if wanted and not found:
+            raise KrisselError(Errors.K130.format(path=path, species=missing))
+        if missing:
+            warnings.warn(Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2)
+
+    return genes()
 
 
 def is_gene_info(start: Start) -> bool:
     return set(GENE_COLUMNS) <= set(start.cells)
-
-
-def _read_genes(path: str | Path, wanted: frozenset[str], types: tuple[str, ...]) -> Iterator[Entity]:
-    columns = (*GENE_COLUMNS, *NAME_COLUMNS)
-    with open_records(path, "gene-info", f"a tab-separated table with the columns {', '.join(columns)}") as records:
-        found: set[str] = set()
-        for tax_id, gene_id, symbol, xrefs, *names in table_rows(records, columns):
-            if wanted and tax_id not in wanted or symbol in (NEW_ENTRY, NOTHING):
-                continue
-            found.add(tax_id)
-            aliases = (name for cell in names if cell != NOTHING for name in cell.split("|"))
-            yield Entity(
-                id=gene_id,
-                name=symbol,
-                aliases=unique(aliases, without=symbol),
-                types=types,
-                xrefs=() if xrefs == NOTHING else unique(xrefs.split("|")),
-                species=tax_id,
-                source="NCBI Gene",
-            )
-    missing = ", ".join(sorted(wanted - found, key=int))
-    if wanted and not found:
-        raise KrisselError(Errors.K130.format(path=path, species=missing))
-    if missing:
-        warnings.warn(Warnings.KW130.format(path=path, species=missing), KrisselWarning, stacklevel=2)

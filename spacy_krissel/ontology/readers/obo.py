@@ -82,7 +82,6 @@ def _to_entity(tags: Tags, header: Tags, scopes: Sequence[str], types: Sequence[
         raise BadRecord(f"begins a [Term] without {'name' if id_ else 'id'}")
     if types is None:
         types = [*tags.get("namespace", []), *header.get("default-namespace", [])][:1]
-    definitions = [text for text, _ in map(_split_quoted, tags.get("def", []))]
     synonyms = map(_split_quoted, tags.get("synonym", []))
     xrefs = tags.get("xref", [])
     return Entity(
@@ -90,7 +89,7 @@ def _to_entity(tags: Tags, header: Tags, scopes: Sequence[str], types: Sequence[
         name=name,
         aliases=unique((text for text, rest in synonyms if _scope(rest) in scopes), without=name),
         types=unique(types),
-        definition=definitions[0] if definitions else "",
+        definition=next((text for text, _ in map(_split_quoted, tags.get("def", []))), ""),
         xrefs=unique(_first_word(xref) for xref in xrefs if not xref.startswith(TAXON_XREF)),
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=header.get("ontology", [""])[0],
@@ -116,6 +115,4 @@ def _first_word(value: str) -> str:
 
 
 def _unescape(value: str) -> str:
-    if "\\" not in value:
-        return value.strip()
     return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), value).strip()

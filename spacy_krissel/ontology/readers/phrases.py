@@ -6,8 +6,6 @@ from pathlib import Path
 from ..entity import Entity
 from .records import BadRecord, open_records, with_all_names
 
-COLUMNS = 3
-
 
 def read_phrases(path: str | Path) -> Iterator[Entity]:
     """Read the concepts, in the order of their first line: a closed set for the phrases of the same table.
@@ -21,6 +19,6 @@ def read_phrases(path: str | Path) -> Iterator[Entity]:
 
 def _to_entity(line: str) -> Entity:
     columns = [column.strip() for column in line.split("\t")]
-    if len(columns) != COLUMNS or not all(columns):
+    if len(columns) != 3 or not all(columns):
         raise BadRecord(f"has {len(columns)} column(s), {sum(map(bool, columns))} of them filled")
     return Entity(id=columns[0], name=columns[1])

@@ -1,6 +1,5 @@
 """The records of an ontology file, plain or gzipped, and the problems of some of them."""
 
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,8 +56,7 @@ def open_bytes(path: str | Path) -> AbstractContextManager[InputFile]:
 
     Raises KrisselError K101 (no such file), K102 (damaged compression), and what `open_input` raises.
     """
-    path = Path(path)
-    found = "a file, but it is a directory" if os.path.isdir(path) else "a plain or gzipped file"
+    found = "a file, but it is a directory" if Path(path).is_dir() else "a plain or gzipped file"
     return open_input(path, Errors.K101.format(path=path, expected=found), Errors.K102)
 
 

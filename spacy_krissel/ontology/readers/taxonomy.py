@@ -48,12 +48,11 @@ def read_taxonomy(
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
     with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
         for tax_id, rows in groups(records, records.parsed(records.lines(), _name_row)):
-            names = [(name, name_class) for _, name, name_class in rows]
-            preferred = next((name for name, name_class in names if name_class == PREFERRED), names[0][0])
+            preferred = next((name for _, name, name_class in rows if name_class == PREFERRED), rows[0][1])
             yield Entity(
                 id=tax_id,
                 name=preferred,
-                aliases=unique((name for name, name_class in names if name_class in classes), without=preferred),
+                aliases=unique((name for _, name, name_class in rows if name_class in classes), without=preferred),
                 types=tuple(types),
                 source="NCBI Taxonomy",
                 alt_ids=tuple(merged.get(tax_id, ())),

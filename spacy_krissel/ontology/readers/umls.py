@@ -18,7 +18,6 @@ from .records import BadRecord, RecordFile, Start, check_width, groups, open_rec
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
-LANGUAGE = "ENG"
 SYNONYMOUS = "SY"
 # An atom is obsolete in its source, or suppressed by UMLS's editors or users.
 SUPPRESSED = frozenset("OEY")
@@ -53,7 +52,7 @@ def read_umls(
     vocabularies: Sequence[str] = (),
     term_types: Sequence[str] = (),
     semantic_types: Sequence[str] = (),
-    languages: Sequence[str] = (LANGUAGE,),
+    languages: Sequence[str] = ("ENG",),
     suppressed: bool = False,
     type_ids: bool = False,
     relations: Sequence[str] = (),

@@ -1,5 +1,6 @@
 """ZESHEL's documents, the entities of one world per file: `{"document_id", "title", "text"}` a line."""
 
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -10,8 +11,6 @@ from .jsonl import json_object, text_under
 from .records import BadRecord, Start, open_records, storable
 
 KEYS = ("document_id", "title", "text")
-# Suffixes after the name of a world.
-SUFFIXES = (".gz", ".json", ".jsonl")
 
 
 def read_zeshel(path: str | Path) -> Iterator[Entity]:
@@ -31,10 +30,7 @@ def is_zeshel(start: Start) -> bool:
 
 def world_of(path: str | Path) -> str:
     """`american_football` for `american_football.json`, whether compressed or not."""
-    name = Path(path).name
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
+    return re.sub(r"(\.jsonl?)?(\.gz)?$", "", Path(path).name)
 
 
 def _to_entity(line: str, world: str) -> Entity:
