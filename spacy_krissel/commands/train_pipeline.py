@@ -5,7 +5,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,16 +25,16 @@ from spacy.training.loop import (
     update_meta,
 )
 from spacy.util import load_config, registry, resolve_dot_names
-from thinc.api import Config, ConfigValidationError, fix_random_seed, set_gpu_allocator
+from thinc.api import ConfigValidationError, fix_random_seed, set_gpu_allocator
 from wasabi import msg
 
-from ..distributed.processes import alike, from_first, joined, launched_number, n_launched, own_gpu
+from ..distributed.processes import alike, from_first, joined, n_processes, own_gpu, process_number
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
 from ..pipeline.pipeline_io import check_place, choose_gpu, copy_whole, save_whole
-from ..util.disk import coded_io, disk_error
+from ..util.disk import coded_io
 from ..util.settings import NotNegative, checked
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
@@ -75,19 +75,21 @@ def train(
     config, folder = Path(config), None if output is None else Path(output)
     import_code(code)
     gpu_id = own_gpu(gpu_id)
-    alone = n_launched() == 1
-    with joined(gpu_id, timeout), nullcontext() if alone else _first_alone_heard():
-        is_first = launched_number() == 0
+    with joined(gpu_id, timeout), _first_alone_heard():
+        is_first, alone = process_number() == 0, n_processes() == 1
         if is_first and folder is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
                 check_place(folder / name)
         choose_gpu(gpu_id)
-        with show_validation_error(config):
-            changed = _read_config(config, overrides or {})
+        with show_validation_error(config), _coded(config):
+            changed = load_config(config, overrides=overrides or {}, interpolate=False)
+        if missing := [section for section in ("nlp", "training") if section not in changed]:
+            problem = " and ".join(f"[{section}]" for section in missing) + " is not there"
+            raise KrisselError(Errors.K677.format(path=config, problem=problem))
         if not is_first:
             changed["training"]["logger"] = SILENT
-        msg.divider("Initializing pipeline" + ("" if alone else f" in {n_launched()} processes"))
-        with show_validation_error(config, hint_fill=False), _spacy_errors(config), coded_io(config):
+        msg.divider("Initializing pipeline" + ("" if alone else f" in {n_processes()} processes"))
+        with show_validation_error(config, hint_fill=False), _coded(config, "[E"):
             nlp = init_nlp(changed, use_gpu=gpu_id)
         if not alone:
             _check(nlp)
@@ -126,7 +128,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
         nlp,
         optimizer,
         create_train_batches(nlp, train_corpus, T["batcher"], T["max_epochs"]),
-        evaluate if n_launched() == 1 else partial(_evaluated_by_first, evaluate),
+        partial(_evaluated_by_first, evaluate),
         exclude=frozen,
         annotating_components=annotating,
         **{name: T[name] for name in STEP_SETTINGS},
@@ -159,31 +161,17 @@ def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
         msg.good("Saved pipeline to output directory", output / DIR_MODEL_LAST)
 
 
-def _read_config(path: Path, overrides: dict[str, Any]) -> Config:
-    try:
-        config = load_config(path, overrides=overrides, interpolate=False)
-    except ConfigValidationError:
-        # Shown as spaCy shows it.
-        raise
-    except OSError as error:
-        raise disk_error(error, path) from error
-    except ValueError as error:
-        raise KrisselError(Errors.K677.format(path=path, problem=error)) from error
-    if missing := [section for section in ("nlp", "training") if section not in config]:
-        problem = " and ".join(f"[{section}]" for section in missing) + " is not there"
-        raise KrisselError(Errors.K677.format(path=path, problem=problem))
-    return config
-
-
 @contextmanager
-def _spacy_errors(config: Path) -> Iterator[None]:
-    """What spaCy refuses with a code of its own is a fault of the config, or of the data that it names."""
+def _coded(config: Path, beginning: str = "") -> Iterator[None]:
+    """An error that begins like this is a fault of the config, or of the data that it names: K677, for an OSError K026.
+    spaCy's own errors begin with a code."""
     try:
-        yield
+        with coded_io(config):
+            yield
     except (KrisselError, ConfigValidationError):
         raise
     except ValueError as error:
-        if not str(error).startswith("[E"):
+        if not str(error).startswith(beginning):
             raise
         raise KrisselError(Errors.K677.format(path=config, problem=error)) from error
 
@@ -192,25 +180,24 @@ def _check(nlp: Language) -> None:
     """Can these processes train this pipeline together?"""
     training = nlp.config.interpolate()["training"]
     if training["seed"] is None:
-        raise KrisselError(Errors.K652.format(count=n_launched()))
+        raise KrisselError(Errors.K652.format(count=n_processes()))
     for name, pipe in nlp.pipeline:
         if name in training["frozen_components"] or not getattr(pipe, "is_trainable", False):
             continue
         if not isinstance(pipe, KrisselPipe):
-            raise KrisselError(Errors.K651.format(count=n_launched(), name=name))
+            raise KrisselError(Errors.K651.format(count=n_processes(), name=name))
         if not alike(int(fingerprint(pipe.model)[:15], 16)):
-            raise KrisselError(Errors.K653.format(count=n_launched(), name=name))
+            raise KrisselError(Errors.K653.format(count=n_processes(), name=name))
 
 
 def _evaluated_by_first(evaluate: Callable[[], Any]) -> Any:
     """Scores decide which pipeline is the best and when to stop: all processes have those of the first."""
 
-    def scores() -> Any:
-        # Whatever it draws, the next batch is to be the same in all processes.
-        with replay_rng(capture_rng()):
-            return evaluate()
-
-    return from_first(scores)
+    if n_processes() == 1:
+        return evaluate()
+    # Whatever it draws, the next batch is to be the same in all processes.
+    with replay_rng(capture_rng()):
+        return from_first(evaluate)
 
 
 @contextmanager
@@ -218,14 +205,16 @@ def _first_alone_heard() -> Iterator[None]:
     """What all processes have to say is said once; errors are raised in each. When a process has ended, the launcher
     tells all others to end: the first does so after its next step, which fails, and writes its pipeline whole before.
     """
-    if launched_number() == 0:
+    if n_processes() == 1:
+        yield
+    elif process_number() == 0:
         before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         try:
             yield
         finally:
             signal.signal(signal.SIGTERM, before)
-        return
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+    else:
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield

@@ -31,11 +31,6 @@ def n_launched() -> int:
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
-def launched_number() -> int:
-    """The rank of this process among them."""
-    return int(os.environ.get("RANK") or 0) if n_launched() > 1 else 0
-
-
 def own_gpu(first: int) -> int:
     """The GPU of this process, where the first process of a machine has GPU `first`; -1 (CPU) for -1.
 
@@ -45,7 +40,7 @@ def own_gpu(first: int) -> int:
         return first
     found, own = n_gpus(), first + int(os.environ.get("LOCAL_RANK") or 0)
     if own >= found:
-        problem = f"process {launched_number()} is to use GPU {own}, and torch finds {found} here"
+        problem = f"process {os.environ.get('RANK')} is to use GPU {own}, and torch finds {found} here"
         raise KrisselError(Errors.K022.format(count=n_launched(), problem=problem))
     return own
 
@@ -136,7 +131,11 @@ def begin_shared(begin: Begin, sizes: Sequence[int], rows: Sequence[Sequence[int
 
 def make_shared(make: Callable[[list[int]], Any], rows: Sequence[Sequence[int]]) -> Any:
     """`begin_shared` without backprop, for items whose work is proportional to their rows: the whole array."""
-    return begin_shared(lambda own: (make(own), _nothing), [len(each) for each in rows], rows)[0]
+    return begin_shared(lambda own: (make(own), no_backprop), [len(each) for each in rows], rows)[0]
+
+
+def no_backprop(gradient: Any) -> None:
+    return None
 
 
 @contextmanager
@@ -196,10 +195,6 @@ def _together() -> Iterator[None]:
         problem = str(error).partition("\n")[0]
         found = Errors.K020.format(number=process_number(), count=n_processes(), problem=problem)
         raise KrisselError(found) from error
-
-
-def _nothing(gradient: Any) -> None:
-    return None
 
 
 def gradient_norm(model: Model) -> float:

@@ -44,7 +44,13 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
 
     connected = ray.is_initialized()
     if not connected:
-        _connect(ray, address)
+        # No usage reports.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        local = {"include_dashboard": False} if address == "local" else {}
+        try:
+            ray.init(address=address, log_to_driver=False, **local)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise KrisselError(Errors.K024.format(address=address, problem=error)) from error
     try:
         yield ray
     except ray.exceptions.RayError as error:
@@ -55,13 +61,3 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     finally:
         if not connected:
             ray.shutdown()
-
-
-def _connect(ray: Any, address: str) -> None:
-    # No usage reports.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    local = {"include_dashboard": False} if address == "local" else {}
-    try:
-        ray.init(address=address, log_to_driver=False, **local)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise KrisselError(Errors.K024.format(address=address, problem=error)) from error

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from thinc.types import Floats2d
 
-from ..distributed.processes import begin_shared, n_processes
+from ..distributed.processes import begin_shared, n_processes, no_backprop
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.hf.input_embeddings import RecordedInputs, tapped
@@ -35,7 +35,7 @@ def begin_views(begin: Begin[View, Floats2d], views: list[View]) -> tuple[Floats
 
 def predict_views(model: EncoderModel, views: list[View]) -> Floats2d:
     """`model.predict(views)`."""
-    return begin_views(lambda own: (model.predict(own), _no_backprop), views)[0]
+    return begin_views(lambda own: (model.predict(own), no_backprop), views)[0]
 
 
 def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[TokenStates, Callable]:
@@ -48,12 +48,12 @@ def begin_texts(begin: Begin[str, TokenStates], texts: list[str]) -> tuple[Token
     def read(own: list[int]) -> tuple[Any, Callable]:
         nonlocal found
         found = begin([texts[i] for i in own])
-        return found[0].lengths, _no_backprop
+        return found[0].lengths, no_backprop
 
     lengths, _ = begin_shared(read, sizes)
     # The other processes' numbers of tokens are known from here on.
     rows = consecutive(lengths)
-    places, _ = begin_shared(lambda own: (found[0].places, _no_backprop), sizes, rows)
+    places, _ = begin_shared(lambda own: (found[0].places, no_backprop), sizes, rows)
     vectors, backprop = begin_shared(lambda own: (found[0].vectors, found[1]), sizes, rows)
     return TokenStates(vectors, lengths, places), backprop
 
@@ -75,10 +75,6 @@ def _read_together(views: Sequence[View]) -> list[list[int]]:
     for i, view in enumerate(views):
         groups.setdefault(view.left + view.mention + view.right if view.co_mentions else i, []).append(i)
     return list(groups.values())
-
-
-def _no_backprop(gradient: Any) -> None:
-    return None
 
 
 # Gradient cache -------------------------------------------------------------------------------------------------------

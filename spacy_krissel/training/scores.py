@@ -1,7 +1,7 @@
 """Scores of queries with keys, and their backprops: what an objective gives its loss."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from thinc.api import get_array_module
@@ -32,18 +32,11 @@ def cosines(vectors: Floats2d) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]
     return scores, lambda d_scores: backprop_units(backprop_scores(d_scores))
 
 
-class LabelPairs(NamedTuple):
-    """Pairs of different rows: positives (n, n) have the same label, negatives (n, n) another one."""
-
-    positives: Any
-    negatives: Any
-
-
-def label_pairs(labels: Any) -> LabelPairs:
-    """All pairs of rows by their labels (n,)."""
+def label_pairs(labels: Any) -> tuple[Any, Any]:
+    """Pairs of different rows, by their labels (n,): positives (n, n) have the same one, negatives (n, n) not."""
     xp: Any = get_array_module(labels)
     same = labels[:, None] == labels[None]
-    return LabelPairs(same & ~xp.eye(len(labels), dtype=bool), ~same)
+    return same & ~xp.eye(len(labels), dtype=bool), ~same
 
 
 def padded(values: Floats1d, lengths: Sequence[int]) -> tuple[Floats2d, Any]:

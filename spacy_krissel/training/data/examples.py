@@ -1,7 +1,6 @@
 """Linked mentions as training examples, and back: `(entity, View)` is the value that a reader hands to an objective."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -30,7 +29,8 @@ def linked_mentions(doc: Doc, spans_key: str | None = None) -> list[Linked]:
     """
     views = doc.user_data.get(VIEWS, {}).get(spans_key or "")
     if views is not None:
-        return [(entity, _as_view(view)) for entity, view in views]
+        # A doc that was saved and loaded has lists.
+        return [(entity, View(*view[:-1], tuple(map(tuple, view[-1])))) for entity, view in views]
     spans = linked_spans(doc, spans_key)
     text = doc.text if spans else ""
     return [(span.kb_id_, mention_view(text, span.start_char, span.end_char)) for span in spans]
@@ -80,9 +80,8 @@ def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> It
         spaces: list[bool] = []
         places: list[int] = []
         for _, view in linked:
-            words += [view.left] if view.left else []
-            places.append(len(words))
-            words += [view.mention, view.right] if view.right else [view.mention]
+            places.append(len(words) + bool(view.left))
+            words += [text for text in (view.left, view.mention, view.right) if text]
             spaces += [False] * (len(words) - len(spaces) - 1) + [len(places) < len(linked)]
         predicted = Doc(vocab, words=[view.mention for _, view in linked])
         reference = Doc(vocab, words=words, spaces=spaces)
@@ -128,8 +127,3 @@ def _with_mentions(doc: Doc, spans: Sequence[Span], spans_key: str, linked: list
     set_spans(doc, spans, spans_key)
     doc.user_data[VIEWS] = {spans_key: linked}
     return doc
-
-
-def _as_view(view: Any) -> View:
-    # A doc that was saved and loaded has lists.
-    return view if isinstance(view, View) else View(*view[:-1], tuple(map(tuple, view[-1])))

@@ -33,16 +33,23 @@ def unseen_candidates(
 ) -> list[Found]:
     """Up to `k` entities for each mention, by the prototypes that it may see.
 
-    A mention in context does not see what was made of this very place in a text: its own prototype, nor those that put
-    other names in its stead. One that is `hidden` sees none that bears its name (folded) either, whichever entity's
-    they are. A bare name that is not hidden sees them all.
+    A mention in context does not see the prototypes of its own place in a text: its own one, and those with other names
+    in the mention's place. These are recognised by their texts: references, weights and long forms of abbreviations
+    change scores. A `hidden` mention does not see prototypes with its name (folded) either, of whatever entity. A bare
+    name that is not hidden sees all.
 
-    lexical_weight: that of `PrototypeKB.search`, over the same candidates: for a `hidden` mention its own form is none
-        that counts. For the others it does, even where the mention's own prototype alone has it.
+    lexical_weight: as in `PrototypeKB.search`; the form of a `hidden` mention does not count.
     """
 
     def can_see(query: int, rows: np.ndarray) -> np.ndarray:
-        return _visible(kb, rows, views[query], hidden[query])
+        view = views[query]
+        visible = np.ones(len(rows), dtype=bool)
+        if view.left or view.right:
+            visible &= ~kb.prototypes_in_context(rows, view.left, view.right)
+        if hidden[query]:
+            own = folded(view.mention)
+            visible &= np.array([folded(name) != own for name in kb.prototype_mentions(rows)], dtype=bool)
+        return visible
 
     result = kb.search_unseen(
         vectors,
@@ -55,17 +62,3 @@ def unseen_candidates(
     )
     found = [(entities[entities >= 0], scores) for entities, scores in zip(result.entities, result.scores, strict=True)]
     return [Found(list(kb.entity_ids.take(entities)), scores[: len(entities)]) for entities, scores in found]
-
-
-def _visible(kb: PrototypeKB, rows: np.ndarray, view: View, hidden: bool) -> np.ndarray:
-    """Which of the prototypes at `rows` (n,) a mention may see: (n,).
-
-    Told by their texts and not by their scores, which references, weights and long forms of abbreviations change.
-    """
-    visible = np.ones(len(rows), dtype=bool)
-    if view.left or view.right:
-        visible &= ~kb.prototypes.in_context(rows, view.left, view.right)
-    if hidden:
-        own = folded(view.mention)
-        visible &= np.array([folded(name) != own for name in kb.prototypes.mentions(rows)], dtype=bool)
-    return visible

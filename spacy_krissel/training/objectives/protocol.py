@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence, Sized
+from dataclasses import dataclass
 from typing import Protocol
 
 from spacy.training import Example
@@ -38,6 +39,7 @@ class Objective(Protocol):
         ...
 
 
+@dataclass
 class BatchCount:
     """Counts the batches, and those skipped because they hold nothing to learn from: a pipeline trains several
     components on the same batches. Warns KW625 at the first skipped batch, the tenth, the hundredth and so on.
@@ -45,10 +47,10 @@ class BatchCount:
     missing: what a batch lacks. todo: what to do where most of them lack it.
     """
 
-    def __init__(self, missing: str, todo: str) -> None:
-        self.missing = missing
-        self.todo = todo
-        self.n_batches = self.n_skipped = 0
+    missing: str
+    todo: str
+    n_batches: int = 0
+    n_skipped: int = 0
 
     def is_empty(self, found: Sized) -> bool:
         """Count a batch with these finds. RETURNS: whether there are none, so that the batch is to be skipped."""

@@ -13,11 +13,11 @@ from ...distributed.processes import begin_shared
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
 from ...losses.masked import Loss
-from ...mentions.annotations import spans_of
 from ...mentions.gold_ids import NIL
 from ...ontology.store import OntologyStore
 from ...util.settings import Fraction, NotNegative, checked
 from ...views import View
+from ..data.examples import linked_spans
 from ..data.unseen import unseen_candidates
 from ..passes import consecutive, view_length, with_adversary
 from ..scores import padded
@@ -31,11 +31,9 @@ NIL_MARGIN = 5.0
 class LinkerCandidates(NamedTuple):
     """The candidates that a re-ranker learns to correct: those of a linker.
 
-    kb, lexical_weight: of the linker.
-    views: a doc and its spans to the view of each span.
-    encode: views to their vectors.
-    ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to what the
-        model takes.
+    kb, views, encode, lexical_weight: of the linker.
+    ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to the model's
+        input.
     temperature: scores divided by it are log-odds.
     nil_score: the score of NIL; None where NIL is no candidate.
     """
@@ -130,7 +128,7 @@ class RerankObjective:
         views: list[View] = []
         gold: list[str] = []
         for example in examples:
-            spans = [s for s in spans_of(example.reference, spans_key) if s.kb_id_ not in ("", NIL)]
+            spans = linked_spans(example.reference, spans_key)
             views.extend(linker.views(example.reference, spans))
             gold.extend(span.kb_id_ for span in spans)
         if not views:

@@ -82,7 +82,7 @@ class SelfAlignmentObjective:
         loss."""
         scores, backprop = cosines(vectors)
         xp: Any = get_array_module(scores)
-        pairs: tuple[Any, Any] = label_pairs(xp.asarray(labels))
+        pairs = label_pairs(xp.asarray(labels))
         if self.miner is not None:
             pairs = self.miner(scores, *pairs)
         d_scores, value = self.loss(scores, *pairs)
