@@ -77,9 +77,10 @@ def train(
     gpu_id = own_gpu(gpu_id)
     with joined(gpu_id, timeout), _first_alone_heard():
         is_first, alone = process_number() == 0, n_processes() == 1
-        if is_first and folder is not None:
+        own = folder if is_first else None
+        if own is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
-                check_place(folder / name)
+                check_place(own / name)
         choose_gpu(gpu_id)
         with show_validation_error(config), _coded(config):
             changed = load_config(config, overrides=overrides or {}, interpolate=False)
@@ -94,11 +95,10 @@ def train(
         if not alone:
             _check(nlp)
         msg.divider("Training pipeline")
-        if is_first and folder is not None:
-            with coded_io(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-        with coded_io(folder or config):
-            _train(nlp, folder if is_first else None, gpu_id)
+        with coded_io(own or config):
+            if own is not None:
+                own.mkdir(parents=True, exist_ok=True)
+            _train(nlp, own, gpu_id)
 
 
 def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:

@@ -111,8 +111,7 @@ def begin_shared(begin: Begin, sizes: Sequence[int], rows: Sequence[Sequence[int
     if idle:
         # It encodes an item to know the width of the array; the result is not used.
         own = order[:1]
-    if rows is None:
-        rows = [[i] for i in range(n)]
+    rows = rows or [[i] for i in range(n)]
     places = [row for i in own for row in rows[i]]
     with own_draws():
         Y, backprop = begin(own)
@@ -201,12 +200,9 @@ def gradient_norm(model: Model) -> float:
     """The l2 norm of all gradients accumulated in a model, before clipping (PEL, appendix E) and before the update."""
     total = 0.0
     for node in model.walk():
-        for name in node.param_names:
-            if node.has_grad(name):
-                gradient: Any = node.get_grad(name)
-                total += float((gradient * gradient).sum())
-        for shim in node.shims:
-            total += shim.squared_gradient()  # type: ignore[attr-defined]
+        gradients: list[Any] = [node.get_grad(name) for name in node.param_names if node.has_grad(name)]
+        total += sum(float((gradient * gradient).sum()) for gradient in gradients)
+        total += sum(shim.squared_gradient() for shim in node.shims)  # type: ignore[attr-defined]
     return math.sqrt(total)
 
 

@@ -15,15 +15,15 @@ from ..errors import Errors, KrisselError
 def follow_parent() -> None:
     """In a worker: end with the parent, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    # A killed parent cannot end its workers, which would wait for work forever.
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        connection.wait([parent.sentinel])
-        os._exit(1)
+
+    def end_with_parent() -> None:
+        # A killed parent cannot end its workers, which would wait for work forever.
+        if parent is not None:
+            connection.wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 @contextmanager

@@ -23,8 +23,6 @@ def delayed_decay(
     total_steps: of the training.
     delay: the fraction of the steps before the decay; a tenth in the paper.
     final: the fraction of the learning rate that is left after `total_steps`, which the paper does not give.
-
-    Raises KrisselError K006 for a wrong setting.
     """
     start = delay * total_steps
     return (learn_rate * final ** (max(0.0, step - start) / (total_steps - start)) for step in count())

@@ -34,9 +34,9 @@ def test_a_vector_of_zeros_has_no_cosine_and_no_gradient():
 
 
 def test_label_pairs():
-    pairs = label_pairs(np.array([4, 7, 4]))
-    assert_array_equal(pairs.positives, [[0, 0, 1], [0, 0, 0], [1, 0, 0]])
-    assert_array_equal(pairs.negatives, [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    positives, negatives = label_pairs(np.array([4, 7, 4]))
+    assert_array_equal(positives, [[0, 0, 1], [0, 0, 0], [1, 0, 0]])
+    assert_array_equal(negatives, [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
 
 
 def test_padded_rows_lead_back():

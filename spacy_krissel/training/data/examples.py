@@ -7,6 +7,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 from spacy.vocab import Vocab
 
+from ...mentions.annotations import spans_of
 from ...mentions.contexts import context_views
 from ...mentions.gold_ids import NIL
 from ...views import View, mention_view
@@ -20,14 +21,12 @@ LABEL = "ENTITY"
 VOCAB_EXAMPLES = 10_000
 
 
-def linked_mentions(doc: Doc, spans_key: str | None = None) -> list[Linked]:
+def linked_mentions(doc: Doc, spans_key: str = "") -> list[Linked]:
     """(entity id, view) of every linked mention, in document order; those that are NIL or unlinked are left out.
 
     A doc that was made from views has them (`view_examples`). The views of an annotated doc are cut from its text.
-
-    spans_key: mentions are spans of `doc.spans[spans_key]`; None or "" for `doc.ents`.
     """
-    views = doc.user_data.get(VIEWS, {}).get(spans_key or "")
+    views = doc.user_data.get(VIEWS, {}).get(spans_key)
     if views is not None:
         # A doc that was saved and loaded has lists.
         return [(entity, View(*view[:-1], tuple(map(tuple, view[-1])))) for entity, view in views]
@@ -40,7 +39,7 @@ def mentions_in_context(doc: Doc, context: str | None, spans_key: str = "") -> l
     """(entity id, view) of every linked span in a context as in `context_views`. The spans without a link are
     co-occurring mentions of their sentences too.
     """
-    spans = list(doc.spans.get(spans_key, ()) if spans_key else doc.ents)
+    spans = spans_of(doc, spans_key)
     found = zip(spans, context_views(doc, spans, context), strict=True)
     return [(span.kb_id_, view) for span, view in found if span.kb_id_ not in ("", NIL)]
 
@@ -109,10 +108,9 @@ def text_example(nlp: Language, linked: Linked, spans_key: str = "") -> Example:
     return Example(doc, _with_mentions(reference, [gold], spans_key, [linked]))
 
 
-def linked_spans(doc: Doc, spans_key: str | None) -> list[Span]:
+def linked_spans(doc: Doc, spans_key: str) -> list[Span]:
     """The spans with an entity, in document order."""
-    spans = doc.spans.get(spans_key, ()) if spans_key else doc.ents
-    return [span for span in spans if span.kb_id_ and span.kb_id_ != NIL]
+    return [span for span in spans_of(doc, spans_key) if span.kb_id_ not in ("", NIL)]
 
 
 def set_spans(doc: Doc, spans: Sequence[Span], spans_key: str) -> None:

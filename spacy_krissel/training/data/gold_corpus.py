@@ -14,6 +14,7 @@ from spacy.training import Example
 
 from ...corpora.doc_bins import GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
+from ...mentions.annotations import spans_of
 from ...mentions.gold_ids import NIL, is_nil
 from ...mentions.gold_mentions import split_gold, text_entities
 from ...ontology.store import OntologyStore
@@ -73,7 +74,7 @@ class GoldCorpus(GoldDocuments):
         n_linked = n_unknown = 0
         for doc in self._documents(nlp):
             linked = []
-            for span in doc.spans.get(self.spans_key, ()) if self.spans_key else doc.ents:
+            for span in spans_of(doc, self.spans_key):
                 ids = split_gold(span.kb_id_, store)
                 known = [id_ for id_ in ids if store.resolve(id_) is not None]
                 n_unknown += bool(ids) and not known
@@ -98,11 +99,7 @@ class TextEntityCorpus(GoldDocuments):
     The predicted side has the words alone. Ids are the ontology's primary ones; one that the ontology does not hold is
     left out (KW603), and so is a document without any.
 
-    path: a .spacy file, or a folder of them.
-    ontology: path of the ontology store.
-    split: "train" or "dev", divided by document (`GoldSplit`), or "all".
-    dev_share: fraction of the documents in "dev".
-    seed: of the split.
+    path, ontology, split, dev_share, seed: as in `spacy-krissel.GoldCorpus.v1`.
     """
 
     def __call__(self, nlp: Language) -> Iterator[Example]:

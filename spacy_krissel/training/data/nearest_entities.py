@@ -25,8 +25,6 @@ class NearestEntities:
     n_rows: number of rows.
     refresh_every: searches between two refreshes, the first before the first search; 0 for the first alone.
     what: what the rows are, for the progress bar.
-
-    Raises KrisselError K006 for a wrong setting.
     """
 
     make_index: Callable[[], Any]

@@ -38,8 +38,6 @@ class Negatives:
     hard_share: p, the fraction of N that are hard.
     shared: negatives are those of the batch.
     seed: of the random ones.
-
-    Raises KrisselError K006 for a wrong setting.
     """
 
     n_entities: int

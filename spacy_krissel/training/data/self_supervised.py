@@ -32,8 +32,6 @@ class SelfSupervisedCorpus:
     limit: maximum number of examples; 0 for all.
     spans_key: the mention is a span of `doc.spans[spans_key]`; "" for an entity of `doc.ents`.
     seed: of the sample and its order.
-
-    Raises KrisselError K006 for settings that make no sense.
     """
 
     ontology: str | Path

@@ -50,8 +50,6 @@ class SynonymCorpus:
     seed: of the pairs and their order.
     max_entities: number of entities in "dev", the ones that `PrototypeSource` with the same seed puts into a bounded
         knowledge base; 0 for all.
-
-    Raises KrisselError K006 for settings that make no sense.
     """
 
     ontology: str | Path
@@ -118,12 +116,8 @@ class GoldSynonymCorpus(GoldCorpus):
     Composite mentions and those without an id of the ontology are left out. The corpus of names to develop on is
     `spacy-krissel.GoldCorpus.v1`.
 
-    path: a .spacy file, or a folder of them, with gold mentions.
-    ontology: path of the ontology store.
-    split: "train" or "dev", divided by document (`GoldSplit`), or "all".
-    dev_share: fraction of the documents in "dev".
-    seed: of the split, the pairs and their order.
-    spans_key: gold mentions, and the names of the examples, are spans of `doc.spans[spans_key]`; "" for `doc.ents`.
+    path, ontology, split, dev_share, seed, spans_key: as in `spacy-krissel.GoldCorpus.v1`; `seed` also of the pairs and
+        their order.
     pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
     lowercase: names and mentions in lower case.
     """

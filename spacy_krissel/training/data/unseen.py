@@ -45,10 +45,10 @@ def unseen_candidates(
         view = views[query]
         visible = np.ones(len(rows), dtype=bool)
         if view.left or view.right:
-            visible &= ~kb.prototypes_in_context(rows, view.left, view.right)
+            visible &= ~kb.prototypes.in_context(rows, view.left, view.right)
         if hidden[query]:
             own = folded(view.mention)
-            visible &= np.array([folded(name) != own for name in kb.prototype_mentions(rows)], dtype=bool)
+            visible &= np.array([folded(name) != own for name in kb.prototypes.mentions(rows)], dtype=bool)
         return visible
 
     result = kb.search_unseen(

@@ -44,8 +44,6 @@ class NameObjective:
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
     context: "sentence", all mentions of a sentence together; "window", each in the surrounding text; None, the mention
         alone. The same as the linker's.
-
-    Raises KrisselError K006 for a wrong setting.
     """
 
     loss: Loss

@@ -100,7 +100,7 @@ class ContrastiveObjective:
         names.
         """
         self._warn_without_names()
-        pairs = self._pairs(examples, spans_key)
+        pairs = self.pairs(examples, spans_key)
         if self._batches.is_empty(pairs):
             return 0.0
         views = [view for _, pair in pairs for view in pair]
@@ -134,11 +134,8 @@ class ContrastiveObjective:
             loss += self.beta * value
         return gradient, loss
 
-    def pair_views(self, examples: Sequence[Example], spans_key: str = "") -> list[View]:
-        """2N views of N entities, pairs adjacent. An entity's third and later mentions in the batch are not used."""
-        return [view for _, pair in self._pairs(examples, spans_key) for view in pair]
-
-    def _pairs(self, examples: Sequence[Example], spans_key: str) -> list[tuple[str, list[View]]]:
+    def pairs(self, examples: Sequence[Example], spans_key: str = "") -> list[tuple[str, list[View]]]:
+        """Two views of each entity that has two in the batch; its third and later ones are not used."""
         by_entity: dict[str, list[tuple[int, View]]] = {}
         for i, example in enumerate(examples):
             for entity, view in linked_mentions(example.reference, spans_key):

@@ -55,11 +55,9 @@ class RerankObjective:
     loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1`; scores are the linker's log-odds
         plus the corrections.
     n_candidates: K in training.
-    p_hide: probability that a training mention is a name the linker has never seen. A self-supervised mention is one
-        of the linker's prototypes, and its name another: the linker is right about it for reasons that no new mention
-        will offer. So the mention's own prototype never counts, and for this fraction of mentions neither do any
-        prototypes with the same name, of whatever entity, and no candidate's reference shows the name. The rest
-        keep theirs, since half of all mentions in text are names that the ontology lists.
+    p_hide: probability that the name of a training mention is hidden: prototypes with the name do not count, and no
+        candidate's reference shows it. The mention's own prototype never counts (`unseen_candidates`). The others keep
+        their names, since half of all mentions in text are names of the ontology.
     insert_gold: make the right entity the last candidate when the linker did not find it; else the mention is left out.
     p_nil: probability that a training mention's entity is taken out of its candidates, as if the knowledge base did not
         hold it, so that NIL is right. Above 0, NIL is a candidate of every mention (PEL §2, the fourth strategy).
@@ -67,8 +65,6 @@ class RerankObjective:
     fgsm_weight: λ of adversarial examples, for models that read a transformer (`with_adversary`; PEL's Table 6 has them
         for its ranker too).
     fgsm_epsilon: ε of these.
-
-    Raises KrisselError K006 for a wrong setting.
     """
 
     loss: Loss
@@ -83,14 +79,6 @@ class RerankObjective:
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
         self._batches = BatchCount("linked mention whose entity is among the linker's candidates", LINKS)
-
-    def hide(self) -> bool:
-        """Draw whether the next mention's name is hidden."""
-        return self._rng.random() < self.p_hide
-
-    def withhold(self) -> bool:
-        """Draw whether the next mention's entity is taken out of its candidates."""
-        return bool(self.p_nil) and self._rng.random() < self.p_nil
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Nothing is needed: entities come with the linker's candidates."""
@@ -134,11 +122,11 @@ class RerankObjective:
         if not views:
             return [], []
         kb, k, nil_score = linker.kb, self.n_candidates, linker.nil_score
-        hidden = [self.hide() for _ in views]
+        hidden = [self._rng.random() < self.p_hide for _ in views]
         found = unseen_candidates(kb, views, linker.encode(views), hidden, k, linker.lexical_weight)
         mentions, places = [], []
         for view, right, (ids, scores), hide in zip(views, gold, found, hidden, strict=True):
-            if nil_score is not None and self.withhold():
+            if nil_score is not None and self.p_nil and self._rng.random() < self.p_nil:
                 kept = [i for i, id_ in enumerate(ids) if id_ != right]
                 ids, scores, right = [ids[i] for i in kept], scores[kept], NIL
             elif right not in ids:
@@ -182,15 +170,14 @@ def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:
     """The T that makes `softmax(scores / T)` the likeliest, so that the linker's scores read as log-odds.
 
     scores: (k,) of each mention's candidates. gold: the right candidate of each.
-    A linker that is always right here would have a T of zero, and leave nothing to be corrected: so one answer in
-    fifty counts as if any candidate could be the right one.
+    One answer in fifty counts as if any candidate could be right: else a linker that is always right would have T = 0.
     RETURNS: the best of a fine logarithmic grid about the scores' spread; 1.0 where there is nothing to choose by.
     """
-    lists = []
-    for each, right in zip(scores, gold, strict=True):
-        # log softmax is linear in what is subtracted: the mean of the targets' scores stands for all of them.
-        target = (1 - SMOOTHING) * each[right] + SMOOTHING * each.mean()
-        lists.append(each.astype("float64") - target)
+    # log softmax is linear in what is subtracted: the mean of the targets' scores stands for all of them.
+    lists = [
+        each.astype("float64") - ((1 - SMOOTHING) * each[right] + SMOOTHING * each.mean())
+        for each, right in zip(scores, gold, strict=True)
+    ]
     spread = float(np.mean([each.std() for each in lists])) if lists else 0.0
     if not spread:
         return 1.0

@@ -38,8 +38,6 @@ class SelfAlignmentObjective:
     n_negatives: up to this many other entities of the ontology with one name each, the entity drawn first, so that
         entities with few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
     seed: of these.
-
-    Raises KrisselError K006 for a wrong setting.
     """
 
     loss: Loss

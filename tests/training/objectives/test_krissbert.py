@@ -97,7 +97,7 @@ def test_pairs_are_the_first_two_mentions_of_each_entity(make, make_example):
         make_example("T01", "i ", "sclerosis"),
         make_example("T01", "j ", "third"),
     ]
-    assert plain.pair_views(examples) == [
+    assert [view for _, pair in plain.pairs(examples) for view in pair] == [
         View("a ", "MS", ""),
         View("i ", "sclerosis", ""),
         View("b ", "MS", ""),
@@ -126,14 +126,15 @@ def test_mentions_of_a_span_group(make, make_example):
         example.reference.ents = []
     settings = {"p_mask": 0, "p_replace": 0}
     objective = make(**settings)
-    assert [view.left for view in objective.pair_views(examples, "sc")] == ["the ", "in a ", "the ", "in a "]
-    assert objective.pair_views(examples) == objective.pair_views(examples, "other") == []
+    found = objective.pairs(examples, "sc")
+    assert [[view.left for view in pair] for _, pair in found] == [["the ", "in a "]] * 2
+    assert objective.pairs(examples) == objective.pairs(examples, "other") == []
 
 
 def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_encoder, take_step):
     objective = make(p_mask=0, p_replace=0)
     examples = [make_example(entity, left, "ms") for entity in ("T01", "T02", "T03") for left in ("the ", "in a ")]
-    views = objective.pair_views(examples)
+    views = [view for _, pair in objective.pairs(examples) for view in pair]
     losses = []
     before, after = take_step(small_encoder, lambda model: losses.append(objective.update(model, examples)))
     gradient, loss = objective.joint_loss(small_encoder.predict(views))

@@ -65,7 +65,7 @@ def equation(objective, mentions, references, alpha, beta):
 @pytest.mark.parametrize("chunk_size", [0, 2, 4])
 def test_update_is_the_weighted_sum(make, examples, references, encoder, take_step, alpha, beta, chunk_size):
     objective = make(alpha=alpha, beta=beta, chunk_size=chunk_size)
-    views = objective.pair_views(examples)
+    views = [view for _, pair in objective.pairs(examples) for view in pair]
     mentions, known = encoder.predict(views), encoder.predict(references)
     losses = []
     before, after = take_step(encoder, lambda model: losses.append(objective.update(model, examples)))
@@ -133,7 +133,8 @@ def test_training_brings_mentions_near_their_references(make, make_example, toy_
         objective.update(encoder, examples)
         encoder.finish_update(optimizer)
         optimizer.step_schedules()
-    scores = encoder.predict(objective.pair_views(examples)) @ encoder.predict(known).T
+    views = [view for _, pair in objective.pairs(examples) for view in pair]
+    scores = encoder.predict(views) @ encoder.predict(known).T
     assert (scores.argmax(axis=1) == np.arange(8) // 2).all()
 
 

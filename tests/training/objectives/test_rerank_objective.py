@@ -1,14 +1,25 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from spacy.tokens import Doc, Span
+from spacy.training import Example
+from spacy.vocab import Vocab
 from thinc.api import Model
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.layers.hf.cross_encoder import CrossEncoder
 from spacy_krissel.layers.ranked import RankedMention
 from spacy_krissel.losses.softmax import SoftmaxLoss
-from spacy_krissel.training.objectives.reranking import RerankObjective, fit_nil_logit, fit_temperature
+from spacy_krissel.training.objectives import reranking
+from spacy_krissel.training.objectives.reranking import (
+    LinkerCandidates,
+    RerankObjective,
+    fit_nil_logit,
+    fit_temperature,
+)
 from spacy_krissel.views import CandidateView, name_view
 
 ZERO = np.zeros(2, dtype="float32")
@@ -78,14 +89,36 @@ def test_nothing_to_learn_from():
         assert RerankObjective(SoftmaxLoss()).step(Model("m", None), [], []) == 0
 
 
-def test_hiding_is_a_matter_of_seed_and_probability():
-    def draws(**settings):
-        objective = RerankObjective(SoftmaxLoss(), **settings)
-        return [objective.hide() for _ in range(1000)]
+@pytest.fixture
+def draws(monkeypatch):
+    """Whether the name of each of 1000 mentions is hidden, and whether its entity is taken out of the candidates."""
+    doc = Doc(Vocab(), words=["ms"] * 1000)
+    doc.ents = [Span(doc, i, i + 1, label="X", kb_id="T1") for i in range(1000)]
+    kb = SimpleNamespace(entities=SimpleNamespace(rows=np.array, names=SimpleNamespace(take=list)))
+    seen = {}
 
-    assert draws(seed=1) == draws(seed=1) != draws(seed=2)
-    assert sum(draws(p_hide=0.3)) == pytest.approx(300, abs=60)
-    assert not any(draws(p_hide=0.0)) and all(draws(p_hide=1.0))
+    def candidates(kb, views, vectors, hidden, k, lexical_weight):
+        seen["hidden"] = hidden
+        return [(["T1", "T2", "T3"], np.zeros(3, dtype="float32"))] * len(views)
+
+    monkeypatch.setattr(reranking, "unseen_candidates", candidates)
+
+    def draw(nil_score=None, **settings):
+        def described(view, named, scores, *, hidden):
+            return ranked(*scores)
+
+        linker = LinkerCandidates(kb, lambda doc, spans: spans, np.array, 0.0, described, 1.0, nil_score)
+        mentions, _ = RerankObjective(SoftmaxLoss(), **settings).mentions([Example(doc, doc)], "", linker)
+        most = 3 + (nil_score is not None)
+        return seen["hidden"], [len(mention.logits) < most for mention in mentions]
+
+    return draw
+
+
+def test_hiding_is_no_matter_of_seed_and_probability(draws):
+    assert draws(seed=1)[0] == draws(seed=1)[0] != draws(seed=2)[0]
+    assert sum(draws(p_hide=0.3)[0]) == pytest.approx(300, abs=60)
+    assert not any(draws(p_hide=0.0)[0]) and all(draws(p_hide=1.0)[0])
 
 
 @given(st.floats(0.01, 100), st.integers(0, 9))
@@ -123,14 +156,11 @@ def test_wrong_settings(setting, value):
         RerankObjective(SoftmaxLoss(), **{setting: value})
 
 
-def test_withholding_is_a_matter_of_seed_and_probability():
-    def draws(**settings):
-        objective = RerankObjective(SoftmaxLoss(), **settings)
-        return [objective.withhold() for _ in range(1000)]
-
-    assert draws(seed=1, p_nil=0.3) == draws(seed=1, p_nil=0.3) != draws(seed=2, p_nil=0.3)
-    assert sum(draws(p_nil=0.3)) == pytest.approx(300, abs=60)
-    assert not any(draws())
+def test_withholding_is_no_matter_of_seed_and_probability(draws):
+    settings = {"nil_score": 0.0, "p_nil": 0.3}
+    assert draws(seed=1, **settings)[1] == draws(seed=1, **settings)[1] != draws(seed=2, **settings)[1]
+    assert sum(draws(**settings)[1]) == pytest.approx(300, abs=60)
+    assert not any(draws()[1]) and not any(draws(nil_score=0.0)[1])
 
 
 def test_nil_logit_worked_by_hand():
