@@ -4,9 +4,9 @@ spaCy imports every `spacy_factories` entry point in `Language.__init__`, so thi
 `spacy.blank()` on a machine that has the package: the components themselves are imported when they are made.
 """
 
-import inspect
 from collections.abc import Callable
 from functools import wraps
+from inspect import Parameter, Signature
 from typing import Any
 from typing import get_type_hints as type_hints
 
@@ -17,23 +17,26 @@ from ..mentions import annotations as annotations
 from ..util.settings import Settings
 from .settings import ExtractorSettings, LinkerSettings, RerankerSettings
 
+# What the config has of a component in addition to its settings: of any, and of one with a knowledge base.
+PARTS: dict[str, Any] = {"model": Model, "objective": Any | None, "scorer": Callable | None}
+KB_PARTS: dict[str, Any] = {**PARTS, "generate_empty_kb": Callable, "kb_path": str | None}
 
-def with_settings(declared: type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a factory that takes `settings`: it then takes each of them by itself, as the config has them."""
+
+def with_config(parts: dict[str, Any], declared: type[Settings]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a factory: spaCy sees it take `nlp`, `name`, the parts and each of the settings by itself, as the config
+    has them; it is called with the settings as one."""
     # Without bounds, which are not for the config's check of types.
     types = type_hints(declared)
-    fields = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=types[name]) for name in types]
+    annotations = {"nlp": Language, "name": str, **parts, **types}
+    parameters = [Parameter(name, Parameter.KEYWORD_ONLY, annotation=type_) for name, type_ in annotations.items()]
 
     def decorate(make: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(make)
-        parts = [parameter for name, parameter in signature.parameters.items() if name != "settings"]
-
         @wraps(make)
         def factory(**config: Any) -> Any:
             settings = declared(**{name: config.pop(name) for name in types})
             return make(**config, settings=settings)
 
-        factory.__signature__ = signature.replace(parameters=[*parts, *fields])  # type: ignore[attr-defined]
+        factory.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
         return factory
 
     return decorate
@@ -74,30 +77,12 @@ LINKER_CONFIG: dict[str, Any] = {
         "krissel_nil_f": None,
     },
 )
-@with_settings(LinkerSettings)
-def make_krissel_linker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    objective: Any | None,
-    generate_empty_kb: Callable,
-    kb_path: str | None,
-    scorer: Callable | None,
-    settings: LinkerSettings,
-) -> Any:
+@with_config(KB_PARTS, LinkerSettings)
+def make_krissel_linker(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselLinker`."""
     from .linker.component import KrisselLinker
 
-    return KrisselLinker(
-        nlp.vocab,
-        model,
-        name,
-        objective=objective,
-        generate_empty_kb=generate_empty_kb,
-        settings=settings,
-        kb_path=kb_path,
-        scorer=scorer,
-    )
+    return KrisselLinker(nlp.vocab, **parts)
 
 
 RERANKER_CONFIG: dict[str, Any] = {
@@ -123,31 +108,12 @@ RERANKER_CONFIG: dict[str, Any] = {
     default_config=RERANKER_CONFIG,
     default_score_weights={"krissel_acc": 1.0},
 )
-@with_settings(RerankerSettings)
-def make_krissel_reranker(
-    nlp: Language,
-    name: str,
-    model: Model,
-    objective: Any | None,
-    linker: str,
-    max_names: int,
-    scorer: Callable | None,
-    settings: RerankerSettings,
-) -> Any:
+@with_config({**PARTS, "linker": str, "max_names": int}, RerankerSettings)
+def make_krissel_reranker(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselReranker`."""
     from .reranker.component import KrisselReranker
 
-    return KrisselReranker(
-        nlp.vocab,
-        model,
-        name,
-        objective=objective,
-        settings=settings,
-        nlp=nlp,
-        linker=linker,
-        max_names=max_names,
-        scorer=scorer,
-    )
+    return KrisselReranker(nlp.vocab, nlp=nlp, **parts)
 
 
 EXTRACTOR_CONFIG: dict[str, Any] = {
@@ -186,27 +152,9 @@ EXTRACTOR_CONFIG: dict[str, Any] = {
         "krissel_token_r": None,
     },
 )
-@with_settings(ExtractorSettings)
-def make_krissel_span_extractor(
-    nlp: Language,
-    name: str,
-    model: Model,
-    objective: Any | None,
-    generate_empty_kb: Callable,
-    kb_path: str | None,
-    scorer: Callable | None,
-    settings: ExtractorSettings,
-) -> Any:
+@with_config(KB_PARTS, ExtractorSettings)
+def make_krissel_span_extractor(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselSpanExtractor`."""
     from .extractor.component import KrisselSpanExtractor
 
-    return KrisselSpanExtractor(
-        nlp.vocab,
-        model,
-        name,
-        objective=objective,
-        generate_empty_kb=generate_empty_kb,
-        settings=settings,
-        kb_path=kb_path,
-        scorer=scorer,
-    )
+    return KrisselSpanExtractor(nlp.vocab, **parts)

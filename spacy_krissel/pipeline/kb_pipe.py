@@ -4,23 +4,23 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from spacy import util
-from spacy.training import Example, validate_examples
+from spacy.language import Language
+from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Model, Optimizer, set_dropout_rate
+from thinc.api import Model
 
-from ..distributed.processes import gradient_norm, sum_gradients
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.build.fill import fill_kb
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
 from ..layers.identity import fingerprint
-from ..mentions.gold_ids import NIL
+from ..layers.referenced import reference_parts
+from ..ontology.store import OntologyStore
 from ..training.objectives.protocol import Objective
 from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io
@@ -31,8 +31,6 @@ from .pipe import KrisselPipe
 
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
-# A pipe and the version of its knowledge base that all of a call goes by.
-_IN_USE: ContextVar[tuple[Any, PrototypeKB | None]] = ContextVar("krissel_kb_in_use", default=(None, None))
 
 
 @contextmanager
@@ -46,25 +44,10 @@ def kb_left_out(name: str) -> Iterator[None]:
         _LEFT_OUT.reset(token)
 
 
-def with_one_kb(method: Callable) -> Callable:
-    """A method of a `KBPipe` that goes by one version of the knowledge base, whatever other threads do to it."""
-
-    @wraps(method)
-    def within(self: "KBPipe", *args: Any, **kwargs: Any) -> Any:
-        kb = self._searched_kb()
-        token = _IN_USE.set((self, None if kb is None else kb.snapshot()))
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            _IN_USE.reset(token)
-
-    return within
-
-
 class KBPipe(KrisselPipe):
     """A `PrototypeKB` and the encoder that made it, trained by an objective and saved together.
 
-    A subclass encodes views (`encode`) and annotates docs.
+    A subclass chooses what its model is initialized with (`_init_sample`) and annotates docs.
     """
 
     def __init__(
@@ -80,19 +63,13 @@ class KBPipe(KrisselPipe):
         scorer: Callable | None = None,
     ) -> None:
         """
-        objective: what `update` does with a batch; needed for training alone.
         generate_empty_kb: makes the knowledge base that `from_disk` fills.
-        settings: see `KrisselPipe`.
         kb_path: a knowledge base directory outside the pipeline's folder; it is then not copied into it.
+        The rest as in `KrisselPipe`.
         """
-        self.vocab = vocab
-        self.model = model
-        self.name = name
-        self.objective = objective
-        self.scorer = scorer
+        super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
-        self._set_settings(settings)
         self._kb: PrototypeKB | None = None
         self._dev: PrototypeSource | None = None
         self._dev_kb: PrototypeKB | None = None
@@ -100,11 +77,6 @@ class KBPipe(KrisselPipe):
         # The folder from which everything but the knowledge base was loaded: it stays there.
         self._kb_stays_in: Path | None = None
         self._lock = Lock()
-        # Of the last training step: "loss" and, while `log_gradients`, "gradient_norm".
-        self.last_step: dict[str, float] = {}
-        self.log_gradients = False
-        self._loss = 0.0
-        vocab.strings.add(NIL)
 
     # Knowledge base ------------------------------------------------------------------------------------------------
 
@@ -151,70 +123,67 @@ class KBPipe(KrisselPipe):
 
     def reference_parts(self) -> ReferenceParts | None:
         """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
-        return None
+        return reference_parts(self.model)
 
     def encode(self, views: Sequence[View]) -> np.ndarray:
         """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
-        raise NotImplementedError
+        self.require_weights()
+        if not views:
+            return np.zeros((0, self._width()), dtype=np.float32)
+        return self.model.ops.to_numpy(self._vectors(list(views))).astype(np.float32, copy=False)
+
+    def _vectors(self, views: list[View]) -> Any:
+        return self.model.predict(views)
 
     def _kb_to_search(self) -> PrototypeKB:
-        """The knowledge base as it is now, or that of development meanwhile.
+        """The present version of the knowledge base, else of that of development, whatever other threads do to it.
 
         Raises KrisselError K603 when there is none, K520 when there is one without prototypes.
         """
-        pipe, kb = _IN_USE.get()
-        if pipe is not self:
-            kb = self._searched_kb()
-        if kb is not None:
-            return kb.snapshot()
-        if self._kb is not None and self._kb.n_entities:
-            self._kb.check_filled()
-        raise KrisselError(Errors.K603.format(name=self.name))
-
-    def _searched_kb(self) -> PrototypeKB | None:
         kb = self._kb
         if kb is not None and not kb.is_empty():
-            return kb
-        if self._dev is None:
-            return None
-        with self._lock:
-            if self._dev_kb is None:
-                self._dev_kb = self._build_dev_kb(self._dev)
-            return self._dev_kb
+            return kb.snapshot()
+        if self._dev is not None:
+            with self._lock:
+                if self._dev_kb is None:
+                    self._dev_kb = self._build_dev_kb(self._dev)
+                return self._dev_kb.snapshot()
+        if kb is not None and kb.n_entities:
+            kb.check_filled()
+        raise KrisselError(Errors.K603.format(name=self.name))
 
     # Training ------------------------------------------------------------------------------------------------------
 
-    def update(
+    def initialize(
         self,
-        examples: Iterable[Example],
+        get_examples: Callable[[], Iterable[Example]],
         *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
-        """One training step, as the objective defines it."""
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        examples = list(examples)
-        validate_examples(examples, f"{type(self).__name__}.update")
-        if not examples or self.objective is None:
-            return losses
-        self.require_weights()
-        set_dropout_rate(self.model, drop)
-        loss = self.objective.update(self.model, examples, self.cfg["spans_key"])
-        losses[self.name] += loss
-        self._loss += loss
-        if sgd is not None:
-            self.finish_update(sgd)
-        return losses
+        nlp: Language | None = None,
+        ontology: Callable[[], OntologyStore] | None = None,
+        dev_kb: Callable[[], PrototypeSource] | None = None,
+        encoder: Callable[[Model], None] | None = None,
+    ) -> None:
+        """Give the encoder its weights, and training its ontology and its development knowledge base.
 
-    def finish_update(self, sgd: Optimizer) -> None:
-        sum_gradients(self.model)
-        self.last_step, self._loss = {"loss": self._loss}, 0.0
-        if self.log_gradients:
-            self.last_step["gradient_norm"] = gradient_norm(self.model)
-        self.model.finish_update(sgd)
+        ontology: loads the names that replace mentions and what stands in references
+            (`spacy-krissel.OntologyFromDisk.v1`).
+        dev_kb: prototypes of a bounded knowledge base that is encoded again whenever development accuracy is measured
+            (`spacy-krissel.PrototypeSource.v1`).
+        encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
+        """
+        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        store = ontology() if ontology is not None else None
+        self.model.initialize(X=self._init_sample(get_examples(), store))
+        if encoder is not None:
+            encoder(self.model)
         self._weights_changed()
+        if self.objective is not None:
+            self.objective.initialize(store)
+        self._dev = dev_kb() if dev_kb is not None else None
+
+    def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[Any]:
+        """Inputs of the model from which its layers take their sizes and frequencies."""
+        raise NotImplementedError
 
     def _weights_changed(self) -> None:
         """Drop the vectors made by the old weights; the development KB is encoded again when it is next searched.
@@ -233,15 +202,6 @@ class KBPipe(KrisselPipe):
     def _build_dev_kb(self, source: PrototypeSource) -> PrototypeKB:
         return fill_kb(self.new_kb(), source, self.encode, references=self.reference_parts())
 
-    def require_weights(self) -> None:
-        """Raise KrisselError K604 unless the encoder was initialized or loaded."""
-        # A transformer has no parameter of thinc's, but knows its width from its weights.
-        missing = self.model.has_dim("nO") is None
-        for node in self.model.walk():
-            missing |= any(node.has_param(param) is None for param in node.param_names)
-        if missing:
-            raise KrisselError(Errors.K604.format(name=self.name))
-
     def _width(self) -> int:
         return self.model.get_dim("nO") if self.model.has_dim("nO") else 0
 
@@ -253,19 +213,11 @@ class KBPipe(KrisselPipe):
         Raises KrisselError K660 for a knowledge base that belongs to `kb_path`, and is not saved there.
         """
         self._check_kb_path(exclude)
-        serialize: dict[str, Callable[[], bytes]] = self._files()
-        if self._carries_kb():
-            serialize["kb"] = self.kb.to_bytes
-        return util.to_bytes(serialize, exclude)
+        kb = {"kb": self.kb.to_bytes} if self._carries_kb() else {}
+        return util.to_bytes({**self._files(), **kb}, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KBPipe":
-        deserialize: dict[str, Callable[[bytes], Any]] = {
-            "cfg": self._restore_settings,
-            "model": self._load_model,
-            "kb": lambda data: self.set_kb(self.new_kb().from_bytes(data)),
-        }
-        with self._coded("bytes"):
-            util.from_bytes(bytes_data, deserialize, exclude)
+        self._read_bytes(bytes_data, {"kb": lambda data: self.set_kb(self.new_kb().from_bytes(data))}, exclude)
         self._open_kb_path(exclude)
         return self
 
@@ -277,7 +229,7 @@ class KBPipe(KrisselPipe):
         # The knowledge base first: a folder without it, of a process that was killed, must not load as one without any.
         if carried and "kb" not in exclude:
             self.kb.to_disk(path / "kb")
-        self._write_files(path, self._files(), exclude)
+        self._write_files(path, exclude)
         if not carried and "kb" not in exclude:
             self._remove_kb(path)
 
@@ -288,8 +240,7 @@ class KBPipe(KrisselPipe):
         has_kb = not self.kb_path and "kb" not in exclude
         if has_kb and (aside := backups_of(path / "kb")):
             raise KrisselError(Errors.K642.format(path=path, aside=aside[-1].name))
-        files = {"cfg": self._restore_settings, "model": self._load_model}
-        self._read_files(path, files, exclude)
+        self._read_files(path, exclude)
         if has_kb and (path / "kb").exists():
             with self._coded(path):
                 self._load_kb(path / "kb")
@@ -317,10 +268,6 @@ class KBPipe(KrisselPipe):
                 remove_folder(path / "kb")
             for aside in backups_of(path / "kb"):
                 remove_folder(aside)
-
-    def _load_model(self, data: bytes) -> None:
-        self.model.from_bytes(data)
-        self._weights_changed()
 
     def _load_kb(self, path: Path) -> None:
         self.set_kb(self.new_kb().from_disk(path))

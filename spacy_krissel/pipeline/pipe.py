@@ -11,11 +11,14 @@ import srsly
 from spacy import util
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example
-from thinc.api import Optimizer
+from spacy.training import Example, validate_examples
+from spacy.vocab import Vocab
+from thinc.api import Model, Optimizer, set_dropout_rate
 
-from ..distributed.processes import sum_gradients
+from ..distributed.processes import gradient_norm, sum_gradients
 from ..errors import Errors, KrisselError
+from ..mentions.annotations import register_extensions
+from ..mentions.gold_ids import NIL
 from ..util.disk import coded_io
 from ..util.settings import Settings
 
@@ -31,11 +34,31 @@ class KrisselPipe(TrainablePipe):
     """
 
     cfg: Settings
-    _configured: dict[str, Any]
 
-    def _set_settings(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model,
+        name: str,
+        *,
+        objective: Any | None,
+        settings: Settings,
+        scorer: Callable | None = None,
+    ) -> None:
+        """objective: what `update` does with a batch; needed for training alone."""
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.objective = objective
+        self.scorer = scorer
         self.cfg = settings
         self._configured = deepcopy(dict(settings))
+        # Of the last training step: "loss" and, while `log_gradients`, "gradient_norm".
+        self.last_step: dict[str, float] = {}
+        self.log_gradients = False
+        self._loss = 0.0
+        register_extensions()
+        vocab.strings.add(NIL)
 
     def configure(self, **settings: Any) -> None:
         """Change settings as if the pipe had been made with them. Raises KrisselError as `Settings` does."""
@@ -66,10 +89,64 @@ class KrisselPipe(TrainablePipe):
         except Exception as error:
             error_handler(self.name, self, docs, error)
 
+    # Training ------------------------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+    ) -> dict[str, float]:
+        """One training step, as the objective defines it."""
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, f"{type(self).__name__}.update")
+        if not examples or self.objective is None:
+            return losses
+        self.require_weights()
+        set_dropout_rate(self.model, drop)
+        loss = self._learn(self.objective, examples)
+        losses[self.name] += loss
+        self._loss += loss
+        if sgd is not None:
+            self.finish_update(sgd)
+        return losses
+
+    def _learn(self, objective: Any, examples: list[Example]) -> float:
+        """Accumulate the gradient of a batch. RETURNS: its loss."""
+        loss: float = objective.update(self.model, examples, self.cfg["spans_key"])
+        return loss
+
     def finish_update(self, sgd: Optimizer) -> None:
         """Make a step by the gradients of all updates since the last one, those of other processes included."""
         sum_gradients(self.model)
-        super().finish_update(sgd)
+        self.last_step, self._loss = {"loss": self._loss}, 0.0
+        if self.log_gradients:
+            self.last_step["gradient_norm"] = gradient_norm(self.model)
+        self.model.finish_update(sgd)
+        self._weights_changed()
+
+    def _weights_changed(self) -> None:
+        """Drop what the old weights made."""
+
+    def require_weights(self) -> None:
+        """Raise KrisselError K604 unless the model was initialized or loaded."""
+        missing = False
+        for node in self.model.walk():
+            missing |= any(node.has_param(param) is None for param in node.param_names)
+            # A transformer has no parameter of thinc's.
+            missing |= any(getattr(shim, "transformer", shim) is None for shim in node.shims)
+        if missing:
+            raise KrisselError(Errors.K604.format(name=self.name))
+
+    # Serialisation -------------------------------------------------------------------------------------------------
+
+    def _read_bytes(self, data: bytes, readers: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str]) -> None:
+        with self._coded("bytes"):
+            util.from_bytes(data, {**self._readers(), **readers}, exclude)
 
     @contextmanager
     def _coded(self, source: str | Path) -> Iterator[None]:
@@ -83,10 +160,10 @@ class KrisselPipe(TrainablePipe):
             raise KrisselError(Errors.K605.format(name=self.name, source=source, problem=problem)) from error
 
     def _files(self) -> dict[str, Callable[[], bytes]]:
-        return {
-            "cfg": self._changed_settings,
-            "model": self.model.to_bytes,
-        }
+        return {"cfg": self._changed_settings, "model": self.model.to_bytes}
+
+    def _readers(self) -> dict[str, Callable[[bytes], Any]]:
+        return {"cfg": self._restore_settings, "model": self._load_model}
 
     def _changed_settings(self) -> bytes:
         """JSON: by setting, the value in the config and the value now."""
@@ -99,8 +176,13 @@ class KrisselPipe(TrainablePipe):
             if name in self.cfg and self._configured[name] == configured:
                 self.cfg[name] = value
 
-    def _write_files(self, path: Path, files: Mapping[str, Callable[[], bytes]], exclude: Iterable[str] = ()) -> None:
-        """Write these files of the pipe's folder, and then their checksums. An excluded file stays as it is there."""
+    def _load_model(self, data: bytes) -> None:
+        self.model.from_bytes(data)
+        self._weights_changed()
+
+    def _write_files(self, path: Path, exclude: Iterable[str]) -> None:
+        """Write `_files`, and then their checksums. An excluded file stays as it is there."""
+        files = self._files()
         contents = {name: content() for name, content in files.items() if name not in exclude}
         with coded_io(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -110,11 +192,11 @@ class KrisselPipe(TrainablePipe):
                 sums[name] = hashlib.sha256(content).hexdigest()
             srsly.write_json(path / CHECKSUMS, sums)
 
-    def _read_files(self, path: Path, files: Mapping[str, Callable[[bytes], Any]], exclude: Iterable[str] = ()) -> None:
+    def _read_files(self, path: Path, exclude: Iterable[str]) -> None:
         """Hand each file's content to its reader. Raises KrisselError K605 for one that is missing or was changed."""
         with self._coded(path):
             sums = _checksums(path)
-            for name, read in files.items():
+            for name, read in self._readers().items():
                 if name in exclude:
                     continue
                 content = (path / name).read_bytes()

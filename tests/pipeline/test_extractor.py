@@ -236,8 +236,9 @@ def dense_answer(extractor, doc, found):
     (states,) = extractor._states([doc])
     matrix = np.zeros((len(states.rows), len(doc)), dtype="float32")
     matrix[np.arange(len(states.rows)), states.rows] = 1
-    rows = [extractor._rows_of([each.id]) for each in found]
-    return np.stack([extractor._attention(states, each).mean(axis=0) @ matrix for each in rows])
+    kb = extractor.kb
+    rows = [kb.prototype_rows(each.id) for each in found]
+    return np.stack([extractor._attention(kb, states, each).mean(axis=0) @ matrix for each in rows])
 
 
 @pytest.mark.parametrize("kind", ["words", "pieces"])

@@ -1,24 +1,19 @@
 """`krissel_span_extractor`: find the entities that a text speaks of, and the tokens that say so (OSLAT)."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc
-from spacy.training import Example, validate_get_examples
-from spacy.vocab import Vocab
+from spacy.training import Example
 
-from ...kb.build.sources import PrototypeSource
 from ...kb.prototype_kb import PrototypeKB
 from ...layers.label_attention import Seen, attention, mean_states, predict, predict_presence
-from ...layers.token_states import StatesModel
-from ...mentions.annotations import CANDIDATE_IDS, register_extensions
+from ...mentions.annotations import CANDIDATE_IDS
 from ...ontology.store import OntologyStore
-from ...training.objectives.protocol import Objective
 from ...views import View, doc_text
-from ..kb_pipe import KBPipe, with_one_kb
+from ..kb_pipe import KBPipe
 from ..settings import ExtractorSettings
 from .extraction import FoundEntity, by_token, content_tokens, pieces_of, runs, token_rows, write_entities
 
@@ -56,56 +51,26 @@ class KrisselSpanExtractor(KBPipe):
 
     cfg: ExtractorSettings
 
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: StatesModel,
-        name: str = "krissel_span_extractor",
-        *,
-        objective: Objective | None,
-        generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
-        settings: ExtractorSettings,
-        kb_path: str | None = None,
-        scorer: Callable | None = None,
-    ) -> None:
-        """
-        model: `spacy-krissel.LabelAttention.v1`.
-        settings: see `ExtractorSettings`.
-        The rest as in `KBPipe`.
-        """
-        super().__init__(
-            vocab,
-            model,
-            name,
-            objective=objective,
-            generate_empty_kb=generate_empty_kb,
-            settings=settings,
-            kb_path=kb_path,
-            scorer=scorer,
-        )
-        register_extensions()
+    def _vectors(self, views: list[View]) -> Any:
+        """The queries of names: the mean of each name's tokens."""
+        return mean_states(self.model.predict([view.mention for view in views]))[0]
 
-    def encode(self, views: Sequence[View]) -> np.ndarray:
-        """The queries of names: views → (n, width) float32 on the CPU, the mean of the name's tokens.
-
-        Raises KrisselError K604 when the encoder has no weights.
-        """
+    def _kb_to_search(self) -> PrototypeKB:
         self.require_weights()
-        if not views:
-            return np.zeros((0, self._width()), dtype=np.float32)
-        means, _ = mean_states(self.model.predict([view.mention for view in views]))
-        return self.model.ops.to_numpy(means).astype(np.float32, copy=False)
+        return super()._kb_to_search()
 
     # Finding -------------------------------------------------------------------------------------------------------
 
-    @with_one_kb
     def predict(self, docs: Iterable[Doc]) -> list[list[FoundEntity]]:
         """The entities of every doc, most probable first, without writing any."""
         docs = list(docs)
+        if not docs:
+            return []
+        kb = self._kb_to_search()
         found = []
         for doc, states in zip(docs, self._states(docs), strict=True):
-            rows = self._candidates(doc, states)
-            found.append(self._found(doc, states, rows, self.cfg.threshold, self.cfg.max_entities))
+            rows = self._candidates(kb, doc, states)
+            found.append(self._found(kb, doc, states, rows, self.cfg.threshold, self.cfg.max_entities))
         return found
 
     def set_annotations(self, docs: Iterable[Doc], found: list[list[FoundEntity]]) -> None:
@@ -113,41 +78,39 @@ class KrisselSpanExtractor(KBPipe):
         for doc, entities in zip(docs, found, strict=True):
             write_entities(doc, entities, spans_key=self.cfg.spans_key, label=self.cfg.label)
 
-    @with_one_kb
     def extract(self, doc: Doc, entities: Sequence[str]) -> dict[str, FoundEntity]:
         """What the text shows of each of `entities`, whatever their probability: by id, without those that the
         knowledge base has no name of."""
+        kb = self._kb_to_search()
         (states,) = self._states([doc])
-        return {each.id: each for each in self._found(doc, states, self._rows_of(entities), None)}
+        return {each.id: each for each in self._found(kb, doc, states, _rows_of(kb, entities), None)}
 
-    @with_one_kb
     def scores(self, docs: Sequence[Doc], entities: Sequence[str]) -> np.ndarray:
         """The probability that each doc speaks of each of `entities`: (docs, entities); 0 of an unknown one."""
         kb = self._kb_to_search()
         columns = kb.entities.rows(entities)
-        rows = self._rows_of(entities)
+        rows = _rows_of(kb, entities)
         answers = np.zeros((len(docs), len(entities)), dtype=np.float32)
         for answer, states in zip(answers, self._states(docs), strict=True):
             by_entity = np.zeros(kb.n_entities + 1, dtype=np.float32)
-            np.maximum.at(by_entity, kb.prototypes.entity_rows[rows], self._probabilities(states, rows))
+            np.maximum.at(by_entity, kb.prototypes.entity_rows[rows], self._probabilities(kb, states, rows))
             answer[:] = by_entity[columns]
         return answers
 
-    @with_one_kb
     def scores_at(self, doc: Doc, places: Mapping[str, Collection[int]]) -> dict[str, float]:
         """The probability that the doc speaks of each entity of `places` where what its names see are just these tokens
         of the doc (OSLAT's row GT); 0 of an unknown one, and where there are no tokens."""
+        kb = self._kb_to_search()
         (states,) = self._states([doc])
         found = dict.fromkeys(places, 0.0)
         for entity, tokens in places.items():
-            rows, inside = self._rows_of([entity]), np.isin(states.rows, list(tokens))
+            rows, inside = _rows_of(kb, [entity]), np.isin(states.rows, list(tokens))
             if len(rows) and inside.any():
                 contexts = states.vectors[inside].mean(axis=0, keepdims=True).repeat(len(rows), axis=0)
-                found[entity] = float(predict_presence(self.model, Seen(contexts, self._queries(rows))).max())
+                found[entity] = float(predict_presence(self.model, Seen(contexts, self._queries(kb, rows))).max())
         return found
 
     def _states(self, docs: Sequence[Doc]) -> Iterator[TextStates]:
-        self.require_weights()
         texts = [doc_text(doc) for doc in docs]
         first = 0
         while first < len(docs):
@@ -161,16 +124,21 @@ class KrisselSpanExtractor(KBPipe):
             first = last
 
     def _found(
-        self, doc: Doc, states: TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
+        self,
+        kb: PrototypeKB,
+        doc: Doc,
+        states: TextStates,
+        rows: np.ndarray,
+        threshold: float | None,
+        limit: int = 0,
     ) -> list[FoundEntity]:
         """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
         `limit` of them, 0 for all."""
         if not len(rows) or not len(states.vectors):
             return []
-        kb = self._kb_to_search()
         owners = kb.prototypes.entity_rows[rows]
         best = np.zeros(kb.n_entities, dtype=np.float32)
-        np.maximum.at(best, owners, self._probabilities(states, rows))
+        np.maximum.at(best, owners, self._probabilities(kb, states, rows))
         entities = np.unique(owners)
         if threshold is not None:
             entities = entities[best[entities] >= threshold]
@@ -179,52 +147,46 @@ class KrisselSpanExtractor(KBPipe):
         content = content_tokens(doc)
         found = []
         for entity in entities.tolist():
-            weights = by_token(self._attention(states, rows[owners == entity]).mean(axis=0), states.rows, len(doc))
+            attended = self._attention(kb, states, rows[owners == entity]).mean(axis=0)
+            weights = by_token(attended, states.rows, len(doc))
             pieces = pieces_of(weights, content, self.cfg.attention_threshold)
             name, score = kb.entities.names[entity], float(best[entity])
             found.append(FoundEntity(kb.entity_ids[entity], name, score, pieces, weights))
         return found
 
-    def _queries(self, rows: np.ndarray) -> Any:
-        kb = self._kb_to_search()
+    def _queries(self, kb: PrototypeKB, rows: np.ndarray) -> Any:
         vectors: Any = np.asarray(kb.prototypes.own.array[rows], dtype=np.float32)
         return self.model.ops.asarray(vectors)
 
-    def _attention(self, states: TextStates, rows: np.ndarray) -> np.ndarray:
+    def _attention(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows, m) of the text's tokens by the encoder."""
-        found, _ = attention(self.model, self._queries(rows), states.vectors)
+        found, _ = attention(self.model, self._queries(kb, rows), states.vectors)
         return self.model.ops.to_numpy(found.weights)
 
-    def _probabilities(self, states: TextStates, rows: np.ndarray) -> np.ndarray:
+    def _probabilities(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:
         """(rows,) by the classifier."""
         if not len(states.vectors):
             return np.zeros(len(rows), dtype=np.float32)
         found = []
         block = max(1, min(BLOCK, MOST_WEIGHTS // len(states.vectors)))
         for start in range(0, len(rows), block):
-            found.append(predict(self.model, self._queries(rows[start : start + block]), states.vectors)[1])
+            found.append(predict(self.model, self._queries(kb, rows[start : start + block]), states.vectors)[1])
         return np.concatenate(found) if found else np.zeros(0, dtype=np.float32)
 
     # Candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(self, doc: Doc, states: TextStates) -> np.ndarray:
+    def _candidates(self, kb: PrototypeKB, doc: Doc, states: TextStates) -> np.ndarray:
         """The prototypes, by row, of the entities that are looked for in a doc."""
-        kb = self._kb_to_search()
         how, given = self.cfg.candidates, doc._.get(CANDIDATE_IDS)
         if how == "auto":
             how = "doc" if given else "all" if kb.n_prototypes <= self.cfg.max_all else "retrieved"
         if how == "doc":
-            return self._rows_of(given)
+            return _rows_of(kb, given)
         if how == "all":
             return np.arange(kb.n_prototypes)
-        return self._rows_of(self._retrieved(doc, states))
+        return _rows_of(kb, self._retrieved(kb, doc, states))
 
-    def _rows_of(self, entities: Sequence[str]) -> np.ndarray:
-        kb = self._kb_to_search()
-        found = [kb.prototype_rows(kb.resolve(entity) or entity) for entity in dict.fromkeys(entities)]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
-
-    def _retrieved(self, doc: Doc, states: TextStates) -> list[str]:
+    def _retrieved(self, kb: PrototypeKB, doc: Doc, states: TextStates) -> list[str]:
         """The entities whose names are nearest to runs of the text's words, each run the mean of its tokens, as a name
         is."""
         windows = runs(content_tokens(doc), self.cfg.longest_run)
@@ -236,33 +198,18 @@ class KrisselSpanExtractor(KBPipe):
                 means.append(vectors[inside].mean(axis=0))
         if not means:
             return []
-        kb = self._kb_to_search()
         result = kb.search(np.stack(means), self.cfg.n_retrieved)
         rows = np.unique(result.entities[result.entities >= 0])
         return [kb.entity_ids[int(row)] for row in rows]
 
-    # Training ------------------------------------------------------------------------------------------------------
-
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        ontology: Callable[[], OntologyStore] | None = None,
-        dev_kb: Callable[[], PrototypeSource] | None = None,
-        encoder: Callable[[StatesModel], None] | None = None,
-    ) -> None:
-        """Give the encoder its weights, and training its ontology and its development knowledge base: as in
-        `KrisselLinker.initialize`."""
-        validate_get_examples(get_examples, "KrisselSpanExtractor.initialize")
-        sample = [example.reference.text for example in islice(get_examples(), INIT_TEXTS)] or ["text"]
-        store = ontology() if ontology is not None else None
+    def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[str]:
+        sample = [example.reference.text for example in islice(examples, INIT_TEXTS)] or ["text"]
         if store is not None:
             sample.extend(entity.name for entity in islice(store, INIT_TEXTS))
-        self.model.initialize(X=sample)
-        if encoder is not None:
-            encoder(self.model)
-        self._weights_changed()
-        if self.objective is not None:
-            self.objective.initialize(store)
-        self._dev = dev_kb() if dev_kb is not None else None
+        return sample
+
+
+def _rows_of(kb: PrototypeKB, entities: Sequence[str]) -> np.ndarray:
+    """The prototypes of entities, by row."""
+    found = [kb.prototype_rows(kb.resolve(entity) or entity) for entity in dict.fromkeys(entities)]
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

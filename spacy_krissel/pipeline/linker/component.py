@@ -1,27 +1,20 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import numpy as np
-from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_get_examples
-from spacy.vocab import Vocab
-from thinc.api import Model
-from thinc.types import Floats2d
+from spacy.training import Example
 
-from ...kb.build.sources import PrototypeSource
 from ...kb.prototype_kb import PrototypeKB
-from ...layers.referenced import reference_parts
-from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
+from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
-from ...training.objectives.protocol import Objective
-from ...views import ReferenceParts, View, name_view, reference_view
+from ...views import View, name_view, reference_view
 from ..kb_pipe import KBPipe
-from ..settings import LINKER, LinkerSettings
+from ..settings import LinkerSettings
 from .linking import decide
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
@@ -37,46 +30,6 @@ class KrisselLinker(KBPipe):
     """
 
     cfg: LinkerSettings
-
-    def __init__(
-        self,
-        vocab: Vocab,
-        model: Model[list[View], Floats2d],
-        name: str = LINKER,
-        *,
-        objective: Objective | None,
-        generate_empty_kb: Callable[[Vocab, int], PrototypeKB],
-        settings: LinkerSettings,
-        kb_path: str | None = None,
-        scorer: Callable | None = None,
-    ) -> None:
-        """
-        model: views → vectors (n, width).
-        settings: see `LinkerSettings`.
-        The rest as in `KBPipe`.
-        """
-        super().__init__(
-            vocab,
-            model,
-            name,
-            objective=objective,
-            generate_empty_kb=generate_empty_kb,
-            settings=settings,
-            kb_path=kb_path,
-            scorer=scorer,
-        )
-        register_extensions()
-
-    def reference_parts(self) -> ReferenceParts | None:
-        """What stands in the references that the encoder was made for; None for an encoder of mentions alone."""
-        return reference_parts(self.model)
-
-    def encode(self, views: Sequence[View]) -> np.ndarray:
-        """views → (n, width) float32 on the CPU. Raises KrisselError K604 when the encoder has no weights."""
-        self.require_weights()
-        if not views:
-            return np.zeros((0, self._width()), dtype=np.float32)
-        return self.model.ops.to_numpy(self.model.predict(list(views))).astype(np.float32, copy=False)
 
     # Linking -------------------------------------------------------------------------------------------------------
 
@@ -132,41 +85,15 @@ class KrisselLinker(KBPipe):
             groups.setdefault(tuple(self.cfg.types_by_label.get(label, self.cfg.types)), []).append(row)
         return groups
 
-    # Training ------------------------------------------------------------------------------------------------------
-
-    def initialize(
-        self,
-        get_examples: Callable[[], Iterable[Example]],
-        *,
-        nlp: Language | None = None,
-        ontology: Callable[[], OntologyStore] | None = None,
-        dev_kb: Callable[[], PrototypeSource] | None = None,
-        encoder: Callable[[Model[list[View], Floats2d]], None] | None = None,
-    ) -> None:
-        """Give the encoder its weights, and training its ontology and its development knowledge base.
-
-        ontology: loads the names that replace mentions and what stands in references
-            (`spacy-krissel.OntologyFromDisk.v1`).
-        dev_kb: prototypes of a bounded knowledge base that is encoded afresh whenever development accuracy is measured
-            (`spacy-krissel.PrototypeSource.v1`).
-        encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
-        """
-        validate_get_examples(get_examples, "KrisselLinker.initialize")
+    def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[View]:
         sample: list[View] = []
-        for example in get_examples():
+        for example in examples:
             sample.extend(view for _, view in linked_mentions(example.reference, self.cfg.spans_key))
             if len(sample) >= INIT_VIEWS:
                 break
         if not sample:
             sample = [name_view("mention")]
-        store = ontology() if ontology is not None else None
         parts = self.reference_parts()
         if parts is not None and store is not None:
             sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
-        self.model.initialize(X=sample)
-        if encoder is not None:
-            encoder(self.model)
-        self._weights_changed()
-        if self.objective is not None:
-            self.objective.initialize(store)
-        self._dev = dev_kb() if dev_kb is not None else None
+        return sample

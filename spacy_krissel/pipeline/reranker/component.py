@@ -10,15 +10,13 @@ import numpy as np
 from spacy import util
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.training import Example, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Optimizer, set_dropout_rate
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...kb.candidate_columns import CandidateTable
 from ...layers.ranked import RankedMention, Reranker, list_lengths, with_nil
-from ...mentions.annotations import SpanLink, register_extensions, spans_of, write_links
-from ...mentions.gold_ids import NIL
+from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.unseen import folded
@@ -83,28 +81,20 @@ class KrisselReranker(KrisselPipe):
     ) -> None:
         """
         model: mentions with their candidates → corrections.
-        objective: what `update` does with a batch; needed for training alone.
-        settings: see `RerankerSettings` and `KrisselPipe`.
         nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
         linker: name of the pipe whose candidates are learned from; needed for training alone.
         max_names: names of a candidate that its text shows.
+        The rest as in `KrisselPipe`.
         """
+        super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
         if max_names < 1:
             raise KrisselError(Errors.K006.format(setting="max_names", found=max_names, expected="at least 1"))
-        self.vocab = vocab
-        self.model = model
-        self.name = name
-        self.objective = objective
-        self.scorer = scorer
         self.linker_name = linker
         self.max_names = max_names
-        self._set_settings(settings)
         self._table: CandidateTable | None = None
         self._nlp: Weak[Language] = Weak(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
         self._linker: Weak[KrisselLinker] = Weak()
-        register_extensions()
-        vocab.strings.add(NIL)
 
     # Re-ranking ----------------------------------------------------------------------------------------------------
 
@@ -243,30 +233,10 @@ class KrisselReranker(KrisselPipe):
             mentions, _ = self.objective.mentions(examples[:INIT_EXAMPLES], key, self._training_candidates())
         self.model.initialize(X=mentions)
 
-    def update(
-        self,
-        examples: Iterable[Example],
-        *,
-        drop: float = 0.0,
-        sgd: Optimizer | None = None,
-        losses: dict[str, float] | None = None,
-    ) -> dict[str, float]:
-        """One training step, as the objective defines it, over the linker's candidates for the linked mentions of the
-        examples' references. The candidates are searched here, and not read from the annotated docs: there a mention
-        has met its own prototype (`RerankObjective`)."""
-        losses = {} if losses is None else losses
-        losses.setdefault(self.name, 0.0)
-        examples = list(examples)
-        validate_examples(examples, "KrisselReranker.update")
-        if not examples or self.objective is None:
-            return losses
-        self.require_weights()
-        set_dropout_rate(self.model, drop)
-        candidates = self._training_candidates()
-        losses[self.name] += self.objective.update(self.model, examples, self.cfg.spans_key, candidates)
-        if sgd is not None:
-            self.finish_update(sgd)
-        return losses
+    def _learn(self, objective: RerankObjective, examples: list[Example]) -> float:
+        """Over the linker's candidates for the linked mentions of the examples' references. The candidates are searched
+        here, and not read from the annotated docs: there a mention has met its own prototype (`RerankObjective`)."""
+        return objective.update(self.model, examples, self.cfg.spans_key, self._training_candidates())
 
     def learn_from(self, nlp: Language) -> None:
         """Take the candidates of this pipeline's linker in training from now on.
@@ -303,45 +273,27 @@ class KrisselReranker(KrisselPipe):
             self.cfg.nil_score,
         )
 
-    def require_weights(self) -> None:
-        """Raise KrisselError K604 unless the model was initialized or loaded."""
-        missing = False
-        for node in self.model.walk():
-            missing |= any(node.has_param(param) is None for param in node.param_names)
-            # A transformer has no parameter of thinc's.
-            missing |= any(getattr(shim, "transformer", shim) is None for shim in node.shims)
-        if missing:
-            raise KrisselError(Errors.K604.format(name=self.name))
-
     # Serialisation -------------------------------------------------------------------------------------------------
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        serialize = self._files()
-        if self._table is not None:
-            serialize[ENTITIES] = self._table.to_bytes
-        return util.to_bytes(serialize, exclude)
+        table = {} if self._table is None else {ENTITIES: self._table.to_bytes}
+        return util.to_bytes({**self._files(), **table}, exclude)
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
-        deserialize: dict[str, Callable[[bytes], Any]] = {
-            "cfg": self._restore_settings,
-            "model": self.model.from_bytes,
-            ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data)),
-        }
-        with self._coded("bytes"):
-            util.from_bytes(bytes_data, deserialize, exclude)
+        readers = {ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data))}
+        self._read_bytes(bytes_data, readers, exclude)
         self._look_for_linker()
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         path = util.ensure_path(path)
-        self._write_files(path, self._files(), exclude)
+        self._write_files(path, exclude)
         if self._table is not None and ENTITIES not in exclude:
             self._table.to_disk(path / ENTITIES)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         path = util.ensure_path(path)
-        files = {"cfg": self._restore_settings, "model": self.model.from_bytes}
-        self._read_files(path, files, exclude)
+        self._read_files(path, exclude)
         if (path / ENTITIES).exists() and ENTITIES not in exclude:
             with self._coded(path):
                 self._table = CandidateTable(path / ENTITIES)
