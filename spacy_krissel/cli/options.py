@@ -133,7 +133,7 @@ def cli_type(type_: Any) -> Any:
         return max(types, key=lambda each: (get_origin(each) is list, each is Path), default=None)
     if origin in (list, Sequence, Iterable, Collection):
         item = cli_type(args[0])
-        return None if item is None else list[item]
+        return None if item is None else list[item]  # type: ignore[valid-type]
     return None
 
 

@@ -192,7 +192,7 @@ def prototypes(
             }
             work = stack.enter_context(VectorWork((kb_path or output).absolute(), state, restart=restart))
             source = PrototypeSource(ontology, mentions, **settings)
-            place = Path(pipeline).absolute() if Path(pipeline).exists() else pipeline
+            place: Any = Path(pipeline).absolute() if Path(pipeline).exists() else pipeline
             with _encoders(EncoderOf(place, overrides or {}, name), n_process, gpu_id, ray) as encoders:
                 places: Any = {"scratch": scratch, "encoders": encoders, "work": work}
                 build_prototypes(nlp, source, name=name, index=made_by, progress=progress, **places)

@@ -90,11 +90,11 @@ def ontology(
             report[key] = homonym_report(store, taxa)
 
     store = build_ontology(
-        sources,
+        [*sources],
         output,
-        enrich_from=enrich,
-        fields=(*DEFAULT_FIELDS, "aliases") if enrich_names else DEFAULT_FIELDS,
-        trees=tree,
+        enrich_from=[*enrich],
+        fields=[*DEFAULT_FIELDS, "aliases"] if enrich_names else [*DEFAULT_FIELDS],
+        trees=[*tree],
         taxonomy=taxa,
         inspect=inspect,
         merge_sources=merge,

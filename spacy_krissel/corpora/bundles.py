@@ -74,8 +74,8 @@ def open_bundle(path: PathLike, suffix: str, expected: str) -> Bundle:
         if not path.is_file():
             raise KrisselError(Errors.K201.format(path=path, expected=expected))
         return Bundle(path, [path], None)
-    members = None if path.is_dir() else dict(_members(path, (suffix, *TEXT_SUFFIXES)))
-    names = _below(path) if members is None else members
+    members: dict[PurePath, bytes] | None = None if path.is_dir() else dict(_members(path, (suffix, *TEXT_SUFFIXES)))
+    names: Iterable[PurePath] = _below(path) if members is None else members
     files = sorted(name for name in names if name.name.endswith(suffix))
     if not files:
         raise KrisselError(Errors.K201.format(path=f"{path}/**/*{suffix}", expected=expected))

@@ -202,7 +202,8 @@ def gradient_norm(model: Model) -> float:
     for node in model.walk():
         gradients: list[Any] = [node.get_grad(name) for name in node.param_names if node.has_grad(name)]
         total += sum(float((gradient * gradient).sum()) for gradient in gradients)
-        total += sum(shim.squared_gradient() for shim in node.shims)  # type: ignore[attr-defined]
+        shims: list[Any] = list(node.shims)
+        total += sum(shim.squared_gradient() for shim in shims)
     return math.sqrt(total)
 
 

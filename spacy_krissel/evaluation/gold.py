@@ -138,8 +138,9 @@ def without_own_gold(nlp: Language, gold: Sequence[GoldDoc]) -> Iterator[int]:
     """
     docs = {known for item in gold for known in (document_id(item.doc), text_hash(item.doc))}
     with ExitStack() as stack:
-        kbs = (pipe.kb for _, pipe in nlp.pipeline if isinstance(getattr(pipe, "kb", None), PrototypeKB))
-        count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in kbs)
+        kbs = (getattr(pipe, "kb", None) for _, pipe in nlp.pipeline)
+        used = [kb for kb in kbs if isinstance(kb, PrototypeKB)]
+        count = sum(stack.enter_context(kb.without_prototypes(kind="gold", docs=docs)) for kb in used)
         if count:
             warnings.warn(Warnings.KW703.format(count=count, n_docs=len(gold)), KrisselWarning, stacklevel=4)
         yield count

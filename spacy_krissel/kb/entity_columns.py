@@ -107,7 +107,8 @@ class EntityTable:
     @coded
     def at(self, row: int) -> Entity:
         found = {name: self.table.column(name)[row].as_py() for name in SCHEMA.names}
-        return Entity(**{name: tuple(value) if isinstance(value, list) else value for name, value in found.items()})
+        fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
+        return Entity(**fields)
 
     def row(self, entity: str) -> int | None:
         found = bisect.bisect_left(self.ids, entity)

@@ -365,7 +365,7 @@ class PrototypeKB(KnowledgeBase):
         now = self._indexed()
         other = type(self).__new__(type(self))
         KnowledgeBase.__init__(other, self.vocab, now.width)
-        vars(other).update(vars(self), _now=now)
+        other.__dict__.update(vars(self), _now=now)
         return other
 
     def search(
@@ -408,7 +408,7 @@ class PrototypeKB(KnowledgeBase):
             *with_ties(found),
             k,
             allowed=allowed,
-            lexical=LexicalQuery(prototypes.lexical_index, texts) if is_lexical else None,
+            lexical=LexicalQuery(prototypes.lexical_index, texts) if is_lexical and texts is not None else None,
             lexical_weight=lexical_weight,
             texts=texts,
             names=name_vectors,

@@ -156,7 +156,8 @@ def best_entities(entities: Rows, scores: Scores, rows: Rows, k: int) -> SearchR
     """Up to `k` distinct entities per query from prototypes (q, n) in any order, padded with -1 and -inf; equal scores
     stay in their order."""
     order = np.argsort(-scores, axis=1, kind="stable")
-    entities, scores, rows = (np.take_along_axis(each, order, axis=1) for each in (entities, scores, rows))
+    entities, rows = (np.take_along_axis(each, order, axis=1) for each in (entities, rows))
+    scores = np.take_along_axis(scores, order, axis=1)
     result = SearchResult.padded(len(entities), k)
     _write_first(result, np.arange(len(entities)), entities, scores, rows)
     return result

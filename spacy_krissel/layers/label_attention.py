@@ -166,7 +166,7 @@ def _forward_presence(model: PresenceModel, X: Seen, is_train: bool) -> tuple[Fl
 
     def backprop(dY: Any) -> None:
         model.inc_grad("b", dY.sum(keepdims=True))
-        if inner is None:
+        if inner is None or active is None:
             model.inc_grad("W", xp.hstack(parts).T @ dY)
             return
         model.inc_grad("W", active.T @ dY)

@@ -78,7 +78,8 @@ class EntityFile:
     def entity(self, row: int) -> Entity:
         columns, i = self._batch(row // BATCH_ROWS), row % BATCH_ROWS
         values = {name: column[i].as_py() for name, column in columns.items()}
-        return Entity(**{name: tuple(value) if name in LISTS else value for name, value in values.items()})
+        fields: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in values.items()}
+        return Entity(**fields)
 
     def folded_at(self, row: int, position: int) -> str:
         """A name by its number in `numbered_names`, folded."""

@@ -73,7 +73,7 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, n
 
 def configure(nlp: Language, name: str, **settings: Any) -> None:
     """Change settings of a pipe and in the pipeline's config, as if it had been made with them."""
-    pipe = nlp.get_pipe(name)
+    pipe: Any = nlp.get_pipe(name)
     pipe.configure(**settings)
     nlp.get_pipe_config(name).update({setting: pipe.cfg[setting] for setting in settings})
 

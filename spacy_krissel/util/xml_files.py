@@ -21,7 +21,7 @@ class XmlParser:
     """
 
     kind: ClassVar[str]
-    root: ClassVar[str]
+    root: str
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class XmlHandler(XmlParser):
     texts: elements whose text is read.
     """
 
-    texts: ClassVar[frozenset[str]]
+    texts: frozenset[str]
 
     def __init__(self, path: str) -> None:
         super().__init__(path)

@@ -188,11 +188,19 @@ class GoldSource(PrototypeSource):
         super().__init__(ontology, names=False, mentions_per_entity=0, seed=seed)
         self.path = Path(path)
         self.part = GoldSplit(split, dev_share, seed)
-        self.settings = {"spans_key": spans_key, "per_entity": per_entity, "surface_forms": surface_forms}
+        self.spans_key, self.per_entity, self.surface_forms = spans_key, per_entity, surface_forms
 
     def prototypes(self) -> Iterator[Prototype]:
         docs = (doc for doc in read_doc_bins(self.path, Vocab()) if self.part(doc))
-        found, counts = gold_prototypes(docs, self.ontology, source=self.path.stem, seed=self.seed, **self.settings)
+        found, counts = gold_prototypes(
+            docs,
+            self.ontology,
+            source=self.path.stem,
+            seed=self.seed,
+            spans_key=self.spans_key,
+            per_entity=self.per_entity,
+            surface_forms=self.surface_forms,
+        )
         counts.warn()
         return iter(found)
 

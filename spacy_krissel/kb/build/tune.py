@@ -200,7 +200,8 @@ def _built(
     type_: str, vectors: Vectors, centroids: Vectors | None, path: Path, progress: bool
 ) -> tuple[FaissIndex, float]:
     """An index of the `vectors`, its files at `path` mapped, and the seconds that it took."""
-    index = FaissIndex(type_, **PLANS[type_].built)
+    kind: Any = type_
+    index = FaissIndex(kind, **PLANS[type_].built)
     with progress_bar(show=progress, total=len(vectors), desc=f"{type_}, vectors", unit=" vectors") as bar:
         index.on_added = bar.update
         start = time.perf_counter()

@@ -29,7 +29,7 @@ def linked_mentions(doc: Doc, spans_key: str = "") -> list[Linked]:
     views = doc.user_data.get(VIEWS, {}).get(spans_key)
     if views is not None:
         # A doc that was saved and loaded has lists.
-        return [(entity, View(*view[:-1], tuple(map(tuple, view[-1])))) for entity, view in views]
+        return [(entity, View._make((*texts, tuple(map(tuple, units))))) for entity, (*texts, units) in views]
     spans = linked_spans(doc, spans_key)
     text = doc.text if spans else ""
     return [(span.kb_id_, mention_view(text, span.start_char, span.end_char)) for span in spans]
