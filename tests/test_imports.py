@@ -1,6 +1,7 @@
 """The layers of the package: imports run downward only, and some packages know nothing of some libraries."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +29,13 @@ LAYERS = (
     ("cli",),
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+# Requirements of setup.cfg by the name they are imported by, and what these bring: jinja2 markupsafe, spaCy wasabi,
+# scikit-learn threadpoolctl. Extras: faiss, ray, cupy.
+LIBRARIES = {
+    *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
+    *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
+    *("faiss", "ray", "cupy", "cupyx"),
+}
 # Below what its rank allows: what a package must not know, libraries and packages.
 TRANSFORMERS = ("torch", "transformers", "spacy_transformers", "safetensors")
 MODELS = (*TRANSFORMERS, "thinc.api.Model", "spacy_krissel.layers")
@@ -249,3 +257,9 @@ def test_type_checkers_see_what_the_root_resolves():
     found = imports_of(PACKAGE.name, SOURCES[PACKAGE.name].read_text(encoding="utf8"), True)
     typed = {each.imported.rpartition(".")[2]: each.imported.rpartition(".")[0] for each in found if each.typing}
     assert typed == {name: f"{PACKAGE.name}.{module}" for name, module in spacy_krissel._MODULES.items()}
+
+
+def test_the_product_imports_what_it_is_not_installed_with(imports):
+    """The laboratory (`lab`, `experiments`), tests and benchmarks above all, and any library that setup.cfg lacks."""
+    found = {each.imported.split(".")[0] for each in imports} - sys.stdlib_module_names
+    assert sorted(found - {PACKAGE.name, *LIBRARIES}) == []
