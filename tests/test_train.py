@@ -412,7 +412,7 @@ def test_replacement_without_an_ontology(configs, toy_overrides, tmp_path):
         ("components.krissel_linker.objective.p_mask", 3, "K006.*p_mask"),
     ],
 )
-def test_wrong_settings(configs, toy_overrides, tmp_path, setting, value, message):
+def test_wrong_settings_are_accepted(configs, toy_overrides, tmp_path, setting, value, message):
     with pytest.raises(KrisselError, match=message):
         train(configs / "small.cfg", tmp_path, overrides={**toy_overrides["small"], setting: value})
 

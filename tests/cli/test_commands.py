@@ -268,7 +268,7 @@ def test_calibrate(made, run, nil_corpus, tmp_path):
     assert "recall 100.0, F1 100.0, auPR 100.0; 1 predicted, 1 gold" in said
 
 
-def test_wrong_calibration(run, refuse, made, missing, nil_corpus, tmp_path):
+def test_wrong_calibration_is_accepted(run, refuse, made, missing, nil_corpus, tmp_path):
     linker, gold, output = made.path / "linker", made.path / "gold.spacy", ("-o", tmp_path / "out")
     assert "[K611]" in refuse("calibrate", missing, nil_corpus, *output)
     assert "[K001]" in refuse("calibrate", linker, missing, *output)
@@ -322,7 +322,7 @@ def test_ablation(made, run, ablation, tmp_path):
     assert [row["sets"]["toy"]["n"] for row in rows] == [11, 11]
 
 
-def test_wrong_ablation(refuse, missing, ablation, tmp_path):
+def test_wrong_ablation_is_accepted(refuse, missing, ablation, tmp_path):
     output = ("-o", tmp_path / "out")
     assert "[K001]" in refuse("ablation", missing, *output)
     assert "[K902]" in refuse("ablation", ablation, *output, "--row", "cake")
@@ -399,7 +399,7 @@ def test_missing_ontology(refuse, missing, tmp_path, toy_files):
     assert "[K001]" in refuse("mine", missing, toy_files / "texts.jsonl", "-o", tmp_path / "shards")
 
 
-def test_wrong_disambiguation(made, run, refuse, missing, tmp_path):
+def test_wrong_disambiguation_is_accepted(made, run, refuse, missing, tmp_path):
     arguments = ("ontology", made.path / "store", "-o", tmp_path / "store")
     assert "'shortest', 'longest'" in run(*arguments, "--disambiguate", "cake", code=2)
     assert "[K001]" in refuse(*arguments, "--disambiguate", "longest", "--taxonomy", missing)
@@ -414,12 +414,12 @@ def test_ontology_over_something_else(refuse, toy_files, tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
-def test_wrong_ontology(refuse, toy_files, tmp_path):
+def test_wrong_ontology_is_accepted(refuse, toy_files, tmp_path):
     assert "gold.pubtator" in refuse("ontology", toy_files / "gold.pubtator", "-o", tmp_path / "s", "--format", "jsonl")
     assert "[K" in refuse("ontology", toy_files / "ontology.jsonl", "-o", tmp_path / "s", "--format", "cake")
 
 
-def test_wrong_corpora(run, refuse, missing, toy_files, tmp_path):
+def test_wrong_corpora_is_accepted(run, refuse, missing, toy_files, tmp_path):
     output = tmp_path / "gold.spacy"
     assert "[K201]" in refuse("convert", missing, "-o", output)
     assert "line 1" in refuse("convert", toy_files / "ontology.jsonl", "-o", output, "--format", "pubtator")
@@ -429,7 +429,7 @@ def test_wrong_corpora(run, refuse, missing, toy_files, tmp_path):
     assert not output.exists()
 
 
-def test_wrong_mining(run, refuse, made, missing, toy_files, tmp_path):
+def test_wrong_mining_is_accepted(run, refuse, made, missing, toy_files, tmp_path):
     output = tmp_path / "shards"
     assert "[K201]" in refuse("mine", made.path / "store", missing, "-o", output)
     texts = toy_files / "texts.jsonl"
@@ -440,14 +440,14 @@ def test_wrong_mining(run, refuse, made, missing, toy_files, tmp_path):
         assert "[K006]" in said and "n_process" in said
 
 
-def test_wrong_sample(refuse, made, missing):
+def test_wrong_sample_is_accepted(refuse, made, missing):
     assert "[K001]" in refuse("sample", missing)
     assert "[K304]" in refuse("sample", made.path / "shards", "-n", 9999)
     assert "[K006]" in refuse("sample", made.path / "shards", "-n", 1, "--format", "cake")
     assert "[K002]" in refuse("sample", made.path / "store")
 
 
-def test_wrong_prototypes(refuse, made, missing, tmp_path):
+def test_wrong_prototypes_are_accepted(refuse, made, missing, tmp_path):
     trained, store = made.path / "training" / "model-last", made.path / "store"
     output = tmp_path / "out"
     assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
@@ -470,7 +470,7 @@ def test_wrong_prototypes(refuse, made, missing, tmp_path):
     assert not output.exists()
 
 
-def test_wrong_evaluation(refuse, made, missing, tmp_path):
+def test_wrong_evaluation_is_accepted(refuse, made, missing, tmp_path):
     linker, gold, store = made.path / "linker", made.path / "gold.spacy", made.path / "store"
     output = ("-o", tmp_path / "metrics")
     assert "[K611]" in refuse("evaluate", missing, gold, "--ontology", store, *output)
@@ -488,7 +488,7 @@ def test_comparison_without_a_path(refuse, made):
     assert "name=path" in refuse("evaluate", *arguments, "--compare", "cake")
 
 
-def test_wrong_linking(refuse, made, missing, tmp_path):
+def test_wrong_linking_is_accepted(refuse, made, missing, tmp_path):
     output = ("-o", tmp_path / "links.jsonl")
     assert "[K611]" in refuse("link", missing, made.path / "gold.spacy", *output)
     assert "[K201]" in refuse("link", made.path / "linker", missing.with_suffix(".spacy"), *output)
@@ -497,7 +497,7 @@ def test_wrong_linking(refuse, made, missing, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damaged_kb(refuse, made, tmp_path):
+def test_damaged_kb_has_no_code(refuse, made, tmp_path):
     import shutil
 
     shutil.copytree(made.path / "linker", tmp_path / "linker")

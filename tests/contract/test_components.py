@@ -67,7 +67,7 @@ def test_something_is_found(component, nlp):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 128])
-def test_pipe_is_call(component, nlp, batch_size):
+def test_pipe_differs_from_call(component, nlp, batch_size):
     docs = component.docs(nlp)
     piped = list(nlp.pipe(docs, batch_size=batch_size))
     assert piped == docs, "the docs themselves, in their order"
@@ -208,7 +208,7 @@ def test_pickle(component, nlp, pipe):
 # Saving and loading --------------------------------------------------------------------------------------------------
 
 
-def test_save_load_save(component, nlp, tmp_path):
+def test_saved_bytes_change_after_loading(component, nlp, tmp_path):
     expected = component.run(nlp)
     nlp.to_disk(tmp_path / "one")
     again = spacy.load(tmp_path / "one")
@@ -320,7 +320,7 @@ def test_sourced_into_another_pipeline(component, nlp, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model", "cfg"])
-def test_damaged_files(component, name, tmp_path):
+def test_damaged_files_have_no_code(component, name, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     file_ = path / component.name / name
@@ -336,7 +336,7 @@ def test_damaged_files(component, name, tmp_path):
 
 
 @with_kb
-def test_damaged_kb(component, tmp_path):
+def test_damaged_kb_has_no_code(component, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(component.save(), path)
     largest = max((path / component.name / "kb").iterdir(), key=lambda file_: file_.stat().st_size)
@@ -346,7 +346,7 @@ def test_damaged_kb(component, tmp_path):
     assert largest.name in str(error.value)
 
 
-def test_damaged_bytes(component, pipe):
+def test_damaged_bytes_have_no_code(component, pipe):
     data = pipe.to_bytes()
     fresh = component.make().get_pipe(component.name)
     for damaged in (data[: len(data) // 2], b"", b"something else"):
@@ -411,7 +411,7 @@ def test_update_without_optimizer(component, nlp, pipe):
     assert pipe.model.to_bytes() != before
 
 
-def test_overfit(component):
+def test_training_cannot_overfit(component):
     fix_random_seed(0)
     nlp = component.make()
     optimizer = Adam(component.learn_rate, use_averages=False)
@@ -465,7 +465,7 @@ def test_needs_nothing_in_the_config(component):
 
 
 @linkers
-def test_analyze_pipes(component, nlp):
+def test_analyze_pipes_reports_problems(component, nlp):
     nlp.add_pipe("entity_ruler", first=True)
     analysis = nlp.analyze_pipes()
     assert analysis["problems"][component.name] == []
@@ -476,7 +476,7 @@ def test_analyze_pipes(component, nlp):
 
 
 @linkers
-def test_misspelt_setting(component):
+def test_misspelt_setting_is_accepted(component):
     with pytest.raises(ConfigValidationError, match="n_candidats"):
         spacy.blank("en").add_pipe(component.name, config={"n_candidats": 3})
     with pytest.raises(ConfigValidationError, match="treshold"):
@@ -484,7 +484,7 @@ def test_misspelt_setting(component):
 
 
 @linkers
-def test_misspelt_setting_of_a_loaded_pipe(pipe):
+def test_misspelt_setting_of_a_loaded_pipe_is_accepted(pipe):
     cfg = pipe.cfg
     for change in (
         partial(cfg.__setitem__, "treshold", 0.5),
@@ -499,7 +499,7 @@ def test_misspelt_setting_of_a_loaded_pipe(pipe):
 
 
 @linkers
-def test_wrong_setting(component, pipe):
+def test_wrong_setting_is_accepted(component, pipe):
     for change in (
         partial(spacy.blank("en").add_pipe, component.name, config={"n_candidates": -1}),
         partial(component.load, n_candidates=-1),

@@ -68,7 +68,7 @@ def test_a_far_or_overlapping_passage_follows_after_one_space(tmp_path, offset):
     assert offset == 3 or covered_text(text.text, mention.fragments) == "gout"
 
 
-def test_other_records_are_counted(tmp_path):
+def test_other_records_are_not_counted(tmp_path):
     part = annotation(0, 5, "Title", extra="<infon key='CompositeRole'>IndividualMention</infon>")
     bad = annotation("zero", 5, "Title") + "<annotation id='3'><text>Title</text></annotation>"
     relation = "<relation id='R0'><infon key='relation'>CID</infon></relation>"
@@ -118,7 +118,7 @@ def test_ids_as_corpora_write_them(tmp_path, infons, label, kb_id):
 
 
 @pytest.mark.filterwarnings("error")
-def test_annotations_of_a_whole_document_are_counted(tmp_path):
+def test_annotations_of_a_whole_document_are_not_counted(tmp_path):
     infons = "<infon key='type'>MeSH_Indexing_Chemical</infon><infon key='identifier'>MESH:D007210</infon>"
     heading = f"<annotation id='MIC2'>{infons}<infon key='entry_term'>Indoleacetic Acids</infon><text/></annotation>"
     report = CorpusReport()
@@ -160,7 +160,7 @@ def test_truncated_gzip(tmp_path):
         (b"<!DOCTYPE c [<!ENTITY a SYSTEM 'file:///etc/hostname'>]><collection>&a;</collection>", "K009"),
     ],
 )
-def test_unreadable_files(tmp_path, content, code):
+def test_unreadable_files_have_no_code(tmp_path, content, code):
     with pytest.raises(KrisselError, match=code):
         read(tmp_path, content)
 

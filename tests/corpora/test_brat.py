@@ -96,7 +96,7 @@ def test_folders_are_read_in_order(tmp_path):
     assert [text.text for text in read_brat(tmp_path)] == ["a/1", "a/10", "b/2"]
 
 
-def test_errors(tmp_path):
+def test_errors_have_no_code(tmp_path):
     with pytest.raises(KrisselError, match=r"K226\].*7\.ann.*'7\.txt'"):
         read(tmp_path, text=None)
     with pytest.raises(KrisselError, match=r"K227\].*7\.ann.*line 2 is '7\|t\|Pain'"):

@@ -159,7 +159,7 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
         ({"prefix": "A|B"}, "prefix"),
     ],
 )
-def test_misspelt_settings(files, tmp_path, settings, setting):
+def test_misspelt_settings_are_accepted(files, tmp_path, settings, setting):
     arguments = {"inputs": files[0], "output": tmp_path / "gold.spacy", **settings}
     with pytest.raises(KrisselError, match=rf"K006\] Setting '{setting}'"):
         convert(**arguments)
@@ -183,7 +183,7 @@ def test_tiny_truncated_gzip(tmp_path):
         convert(path, tmp_path / "gold.spacy")
 
 
-def test_missing_input(tmp_path):
+def test_missing_input_has_no_code(tmp_path):
     with pytest.raises(KrisselError, match=r"\[K201\].*absent"):
         convert(tmp_path / "absent", tmp_path / "gold.spacy")
 

@@ -118,7 +118,7 @@ def test_texts_in_a_folder_that_is_named(tmp_path):
     assert read(write_archive(tmp_path / "a.tgz", files), documents="b")[0][0].text == TEXT
 
 
-def test_bad_records_are_counted(tmp_path):
+def test_bad_records_are_not_counted(tmp_path):
     bad = [
         ("m3", (), "swelling", "CL:1"),
         ("m4", (("nine", 25),), "swelling", "CL:1"),

@@ -53,7 +53,7 @@ def test_columns_of_other_kinds(write, columns):
     assert text.text == "One." and text.id in ("7", "a.parquet:1")
 
 
-def test_other_tables_are_refused(write):
+def test_other_tables_are_accepted(write):
     with pytest.raises(KrisselError, match=r"\[K213\].*a\.parquet.*\['id', 'abstract'\]"):
         list(read_texts(write({"id": [1], "abstract": ["One."]})))
     with pytest.raises(KrisselError, match=r"\[K204\].*a\.parquet"):

@@ -45,7 +45,7 @@ def test_docs_have_one_entity(table, tmp_path):
     assert report.to_dict()["counts"]["mentions"] == 3
 
 
-def test_bad_lines_are_counted(tmp_path):
+def test_bad_lines_are_not_counted(tmp_path):
     path = tmp_path / "x.txt.gz"
     with gzip.open(path, "wb") as file_:
         file_.write(b"1\ta\tb\n4\tSj\xf6gren\tg\n1\ta\n2\t\tc\n3\td\te\tf\n")

@@ -119,7 +119,7 @@ PARAMETER = '<!DOCTYPE PubmedArticleSet [<!ENTITY % a SYSTEM "http://example.org
         (PARAMETER + ARTICLES + END, "K009"),
     ],
 )
-def test_refused_files(write, content, code):
+def test_wrong_files_are_accepted(write, content, code):
     with pytest.raises(KrisselError, match=rf"(?s)\[{code[:4]}\].*pubmed26n0001.xml.gz.*{code[4:]}"):
         list(read_texts(write(content)))
 

@@ -94,13 +94,13 @@ def test_abstract_of_another_document_does_not_block_the_right_one(tmp_path):
         (b"\x1f\x8bnot gzip", "K202", "at line 1"),
     ],
 )
-def test_unreadable_files(tmp_path, content, code, where):
+def test_unreadable_files_have_no_code(tmp_path, content, code, where):
     path = write(tmp_path / "broken.txt", content)
     with pytest.raises(KrisselError, match=rf"\[{code}\].*broken\.txt.*{where}"):
         list(read_pubtator(path, report=CorpusReport()))
 
 
-def test_missing_file(tmp_path):
+def test_missing_file_has_no_code(tmp_path):
     with pytest.raises(KrisselError, match=r"K201.*absent\.txt.*PubTator"):
         list(read_pubtator(tmp_path / "absent.txt"))
 

@@ -59,14 +59,14 @@ def test_the_format_is_not_detected_by_name(tmp_path):
         assert convert(path, tmp_path / "out.spacy")["mentions_read"] == 4
 
 
-def test_bad_records_are_counted(tmp_path):
+def test_bad_records_are_not_counted(tmp_path):
     bad = "7.text|0-4\n7.text|0-4;5-6|C1\n7.text|4-4|C1\n7.text|0-999|C1\n7.text|0-4|\npain\n"
     (note,), report = read(tmp_path, PIPE + bad)
     assert len(note.mentions) == 4 and report["bad_records"] == 6
     assert report.places["bad_records"][0].endswith("7.pipe, line 6 ('7.text|0-4')")
 
 
-def test_errors(tmp_path):
+def test_errors_have_no_code(tmp_path):
     with pytest.raises(KrisselError, match=r"K226\].*7\.pipe.*'7\.text'"):
         read(tmp_path, text=None)
     with pytest.raises(KrisselError, match=r"K236\].*7\.pipe.*line 2 is 'T1 Finding'"):

@@ -39,7 +39,7 @@ def test_jsonl(tmp_path):
 
 
 @pytest.mark.parametrize("line", ['{"text": 3}', '{"title": "", "text": " "}', "[]", '{"text', r'{"text": "\ud800"}'])
-def test_bad_jsonl_lines_are_counted(tmp_path, line):
+def test_bad_jsonl_lines_are_not_counted(tmp_path, line):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text": "one"}}\n{line}\n{{"text": "two"}}\n')
     with pytest.warns(KrisselWarning, match=r"KW201\] 1 record.*a\.jsonl, line 2"):
@@ -91,7 +91,7 @@ def test_folder_in_order(tmp_path):
         ("a.tar.gz", gzip.compress(b"no archive at all", mtime=0), "K211"),
     ],
 )
-def test_unreadable_files(tmp_path, name, content, code):
+def test_unreadable_files_have_no_code(tmp_path, name, content, code):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(KrisselError, match=code):

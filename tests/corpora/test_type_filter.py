@@ -42,7 +42,7 @@ def test_a_label_may_list_several_types(texts):
     assert texts(types=["element ion or isotope"]) == ["salt"]
 
 
-def test_types_that_no_mention_has_are_warned_of(texts):
+def test_types_that_no_mention_has_are_not_warned_of(texts):
     with pytest.warns(KrisselWarning, match=r"KW223\] All 4 mentions"):
         assert texts(types=["Biologic Function", "T017"]) == []
 

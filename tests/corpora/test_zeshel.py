@@ -113,7 +113,7 @@ def test_mentions_outside_the_text_are_not_counted(folder):
     assert {str(each.message)[:7] for each in found} == {"[KW201]", "[KW203]", "[KW205]"}
 
 
-def test_wrong_files(folder, tmp_path):
+def test_wrong_files_are_accepted(folder, tmp_path):
     def refuse(code, mentions=None, **settings):
         settings = {"documents": folder / "documents", "format": "zeshel", **settings}
         with pytest.raises(KrisselError, match=rf"\[{code}\]"):

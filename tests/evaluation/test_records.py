@@ -72,7 +72,7 @@ def test_a_value_of_another_type_is_read(tmp_path, make_record, changed):
         read_records(path)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_not_named(tmp_path):
     with pytest.raises(KrisselError, match="K001"):
         read_records(tmp_path / "none.jsonl")
 

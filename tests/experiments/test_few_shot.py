@@ -47,6 +47,6 @@ def test_gold_that_the_kb_has_already_does_not_count(nlp, docs, toy_store):
 
 
 @pytest.mark.parametrize("shots", [(-1,), ("some",), (1.5,)])
-def test_wrong_shots(nlp, docs, toy_store, shots):
+def test_wrong_shots_are_accepted(nlp, docs, toy_store, shots):
     with pytest.raises(KrisselError, match="K006.*shots"):
         few_shot(nlp, docs, docs, toy_store, shots=shots)

@@ -196,6 +196,6 @@ def test_is_registered_and_can_be_sent_to_another_process(make):
         (CosinePairs, "margin", 1.5),
     ],
 )
-def test_settings_are_checked(make, setting, value):
+def test_wrong_settings_are_accepted(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})

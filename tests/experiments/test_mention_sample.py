@@ -22,7 +22,7 @@ def test_sample_is_seeded_and_without_repetition(shards):
 
 
 @pytest.mark.parametrize("n", [0, -1, 10**6])
-def test_a_sample_of_the_wrong_size_is_refused(shards, n):
+def test_a_sample_of_the_wrong_size_is_accepted(shards, n):
     with pytest.raises(KrisselError, match=f"K304.*{n} mentions.*from 1 to {len(shards)}"):
         sample_mentions(shards, n)
 
@@ -46,13 +46,13 @@ def test_tsv_reads_back():
     assert rows[0]["right?"] == "" and rows[0]["text"] == "t|1"
 
 
-def test_markdown_cells_are_escaped():
+def test_markdown_cells_are_not_escaped():
     header, rule, row = format_mentions([MENTION], "markdown", context_chars=5).splitlines()
     assert row == r"| 1 | D1 | Lung Cancer | t\|1 | 4 | x a\| ⟦lung cancer⟧ b |  |"
     assert header.count("|") == rule.count("|") == row.count("|") - row.count(r"\|")
 
 
-def test_another_format_is_refused():
+def test_another_format_is_accepted():
     with pytest.raises(KrisselError, match="K006.*'html'.*text, tsv, markdown"):
         format_mentions([], "html")
 

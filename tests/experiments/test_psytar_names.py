@@ -108,7 +108,7 @@ def test_fewer_sources(files):
     assert report["unseen"]["entities"] == 2
 
 
-def test_refusals(files):
+def test_wrong_input_is_accepted(files):
     def refused(code, **settings):
         with pytest.raises(KrisselError, match=code):
             psytar_names(files / "psytar.xlsx", files / "names.jsonl", **settings)

@@ -110,7 +110,7 @@ def test_refused(toy_ablation, write_ablation, change, message):
     assert message in str(caught.value)
 
 
-def test_wrong_files(tmp_path):
+def test_wrong_files_are_accepted(tmp_path):
     path = tmp_path / "ablation.yml"
     with pytest.raises(KrisselError, match="K001.*ablation.yml"):
         read_ablation(path)

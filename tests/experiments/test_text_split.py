@@ -65,7 +65,7 @@ frequencies = st.dictionaries(st.text("ABC|é ", min_size=1, max_size=3), st.int
 @settings(max_examples=60)
 @given(frequencies, st.sampled_from([0, 0.1, 0.33, 0.5, 0.8]), st.sampled_from([0, 0.1, 0.5, 0.99]),
        st.integers(0, 8), st.integers(0, 5), st.randoms())  # fmt: skip
-def test_invariants(frequencies, unseen, test, min_train, seed, random):
+def test_invariants_do_not_hold(frequencies, unseen, test, min_train, seed, random):
     pairs = pairs_of(frequencies)
     split = split_pairs(pairs, unseen=unseen, test=test, min_train=min_train, seed=seed)
     train = set(pairs) - split.test
@@ -91,7 +91,7 @@ def test_another_seed_another_split():
 @pytest.mark.parametrize(
     "wrong", [{"unseen": 0.9}, {"unseen": -0.1}, {"test": 1}, {"test": -1}, {"min_train": -1}, {"unseen": float("nan")}]
 )
-def test_wrong_settings(wrong):
+def test_wrong_settings_are_accepted(wrong):
     with pytest.raises(KrisselError, match=f"K006.*{next(iter(wrong))}"):
         split_pairs([], **wrong)
 
@@ -203,7 +203,7 @@ def test_units(tmp_path):
     assert report["settings"]["unit"] == "sentence" and report["texts"] == 3
 
 
-def test_refusals(gold, tmp_path):
+def test_wrong_input_is_accepted(gold, tmp_path):
     for inputs, settings_, code in (
         ([], {}, "K006"),
         (tmp_path / "missing.spacy", {}, "K201"),

@@ -105,12 +105,12 @@ def test_shares_are_met():
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.5, 0.6, -0.1), (0.5, 0.3, 0.3), (float("nan"), 0.5, 0.5)])
-def test_wrong_shares(shares):
+def test_wrong_shares_are_accepted(shares):
     with pytest.raises(KrisselError, match="K006.*shares"):
         ZeroShot(shares)
 
 
-def test_an_empty_split_and_no_file_are_refused(gold, tmp_path):
+def test_an_empty_split_and_no_file_are_accepted(gold, tmp_path):
     with pytest.raises(KrisselError, match=r"K223\] The split 'test'.* 0 document"):
         zero_shot(gold, tmp_path / "splits", shares=(0.5, 0.4999, 0.0001))
     with pytest.raises(KrisselError, match="K201"):

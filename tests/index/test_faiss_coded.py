@@ -128,7 +128,7 @@ def test_settings_of_searches_alone_change(vectors):
         ({"type": "pq"}, "hnsw, ivf, ivf_sq8, ivf_pq"),
     ],
 )
-def test_wrong_settings(settings, message):
+def test_wrong_settings_are_accepted(settings, message):
     with pytest.raises(KrisselError, match="K006") as error:
         make_faiss_index(**settings)()
     assert message in str(error.value)

@@ -106,7 +106,7 @@ def test_folded_is_spelled_out(make, dtype, index, weight):
     check(make(dtype=dtype, index=index, reference_weight=weight), weight=weight)
 
 
-def test_worked_by_hand():
+def test_differs_from_what_is_worked_by_hand():
     kb = PrototypeKB(Vocab(), 2)
     kb.set_entities(map(Entity, range(2)))
     kb.add_prototypes(prototypes_of([0, 1, 1]), [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
@@ -255,7 +255,7 @@ def test_what_cannot_be(make):
             empty_kb(reference_weight=weight)(Vocab(), WIDTH)
 
 
-def test_damage_is_named(make, tmp_path):
+def test_damage_is_not_named(make, tmp_path):
     for name in ("references.npy", "sums.npy"):
         make().to_disk(tmp_path / "kb")
         file_ = tmp_path / "kb" / name

@@ -95,7 +95,7 @@ def test_where_nothing_else_is_fast_and_good_the_exact_index_is_chosen(kb, queri
     "settings",
     [{"recall": 0}, {"recall": 1.5}, {"types": ["flat"]}, {"k": 0}],
 )
-def test_wrong_settings(kb, queries, tmp_path, settings):
+def test_wrong_settings_are_accepted(kb, queries, tmp_path, settings):
     with pytest.raises(KrisselError, match="K006"):
         tune(kb, queries, tmp_path, **settings)
 

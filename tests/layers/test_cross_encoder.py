@@ -96,7 +96,7 @@ def test_gradients_are_those_of_torch(make, batch_pieces, pooling):
         assert_allclose(named[name].grad, gradient, atol=2e-5)
 
 
-def test_learns(make):
+def test_training_teaches_nothing(make):
     model, optimizer = make(trained=False), Adam(0.002, use_averages=False)
     for _ in range(30):
         scores, backprop = model.begin_update(MENTIONS)
@@ -106,7 +106,7 @@ def test_learns(make):
     assert scores[1] > scores[0] + 0.3 and scores[3] > scores[4] + 0.3 and np.abs(scores).max() <= 1
 
 
-def test_saved_and_loaded(make, tiny_bert):
+def test_differs_after_saving_and_loading(make, tiny_bert):
     model = make()
     other = CrossEncoder("nothing is read from here", window=24, candidate_window=16).from_bytes(model.to_bytes())
     assert_allclose(other.predict(MENTIONS), model.predict(MENTIONS), atol=1e-6)
@@ -118,7 +118,7 @@ def test_no_mentions(make):
     assert scores.shape == (0,) and backprop(scores) == []
 
 
-def test_not_initialized(tiny_bert):
+def test_use_before_initialization_has_no_code(tiny_bert):
     with pytest.raises(KrisselError, match="K405"):
         CrossEncoder(str(tiny_bert)).predict(MENTIONS)
 
@@ -133,6 +133,6 @@ def test_not_initialized(tiny_bert):
         ({"window": 64, "candidate_window": 16}, "K404.*80"),
     ],
 )
-def test_wrong_settings(make, settings, message):
+def test_wrong_settings_are_accepted(make, settings, message):
     with pytest.raises(KrisselError, match=message):
         make(**settings)

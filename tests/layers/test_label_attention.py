@@ -31,7 +31,7 @@ def make_model(**settings):
     return model
 
 
-def test_worked_by_hand():
+def test_differs_from_what_is_worked_by_hand():
     # Products 0, log 3 and 0: weights 1/5, 3/5, 1/5.
     states = np.array([[0.0, 1.0], [math.log(3), 0.0], [0.0, -1.0]])
     found, _ = attend(np.array([[1.0, 0.0]]), states)
@@ -160,6 +160,6 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("settings", [{"scale": 0.0}, {"classifier": "both"}, {"hidden": -1}])
-def test_refuses_wrong_settings(settings):
+def test_wrong_settings_are_accepted(settings):
     with pytest.raises(KrisselError, match=next(iter(settings))):
         make_model(**settings)

@@ -138,7 +138,7 @@ def test_names_are_encoded_once_and_again_with_new_weights(make):
     assert_allclose(model.predict(MENTIONS), expected, atol=1e-6)
 
 
-def test_saved_and_loaded(make):
+def test_differs_after_saving_and_loading(make):
     model = make()
     other = ListCrossEncoder(SmallEncoder(width=16, rows=512, context_rows=256, hidden=4), hidden=5)
     other.from_bytes(model.to_bytes())
@@ -158,6 +158,6 @@ def test_features_of_a_batch(make):
 
 
 @pytest.mark.parametrize("setting, value", [("n_names", 0), ("bound", -1.0), ("bound", float("nan"))])
-def test_wrong_settings(make, setting, value):
+def test_wrong_settings_are_accepted(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})

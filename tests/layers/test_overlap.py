@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from spacy_krissel.layers.list_cross_encoder import dice
 
 
-def test_worked_by_hand():
+def test_differs_from_what_is_worked_by_hand():
     # " ms " has " ms" and "ms "; " mse " has " ms", "mse", "se ": one in common, 2 · 1 / (2 + 3).
     assert dice("MS", ["mse", "ms", "cold"]) == [pytest.approx(0.4), 1.0, 0.0]
 

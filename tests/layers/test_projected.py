@@ -73,7 +73,7 @@ def test_encoder_gets_its_gradient(make):
     assert_allclose(seen[0], d_vectors @ model.get_param("W").T)
 
 
-def test_saved_and_loaded(make):
+def test_differs_after_saving_and_loading(make):
     model, other = make(), ProjectedEncoder(small(), width=3)
     other.from_bytes(model.to_bytes())
     assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)

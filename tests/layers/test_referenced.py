@@ -134,7 +134,7 @@ def test_both_learn(make):
     assert (((after - target) ** 2).sum(axis=1) < ((before - target) ** 2).sum(axis=1)).all()
 
 
-def test_other_widths_are_refused():
+def test_other_widths_are_accepted():
     model = ReferencedEncoder(small(width=8), small(width=16))
     with pytest.raises(KrisselError, match="K410.*8 and 16"):
         model.initialize(X=VIEWS)

@@ -19,7 +19,7 @@ def restated(logits, truths, alpha, gamma):
     return total / len(logits)
 
 
-def test_worked_by_hand():
+def test_differs_from_what_is_worked_by_hand():
     # p = 1/2 of a positive: .25 · .25 · log 2 = .0433217; and p = .2, of a negative: .75 · .04 · −log .8 = .0066943.
     positives = np.array([[True, False]])
     _, loss = FocalLoss()(np.array([[0.0, -math.log(4)]]), positives, ~positives)

@@ -120,7 +120,7 @@ def test_shapes_are_checked(loss):
         (HardPairMiner, "margin", float("nan")),
     ],
 )
-def test_settings_are_checked(make, setting, value):
+def test_wrong_settings_are_accepted(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})
 

@@ -46,7 +46,7 @@ def equation_4(scores, gold, negatives, alpha, delta):
     return gradient / len(scores)
 
 
-def test_worked_by_hand():
+def test_differs_from_what_is_worked_by_hand():
     # One mention, alpha 2, delta 0.1; its entity scores .5, two negatives .2 and -.3, another candidate does not count.
     # Pull: log(1 + e^-0.8) = 0.371101. Push: log(1 + e^0.6 + e^-0.4) = log 3.492439 = 1.250600.
     scores, positives = np.array([[0.2, 0.5, 0.9, -0.3]]), np.array([[False, True, False, False]])

@@ -200,6 +200,6 @@ def test_no_names_find_nothing():
     assert find(NameMatcher([], "smart"), "lung cancer") == []
 
 
-def test_misspelt_case_is_refused():
+def test_misspelt_case_is_accepted():
     with pytest.raises(KrisselError, match="K006.*'case'.*'folded'.*preserve, fold, smart"):
         NameMatcher([], "folded")

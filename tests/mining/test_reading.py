@@ -187,7 +187,7 @@ def test_a_damaged_file_is_not_named(ontology, many_files, tmp_path, monkeypatch
         assert not (tmp_path / str(n_process)).exists()
 
 
-def test_work_of_another_version_is_refused(ontology, write_texts, tmp_path):
+def test_work_of_another_version_is_accepted(ontology, write_texts, tmp_path):
     """A run that an earlier version of the package began, which kept chunks in other files."""
     partial = tmp_path / ".s.partial"
     partial.mkdir()

@@ -43,7 +43,7 @@ def store(tmp_path):
 
 @wild
 @given(ontologies)
-def test_round_trip(tmp_path, entities):
+def test_stored_entities_change(tmp_path, entities):
     store = write_store(entities, tmp_path / "store")
     assert list(store) == entities
     assert [store.entity_at(row) for row in range(len(store))] == entities
@@ -178,7 +178,7 @@ def test_empty_store(tmp_path):
         (Entity("E2", "name", aliases=(3,)), "(?i)int"),
     ],
 )
-def test_entities_that_cannot_be_stored_are_named(tmp_path, entity, problem):
+def test_entities_that_cannot_be_stored_are_not_named(tmp_path, entity, problem):
     with pytest.raises((KrisselError, AttributeError), match=problem) as caught:
         write_store([Entity("E1", "good"), entity], tmp_path / "store")
     if isinstance(caught.value, KrisselError):
@@ -308,7 +308,7 @@ def test_opening_and_looking_up_do_not_read_everything(tmp_path):
 
 
 @pytest.mark.filterwarnings("error")
-def test_progress_bar(tmp_path, terminal):
+def test_progress_bar_is_missing(tmp_path, terminal):
     write_store(CONCEPTS[2:], tmp_path / "store", progress=True)
     assert "2" in terminal.readouterr().err
 

@@ -91,7 +91,7 @@ def test_a_process_that_died_is_told_and_what_was_encoded_is_kept(built, tmp_pat
     assert len(encoded) == len(set(encoded))
 
 
-def test_more_processes_than_gpus_are_refused(trained, monkeypatch):
+def test_more_processes_than_gpus_are_accepted(trained, monkeypatch):
     monkeypatch.setattr(encoding_workers, "n_gpus", lambda: 3)
     with pytest.raises(KrisselError, match="K006.*'n_process' is 3.*at most 2, the GPUs from 1 on"):
         with encoding_processes(EncoderOf(trained, {}, "krissel_linker"), 3, gpu_id=1):
@@ -99,7 +99,7 @@ def test_more_processes_than_gpus_are_refused(trained, monkeypatch):
 
 
 @pytest.mark.parametrize("settings", [{"n_process": 0}, {"n_process": 2, "ray": "local"}])
-def test_refuses_settings(built, settings):
+def test_wrong_settings_are_accepted(built, settings):
     with pytest.raises(KrisselError, match="K006.*'n_process'"):
         built(**settings)
 

@@ -199,7 +199,7 @@ def test_pieces_start_from_the_transformer_of_a_linker(save_linker, make_extract
         ("attention_threshold", -0.1),
     ],
 )
-def test_wrong_settings(extractor, setting, value):
+def test_wrong_settings_are_accepted(extractor, setting, value):
     with pytest.raises((KrisselError, ConfigValidationError), match=setting):
         spacy.blank("en").add_pipe(NAME, config={setting: value})
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):

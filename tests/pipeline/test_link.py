@@ -161,7 +161,7 @@ def test_texts_beyond_the_limit_are_counted_and_left_out(with_ruler, tmp_path, m
     assert [record["id"] for record in read_jsonl(tmp_path / "links.jsonl")] == ["2", "3"]
 
 
-def test_text_without_what_finds_mentions_is_refused(save_linker, nlp, tmp_path):
+def test_text_without_what_finds_mentions_is_accepted(save_linker, nlp, tmp_path):
     (tmp_path / "texts.txt").write_text("pointed to MS\n")
     with pytest.raises(KrisselError, match="K676.*krissel_linker.*doc.ents"):
         link(save_linker(), tmp_path / "texts.txt", tmp_path / "links.jsonl")

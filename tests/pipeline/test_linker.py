@@ -171,7 +171,7 @@ def test_kb_of_one_entity(nlp, linker, link):
     assert [len(span._.krissel_candidates) for span in doc.ents] == [1, 1]
 
 
-def test_wrong_threshold():
+def test_wrong_threshold_is_accepted():
     with pytest.raises(KrisselError, match="K006.*threshold"):
         LinkerSettings(threshold=float("nan"))
 
@@ -208,7 +208,7 @@ def test_filter_is_the_best_of_its_type(link, linker):
     assert filtered == [id_ for id_ in everything if id_ >= "T07"]
 
 
-def test_unknown_type(link, linker):
+def test_unknown_type_is_accepted(link, linker):
     linker.cfg["types"] = ["T999"]
     with pytest.raises(KrisselError, match="K525.*T999"):
         link(DISEASE_CONTEXT)
@@ -561,14 +561,14 @@ def test_ties_with_all(linker, link, set_names):
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
-def test_wrong_share(value):
+def test_wrong_share_is_accepted(value):
     with pytest.raises(KrisselError, match="K006.*gold_name_weight.*0 to 1"):
         LinkerSettings(gold_name_weight=value)
 
 
 @pytest.mark.parametrize("setting", ["lexical_weight", "gold_prior"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
-def test_wrong_weights(setting, value):
+def test_wrong_weights_are_accepted(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*{setting}"):
         LinkerSettings(**{setting: value})
 

@@ -11,7 +11,7 @@ def candidates(*scores):
     return [{"id": f"E{i}", "name": f"n{i}", "score": score} for i, score in enumerate(scores)]
 
 
-def test_worked_by_hand():
+def test_differs_from_what_is_worked_by_hand():
     old = candidates(0.9, 0.8, 0.7, 0.6)
     link = reorder(old, [], np.array([-0.1, 0.1, 0.0]))
     assert link.kb_id == "E1" and link.ties == []

@@ -297,7 +297,7 @@ def test_without_the_folder_that_it_was_loaded_from(nlp, make_docs, links_of, tm
     assert [links_of(reranker(doc)) for doc in linked] == expected
 
 
-def test_damaged_table(save_reranker, tmp_path):
+def test_damaged_table_has_no_code(save_reranker, tmp_path):
     path = tmp_path / "pipeline"
     shutil.copytree(save_reranker("list"), path)
     table = path / "krissel_reranker" / "entities" / "entities.arrow"
@@ -438,7 +438,7 @@ def test_evaluate_while_training(make_reranker, make_examples):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_not_initialized(save_linker, rerankers, make_docs, make_examples, kind):
+def test_use_before_initialization_has_no_code(save_linker, rerankers, make_docs, make_examples, kind):
     nlp = spacy.load(save_linker("small"))
     reranker = nlp.add_pipe("krissel_reranker", config={"model": rerankers[kind]})
     with pytest.raises(KrisselError, match="K615"):
@@ -464,7 +464,7 @@ def test_training_needs_a_linker_and_an_ontology(make_linker, make_examples, toy
 
 
 @pytest.mark.parametrize("setting, value", [("weight", -1.0), ("temperature", 0.0), ("top_k", 1), ("max_names", 0)])
-def test_wrong_setting(reranker, setting, value):
+def test_wrong_setting_is_accepted(reranker, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         spacy.blank("en").add_pipe("krissel_reranker", config={setting: value})
     if setting in reranker.cfg:
@@ -472,14 +472,14 @@ def test_wrong_setting(reranker, setting, value):
             reranker.cfg[setting] = value
 
 
-def test_misspelt_setting(reranker):
+def test_misspelt_setting_is_accepted(reranker):
     with pytest.raises(ConfigValidationError, match="wieght"):
         spacy.blank("en").add_pipe("krissel_reranker", config={"wieght": 0.5})
     with pytest.raises(KrisselError, match="K607.*'wieght'.*weight"):
         reranker.cfg["wieght"] = 0.5
 
 
-def test_analyze_pipes(nlp):
+def test_analyze_pipes_reports_problems(nlp):
     nlp.add_pipe("entity_ruler", first=True)
     assert nlp.analyze_pipes()["problems"]["krissel_reranker"] == []
     nlp.remove_pipe("krissel_linker")

@@ -55,7 +55,7 @@ def test_mentions_of_one_entity_share_a_row_and_no_line(knee):
     assert (row.bars, row.lines) == ({0, 8}, set())
 
 
-def test_text_and_names_are_escaped():
+def test_text_and_names_are_not_escaped():
     doc = NLP('a <b>&amp;"c" \x07 d')
     write_fragments(doc, [DocMention("<id>", "<i>&\x08", ((1, 3),))], KEY)
     for picture in (render_page([doc], KEY, title="<&>\x00"), render_svg(doc, KEY)):
@@ -113,7 +113,7 @@ def test_a_wide_letter_takes_two_columns():
     assert float(bar.get("x")) == 16 + 2 * COLUMN
 
 
-def test_a_missing_key_is_refused(knee):
+def test_a_missing_key_is_accepted(knee):
     with pytest.raises(KrisselError, match="K691.*'fund'.*found"):
         render_svg(knee, "fund")
 

@@ -93,7 +93,7 @@ def test_ids_of_corpora(write, tmp_path, id):
     assert store.resolve(id) == "CVCL_0030"
 
 
-def test_bad_entries_are_counted(write):
+def test_bad_entries_are_not_counted(write):
     bad = "ID   no accession\nCA   Hybridoma\n//\nID   not ended\nAC   CVCL_0001\n" + HELA.replace(
         "SX   Female", "Female"
     )
@@ -125,7 +125,7 @@ def test_table(write):
     assert (second.id, second.name, second.species) == ("CVCL_B375", "#490", "Mus musculus")
 
 
-def test_bad_rows_of_the_table_are_counted(write):
+def test_bad_rows_of_the_table_are_not_counted(write):
     with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 is no row of name, CVCL id and species; line 5"):
         assert len(list(read_cellosaurus_table(write(TABLE + "HeLa\t9606\tHomo sapiens\nHeLa\tCVCL_0030\n")))) == 2
 

@@ -92,7 +92,7 @@ def test_types_can_be_chosen(write):
     assert [disease.types for disease in read_ctd(write(DISEASES), types=["Condition"])] == [("Condition",)] * 2
 
 
-def test_bad_rows_are_counted(write):
+def test_bad_rows_are_not_counted(write):
     bad = 'Ataxia,MESH:D1,too few\n"Open,MESH:D2,,,,,,,\n,MESH:D3,,,,,,,\n'
     expected = (
         "KW101.*3 of 7.*line 9 has 3 columns instead of 9; line 10 is no comma-separated row .*line 11 has nothing"

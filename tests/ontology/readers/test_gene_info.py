@@ -86,7 +86,7 @@ def test_species_of_corpora(write):
 @pytest.mark.parametrize(
     "species, found", [("9606", "'9606'"), (["human"], "'human'"), (["gnormplus", "9606 "], "'9606 '")]
 )
-def test_misspelt_species(write, species, found):
+def test_misspelt_species_are_accepted(write, species, found):
     # Before the first gene is asked for.
     with pytest.raises(KrisselError, match=f"K006.*'species' is {found}.*gnormplus, nlm-gene"):
         read_gene_info(write(HEADER + ROWS), species=species)
@@ -97,7 +97,7 @@ def test_no_gene_is_left(write):
         list(read_gene_info(write(HEADER + ROWS), species=["10090", "562"]))
 
 
-def test_bad_rows_are_counted(write):
+def test_bad_rows_are_not_counted(write):
     path = write(HEADER + "9606\t3\ttoo few\n" + ROWS + row("9606", "", "X"))
     with pytest.warns(KrisselWarning, match="KW101.*2 of 6.*line 2 has 3 columns instead of 16; line 7.*'GeneID'"):
         assert len(list(read_gene_info(path))) == 3

@@ -69,7 +69,7 @@ def test_file_cut_within_its_last_line(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n"])
-def test_empty_file(tmp_path, content):
+def test_empty_file_has_no_code(tmp_path, content):
     path = tmp_path / "medic.txt"
     path.write_text(content)
     with pytest.raises(KrisselError, match="K103.*without a record"):

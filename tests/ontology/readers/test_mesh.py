@@ -57,7 +57,7 @@ def test_tree_table_alone(tables):
     assert second.name == "Multiple Sclerosis"
 
 
-def test_bad_rows_are_counted(tmp_path):
+def test_bad_rows_are_not_counted(tmp_path):
     path = tmp_path / "terms.tsv"
     path.write_text(TERMS + "D3\ttoo few\nD4\tx\t \tY\n" + "D5\tFive\tFive\tY\n")
     with pytest.warns(
@@ -66,7 +66,7 @@ def test_bad_rows_are_counted(tmp_path):
         assert [entity.id for entity in read_mesh(path)] == ["D000001", "D009103", "D5"]
 
 
-def test_wrong_header_and_cut_row(tmp_path, tables):
+def test_wrong_header_and_cut_row_is_accepted(tmp_path, tables):
     with pytest.raises(KrisselError, match="K103.*trees.tsv.*mesh.*line 1 has no column 'TermName'"):
         list(read_mesh(tables[1]))
     path = tmp_path / "cut.tsv"

@@ -90,7 +90,7 @@ def test_many_records_are_a_stream(write):
     assert next(stream).id == "D0" and sum(1 for _ in stream) == 1999
 
 
-def test_bad_records_are_counted(write):
+def test_bad_records_are_not_counted(write):
     bad = "<DescriptorRecord><DescriptorUI> </DescriptorUI></DescriptorRecord>\n<DescriptorRecord/>"
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 2 of 3.*begins a record without an id"):
         assert list(read_mesh_xml(write(whole(bad, RECORD)))) == [GOUT]
@@ -106,7 +106,7 @@ def test_bad_records_are_counted(write):
         (whole(), "K103"),
     ],
 )
-def test_errors(write, text, code):
+def test_errors_have_no_code(write, text, code):
     with pytest.raises(KrisselError, match=rf"{code}\].*desc\.xml"):
         list(read_mesh_xml(write(text)))
 

@@ -89,7 +89,7 @@ def test_the_format_is_told(write):
     assert detect_format(write('{"concept_id": "1", "canonical_name": "\\"graphs\\": ["}')) == "jsonl"
 
 
-def test_bad_nodes_are_counted(write):
+def test_bad_nodes_are_not_counted(write):
     bad = ["node", {"lbl": "no id"}, {"id": "X:1", "lbl": 7}, {"id": "X:2", "lbl": "x", "meta": []}, {"id": "X:3"}]
     odd = {
         "id": "X:4",

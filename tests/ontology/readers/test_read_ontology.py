@@ -49,7 +49,7 @@ def test_format_is_told_by_content(tmp_path, format, pack, start):
 @pytest.mark.parametrize(
     "content", [b"", b"Once upon a time\n", b"name\tid\n", b"<?xml?>", b"\x00\x01" * 50, b"%PDF-1.4"]
 )
-def test_unknown_content(tmp_path, content):
+def test_unknown_content_is_accepted(tmp_path, content):
     path = tmp_path / "what.txt"
     path.write_bytes(content)
     with pytest.raises(KrisselError, match=r"K104.*what\.txt.*zeshel, jsonl.*concept_id"):

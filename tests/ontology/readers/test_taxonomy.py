@@ -57,7 +57,7 @@ def test_classes_can_be_chosen(names):
     assert human.aliases == ("NHM 1",)
 
 
-def test_bad_lines_are_counted(write):
+def test_bad_lines_are_not_counted(write):
     rows = [line(*cells) for cells in NAMES]
     path = write(
         "".join(rows) + line("x", "y", "", "synonym") + line("1", "root") + "8\t|\tno bar\t|\t\t|\tsynonym\n" + rows[5]

@@ -214,13 +214,13 @@ def test_a_store_of_it(umls, tmp_path):
     assert store.manifest["info"]["sources"] == ["META"]
 
 
-def test_bad_rows_are_counted(umls):
+def test_bad_rows_are_not_counted(umls):
     folder = umls(**{"MRCONSO.RRF": CONCEPTS + "C0000010|ENG|P\n|ENG|P|L|PF|S|Y|A||||S|PT|C|x|0|N||\n"})
     with pytest.warns(KrisselWarning, match=r"KW101.*MRCONSO\.RRF.*line 11 has 3 columns instead of 18.*line 12"):
         assert list(read_umls(folder)) == [KNEE_PAIN, GOUT]
 
 
-def test_errors(umls, tmp_path):
+def test_errors_have_no_code(umls, tmp_path):
     with pytest.raises(KrisselError, match=r"K101\].*MRCONSO"):
         list(read_umls(tmp_path))
     with pytest.raises(KrisselError, match=r"K131\].*MRCONSO\.RRF.*C0000001 at line 3 comes after C0000003"):

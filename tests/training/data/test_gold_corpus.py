@@ -75,7 +75,7 @@ def test_splits_are_by_document_and_the_same_for_prototypes(write, toy_store):
     assert len(list(source.entities())) == len(toy_store)
 
 
-def test_wrong_settings_and_nothing_linked(write, toy_store):
+def test_wrong_settings_and_nothing_linked_is_accepted(write, toy_store):
     path = write([(0, 1, "NIL")])
     with pytest.raises(KrisselError, match="K608"):
         read(path, toy_store)

@@ -81,7 +81,7 @@ def test_documents_of_the_split_alone(gold, toy_store):
         list(GoldSynonymCorpus(path, toy_store.path, "train", dev_share=0.999999, spans_key=key)(NLP))
 
 
-def test_wrong_settings(gold, toy_store):
+def test_wrong_settings_are_accepted(gold, toy_store):
     path, _ = gold
     with pytest.raises(KrisselError, match="K006.*pairs_per_entity"):
         GoldSynonymCorpus(path, toy_store.path, pairs_per_entity=-1)

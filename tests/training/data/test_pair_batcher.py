@@ -56,7 +56,7 @@ def conflict(a, b):
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 11), max_size=60), st.integers(2, 8), st.integers(0, 3))
-def test_invariants(store, examples_of, entities, pairs, seed):
+def test_invariants_do_not_hold(store, examples_of, entities, pairs, seed):
     examples = examples_of([f"E{i}" for i in entities])
     batches = list(PairBatcher(pairs=pairs, ontology=store.path, seed=seed)(examples))
     used = {id(example) for batch in batches for example in batch}
@@ -180,7 +180,7 @@ def test_homonym_groups(store, toy_store):
     assert homonym_groups(toy_store) == {"T01": {"T02"}, "T02": {"T01"}, "T04": {"T05"}, "T05": {"T04"}}
 
 
-def test_bad_settings(tmp_path):
+def test_wrong_settings_are_accepted(tmp_path):
     with pytest.raises(KrisselError, match="K006.*pairs"):
         PairBatcher(pairs=1)
     with pytest.raises(KrisselError, match="K006.*max_pairs"):

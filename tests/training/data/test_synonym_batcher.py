@@ -77,6 +77,6 @@ def test_no_batch_at_all():
 
 
 @pytest.mark.parametrize("pairs", [0, 1, -3])
-def test_wrong_settings(pairs):
+def test_wrong_settings_are_accepted(pairs):
     with pytest.raises(KrisselError, match="K006.*'pairs'"):
         SynonymBatcher(pairs)

@@ -127,7 +127,7 @@ def test_stream_of_an_ontology_is_not_held(tmp_path, monkeypatch):
         ({"held_out": 1.5}, "held_out"),
     ],
 )
-def test_wrong_settings(toy_store, settings, named):
+def test_wrong_settings_are_accepted(toy_store, settings, named):
     with pytest.raises(KrisselError, match=f"K006.*'{named}'"):
         SynonymCorpus(toy_store.path, **settings)
 

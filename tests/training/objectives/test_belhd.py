@@ -152,7 +152,7 @@ def test_gradient_is_that_of_the_loss(make, model, examples):
     assert before.to_bytes() != model.to_bytes()
 
 
-def test_the_loss_falls(make, model, examples):
+def test_loss_does_not_fall(make, model, examples):
     from thinc.api import Adam
 
     objective, optimizer = make(refresh_every=5), Adam(0.005, eps=1e-3, use_averages=False)
@@ -181,7 +181,7 @@ def test_batches_without_mentions_are_skipped(make, model):
     assert objective.update(model, [grouped]) == 0.0 < objective.update(model, [grouped], "gold")
 
 
-def test_a_missing_ontology_or_entity_is_refused(make, model):
+def test_a_missing_ontology_or_entity_is_accepted(make, model):
     with pytest.raises(KrisselError, match="K639.*no ontology"):
         make(ontology=None)
     with pytest.raises(KrisselError, match="K639.*no ontology"):
@@ -193,6 +193,6 @@ def test_a_missing_ontology_or_entity_is_refused(make, model):
 @pytest.mark.parametrize(
     "setting, value", [("n_candidates", 0), ("n_shared", -1), ("refresh_every", -1), ("context", "document")]
 )
-def test_settings_are_checked(make, setting, value):
+def test_wrong_settings_are_accepted(make, setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         make(**{setting: value})

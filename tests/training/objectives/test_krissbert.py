@@ -146,7 +146,7 @@ def test_update_accumulates_the_gradient_of_the_loss(make, make_example, small_e
 
 
 @pytest.mark.parametrize("chunk_size", [0, 2])
-def test_loss_falls(make, make_example, small_encoder, chunk_size):
+def test_loss_does_not_fall(make, make_example, small_encoder, chunk_size):
     from thinc.api import Adam
 
     objective = make(p_mask=0.2, p_replace=0.2, chunk_size=chunk_size)
@@ -191,7 +191,7 @@ def test_without_an_ontology_mentions_are_kept_with_a_warning(make, make_example
     assert len(warned) == 1 and min(losses) > 0
 
 
-def test_unknown_entity(make):
+def test_unknown_entity_has_no_code(make):
     with pytest.raises(KrisselError, match="K106.*D404"):
         make(p_mask=0, p_replace=1).augment("D404", IN_CONTEXT)
 
@@ -206,6 +206,6 @@ def test_unknown_entity(make):
         ({"chunk_size": -1}, "chunk_size"),
     ],
 )
-def test_bad_settings(settings, named):
+def test_wrong_settings_are_accepted(settings, named):
     with pytest.raises(KrisselError, match=f"K006.*{named}"):
         ContrastiveObjective(SoftmaxLoss(), **settings)

@@ -142,7 +142,7 @@ def test_a_frozen_encoder_reads_each_text_once(make_objective, examples, model, 
     assert len(set(losses)) > 1, "names are drawn anew"
 
 
-def test_the_loss_falls(make_objective, examples, model):
+def test_loss_does_not_fall(make_objective, examples, model):
     objective, optimizer = make_objective(n_negatives=50), Adam(0.02, use_averages=False)
     losses = []
     for _ in range(40):
@@ -166,7 +166,7 @@ def test_texts_without_entities_teach_nothing(make_objective, model):
     assert objective.update(model, [Example(NLP.make_doc("..."), make_doc("...", ["T01"]))]) == 0
 
 
-def test_a_missing_ontology_or_entity_is_refused(make_objective, examples, model, tmp_path, toy_store):
+def test_a_missing_ontology_or_entity_is_accepted(make_objective, examples, model, tmp_path, toy_store):
     objective = LabelAttentionObjective(LOSS, None)
     with pytest.raises(KrisselError, match="K639.*ontology"):
         objective.update(model, examples)
@@ -181,6 +181,6 @@ def test_a_missing_ontology_or_entity_is_refused(make_objective, examples, model
 
 
 @pytest.mark.parametrize("settings", [{"n_negatives": 0}, {"max_synonyms": 0}, {"loss": False, "presence": False}])
-def test_refuses_wrong_settings(make_objective, settings):
+def test_wrong_settings_are_accepted(make_objective, settings):
     with pytest.raises(KrisselError, match="K006"):
         make_objective(**settings)

@@ -151,7 +151,7 @@ def test_temperature_of_nothing(scores, gold):
 
 
 @pytest.mark.parametrize("setting, value", [("n_candidates", 1), ("p_hide", 1.5), ("p_nil", 1.0), ("fgsm_weight", -1)])
-def test_wrong_settings(setting, value):
+def test_wrong_settings_are_accepted(setting, value):
     with pytest.raises(KrisselError, match=f"K006.*'{setting}'"):
         RerankObjective(SoftmaxLoss(), **{setting: value})
 

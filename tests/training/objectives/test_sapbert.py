@@ -110,7 +110,7 @@ def test_batch_without_synonyms(make_example, small_encoder):
     assert objective.update(small_encoder, []) == 0
 
 
-def test_wrong_settings():
+def test_wrong_settings_are_accepted():
     with pytest.raises(KrisselError, match="K006.*chunk_size"):
         SelfAlignmentObjective(MultiSimilarity(), chunk_size=-1)
 
