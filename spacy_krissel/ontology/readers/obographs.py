@@ -24,7 +24,8 @@ def read_obographs(
     """Read the classes of an OBO Graphs file that are not deprecated and have a label.
 
     The file is one JSON object, so that all of it is held in memory. Ids are `CL:0000540` in the place of an address
-    that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out.
+    that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out; so
+    is a node without a type in a graph that states types ("has part").
 
     scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
     KW101 counts nodes, not lines.
@@ -33,7 +34,8 @@ def read_obographs(
     with open_records(path, "obographs", expected) as records:
         for graph in _graphs(records):
             source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
-            parse = partial(_to_entity, scopes=scopes, types=types, source=source)
+            untyped = None if any(node.get("type") for node in _objects(graph["nodes"])) else "CLASS"
+            parse = partial(_to_entity, scopes=scopes, types=types, source=source, untyped=untyped)
             yield from records.parsed(_nodes(records, graph), parse)
 
 
@@ -61,13 +63,15 @@ def _nodes(records: RecordFile, graph: dict[str, Any]) -> Iterator[Any]:
         yield node
 
 
-def _to_entity(node: Any, scopes: Sequence[str], types: Sequence[str] | None, source: str) -> Entity | None:
+def _to_entity(
+    node: Any, scopes: Sequence[str], types: Sequence[str] | None, source: str, untyped: str | None
+) -> Entity | None:
     if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
         raise BadRecord("(counting nodes) is no node with an id")
     meta, label = node.get("meta") or {}, node.get("lbl")
     if not isinstance(meta, dict) or not isinstance(label, (str, type(None))):
         raise BadRecord(f"(counting nodes) has a label or meta data of another kind, {node['id']}")
-    if node.get("type", "CLASS") != "CLASS" or meta.get("deprecated") or not (label or "").strip():
+    if (node.get("type") or untyped) != "CLASS" or meta.get("deprecated") or not (label or "").strip():
         return None
     id_, name = _id(node["id"]), " ".join(str(label).split())
     synonyms = [synonym for synonym in _objects(meta.get("synonyms")) if _scope(synonym) in scopes]

@@ -37,7 +37,8 @@ OTHERS = [
     {"id": f"{OBO}CL_0000001", "lbl": "gone", "type": "CLASS", "meta": {"deprecated": True}},
     {"id": f"{OBO}BFO_0000050", "lbl": "part of", "type": "PROPERTY"},
     {"id": f"{OBO}GO_0000001"},
-    {"id": "http://example.org/thing", "lbl": " some  thing "},
+    {"id": "http://example.org/thing", "lbl": " some  thing ", "type": "CLASS"},
+    {"id": f"{OBO}BFO_0000051", "lbl": "has part"},
 ]
 
 
@@ -74,6 +75,11 @@ def test_classes(write):
     assert (exact.aliases, exact.types) == (("nerve cell",), ("Cell",))
 
 
+def test_a_graph_without_types_has_no_classes(write):
+    untyped = [{key: value for key, value in node.items() if key != "type"} for node in (NEURON, OTHERS[-1])]
+    assert [entity.name for entity in read_obographs(write(graph(untyped)))] == ["neuron", "has part"]
+
+
 def test_the_same_as_of_the_obo_file(write, tmp_path):
     (tmp_path / "cl.obo").write_text(
         "format-version: 1.2\nontology: cl\n\n[Term]\nid: CL:0000540\nname: neuron\nnamespace: cell\n"
@@ -90,10 +96,12 @@ def test_the_format_is_told(write):
 
 
 def test_bad_nodes_are_not_counted(write):
-    bad = ["node", {"lbl": "no id"}, {"id": "X:1", "lbl": 7}, {"id": "X:2", "lbl": "x", "meta": []}, {"id": "X:3"}]
+    no_meta = {"id": "X:2", "lbl": "x", "type": "CLASS", "meta": []}
+    bad = ["node", {"lbl": "no id"}, {"id": "X:1", "lbl": 7}, no_meta, {"id": "X:3"}]
     odd = {
         "id": "X:4",
         "lbl": "odd",
+        "type": "CLASS",
         "meta": {"synonyms": 7, "xrefs": ["x"], "definition": "y", "basicPropertyValues": [1]},
     }
     with pytest.warns(KrisselWarning, match=r"KW101.*Left out 3 of.*line 1 \(counting nodes\) is no node with an id"):
