@@ -14,7 +14,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
 from ..ontology.entity import Entity
 from ..util.lock import Lock, once
-from .columns import BATCH_ROWS, coded, read_table, take_rows, write_table
+from .columns import BATCH_ROWS, read_table, take_rows, write_table
 
 FILE = "entities.arrow"
 LIST = pa.list_(pa.string())
@@ -28,43 +28,33 @@ MANY_IDS = 1000
 class StringColumn(Sequence[str]):
     """A column of strings that is read where it is asked."""
 
-    def __init__(self, column: pa.ChunkedArray, path: Path | None = None) -> None:
-        """path: the file that the column is mapped from."""
-        self.table = column
-        self.path = path
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self._column)
 
-    @coded
     def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
             return [self[i] for i in range(*row.indices(len(self)))]
-        return self.table[int(row)].as_py()
+        return self._column[int(row)].as_py()
 
     def __iter__(self) -> Iterator[str]:
-        for number in range(self.table.num_chunks):
-            yield from self._chunk(number)
+        for chunk in self._column.chunks:
+            yield from chunk.to_pylist()
 
-    @coded
-    def _chunk(self, number: int) -> list[str]:
-        return self.table.chunk(number).to_pylist()
-
-    @coded
     def take(self, rows: Any) -> Sequence[str]:
         """The strings at `rows`, an array of any shape, flattened."""
-        return take_rows(pa.table([self.table], [""]), rows).column(0).to_pylist()
+        return take_rows(pa.table([self._column], [""]), rows).column(0).to_pylist()
 
 
 class EntityTable:
     """Entities in the order of their ids, so that a lower row is also the lower id."""
 
-    def __init__(self, table: pa.Table | None = None, path: Path | None = None) -> None:
-        """path: the file that the table is mapped from."""
+    def __init__(self, table: pa.Table | None = None) -> None:
         self.table = SCHEMA.empty_table() if table is None else table
-        self.path = path
-        self.ids = StringColumn(self.table.column("id"), path)
-        self.names = StringColumn(self.table.column("name"), path)
+        self.ids = StringColumn(self.table.column("id"))
+        self.names = StringColumn(self.table.column("name"))
         self._lock = Lock()
 
     @classmethod
@@ -96,7 +86,7 @@ class EntityTable:
     @classmethod
     def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
         """Raises KrisselError K524. The file is always checked whole: Arrow follows damaged offsets of lists."""
-        return cls(read_table(directory / FILE, SCHEMA, rows), directory / FILE)
+        return cls(read_table(directory / FILE, SCHEMA, rows))
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
@@ -104,7 +94,6 @@ class EntityTable:
     def __len__(self) -> int:
         return len(self.ids)
 
-    @coded
     def at(self, row: int) -> Entity:
         found = {name: self.table.column(name)[row].as_py() for name in SCHEMA.names}
         fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
@@ -114,7 +103,6 @@ class EntityTable:
         found = bisect.bisect_left(self.ids, entity)
         return found if found < len(self) and self.ids[found] == entity else None
 
-    @coded
     def resolve(self, entity: str) -> int | None:
         """The row of a primary or alternative id; a primary id wins, then the lowest row."""
         found = self.row(entity)
@@ -129,7 +117,6 @@ class EntityTable:
         # Backwards, so that the lowest row is written last.
         return dict(zip(reversed(ids), reversed(owners), strict=True))
 
-    @coded
     def rows(self, entities: Sequence[str]) -> Rows:
         """The row of each id, -1 for those unknown: (len(entities),)."""
         if len(entities) < max(1, MANY_IDS):
@@ -142,7 +129,6 @@ class EntityTable:
         found = pc.fill_null(indices, -1 - first).to_numpy(zero_copy_only=False).astype(np.int64)
         return found + first
 
-    @coded
     def mask(self, types: Iterable[str]) -> Mask:
         """The entities with one of these types: (len(self),). Raises KrisselError K525 for one that no entity has."""
         wanted = sorted(set(types))
