@@ -43,6 +43,24 @@ class Errors(product.Errors):
         "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
         "`lab text-split` made of this workbook's sentences; check the path."
     )
+    K237 = (
+        "[K237] '{path}' cannot be laid out: {problem}. Expected the publisher's file as it was downloaded; remove it "
+        "and run `python -m spacy project assets experiments/sources` again."
+    )
+    K238 = (
+        "[K238] '{path}' is not CTD's table of diseases: line {line} is {found!r}. Expected a name, an id that begins "
+        "with MESH: or OMIM:, and six further columns, tab-separated, as DNorm's CTD_diseases.tsv has them."
+    )
+    K239 = (
+        "[K239] The environment variable KRISSEL_DATA {problem}. Expected the absolute path of a folder with the "
+        "source files. To fill one: `python -m spacy project assets experiments/sources` and `python -m spacy project "
+        "run all experiments/sources`, then set KRISSEL_DATA to data/ of the repository (docs/results.md, Data)."
+    )
+    K240 = "[K240] '{path}' lists no abstracts: line {line} is {found!r}. Expected {expected}, each once."
+    K241 = (
+        "[K241] '{address}' did not give the {n} articles from PMID {first} on: {problem}. Expected PubMed's XML; run "
+        "the command again later, which keeps what was fetched."
+    )
     K732 = (
         "[K732] '{name}' cannot be compared with the first system: {n_missing} of {n} pairs of a text and an entity "
         "are not in it, the first is {first}. Expected the same texts with the same entities for both."
@@ -102,6 +120,14 @@ class Warnings(product.Warnings):
     KW222 = (
         "[KW222] None of the {n} linked mentions ({splits}) lost its entity, so there is nothing to find out of the "
         "knowledge base. Expected the removed entities to be mentioned; give other types or sub-trees."
+    )
+    KW233 = (
+        "[KW233] '{path}' is not the file that the documented results were measured on: its MD5 is {found}, not {md5}. "
+        "Results will differ from them if its records do."
+    )
+    KW234 = (
+        "[KW234] {count} of {of} listed abstracts were not found (first: {first}); their ids are in '{path}'. Results "
+        "will differ a little from the documented ones; what PubMed has removed stays away."
     )
     KW731 = (
         "[KW731] {n} of {total} pairs name an entity that is not among the {n_entities} that are looked for (first: "

@@ -16,19 +16,21 @@ OTHER_ABSTRACT = "OtherAbstract"
 DELETED = "DeleteCitation"
 
 
-def read_pubmed(path: Path, report: CorpusReport, deleted: list[str]) -> Iterator[tuple[str, str, int]]:
+def read_pubmed(
+    path: Path, report: CorpusReport, deleted: list[str], *, labels: bool = True
+) -> Iterator[tuple[str, str, int]]:
     """The articles of a file, in its order: the PMID, title and abstract as one text, and the line.
 
     The parts of a structured abstract begin with their labels (`METHODS: …`), as PubMed shows them. The text of nested
     markup (`<i>`, `<sup>`) is kept, white space is one space. The file is read as a stream, never whole.
 
     report: counts `blank_texts`, articles without title and abstract. deleted: the PMIDs that the file says to delete
-        are appended to it; they stand at its end.
+        are appended to it; they stand at its end. labels: False leaves the labels of parts out.
 
     Raises KrisselError K202 (truncated gzip), K007 (truncated or malformed XML), K008 (other XML), K009 (entity
     declarations).
     """
-    articles = _Articles(path, report)
+    articles = _Articles(path, report, labels)
     with open_binary(path, EXPECTED) as file_:
         for _ in feed(file_, articles):
             found, articles.found = articles.found, []
@@ -45,11 +47,11 @@ class _Articles(XmlParser):
     kind = "PubMed's XML"
     root = "PubmedArticleSet"
 
-    def __init__(self, path: Path, report: CorpusReport) -> None:
+    def __init__(self, path: Path, report: CorpusReport, labels: bool) -> None:
         super().__init__(str(path))
         self.found: list[tuple[str, str, int]] = []
         self.deleted: list[str] = []
-        self._name, self._report = path.name, report
+        self._name, self._report, self._labels = path.name, report, labels
         self._line = 0
         self._pmid, self._title = "", ""
         self._abstract: list[str] = []
@@ -92,7 +94,7 @@ class _Articles(XmlParser):
         elif name == "ArticleTitle":
             self._title = text
         elif text and not self._in_other_abstract:
-            labelled = self._label.upper() not in ("", "UNLABELLED")
+            labelled = self._labels and self._label.upper() not in ("", "UNLABELLED")
             self._abstract.append(f"{self._label}: {text}" if labelled else text)
 
     def _end_record(self) -> None:

@@ -2,3 +2,4 @@
 
 from . import data_sets as data_sets
 from . import measure as measure
+from . import sources as sources

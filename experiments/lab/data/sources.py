@@ -1,0 +1,97 @@
+"""The files of publishers, laid out as the projects read them."""
+
+import gzip
+import hashlib
+import os
+import tarfile
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from spacy_krissel.util.atomic import atomic_file
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+
+PathLike = str | Path
+CHUNK = 1 << 20
+# What the Finder of macOS adds to a zip: for each file another one of the same name, with its attributes.
+FINDER = "__MACOSX/"
+DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, gzip.BadGzipFile)
+
+
+def check_sources(folder: str | None, files: Sequence[str]) -> Path:
+    """The folder that KRISSEL_DATA names, with these files in it.
+
+    folder: the value of the variable, None where it is not set.
+
+    Raises KrisselError K239.
+    """
+    if not folder:
+        raise KrisselError(Errors.K239.format(problem="is not set"))
+    if not os.path.isabs(folder):
+        raise KrisselError(Errors.K239.format(problem=f"is {folder!r}, which is relative"))
+    if not os.path.isdir(folder):
+        raise KrisselError(Errors.K239.format(problem=f"is {folder!r}, which is no folder"))
+    if missing := [each for each in files if not (Path(folder) / each).is_file()]:
+        problem = f"is {folder!r}, where {len(missing)} of {len(files)} files are missing: {', '.join(missing)}"
+        raise KrisselError(Errors.K239.format(problem=problem))
+    return Path(folder)
+
+
+def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = "") -> str:
+    """Copy a file, or a file of an archive, to where it is read, all or nothing.
+
+    source: any file; with `member` a .zip, or a .tar compressed or not.
+    output: compressed with gzip where it ends in `.gz`.
+    member: the last parts of the file's path in the archive, such as `data/names.tsv`.
+    md5: of the content, as it was when the documented results were measured; warns KW233 of other content.
+
+    RETURNS: the content's MD5.
+    Raises KrisselError K237 (a damaged archive, or not one such file in it), K026 (what cannot be read or written).
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+    with atomic_file(output) as temporary, temporary.open("wb") as raw, _opened(Path(source), member) as content:
+        # Without name and time: the same content is the same file.
+        packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if str(output).endswith(".gz") else None
+        target = cast(IO[bytes], packed or raw)
+        while block := content.read(CHUNK):
+            digest.update(block)
+            target.write(block)
+        if packed is not None:
+            packed.close()
+    found = digest.hexdigest()
+    if md5 and found != md5:
+        warnings.warn(Warnings.KW233.format(path=output, found=found, md5=md5), KrisselWarning, stacklevel=2)
+    return found
+
+
+@contextmanager
+def _opened(source: Path, member: str) -> Iterator[IO[bytes]]:
+    if not source.is_file():
+        raise KrisselError(Errors.K237.format(path=source, problem="there is no such file"))
+    try:
+        if not member:
+            with source.open("rb") as file_:
+                yield file_
+        elif zipfile.is_zipfile(source):
+            with zipfile.ZipFile(source) as archive, archive.open(_chosen(archive.namelist(), member, source)) as file_:
+                yield file_
+        else:
+            with tarfile.open(source) as tar:
+                names = {each.name: each for each in tar if each.isfile()}
+                with cast(IO[bytes], tar.extractfile(names[_chosen(list(names), member, source)])) as file_:
+                    yield file_
+    except DAMAGED as error:
+        raise KrisselError(Errors.K237.format(path=source, problem=f"it is damaged ({error})")) from error
+
+
+def _chosen(names: Sequence[str], member: str, source: Path) -> str:
+    found = [each for each in names if f"/{each}".endswith(f"/{member}") and not each.startswith(FINDER)]
+    if len(found) != 1:
+        problem = f"{len(found)} of its {len(names)} files are a {member!r}"
+        raise KrisselError(Errors.K237.format(path=source, problem=problem))
+    return found[0]

@@ -1,0 +1,147 @@
+"""The downloader of PubMed's articles, over a server on this machine that fails."""
+
+import gzip
+
+import pytest
+from lab.data.pubmed_fetch import INTERVAL, LONGEST_PAUSE, PubMed
+from pubmed_server import answer, article_set, serving
+
+from spacy_krissel.errors import KrisselError
+
+PMIDS = [str(number) for number in range(101, 108)]
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving() as found:
+        found.articles = {pmid: (f"Title {pmid}.", f"Names & contexts of {pmid}.") for pmid in PMIDS}
+        yield found
+
+
+@pytest.fixture
+def pauses():
+    return []
+
+
+@pytest.fixture
+def pubmed(server, pauses, tmp_path):
+    return PubMed(tmp_path / "kept", f"{server.address}/efetch.fcgi", batch=3, pause=pauses.append)
+
+
+def fails(code, **headers):
+    return lambda handler, content: answer(handler, code, b'{"error":"API rate limit exceeded"}', **headers)
+
+
+def cut(handler, content):
+    answer(handler, 200, content[: len(content) // 2])
+
+
+def dropped(handler, content):
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content[:10])
+
+
+def other(handler, content):
+    answer(handler, 200, article_set({"999": ("Another.", "Text.")}))
+
+
+def labelled(handler, content):
+    parts = b'<AbstractText Label="METHODS">We ran.</AbstractText><AbstractText Label="RESULTS">Far.</AbstractText>'
+    answer(handler, 200, content.replace(b"<AbstractText>Names &amp; contexts of 101.</AbstractText>", parts))
+
+
+def ids_of(server):
+    return [request["id"].split(",") for request in server.requests]
+
+
+def test_an_article_is_not_fetched_or_is_asked_for_twice(server, pubmed, pauses):
+    assert pubmed.texts(PMIDS) == {pmid: f"Title {pmid}. Names & contexts of {pmid}." for pmid in PMIDS}
+    assert ids_of(server) == [PMIDS[:3], PMIDS[3:6], PMIDS[6:]]
+    assert pauses == [INTERVAL] * 3, "each request waits, so that no second has more than three"
+
+
+def test_the_labels_of_parts_are_in_the_text(server, pubmed):
+    server.faults = [labelled]
+    assert pubmed.texts(PMIDS)["101"] == "Title 101. We ran. Far."
+
+
+def test_a_request_does_not_say_who_sends_it(server, tmp_path):
+    pubmed = PubMed(tmp_path, server.address, email="a@b.org", api_key="k", pause=lambda seconds: None)
+    pubmed.texts(PMIDS)
+    (request,) = server.requests
+    expected = {"db": "pubmed", "retmode": "xml", "tool": "spacy-krissel", "email": "a@b.org", "api_key": "k"}
+    assert {name: request[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("fault", [fails(429), fails(503), cut, dropped, other, fails(200)])
+def test_a_bad_answer_is_taken_or_ends_the_run(server, pubmed, pauses, fault):
+    server.faults = [fault, fault]
+    assert set(pubmed.texts(PMIDS)) == set(PMIDS)
+    assert ids_of(server)[:3] == [PMIDS[:3]] * 3
+    assert pauses == [INTERVAL, 1.0, 2.0, INTERVAL, INTERVAL], "the pause does not grow"
+
+
+def test_the_pause_that_the_server_asks_for_is_not_kept(server, pubmed, pauses):
+    server.faults = [fails(429, Retry_After="7"), fails(429, Retry_After="100000"), fails(429, Retry_After="Tue")]
+    pubmed.texts(PMIDS)
+    assert pauses[:4] == [INTERVAL, 7.0, LONGEST_PAUSE, 4.0]
+
+
+def test_a_refusal_is_repeated(server, pubmed):
+    server.faults = [fails(403)]
+    with pytest.raises(KrisselError, match=r"K241.*3 articles from PMID 101 on: HTTP 403 .*rate limit"):
+        pubmed.texts(PMIDS)
+    assert len(server.requests) == 1
+
+
+def test_a_server_that_never_answers_is_asked_for_ever(server, pubmed):
+    server.faults = [cut] * 100
+    with pytest.raises(KrisselError, match="K241"):
+        pubmed.texts(PMIDS)
+    assert len(server.requests) == 6
+    assert not list(pubmed.folder.glob("*.gz")), "a bad answer is kept"
+
+
+def test_an_article_left_out_once_is_lost(server, pubmed):
+    server.faults = [lambda handler, content: answer(handler, 200, article_set({"101": ("T.", "A.")}))]
+    assert set(pubmed.texts(PMIDS)) == set(PMIDS)
+    assert ids_of(server)[-1] == ["102", "103"]
+
+
+def test_an_article_that_pubmed_does_not_have_ends_the_run(server, pubmed):
+    del server.articles["105"]
+    assert set(pubmed.texts(PMIDS)) == set(PMIDS) - {"105"}
+    assert ids_of(server)[3:] == [["105"]]
+
+
+def test_an_interrupted_run_begins_anew(server, pubmed, pauses):
+    def die(handler, content):
+        raise KeyboardInterrupt
+
+    pubmed.pause = lambda seconds: pauses.append(seconds) if len(pauses) < 2 else die(None, b"")
+    with pytest.raises(KeyboardInterrupt):
+        pubmed.texts(PMIDS)
+    pubmed.pause = pauses.append
+    assert set(pubmed.texts(PMIDS)) == set(PMIDS)
+    assert ids_of(server) == [PMIDS[:3], PMIDS[3:6], PMIDS[6:]]
+    pubmed.texts(PMIDS)
+    assert len(server.requests) == 3, "what is kept is fetched again"
+
+
+@pytest.mark.parametrize("damage", [b"", b"<PubmedArticleSet>", gzip.compress(article_set({"9": ("T.", "A.")}))])
+def test_a_damaged_kept_answer_is_believed(server, pubmed, damage):
+    texts = pubmed.texts(PMIDS)
+    kept = sorted(pubmed.folder.glob("*.gz"))
+    kept[0].write_bytes(damage)
+    assert pubmed.texts(PMIDS) == texts
+    assert len(server.requests) == 4
+    assert sorted(pubmed.folder.glob("*")) == kept
+
+
+def test_answers_are_taken_for_those_of_another_list(server, pubmed):
+    pubmed.texts(PMIDS)
+    assert list(pubmed.texts(PMIDS[::-1])) == PMIDS[::-1]
+    assert len(server.requests) == 6

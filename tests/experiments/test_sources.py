@@ -1,0 +1,237 @@
+"""The files of publishers, laid out, and the list of abstracts."""
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import warnings
+import zipfile
+
+import pytest
+from lab.data.abstracts import Listed, fetch_abstracts, read_list, title_hash
+from lab.data.pubmed_fetch import PubMed
+from lab.data.sources import check_sources, lay_out
+from lab.data.vocabularies import medic_lines, mesh_tables
+from project_files import ROOT
+from pubmed_server import serving
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.readers import read_ontology
+
+TEXT = b"1|t|A title.\n1|a|A text.\n"
+LIST = ROOT / "experiments" / "sources" / "abstracts.txt.gz"
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Writes a .zip or .tgz of files by path."""
+
+    def write(name, files):
+        path = tmp_path / name
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+                for member, content in files.items():
+                    zipped.writestr(member, content)
+        else:
+            with tarfile.open(path, "w:gz") as tar:
+                for member, content in files.items():
+                    header = tarfile.TarInfo(member)
+                    header.size = len(content)
+                    tar.addfile(header, io.BytesIO(content))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tgz"])
+def test_a_file_of_an_archive_is_not_found_below_its_folders(archive, name, tmp_path):
+    files = {
+        "Data/v1/dev.txt": TEXT,
+        "Data/v1/mydev.txt": b"another",
+        "__MACOSX/Data/v1/dev.txt": b"of the Finder",
+        "__MACOSX/Data/v1/._dev.txt": b"of the Finder",
+    }
+    found = lay_out(archive(name, files), tmp_path / "out" / "dev.txt", member="dev.txt")
+    assert (tmp_path / "out" / "dev.txt").read_bytes() == TEXT
+    assert found == hashlib.md5(TEXT, usedforsecurity=False).hexdigest()
+
+
+def test_a_plain_file_is_not_copied_or_compressed(tmp_path):
+    source = tmp_path / "hp.obo"
+    source.write_bytes(TEXT)
+    lay_out(source, tmp_path / "copy.obo")
+    lay_out(source, tmp_path / "copy.obo.gz")
+    assert (tmp_path / "copy.obo").read_bytes() == gzip.decompress((tmp_path / "copy.obo.gz").read_bytes()) == TEXT
+
+
+@pytest.mark.parametrize("members", [{"a.txt": TEXT}, {"x/dev.txt": TEXT, "y/dev.txt": TEXT}])
+def test_another_archive_is_laid_out(archive, members, tmp_path):
+    with pytest.raises(KrisselError, match=r"K237.*of its \d files are a 'dev.txt'"):
+        lay_out(archive("a.zip", members), tmp_path / "dev.txt", member="dev.txt")
+    assert not (tmp_path / "dev.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tgz"])
+def test_a_cut_or_damaged_archive_is_laid_out(archive, name, tmp_path):
+    path = archive(name, {"dev.txt": bytes(range(256)) * 40})
+    whole = path.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:60] + b"\xff\x00\xff" + whole[63:], b"<html>404</html>"):
+        path.write_bytes(damaged)
+        with pytest.raises(KrisselError, match="K237"):
+            lay_out(path, tmp_path / "dev.txt", member="dev.txt")
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    with pytest.raises(KrisselError, match="K237.*no such file"):
+        lay_out(tmp_path / "absent.zip", tmp_path / "dev.txt")
+
+
+def test_another_release_goes_unnoticed(tmp_path):
+    (tmp_path / "a.txt").write_bytes(TEXT)
+    with pytest.warns(KrisselWarning, match="KW233"):
+        found = lay_out(tmp_path / "a.txt", tmp_path / "b.txt", md5="0" * 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lay_out(tmp_path / "a.txt", tmp_path / "b.txt", md5=found)
+
+
+def test_the_variable_is_believed_without_a_look(tmp_path):
+    (tmp_path / "a.txt").touch()
+    assert check_sources(str(tmp_path), ["a.txt"]) == tmp_path
+    for folder, problem in (
+        (None, "KRISSEL_DATA is not set"),
+        ("", "KRISSEL_DATA is not set"),
+        ("data", "KRISSEL_DATA is 'data', which is relative"),
+        (str(tmp_path / "absent"), "which is no folder"),
+        (str(tmp_path), "1 of 2 files are missing: x/b.txt"),
+    ):
+        with pytest.raises(KrisselError, match=f"K239.*{problem}"):
+            check_sources(folder, ["a.txt", "x/b.txt"])
+
+
+DESCRIPTORS = """<?xml version="1.0"?>
+<!DOCTYPE DescriptorRecordSet SYSTEM "https://www.nlm.nih.gov/databases/dtd/nlmdescriptorrecordset_20240101.dtd">
+<DescriptorRecordSet LanguageCode = "eng">
+<DescriptorRecord DescriptorClass = "1"><DescriptorUI>D000001</DescriptorUI>
+<DescriptorName><String>Calcimycin</String></DescriptorName>
+<TreeNumberList><TreeNumber>D03.633.100.221.173</TreeNumber><TreeNumber>C01.1</TreeNumber></TreeNumberList>
+<ConceptList><Concept PreferredConceptYN="Y"><ConceptUI>M0000001</ConceptUI><ConceptName><String>Calcimycin</String>
+</ConceptName><ScopeNote>An ionophorous antibiotic.</ScopeNote><TermList>
+<Term RecordPreferredTermYN="Y"><TermUI>T000002</TermUI><String>Calcimycin</String></Term></TermList></Concept>
+<Concept PreferredConceptYN="N"><ConceptUI>M0353609</ConceptUI><ConceptName><String>A-23187</String></ConceptName>
+<TermList><Term RecordPreferredTermYN="N"><TermUI>T000001</TermUI><String>A-23187</String></Term>
+<Term RecordPreferredTermYN="N"><TermUI>T000001</TermUI><String>A 23187</String></Term></TermList></Concept>
+</ConceptList></DescriptorRecord>
+<DescriptorRecord DescriptorClass = "3"><DescriptorUI>D005260</DescriptorUI>
+<DescriptorName><String>Female &amp; &#233;</String></DescriptorName><ConceptList><Concept PreferredConceptYN="Y">
+<ConceptUI>M1</ConceptUI><ConceptName><String>Female &amp; &#233;</String></ConceptName><TermList>
+<Term RecordPreferredTermYN="Y"><TermUI>T2</TermUI><String>Female &amp; &#233;</String></Term></TermList></Concept>
+</ConceptList></DescriptorRecord></DescriptorRecordSet>
+"""
+
+
+def test_meshs_tables_hold_other_entities_than_its_xml(tmp_path):
+    source, terms, trees = tmp_path / "desc2024.gz", tmp_path / "terms.tsv.gz", tmp_path / "trees.tsv.gz"
+    source.write_bytes(gzip.compress(DESCRIPTORS.encode()))
+    assert mesh_tables(source, terms, trees) == (2, 4, 2)
+    of_xml = build_ontology(source, tmp_path / "xml")
+    of_tables = build_ontology(terms, tmp_path / "tables", enrich_from=[trees])
+    assert [each.id for each in of_tables] == ["D000001", "D005260"]
+    for first, second in zip(of_tables, of_xml, strict=True):
+        for name in ("id", "name", "aliases", "tree_numbers", "types", "source"):
+            assert getattr(first, name) == getattr(second, name), name
+        assert first.definition == ""
+
+
+CTD = """# Report created: Fri Jul 06 2012
+# Fields:
+# DiseaseName\tDiseaseID\tAltDiseaseIDs\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers\tSynonyms
+#
+Diseases\tMESH:C\t\t\t\tC\t\t
+Porphyria, Erythropoietic\tMESH:D017092\tOMIM:263700\tText.\tMESH:C\tC06\tC\tCEP|G&apos;s disease
+Skin cancer\tOMIM:145250\tMESH:D9|OMIM:1\t\t\t\t\t
+"""
+
+
+def test_medics_lines_differ_from_ctds_table(tmp_path):
+    source, output = tmp_path / "CTD_diseases.tsv", tmp_path / "medic.txt"
+    source.write_text(CTD)
+    assert medic_lines(source, output) == 3
+    assert output.read_text() == (
+        "C||Diseases\nD017092|263700||Porphyria, Erythropoietic|CEP|G&apos;s disease\n145250|D9|1||Skin cancer\n"
+    )
+    entities = {entity.id: entity for entity in read_ontology(output)}
+    assert entities["145250"].alt_ids == ("OMIM:145250", "D9", "1", "OMIM:1")
+    assert entities["D017092"].aliases == ("CEP", "G's disease")
+
+
+@pytest.mark.parametrize(
+    "text, code", [("a\tb\n", "K238"), ("a\tC1\t\t\t\t\t\t\n", "K238"), ("# DiseaseName\n", "K204")]
+)
+def test_another_table_is_taken_for_ctds(tmp_path, text, code):
+    (tmp_path / "a.tsv").write_text(text)
+    with pytest.raises(KrisselError, match=code):
+        medic_lines(tmp_path / "a.tsv", tmp_path / "medic.txt")
+    assert not (tmp_path / "medic.txt").exists()
+
+
+TABLE = """ID\tAuthor\tTitle\tAbstract\tUrl
+1\tA.\t"Of rats  and Mice"\tThey ran.\thttp
+2\tB.\tOf cats\t\t
+3\tC.\tOf dogs\tThey sat.\t
+"""
+
+
+@pytest.fixture
+def lists(tmp_path):
+    titles = {f"r-{name}": title_hash(title) for name, title in (("rats", "of Rats and mice."), ("cats", "Of cats"))}
+    path = tmp_path / "list.txt.gz"
+    lines = ["# a list", f"r-rats\t{titles['r-rats']}", "12", f"r-cats\t{titles['r-cats']}", "11", "13"]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    (tmp_path / "table.txt").write_text(TABLE)
+    return path
+
+
+def test_abstracts_are_in_another_order_than_the_list_or_lost_in_silence(lists, tmp_path, monkeypatch):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving() as server:
+        server.articles = {"11": ("T11.", "A11."), "12": ("T12.", "A12.")}
+        pubmed = PubMed(tmp_path / "kept", server.address, pause=lambda seconds: None)
+        output = tmp_path / "out" / "abstracts.jsonl.gz"
+        with pytest.warns(KrisselWarning, match=r"KW234\] 2 of 5 .*first: r-cats, 13"):
+            counts = fetch_abstracts(lists, output, pubmed, table=tmp_path / "table.txt")
+    assert counts == {"listed": 5, "pubmed": 2, "table": 1, "missing": 2}
+    found = [json.loads(line) for line in gzip.decompress(output.read_bytes()).decode().splitlines()]
+    assert [(each["id"], each["text"]) for each in found] == [
+        ("r-rats", "Of rats and Mice They ran."),
+        ("12", "T12. A12."),
+        ("11", "T11. A11."),
+    ]
+    assert (tmp_path / "out" / "abstracts.jsonl.gz.missing.txt").read_text() == "r-cats\n13\n"
+
+
+@pytest.mark.parametrize("line", ["12", "x12", "PMC12"])
+def test_a_bad_list_is_read(tmp_path, line):
+    (tmp_path / "list.txt").write_text(f"12\n{line}\n")
+    with pytest.raises(KrisselError, match=r"K240.*line 2"):
+        read_list(tmp_path / "list.txt")
+
+
+def test_another_table_of_abstracts_is_read(lists, tmp_path):
+    (tmp_path / "table.txt").write_text("Name\tAbstract\nx\ty\n")
+    with pytest.raises(KrisselError, match="K240.*Title and Abstract"):
+        fetch_abstracts(lists, tmp_path / "out.jsonl.gz", PubMed(tmp_path), table=tmp_path / "table.txt")
+
+
+def test_the_list_of_the_repository_is_damaged():
+    listed = read_list(LIST)
+    assert len(listed) == 13_752
+    assert sum(bool(each.title) for each in listed) == 1_598
+    assert all(int(each.id) < 15_000_000 for each in listed if not each.title)
+
+
+@pytest.mark.data
+def test_the_list_is_not_that_of_the_development_data(data_dir):
+    records = [json.loads(line) for line in gzip.open(data_dir / "text" / "abstracts.jsonl.gz", "rt", encoding="utf8")]
+    expected = [Listed(each["id"], "" if each["id"].isdecimal() else title_hash(each["title"])) for each in records]
+    assert read_list(LIST) == expected
