@@ -31,6 +31,9 @@ def ontology(
     umls_suppressed: bool = False,
     umls_type_ids: bool = False,
     umls_relation: Sequence[str] = (),
+    umls_code: Sequence[str] = (),
+    umls_tradenames: bool = False,
+    umls_preset: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
     enrich_names: bool = False,
@@ -54,6 +57,9 @@ def ontology(
     umls_suppressed: UMLS: suppressible and obsolete atoms too
     umls_type_ids: UMLS: types by id (T047), not by name
     umls_relation: UMLS: concepts with this relation (RL, SY) are cross-references
+    umls_code: UMLS: ids of this source (MSH, OMIM) are alternative ids, so that gold ids of it are found
+    umls_tradenames: UMLS: trade names of a drug are its names too
+    umls_preset: UMLS: release, semantic types and sources of 2017AA (all) or st21pv (MedMentions' subset)
     merge: Merge the entities of several sources that are one concept, which is named by the first source
     enrich: Ontology file or store to take definitions and tree numbers from
     enrich_names: Take names too, where an id is shared
@@ -78,6 +84,9 @@ def ontology(
         "suppressed": umls_suppressed,
         "type_ids": umls_type_ids,
         "relations": umls_relation,
+        "codes": umls_code,
+        "tradenames": umls_tradenames,
+        "preset": umls_preset,
     }
     check_replaceable(output, KIND)
     if homonyms is not None:

@@ -16,6 +16,7 @@ from ..errors import Errors, KrisselError
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
 from ..ontology.store import OntologyStore
+from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
 from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
@@ -50,11 +51,12 @@ def read_docs(
     """The documents of gold corpora, tokenised by `nlp`, one at a time (`to_doc`).
 
     inputs: see `convert`
-    format: format of the inputs; "auto" detects all but phrases
-    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval: folder of the texts, if
-        they are not next to the annotations
+    format: format of the inputs; "auto" detects all but phrases and COMETA
+    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe, n2c2: folder of the
+        texts, if they are not next to the annotations
     labels: keep only mentions with this label
-    types: keep only mentions of this semantic type, by id or name (`filters.keep_types`)
+    types: keep only mentions of this semantic type, by id or name (`filters.keep_types`), or "st21pv", MedMentions' 21
+        types, by the tree numbers in `ontology`
     ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the prefix, ids that it
         does not have are kept and counted. Ids are not mapped to primary ids, so that the file serves other versions
         of the ontology too
@@ -72,6 +74,9 @@ def read_docs(
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
     if prefix and not _PREFIX.fullmatch(prefix):
         raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
+    if ontology is None and (named := PRESETS.keys() & set(types or ())):
+        expected = "types, or an ontology as well, which has their places in the semantic network"
+        raise KrisselError(Errors.K006.format(setting="types", found=min(named), expected=expected))
     if isinstance(ontology, (str, Path)):
         ontology = OntologyStore(ontology)
     steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]
@@ -123,8 +128,8 @@ def convert(
 ) -> CorpusReport:
     """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return a report of what was read.
 
-    inputs: files, in order; for knowtator, BRAT and SemEval also folders and `.tar.gz` archives of annotations and
-        texts
+    inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz` archives of
+        annotations and texts
     output: the `.spacy` file to write, all or nothing
     lang: language of the tokenizer; ZESHEL brings tokens of its own
     sentences: write each sentence as a document; the split is of whole documents

@@ -8,7 +8,10 @@ from ..errors import KrisselWarning, Warnings
 from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, to_kb_id
 from ..mentions.gold_mentions import split_gold
 from ..ontology.folding import fold_name
+from ..ontology.ids import canonical_id
 from ..ontology.store import OntologyStore
+from ..ontology.tree_numbers import is_in_tree
+from ..ontology.umls_presets import PRESETS, find_preset
 from .annotation import AnnotatedText, Mention
 from .report import CorpusReport
 
@@ -48,13 +51,21 @@ def keep_types(
     """`texts` without mentions of other semantic types, counted as `other_types`. A text that loses all of them stays.
 
     A mention has the types that its label lists, joined by commas, as MedMentions' type column does (`T038,T047`), and
-    those of its gold entities (any of a composite) in `store`.
-    Types are compared by their folded names. Warns KW223 when no mention is kept.
+    those of its gold entities (any of a composite) in `store`. A preset ("st21pv") is its types and those below them,
+    by the tree numbers of the entities.
+    Types are compared by their folded names. Warns KW223 when no mention is kept, and of another release of UMLS
+    (KW106).
     """
     wanted = set(map(fold_name, types))
+    trees: list[str] = []
+    if store is not None:
+        sources = store.manifest["info"].get("provenance", [])
+        release = next((each["version"] for each in sources if each.get("format") == "umls" and "version" in each), "")
+        for name in PRESETS.keys() & set(types):
+            trees += find_preset(name, release, store.path).trees
     kept = False
     for annotated in texts:
-        left = _with(annotated, lambda mention: _has_type(mention, wanted, store), "other_types", report)
+        left = _with(annotated, lambda mention: _has_type(mention, wanted, trees, store), "other_types", report)
         kept = kept or bool(left.mentions)
         yield left
     if not kept and report["other_types"]:
@@ -70,12 +81,15 @@ def _with(annotated: AnnotatedText, keep: Callable[[Mention], bool], name: str, 
     return replace(annotated, mentions=kept)
 
 
-def _has_type(mention: Mention, wanted: set[str], store: OntologyStore | None) -> bool:
+def _has_type(mention: Mention, wanted: set[str], trees: list[str], store: OntologyStore | None) -> bool:
     # The whole label, too: a name may hold a comma ("Element, Ion, or Isotope").
     types = [mention.label, *mention.label.split(",")]
     if store is not None:
         rows = map(store.row, split_gold(mention.kb_id, store))
-        types += [type_ for row in rows if row is not None for type_ in store.entity_at(row).types]
+        entities = [store.entity_at(row) for row in rows if row is not None]
+        types += [type_ for entity in entities for type_ in entity.types]
+        if any(is_in_tree(number, tree) for each in entities for number in each.tree_numbers for tree in trees):
+            return True
     return not wanted.isdisjoint(map(fold_name, types))
 
 
@@ -87,6 +101,13 @@ def rewrite_ids(
     def known(concept: str) -> bool:
         return ontology is None or ontology.resolve(concept) is not None
 
+    def is_alternative(concept: str) -> bool:
+        primary = None if ontology is None else ontology.resolve(concept)
+        return primary is not None and canonical_id(primary) != canonical_id(concept)
+
+    def is_ambiguous(concept: str) -> bool:
+        return isinstance(ontology, OntologyStore) and len(set(ontology.rows(concept))) > 1
+
     def rewritten(concept: str) -> str:
         concept = add_prefix(concept, prefix)
         bare = concept.partition(":")[2]
@@ -97,6 +118,8 @@ def rewrite_ids(
         report.count("rewritten_ids", kb_id != to_kb_id(mention.kb_id))
         concepts = split_ids(kb_id)
         unknown = [concept for concept in concepts if not known(concept)]
+        report.count("alternative_ids", any(map(is_alternative, concepts)))
+        report.count("ambiguous_ids", any(map(is_ambiguous, concepts)))
         if unknown and unknown_as_nil and len(unknown) == len(concepts):
             report.count("unknown_as_nil")
             kb_id = NIL

@@ -34,9 +34,11 @@ class CorpusReport:
     fragments turned out to be one), `mentions_read`, `other_labels`, `other_types` (left out by a filter), `nil`,
     `composite`, `split_tokens` (tokens cut at the edge of a mention), `misfit_mentions` (mentions for which tokens were
     cut), `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a
-    prefix), `unknown_as_nil` (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts`
-    and `document_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`,
-    `unlisted_documents` (not among the ids that were asked for), and the keys of `BLEMISHES`.
+    prefix), `alternative_ids` (mentions with an id that the ontology has as an alternative one, such as a MeSH id in
+    UMLS), `ambiguous_ids` (mentions with an id of several entities, of which the first counts), `unknown_as_nil`
+    (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and `document_annotations`
+    (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`, `unlisted_documents` (not among the
+    ids that were asked for), and the keys of `BLEMISHES`.
     """
 
     def __init__(self) -> None:

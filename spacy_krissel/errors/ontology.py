@@ -54,6 +54,10 @@ class OntologyWarnings:
         "[KW105] The last line of '{path}', {line}, has no line end and may be truncated. Expected a line end after "
         "the last line; compare the file with its source, or add one."
     )
+    KW106 = (
+        "[KW106] '{where}' states {found} of UMLS, and the preset {name} is of {expected}: some of its concepts will "
+        "be missing, and others are new. Use the files of that release to compare results."
+    )
     KW121 = (
         "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "
         "{ids}. Use a taxonomy that has them."

@@ -66,8 +66,8 @@ def build_ontology(
     progress: show a progress bar
     options: those of the format's reader (`readers.read_ontology`)
 
-    The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), and
-    counts what was merged, enriched and disambiguated.
+    The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
+    options of the reader, and counts what was merged, enriched and disambiguated.
 
     Raises KrisselError K006 (a wrong setting), and what `read_ontology`, `enrich` and `write_store` raise; an earlier
     store at `output` is then left as it was.
@@ -76,8 +76,11 @@ def build_ontology(
     # Made now, so that a wrong path or format is known before anything is written.
     streams: list[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
-    stated = {"version": version, "licence": licence, "relations": options.get("relations", ())}
-    info["provenance"] = [each for path in paths for each in provenance(path, format, **stated)]
+    stated = {"version": version, "licence": licence}
+    related = bool(options.get("relations") or options.get("tradenames"))
+    if options:
+        info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
+    info["provenance"] = [each for path in paths for each in provenance(path, format, related=related, **stated)]
     entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:

@@ -1,7 +1,6 @@
 """Provenance of a store: its source files with their hashes, versions and licences."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from re import Pattern
 from typing import Any
@@ -37,13 +36,13 @@ def provenance(
     *,
     version: str | None = None,
     licence: str | None = None,
-    relations: Sequence[str] = (),
+    related: bool = False,
 ) -> list[dict[str, Any]]:
     """The provenance of an ontology file or a store: one object per source.
 
     "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each. "version", "licence": as
     the file states them, else as given here; absent where neither does. UMLS has "vocabularies" as well
-    (`readers.umls.umls_release`), and MRREL among its files where `relations` are read. A store has the
+    (`readers.umls.umls_release`), and MRREL among its files where it is read (`related`). A store has the
     provenance of its sources.
 
     Raises KrisselError K101, K102 and K104 as `read_ontology` does.
@@ -53,7 +52,7 @@ def provenance(
         earlier = read_manifest(path, KIND, VERSION, verify=False, shape=StoreShape)["info"].get("provenance", [])
         return [dict(each) for each in earlier]
     format = detect_format(path) if format == "auto" else format
-    files = umls_files(path, relations) if format == "umls" else [path]
+    files = umls_files(path, related) if format == "umls" else [path]
     found: dict[str, Any] = {"source": path.name, "format": format}
     found["files"] = {file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files}
     stated = umls_release(path) if format == "umls" else _stated(path, format)

@@ -97,12 +97,16 @@ class OntologyStore:
 
         Primary ids precede alternative ones, and the first of several entities the others.
         """
+        return next(self.rows(id), None)
+
+    def rows(self, id: str) -> Iterator[int]:
+        """The rows of all entities with this id, in the order of `row`."""
         for spelling in spellings(id):
-            for entry in find_hash(self._ids["hash"], spelling):
-                row, position = int(self._ids["row"][entry]), int(self._ids["position"][entry])
+            entries = find_hash(self._ids["hash"], spelling)
+            places = [(int(self._ids["position"][entry]), int(self._ids["row"][entry])) for entry in entries]
+            for position, row in sorted(places, key=lambda place: (place[0] > 0, place[1])):
                 if self._table.id_at(row, position) == spelling:
-                    return row
-        return None
+                    yield row
 
     def resolve(self, id: str) -> str | None:
         """The primary id for a primary or alternative id, or None when no entity has it."""

@@ -14,6 +14,7 @@ from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
 from ..tree_numbers import is_in_tree
+from ..umls_presets import find_preset
 from .records import BadRecord, RecordFile, Start, check_width, groups, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
@@ -27,17 +28,22 @@ NO_CODE = "NOCODE"
 # Levels of restriction of the use of a source, by UMLS's licence.
 RESTRICTIONS = frozenset("012349")
 FROM_BEST_TO_WORST = ("MSH", "NCI", "SNOMEDCT_US", "HPO")
+# Term types of the concept that a code is of, where other concepts' atoms have it too: a MeSH descriptor has narrower
+# concepts. Of other sources, atoms of any type have their concept's code.
+HEADINGS = {"MSH": ("MH", "NM"), "OMIM": ("PT",), "SNOMEDCT_US": ("PT", "FN")}
+# Whether the first concept of a row of MRREL is the drug, the second its trade name: labels are of the second.
+TRADENAMES = {"tradename_of": True, "has_tradename": False}
 
 
 # The number of columns of each file, and the places of those that are read: CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR,
-# SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2; CUI1, REL, CUI2, SUPPRESS; RSAB, VSAB,
-# SRL, CURVER; record type, UI, STY, STN.
+# SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2; CUI1, REL, CUI2, SUPPRESS, RELA; RSAB,
+# VSAB, SRL, CURVER; record type, UI, STY, STN.
 COLUMNS = {
     CONCEPTS: (18, (0, 1, 2, 4, 6, 11, 12, 14, 16, 13)),
     TYPES: (6, (0, 1, 2, 3)),
     DEFINITIONS: (8, (0, 4, 5, 6)),
     RETIRED: (7, (0, 2, 5)),
-    RELATIONS: (16, (0, 3, 4, 14)),
+    RELATIONS: (16, (0, 3, 4, 14, 7)),
     SOURCES: (25, (3, 2, 13, 21)),
     NETWORK: (10, (0, 1, 2, 3)),
 }
@@ -56,6 +62,9 @@ def read_umls(
     suppressed: bool = False,
     type_ids: bool = False,
     relations: Sequence[str] = (),
+    codes: Sequence[str] = (),
+    tradenames: bool = False,
+    preset: str = "",
 ) -> Iterator[Entity]:
     """Read UMLS's concepts, one at a time, in the order of MRCONSO.
 
@@ -71,17 +80,28 @@ def read_umls(
     suppressed: take suppressible and obsolete atoms and definitions as well.
     type_ids: types are ids (T047) and not names.
     relations: concepts with these relations (MRREL's RL, of like meaning, or SY) are xrefs; they are no names.
+    codes: ids of a concept in these sources (MSH) are its alternative ids, so that gold ids of MeSH are found. A
+        descriptor's id is that of the concept with its heading (`HEADINGS`), whatever atoms are taken.
+    tradenames: names of a drug's trade names (MRREL's tradename_of) are its aliases (SapBERT §3.1). They are held in
+        memory.
+    preset: "st21pv", MedMentions' semantic types and vocabularies, or "2017AA", which takes everything; both warn of
+        another release (`umls_presets`). `vocabularies` and `semantic_types` replace its own.
 
     The ids of a concept in its sources are its xrefs (`MESH:D009103`). The name is the atom that UMLS prefers (TS P,
     STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the
     semantic network. The definition is the first of MeSH, NCI, SNOMED CT or HPO, else any.
 
-    Raises KrisselError K101 also without MRSTY or MRREL where types or relations are asked for, K131 (a file that is
-    not sorted by CUI).
+    Raises KrisselError K006 (an unknown type or preset), K101 also without MRSTY or MRREL where types, relations or
+    trade names are asked for, K131 (a file that is not sorted by CUI).
     """
     folder, concepts = _locate(path)
+    trees: Sequence[str] = ()
+    if preset:
+        chosen = find_preset(preset, umls_release(path).get("version", ""), path)
+        vocabularies = vocabularies or chosen.vocabularies
+        trees = () if semantic_types else chosen.trees
     retired = _retired(folder)
-    positions = _positions(folder, semantic_types) if semantic_types else None
+    positions = _positions(folder, semantic_types, trees) if semantic_types or trees else None
     related_path = _needed(folder, RELATIONS) if relations else None
 
     def takes(row: Row) -> bool:
@@ -94,6 +114,7 @@ def read_umls(
             and (suppressed or suppress not in SUPPRESSED)
         )
 
+    traded = _traded(folder, concepts, takes, suppressed) if tradenames else {}
     with (
         _joined(_find(folder, TYPES), TYPES) as types,
         _joined(_find(folder, DEFINITIONS), DEFINITIONS) as definitions,
@@ -111,13 +132,13 @@ def read_umls(
             yield Entity(
                 id=cui,
                 name=name,
-                aliases=unique((row[7] for row in names), without=name),
+                aliases=unique((*(row[7] for row in names), *traded.get(cui, ())), without=name),
                 types=unique(tui if type_ids else title for _, tui, _, title in own_types),
                 tree_numbers=unique(number for _, _, number, _ in own_types),
                 definition=_definition(own_definitions, suppressed),
                 xrefs=unique((*_codes(names), *_related(own_related, suppressed))),
                 source="UMLS",
-                alt_ids=tuple(retired.get(cui, ())),
+                alt_ids=unique((*retired.get(cui, ()), *_codes(_headings(rows, codes, suppressed)))),
             )
 
 
@@ -151,14 +172,41 @@ def _codes(atoms: Sequence[Row]) -> Iterator[str]:
             yield code if ":" in code else canonical_id(f"{PREFIXES.get(source, source)}:{code}")
 
 
+def _headings(atoms: Sequence[Row], sources: Sequence[str], suppressed: bool) -> list[Row]:
+    """The atoms whose codes are ids of their concept, of `sources`."""
+    return [
+        atom
+        for atom in atoms
+        if atom[5] in sources
+        and atom[6] in HEADINGS.get(atom[5], (atom[6],))
+        and (suppressed or atom[8] not in SUPPRESSED)
+    ]
+
+
+def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppressed: bool) -> dict[str, list[str]]:
+    """The names of each drug's trade names."""
+    brands: dict[str, dict[str, None]] = defaultdict(dict)
+    with _open(_needed(folder, RELATIONS), RELATIONS) as records:
+        for first, _, second, suppress, label in _rows(records, RELATIONS):
+            if label in TRADENAMES and first != second and (suppressed or suppress not in SUPPRESSED):
+                drug, brand = (first, second) if TRADENAMES[label] else (second, first)
+                brands[drug][brand] = None
+    names: dict[str, list[str]] = {brand: [] for drug in brands.values() for brand in drug}
+    with _open(concepts, CONCEPTS) as records:
+        for row in _rows(records, CONCEPTS):
+            if row[0] in names and takes(row):
+                names[row[0]].append(row[7])
+    return {drug: [name for brand in found for name in names[brand]] for drug, found in brands.items()}
+
+
 def _related(rows: Sequence[Row], suppressed: bool) -> Iterator[str]:
-    for cui, _, other, suppress in rows:
+    for cui, _, other, suppress, _ in rows:
         if other and other != cui and (suppressed or suppress not in SUPPRESSED):
             yield canonical_id(other)
 
 
-def _positions(folder: Path, semantic_types: Sequence[str]) -> frozenset[str]:
-    """The tree numbers, among those of concepts, of the types asked for and of the types below them.
+def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str] = ()) -> frozenset[str]:
+    """The tree numbers, among those of concepts, of the types asked for, of `trees`, and of the types below them.
 
     SRDEF, where it is there, names the types that no concept has.
     """
@@ -172,7 +220,7 @@ def _positions(folder: Path, semantic_types: Sequence[str]) -> frozenset[str]:
         if kind == "STY":
             for key in keys:
                 numbers[fold_name(key)].add(keys[-1])
-    found: set[str] = set()
+    found = {number for number in used if any(is_in_tree(number, tree) for tree in trees)}
     for each in semantic_types:
         below = {number for number in used if is_in_tree(number, each.upper())}
         if not below and fold_name(each) not in numbers:
@@ -203,10 +251,10 @@ def umls_release(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def umls_files(path: str | Path, relations: Sequence[str] = ()) -> list[Path]:
-    """UMLS's files at `path` that are read; MRREL, the largest, only for `relations`."""
+def umls_files(path: str | Path, related: bool = False) -> list[Path]:
+    """UMLS's files at `path` that are read; MRREL, the largest, only for `related` concepts."""
     folder, concepts = _locate(path)
-    names = (TYPES, DEFINITIONS, *((RELATIONS,) if relations else ()), RETIRED, SOURCES)
+    names = (TYPES, DEFINITIONS, *((RELATIONS,) if related else ()), RETIRED, SOURCES)
     return [concepts, *filter(None, (_find(folder, name) for name in names))]
 
 

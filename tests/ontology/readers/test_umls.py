@@ -3,8 +3,12 @@
 import gzip
 
 import pytest
+import spacy
 
+from spacy_krissel.corpora.convert import convert
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.evaluation.gold import read_gold
+from spacy_krissel.mentions.gold_mentions import split_gold
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import detect_format, read_ontology
@@ -174,6 +178,117 @@ def test_ids_of_sources_that_have_their_prefix_or_none(umls):
     rows = [f"C1|ENG|P|L|PF|S|Y|A||||{source}|PT|{code}|x|0|N||\n" for source, code in codes.items()]
     (entity,) = read_umls(umls(**{"MRCONSO.RRF": "".join(rows)}))
     assert entity.xrefs == ("GO:0008150", "NCBITaxon:9606")
+
+
+HUB = """\
+C0000001|ENG|P|L|PF|S|Y|A||||MSH|MH|D000001|Knee pain|0|N||
+C0000001|ENG|S|L|PF|S|Y|A||||SNOMEDCT_US|PT|99|Knee pain|9|N||
+C0000001|ENG|S|L|PF|S|Y|A||||OMIM|PT|145250|KNEE PAIN|0|N||
+C0000002|ENG|P|L|PF|S|Y|A||||MSH|ET|D000001|Patellar pain|0|N||
+C0000002|ENG|S|L|PF|S|Y|A||||SNOMEDCT_US|SY|99|Patellar pain|9|N||
+C0000002|ENG|S|L|PF|S|Y|A||||RXNORM|SY|7|Patellar pain|0|N||
+C0000003|ENG|P|L|PF|S|Y|A||||MSH|NM|C538288|Acme|0|N||
+C0000003|ENG|S|L|PF|S|Y|A||||MSH|MH|D000002|Acmes|0|O||
+C0000004|ENG|P|L|PF|S|Y|A||||OMIM|PT|145250|Ache|0|N||
+"""
+
+
+def test_a_gold_id_of_a_source_is_of_no_concept_or_of_a_narrower_one(umls, tmp_path):
+    folder = umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None})
+    assert build_ontology(folder, tmp_path / "plain").resolve("MESH:D000001") is None
+    with pytest.warns(KrisselWarning, match=r"KW103\] 1 alternative ids.*OMIM:145250"):
+        store = build_ontology(folder, tmp_path / "hub", codes=["MSH", "OMIM", "RXNORM", "SNOMEDCT_US"])
+    found = {id_: store.resolve(id_) for id_ in ("D000001", "MESH:D000001", "MSH:D000001", "SNOMEDCT_US:99")}
+    assert set(found.values()) == {"C0000001"}, found
+    assert (store.resolve("C538288"), store.resolve("RXNORM:7")) == ("C0000003", "C0000002")
+    assert store.resolve("D000002") is None, "the heading is suppressed"
+    assert [*store.rows("OMIM:145250")] == [0, 3] and store.resolve("OMIM:145250") == "C0000001"
+    assert store.manifest["ambiguous_alternative_ids"] == 1
+    # Whatever atoms are taken.
+    (entity,) = read_umls(folder, vocabularies=["RXNORM"], codes=["MSH"])
+    assert entity.alt_ids == () and ids(read_umls(folder, vocabularies=["SNOMEDCT_US"])) == ["C0000001", "C0000002"]
+    first, _ = read_umls(folder, vocabularies=["SNOMEDCT_US"], codes=["MSH"])
+    assert first.alt_ids == ("MESH:D000001",) and first.xrefs == ("SNOMEDCT:99",)
+
+
+def test_gold_of_mesh_cannot_be_evaluated_in_a_umls_store(umls, tmp_path):
+    with pytest.warns(KrisselWarning, match="KW103"):
+        store = build_ontology(umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None}), tmp_path / "hub", codes=["MSH", "OMIM"])
+    gold = tmp_path / "gold.txt"
+    ids = ("D000001", "MESH:D000001|D000099", "OMIM:145250", "D000099", "C0000001", "-1")
+    rows = [
+        f"1\t{2 * i}\t{2 * i + 1}\t{letter}\tDisease\t{id_}\n"
+        for i, (letter, id_) in enumerate(zip("abcdef", ids, strict=True))
+    ]
+    gold.write_text("1|t|a b c d e f\n" + "".join(rows))
+    with pytest.warns(KrisselWarning, match="KW208"):
+        report = convert(gold, tmp_path / "gold.spacy", ontology=store)
+    counts = {name: report[name] for name in ("alternative_ids", "ambiguous_ids", "unknown_ids", "rewritten_ids")}
+    assert counts == {"alternative_ids": 3, "ambiguous_ids": 1, "unknown_ids": 2, "rewritten_ids": 0}
+    (item,) = read_gold(tmp_path / "gold.spacy", spacy.blank("en"))
+    found = [split_gold(mention.kb_id_, store) for mention in item.mentions]
+    assert found == [("C0000001",), ("C0000001", "D000099"), ("C0000001",), ("D000099",), ("C0000001",), ()]
+
+
+TRADED = """\
+C0000001|A1|CUI|RO|C0000003|A7|CUI|tradename_of|R1||RXNORM|RXNORM|||N||
+C0000001|A1|CUI|RO|C0000004|A7|CUI|tradename_of|R1||RXNORM|RXNORM|||O||
+C0000001|A1|CUI|RO|C0000002|A7|CUI|isa|R1||RXNORM|RXNORM|||N||
+C0000003|A7|CUI|RO|C0000001|A1|CUI|has_tradename|R3||RXNORM|RXNORM|||N||
+C0000003|A7|CUI|RO|C0000002|A1|CUI|has_tradename|R3||RXNORM|RXNORM|||N||
+"""
+
+
+def test_a_trade_name_is_no_name_of_its_drug(umls, tmp_path):
+    folder = umls(**{"MRCONSO.RRF": HUB, "MRCUI.RRF": None, "MRREL.RRF": TRADED})
+    names = {entity.id: entity.names for entity in read_umls(folder, tradenames=True)}
+    assert names == {
+        "C0000001": ("Knee pain", "KNEE PAIN", "Acme"),
+        "C0000002": ("Patellar pain", "Acme"),
+        "C0000003": ("Acme",),
+        "C0000004": ("Ache",),
+    }
+    (stated,) = build_ontology(folder, tmp_path / "s", tradenames=True).manifest["info"]["provenance"]
+    assert "MRREL.RRF" in stated["files"]
+    assert next(iter(read_umls(folder))).names == ("Knee pain", "KNEE PAIN")
+    (folder / "MRREL.RRF").unlink()
+    with pytest.raises(KrisselError, match=r"K101\].*MRREL\.RRF"):
+        list(read_umls(folder, tradenames=True))
+
+
+def test_a_preset_takes_other_types_sources_or_a_release_in_silence(umls, tmp_path):
+    release = {"release.dat": "umls.release.name=2017AA\n"}
+    rows = "C0000008|ENG|P|L|PF|S|Y|A||||CHV|PT|1|Ill|0|N||\nC0000009|ENG|P|L|PF|S|Y|A||||HPO|PT|HP:1|Fever|0|N||\n"
+    types = (
+        TYPES
+        + "C0000008|T047|B2.2.1.2.1|Disease or Syndrome|AT3||\nC0000009|T047|B2.2.1.2.1|Disease or Syndrome|AT||\n"
+    )
+    concepts = CONCEPTS[: CONCEPTS.index("C0000009")] + rows
+    types = "".join(sorted(line for line in types.splitlines(keepends=True) if "C0000009|T033" not in line))
+    types = types.replace("C0000003|T047|B2.2.1.2.1|Disease or Syndrome", "C0000003|T079|A2.1.1|Temporal Concept")
+    folder = umls(**{"MRCONSO.RRF": concepts, "MRSTY.RRF": types, **release})
+    assert ids(read_umls(folder, preset="2017AA")) == ["C0000001", "C0000003", "C0000008", "C0000009"]
+    assert ids(read_umls(folder, preset="st21pv")) == ["C0000001", "C0000009"]
+    assert ids(read_umls(folder, preset="st21pv", vocabularies=["CHV"])) == ["C0000008"]
+    assert ids(read_umls(folder, preset="st21pv", semantic_types=["T079"])) == ["C0000003"]
+    store = build_ontology(folder, tmp_path / "s", preset="st21pv")
+    assert store.manifest["info"]["options"] == {"preset": "st21pv"}
+    gold = tmp_path / "gold.txt"
+    ids_ = ("C0000001", "C0000003", "C0000009")
+    rows = "".join(f"1\t{2 * i}\t{2 * i + 1}\t{'abc'[i]}\tT1\t{id_}\n" for i, id_ in enumerate(ids_))
+    gold.write_text(f"1|t|a b c\n{rows}")
+    whole = build_ontology(folder, tmp_path / "whole")
+    report = convert(gold, tmp_path / "gold.spacy", ontology=whole, types=["st21pv"])
+    assert (report["mentions"], report["other_types"]) == (2, 1)
+    with pytest.raises(KrisselError, match=r"K006\].*types.*'st21pv'"):
+        convert(gold, tmp_path / "gold.spacy", types=["st21pv"])
+    (folder / "release.dat").write_text("umls.release.name=2020AA\n")
+    with pytest.warns(KrisselWarning, match=r"KW106\].*META' states 2020AA.*st21pv is of 2017AA"):
+        later = build_ontology(folder, tmp_path / "later", preset="st21pv")
+    with pytest.warns(KrisselWarning, match=r"KW106\].*later' states 2020AA"):
+        convert(gold, tmp_path / "gold.spacy", ontology=later, types=["st21pv"])
+    with pytest.raises(KrisselError, match=r"K006\].*preset.*'st22pv'.*2017AA, st21pv"):
+        list(read_umls(folder, preset="st22pv"))
 
 
 def test_what_the_files_say_of_themselves(umls, tmp_path):
