@@ -58,8 +58,13 @@ class CorporaErrors:
         " ending in {expected}, of one kind. Name the format, or the folder with the files of one."
     )
     K236 = (
-        "[K236] '{path}' is not a file of SemEval's annotations: line {line} is {found!r}. Expected "
-        "`note|0-4,10-14|C0231749|…` a line. Check the file, or name its format."
+        "[K236] '{path}' is not a file of annotations of clinical notes: line {line} is {found!r}. Expected "
+        "`note|0-4,10-14|C0231749|…` (SemEval), `note.txt||Disease_Disorder||C0231749||0||4` (ShARe) or "
+        "`N000||C0231749||0||4` (n2c2) a line. Check the file, or name its format."
+    )
+    K237 = (
+        "[K237] '{path}' is not a table of COMETA: line {line} is {found!r} ({problem}). Expected the columns Term, "
+        "General SNOMED ID, Specific SNOMED ID and Example. Check the file, or name its format."
     )
 
 

@@ -145,6 +145,8 @@ def _tar_bombs() -> Iterator[Bomb]:
         ("corp:knowtator-tar", b"1.txt.knowtator.xml"),
         ("corp:brat-tar", b"1.ann"),
         ("corp:semeval-tar", b"1.pipe"),
+        ("corp:share-tar", b"1.pipe.txt"),
+        ("corp:n2c2-tar", b"1.norm"),
     ):
         for title, data in _tar_headers(member):
             yield Bomb(title, target, partial(dict, {TAR_GZ: gzipped(data)}))

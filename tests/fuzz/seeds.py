@@ -283,6 +283,22 @@ SEMEVAL: tuple[dict[str, str], ...] = (
         "7.text": TEXT,
     },
 )
+SHARE: tuple[dict[str, str], ...] = (
+    {
+        "7.pipe.txt": "7.txt||Disease_Disorder||C0231749||0||4||12||16\n7.txt||Disease_Disorder||CUI-less||12||16\n"
+        "7.txt||Disease_Disorder||C1||18||22\n",
+        "7.txt": TEXT,
+    },
+)
+N2C2: tuple[dict[str, str], ...] = (
+    {"7.norm": "N000||C0231749||0||4||12||16\nN001||CUI-less||12||16\nN002||C1||18||22\n", "7.txt": TEXT},
+)
+COMETA = (
+    "ID\tTerm\tGeneral SNOMED Label\tGeneral SNOMED ID\tSpecific SNOMED Label\tSpecific SNOMED ID\tExample\n"
+    "1\tgout\tGout\t90560007\tAcute gout\t190828008\tMy Gout is bad\n2\tknee  ache\tPain\t1\tPain\t2\t"
+    '"The ""knee ache"" again"\n3\tache\tPain\t3\tPain\t4\tNothing\n',
+    'Term,General SNOMED ID,Specific SNOMED ID,Example\ngout,1,2,"Gout, again"\n',
+)
 _MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
 ZESHEL: tuple[dict[str, str], ...] = (
     {

@@ -407,7 +407,7 @@ def all_targets() -> list[Target]:
     corpora = corpus_seeds()
     for name, folders in corpora.items():
         add(f"corp:{name}", folders, _corpus_reader(name))
-        if name in ("knowtator", "brat", "semeval"):
+        if name in ("knowtator", "brat", "semeval", "share", "n2c2"):
             archives = [{TAR_GZ: gzipped(tarred(_encoded(files)))} for files in folders]
             target = f"corp:{name}-tar"
             add(target, archives, read_as_corpus, _of_parts(damage_archive, folders), format=name)
@@ -482,6 +482,10 @@ def corpus_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "knowtator": list(seeds.KNOWTATOR),
         "brat": list(seeds.BRAT),
         "semeval": list(seeds.SEMEVAL),
+        "share": list(seeds.SHARE),
+        "n2c2": list(seeds.N2C2),
+        "cometa-general": [{"a.csv": text} for text in seeds.COMETA],
+        "cometa-specific": [{"a.csv": text} for text in seeds.COMETA],
         "phrases": [{"phrases.tsv": text} for text in seeds.PHRASES],
         "zeshel": list(seeds.ZESHEL),
         "text-labels": [{"labels.jsonl": text} for text in seeds.TEXT_LABELS],

@@ -6,6 +6,7 @@ seed in tests/fuzz/seeds.py. The choices of `--format` and messages follow from 
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from ..bundles import holds_suffixes, is_bundle
 from ..files import open_binary
 from . import brat, knowtator, semeval
 from .bioc import read_bioc
+from .cometa import read_cometa
 from .phrases import read_phrases
 from .pubtator import read_pubtator
 from .text_labels import read_text_labels
@@ -26,6 +28,10 @@ READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "knowtator": knowtator.read_knowtator,
     "brat": brat.read_brat,
     "semeval": semeval.read_semeval,
+    "share": semeval.read_share,
+    "n2c2": semeval.read_n2c2,
+    "cometa-general": partial(read_cometa, ids="General"),
+    "cometa-specific": partial(read_cometa, ids="Specific"),
     "phrases": read_phrases,
     "zeshel": read_zeshel,
     "text-labels": read_text_labels,
@@ -36,7 +42,13 @@ if TYPE_CHECKING:
 else:
     Format = Literal[FORMATS]
 # Annotations apart from their texts: how the names of their files end.
-SUFFIXES = {knowtator.SUFFIX: "knowtator", brat.SUFFIX: "brat", semeval.SUFFIX: "semeval"}
+SUFFIXES = {
+    knowtator.SUFFIX: "knowtator",
+    brat.SUFFIX: "brat",
+    semeval.SUFFIX: "semeval",
+    semeval.SHARE_SUFFIX: "share",
+    semeval.N2C2_SUFFIX: "n2c2",
+}
 _ENTITIES = re.compile(rb'"entities"\s*:')
 _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
@@ -47,15 +59,15 @@ def check_documents(format: str, documents: str | Path | None) -> None:
     Raises KrisselError K006.
     """
     if documents is None if format == "zeshel" else documents is not None and format not in SUFFIXES.values():
-        expected = "a folder of documents for ZESHEL's mentions, knowtator's, BRAT's or SemEval's, and none for others"
+        expected = f"a folder of documents for ZESHEL's mentions and {', '.join(SUFFIXES.values())}, none for others"
         raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
 
 
 def detect_format(path: Path) -> str:
     """The format of a corpus file by its beginning; not by its first line, since BioC may be one line of gigabytes.
 
-    Folders, archives, `.ann` and `.pipe` files are detected by name. Raises KrisselError K201 (no file), K202, K211
-    (damaged), K228 (a folder or an archive of none or several of knowtator's files, BRAT's and SemEval's).
+    Folders, archives and files of `SUFFIXES` are detected by name, COMETA and phrases not at all. Raises KrisselError
+    K201 (no file), K202, K211 (damaged), K228 (a folder or an archive of none or several kinds of `SUFFIXES`).
     """
     if is_bundle(path):
         found = holds_suffixes(path, tuple(SUFFIXES))
@@ -63,7 +75,7 @@ def detect_format(path: Path) -> str:
             names = " and ".join(found) or "none"
             raise KrisselError(Errors.K228.format(path=path, found=names, expected=" or ".join(SUFFIXES)))
         return SUFFIXES[found[0]]
-    for suffix in (brat.SUFFIX, semeval.SUFFIX):
+    for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return SUFFIXES[suffix]
     with open_binary(path, "a gold corpus in one of the formats of `convert`") as file_:

@@ -1,8 +1,10 @@
-"""The clinical notes of SemEval-2015's task 14 (hNLP in OSLAT): `.pipe` next to `.text`."""
+"""Clinical notes of shared tasks, annotations next to texts: SemEval-2015's task 14 (hNLP in OSLAT), ShARe (task 7 of
+SemEval-2014, ShARe/CLEF 2013) and track 3 of n2c2 2019."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from ...errors import Errors
@@ -12,11 +14,11 @@ from ..bundles import read_standoff
 from ..files import read_records
 from ..report import CorpusReport, reporting
 
-EXPECTED = "a .pipe file, or a folder or .tar.gz of them"
-SUFFIX = ".pipe"
+SUFFIX, SHARE_SUFFIX, N2C2_SUFFIX = ".pipe", ".pipe.txt", ".norm"
 LABEL = "Disorder"
 WITHOUT = "cui-less"
 _PLACES = re.compile(r"\d+-\d+(?:,\d+-\d+)*")
+Parse = Callable[[str, str, int], Mention]
 
 
 @reporting
@@ -30,26 +32,69 @@ def read_semeval(
         this note is `1`.
 
     A line is `note|0-4,10-14|C0231749|…`: the places of a disorder's fragments, in characters, and its concept, or
-    `CUI-less`; what follows, whether it is negated and so on, is not read. OSLAT (§5.3) takes each line of a note for a
-    text: `krissel text-split --unit line`.
+    `CUI-less`; what follows, whether it is negated and so on, is not read. A line of 2014 (`read_share`) is read too.
+    OSLAT (§5.3) takes each line of a note for a text: `krissel text-split --unit line`.
 
     report: counts `bad_records`.
     Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K211 (damaged archive), K226 (no text),
     K236 (the first line that is not blank is no record).
     """
+    return _notes(path, (SUFFIX, ".text"), documents, _semeval_mention, report)
+
+
+@reporting
+def read_share(
+    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
+) -> Iterator[AnnotatedText]:
+    """The notes that ShARe's `.pipe.txt` files annotate; the text of `1.pipe.txt` is `1.txt`.
+
+    A line is `1.txt||Disease_Disorder||C0231749||0||4||10||14`, the mention's label, concept or `CUI-less`, and the
+    places of its fragments. All else is as in `read_semeval`.
+    """
+    return _notes(path, (SHARE_SUFFIX, ".txt"), documents, partial(_barred, True), report)
+
+
+@reporting
+def read_n2c2(
+    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
+) -> Iterator[AnnotatedText]:
+    """The notes that `.norm` files of n2c2 annotate; the text of `1.norm` is `1.txt`, in the folder `documents`.
+
+    A line is `N000||C0231749||0||4||10||14`, as in `read_share` without a label.
+    """
+    return _notes(path, (N2C2_SUFFIX, ".txt"), documents, partial(_barred, False), report)
+
+
+def _notes(
+    path: str | Path, suffixes: tuple[str, str], documents: str | Path | None, parse: Parse, report: CorpusReport
+) -> Iterator[AnnotatedText]:
+    expected = f"a {suffixes[0]} file, or a folder or .tar.gz of them"
 
     def read(content: bytes, source: str, text: str) -> Iterator[Mention]:
-        parse = partial(_mention, text)
-        return read_records(source, parse, report, expected=EXPECTED, first_error=Errors.K236, content=content)
+        parsed = partial(parse, text)
+        return read_records(source, parsed, report, expected=expected, first_error=Errors.K236, content=content)
 
-    return read_standoff(path, (SUFFIX, ".text"), EXPECTED, documents, read)
+    return read_standoff(path, suffixes, expected, documents, read)
 
 
-def _mention(text: str, line: str, number: int) -> Mention:
+def _semeval_mention(text: str, line: str, number: int) -> Mention:
     _, *rest = line.split("|")
-    if len(rest) > 1 and _PLACES.fullmatch(rest[0]) and (kb_id := rest[1].strip()):
-        fragments = parse_fragments(fragment.split("-") for fragment in rest[0].split(","))
-        if fragments and all(start < end <= len(text) for start, end in fragments):
-            kb_id = NIL if kb_id.lower() == WITHOUT else kb_id
-            return Mention(fragments, covered_text(text, fragments), LABEL, kb_id, number)
-    raise ValueError(f"{line[:40]!r}")
+    if len(rest) > 1 and _PLACES.fullmatch(rest[0]):
+        return _mention(text, line, number, LABEL, rest[1], (each.split("-") for each in rest[0].split(",")))
+    return _barred(True, text, line, number)
+
+
+def _barred(labelled: bool, text: str, line: str, number: int) -> Mention:
+    _, *columns = line.split("||")
+    label = columns.pop(0) if labelled and columns else ""
+    kb_id, *places = columns or [""]
+    return _mention(text, line, number, label, kb_id, zip_longest(places[::2], places[1::2], fillvalue=""))
+
+
+def _mention(text: str, line: str, number: int, label: str, kb_id: str, places: Iterable[Sequence[str]]) -> Mention:
+    """Raises ValueError without a concept, or a place in the text."""
+    fragments, kb_id = parse_fragments(places), kb_id.strip()
+    if not kb_id or not fragments or not all(start < end <= len(text) for start, end in fragments):
+        raise ValueError(f"{line[:40]!r}")
+    kb_id = NIL if kb_id.lower() == WITHOUT else kb_id
+    return Mention(fragments, covered_text(text, fragments), label.strip(), kb_id, number)

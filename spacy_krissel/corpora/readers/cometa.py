@@ -1,0 +1,72 @@
+"""COMETA: terms of patients in posts, with SNOMED CT's concepts, a table of seven columns."""
+
+import csv
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from ...errors import Errors
+from ...util.inputs import control_character
+from ..annotation import AnnotatedText, Mention
+from ..files import read_records
+from ..report import CorpusReport, reporting
+
+TERM, EXAMPLE = "Term", "Example"
+EXPECTED = "a table of COMETA"
+PREFIX = "SNOMEDCT:"
+
+
+@reporting
+def read_cometa(path: str | Path, *, ids: str, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The example of each line as a document, named by file and line, its term the mention; `.gz` is decompressed.
+
+    The first line names the columns: Term, General SNOMED ID, Specific SNOMED ID, Example and others, in any order,
+    separated by tabs or, where there is none, by commas; cells may be quoted. Where a term is not in its example, in
+    any case, it is a document by itself.
+
+    ids: "General" (the literal meaning) or "Specific" (the one in context); ids get the prefix `SNOMEDCT:`.
+
+    report: counts `bad_records` and `without_example`.
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (nothing in it), K237 (no such
+    columns).
+    """
+    source, name = str(path), Path(path).name
+    columns = (TERM, f"{ids} SNOMED ID", EXAMPLE)
+    places: list[int] = []
+    separator = "\t"
+
+    def example(line: str, number: int) -> AnnotatedText | None:
+        nonlocal separator
+        if not places:
+            separator = "\t" if "\t" in line else ","
+            header = [cell.strip() for cell in _cells(line, separator)]
+            places.extend(header.index(column) for column in columns)
+            return None
+        if problem := control_character(line.replace("\t", " ")):
+            raise ValueError(problem)
+        cells = _cells(line, separator)
+        if len(cells) <= max(places):
+            raise ValueError(f"{len(cells)} column(s)")
+        term, id_, text = (cells[place].strip() for place in places)
+        if not term or not id_.isdecimal():
+            raise ValueError(f"term {term[:40]!r}, id {id_[:40]!r}")
+        words = r"\s+".join(map(re.escape, term.split()))
+        found = next(filter(None, (re.search(each, text, re.IGNORECASE) for each in (rf"\b{words}\b", words))), None)
+        start, end = found.span() if found else (0, len(term))
+        if not found:
+            report.count("without_example")
+            text = term
+        mention = Mention(((start, end),), text[start:end], "", PREFIX + id_, number)
+        return AnnotatedText(f"{name}:{number}", text, [mention], source=source, line=number)
+
+    read = partial(read_records, expected=EXPECTED, what="line", first_error=Errors.K237, skip_undecoded=True)
+    return filter(None, read(path, example, report))
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True))
+    except csv.Error:
+        # A quote mark of the text itself.
+        return line.split(separator)
