@@ -57,7 +57,7 @@ class MadeEntity(NamedTuple):
 class MadeSource:
     """What `fill_kb` asks of a source: so many entities, and prototypes spread over them as evenly as can be."""
 
-    use_references = reference_prototypes = False
+    use_references = reference_prototypes = mentions_only = False
 
     def __init__(self, entities: int, prototypes: int) -> None:
         self.n_entities = entities

@@ -93,3 +93,25 @@ def obo_file(tmp_path):
     path = tmp_path / "one.obo"
     path.write_text("format-version: 1.2\n\n[Term]\nid: X:1\nname: one\n")
     return path
+
+
+def test_indexes_over_varied_lengths_are_not_measured(benchmark, tmp_path):
+    pytest.importorskip("faiss")
+    script = benchmark("index_norms")
+    output = tmp_path / "norms.json"
+    for _ in range(2):
+        script.main(3000, 16, ["ivf", "hnsw"], [0.4], 0.9, 50, 0, output)
+    (run,) = json.loads(output.read_text())["runs"]
+    assert {row["type"] for row in run["rows"]} == {"ivf", "hnsw"}
+    assert all(row["lengths_sd"] == pytest.approx(0.4, abs=0.05) for row in run["rows"])
+    assert max(row["recall_1"] for row in run["rows"]) >= 0.9
+
+
+def test_a_knowledge_base_of_the_paper_is_not_measured(benchmark, tmp_path, monkeypatch):
+    pytest.importorskip("faiss")
+    script = benchmark("krissbert_kb")
+    monkeypatch.setattr(script, "in_process", lambda function, *arguments: function(*arguments))
+    script.main(tmp_path / "kb", [500], [500], 16, "ivf_sq8", 0, tmp_path / "kb.json")
+    (row,) = json.loads((tmp_path / "kb.json").read_text())["sizes"]
+    assert row["entities"] == 100 and row["files_mib"]["vectors.npy"] > 0 and row["indexed"]["index_mib"] > 0
+    assert not list((tmp_path / "kb").iterdir())

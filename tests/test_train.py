@@ -154,7 +154,7 @@ def test_small_with_references(run, toy_store, toy_shards, tmp_path):
         reference_prototypes=True,
         progress=False,
     )
-    assert described["references"] == {"entities": 12, "weight": 0.1, "used": True}
+    assert described["references"] == {"entities": 12, "weight": 0.1}
     assert described["prototype_kinds"]["reference"] == 12
     nlp = spacy.load(tmp_path / "pipeline")
     linker = find_linker(nlp)

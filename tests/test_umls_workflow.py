@@ -88,6 +88,10 @@ def test_from_umls_to_a_package(project):
     assert [entity.tree_numbers for entity in store] == [("B2.2.1.2.1",)] * len(store)
     mined = json.loads(Path("corpus/umls-mentions/manifest.json").read_text())
     assert mined["counts"]["mentions"] > 0 and mined["settings"]["case"] == "preserve"
+    kb = json.loads(Path("training/umls/kb/manifest.json").read_text())
+    assert set(kb["prototype_kinds"]) <= {"mention", "reference"} and kb["dtype"] == "float16"
+    copies = [path.as_posix() for path in Path("training/umls").rglob("vectors.npy")]
+    assert copies == ["training/umls/kb/vectors.npy"], "one knowledge base for all pipelines"
     for name in ("umls-linker", "umls-reranker"):
         assert Path(f"metrics/{name}.json").exists()
         assert len(Path(f"metrics/{name}.links.jsonl").read_text().splitlines()) == 3

@@ -96,6 +96,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "class_names",
     "use_references",
     "reference_prototypes",
+    "mentions_only",
 )
 @checked
 def prototypes(

@@ -1,11 +1,13 @@
 """FAISS: flat, HNSW and IVF indexes on the CPU, flat and IVF on CUDA devices; always saved in their CPU form.
 
 IVF with coded vectors (SQ8, PQ) finds more than it is asked for, and the vectors themselves decide between them.
+An IVF list holds the vectors nearest to its centroid by distance, and is read by inner product: vectors of any length.
 """
 
 import errno
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -148,9 +150,15 @@ class FaissIndex:
             index.quantizer.add(centroids)
         if self._ivf and self.device != "cpu":
             # Held by name as well, since FAISS holds a bare pointer.
-            clustering_index = self._clone_to_gpu(faiss.IndexFlatIP(width))
+            clustering_index = self._clone_to_gpu(faiss.IndexFlatL2(width))
             index.clustering_index = clustering_index
-        index.train(_training_sample(vectors, training_rows(getattr(index, "nlist", 1))))
+        if self._ivf:
+            index.cp.spherical = False
+        if hasattr(index, "use_precomputed_table"):
+            # Of distances: nothing reads it.
+            index.use_precomputed_table = -1
+        with self._by_distance(index):
+            index.train(_training_sample(vectors, training_rows(getattr(index, "nlist", 1))))
         if self._ivf:
             index.clustering_index = None
         self._take(index, mapped=False)
@@ -249,12 +257,25 @@ class FaissIndex:
     def _extend(self, vectors: Vectors) -> None:
         for start in range(0, len(vectors), ADD_ROWS):
             block = np.ascontiguousarray(vectors[start : start + ADD_ROWS], dtype=np.float32)
-            self._index.add(block)
+            with self._by_distance(self._index):
+                self._index.add(block)
             if self.on_added is not None:
                 self.on_added(len(block))
         if self._stored is not None:
             self._stored.append(vectors)
         self._gpu_index = None
+
+    @contextmanager
+    def _by_distance(self, index: Any) -> Iterator[None]:
+        """Assign vectors to the nearest centroid; by inner product, they would go to lists of longer ones."""
+        faiss = _faiss()
+        try:
+            if self._ivf:
+                index.quantizer.metric_type = faiss.METRIC_L2
+            yield
+        finally:
+            if self._ivf:
+                index.quantizer.metric_type = faiss.METRIC_INNER_PRODUCT
 
     def _search_allowed(self, faiss: Any, queries: Vectors, k: int, allowed: Mask) -> tuple[Scores, Rows]:
         """Search among some rows. GPU indexes cannot, so this is the CPU form's work."""

@@ -28,9 +28,7 @@ from .groups import Groups
 from .lexical_index import LexicalIndex
 from .references import References
 
-# `SUMS_FILE` holds what is searched where that is not the prototypes' own vectors, so that it can be mapped too.
-FILE, VECTORS_FILE = "prototypes.arrow", "vectors.npy"
-REFERENCES_FILE, SUMS_FILE = "references.npy", "sums.npy"
+FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
 # Stored by number: new kinds go to the end.
 Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -94,14 +92,14 @@ class PrototypeTable:
     """Prototypes by row: entity row, kind, text and vector. Never changed: each change gives another table, which
     shares what it can.
 
-    table: of `SCHEMA`. own: the vectors c_p, memory-mapped as long as nothing was added. references: those in use.
-    sums: c_p + w·r_e with these, None without. path: the file that the table, or part of it, is mapped from.
+    table: of `SCHEMA`. stored: what is searched, memory-mapped as long as nothing was added: c_p, or c_p + w·r_e where
+    references are in use; a prototype that is a reference is searched as it is. references: those in use.
+    path: the file that the table, or part of it, is mapped from.
     """
 
     table: pa.Table
-    own: GrowingVectors
+    stored: GrowingVectors
     references: References | None = None
-    sums: GrowingVectors | None = None
     path: Path | None = None
     _lock: Lock = field(default_factory=Lock, init=False)
 
@@ -115,7 +113,7 @@ class PrototypeTable:
     @property
     def vectors(self) -> Vectors:
         """What is searched (n, width): c_p, or c_p + w·r_e where references are in use (KRISSBERT eq. 6). Read only."""
-        return self.own.array if self.sums is None else self.sums.array
+        return self.stored.array
 
     @property
     def dtype(self) -> str:
@@ -144,16 +142,28 @@ class PrototypeTable:
         for name in Origin._fields:
             columns[name] = [getattr(prototype.origin, name) for prototype in prototypes]
         table = appended(self.table, pa.table(columns, schema=SCHEMA), scratch)
-        own, sums = self.own.appended(vectors, scratch), self.sums
-        if self.references is not None and sums is not None:
-            sums = _with_sums(sums, self.references, own.array[len(self) :], entity_rows, scratch)
-        return replace(self, table=table, own=own, sums=sums)
+        if self.references is not None:
+            rows = _added_rows(entity_rows, np.array(columns["kind"]))
+            # Rounded before, so that references may as well come after.
+            vectors = vectors.astype(self.dtype) + self.references.at(rows)
+        return replace(self, table=table, stored=self.stored.appended(vectors, scratch))
 
     def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
         """With these references in use; scratch: see `appended`."""
-        none = GrowingVectors(self.own.array[:0])
-        sums = _with_sums(none, references, self.own.array, self.entity_rows, scratch)
-        return replace(self, references=references, sums=sums)
+        stored = GrowingVectors(self.vectors[:0])
+        for start in range(0, len(self), BLOCK_ROWS):
+            rows = np.arange(start, min(start + BLOCK_ROWS, len(self)))
+            stored = stored.appended(self.own(rows) + references.at(self._added(rows)), scratch)
+        return replace(self, stored=stored, references=references)
+
+    def own(self, rows: Rows) -> Vectors:
+        """c_p of the prototypes at `rows` (m,), without the reference: (m, width) float32. Where references are in use,
+        it is the difference of what is stored: within that rounding."""
+        vectors = self.vectors[rows].astype(np.float32)
+        return vectors if self.references is None else vectors - self.references.at(self._added(rows))
+
+    def _added(self, rows: Rows) -> Rows:
+        return _added_rows(self.entity_rows[rows], self.table.column("kind").to_numpy()[rows])
 
     def moved(self, new_rows: Rows, n_entities: int) -> "PrototypeTable":
         """After entity row i became `new_rows[i]` of `n_entities`; -1: it is gone, and had no prototypes."""
@@ -165,9 +175,8 @@ class PrototypeTable:
     @coded
     def take(self, mask: Mask) -> "PrototypeTable":
         """The prototypes at `mask` (len(self),), in memory."""
-        sums = None if self.sums is None else GrowingVectors(self.vectors[mask])
         table = self.table.filter(pa.array(mask)).combine_chunks()
-        return replace(self, table=table, own=GrowingVectors(self.own.array[mask]), sums=sums)
+        return replace(self, table=table, stored=GrowingVectors(self.vectors[mask]))
 
     @coded
     def where(self, kind: str | None, source: str | None, docs: Sequence[str] | None) -> Mask:
@@ -267,10 +276,9 @@ class PrototypeTable:
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
-        write_array(self.own.array, directory / VECTORS_FILE)
+        write_array(self.vectors, directory / VECTORS_FILE)
         if self.references is not None:
             write_array(self.references.vectors, directory / REFERENCES_FILE)
-            write_array(self.vectors, directory / SUMS_FILE)
 
     @classmethod
     def from_disk(
@@ -284,7 +292,7 @@ class PrototypeTable:
         *,
         verify: bool = True,
     ) -> "PrototypeTable":
-        """references: those whose sums were saved. verify: check all that is in the files.
+        """references: those in the vectors that were saved. verify: check all that is in the files.
 
         Raises KrisselError K524 when the files do not hold what the manifest says.
         """
@@ -294,18 +302,10 @@ class PrototypeTable:
             if rows and (found["min"] < 0 or found["max"] >= n):
                 problem = f"{FILE} names {what} outside 0 to {n - 1}"
                 raise KrisselError(Errors.K524.format(path=directory, problem=problem))
-        own = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
-        sums = None
-        if references is not None:
-            sums = GrowingVectors(read_array(directory / SUMS_FILE, rows, width, dtype, verify=verify))
-        return cls(table, own, references, sums, directory / FILE)
+        stored = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
+        return cls(table, stored, references, directory / FILE)
 
 
-def _with_sums(
-    sums: GrowingVectors, references: References, own: Vectors, entity_rows: Rows, scratch: Path | None
-) -> GrowingVectors:
-    """`sums` and those of further prototypes with the vectors `own` (m, width), of entities at `entity_rows` (m,)."""
-    for start in range(0, len(own), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        sums = sums.appended(references.added_to(own[block], entity_rows[block]), scratch)
-    return sums
+def _added_rows(entity_rows: Rows, kinds: Rows) -> Rows:
+    """The rows of the references that are added to prototypes of these entities and kinds (m,), -1 for none: (m,)."""
+    return np.where(kinds == KINDS.index("reference"), -1, entity_rows)

@@ -23,10 +23,11 @@ class References:
         """How many entities have a reference."""
         return int(np.any(self.vectors, axis=1).sum()) if self.vectors.size else 0
 
-    def added_to(self, vectors: Vectors, entity_rows: Rows) -> Vectors:
-        """`v_p` of prototypes with the vectors `c_p` (n, d), whose entities stand at `entity_rows` (n,)."""
-        references = self.vectors[entity_rows].astype(np.float32)
-        return (vectors.astype(np.float32) + np.float32(self.weight) * references).astype(vectors.dtype)
+    def at(self, entity_rows: Rows) -> Vectors:
+        """`w·r_e` of the entities at `entity_rows` (n,), zeros at -1: (n, d) float32."""
+        found = np.float32(self.weight) * self.vectors[entity_rows].astype(np.float32)
+        found[entity_rows < 0] = 0
+        return found
 
     def moved(self, new_rows: Rows, n_entities: int) -> "References":
         """The same after entity row i became `new_rows[i]` (-1: it is gone) of `n_entities`."""

@@ -21,10 +21,10 @@ from .directory import KIND, Source
 from .entity_columns import FILE as ENTITIES
 from .entity_columns import EntityTable
 from .prototype_table import FILE as PROTOTYPES
-from .prototype_table import REFERENCES_FILE, SUMS_FILE, VECTORS_FILE, PrototypeTable
+from .prototype_table import REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 INDEX_DIR = "index"
 METRIC = "inner product"
 
@@ -37,7 +37,6 @@ class IndexShape(Shape):
 class ReferencesShape(Shape):
     entities: Count
     weight: Annotated[float, Field(ge=0)]
-    used: bool
 
 
 class KBShape(Shape):
@@ -58,8 +57,6 @@ class KBShape(Shape):
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
         if self.references is not None:
             yield REFERENCES_FILE
-            if self.references.used:
-                yield SUMS_FILE
         if self.index_saved:
             # What an index reads is its own affair.
             yield f"{INDEX_DIR}/"
@@ -120,7 +117,7 @@ class Version:
         prototypes, references = self.prototypes, None
         index = self.new_index() if self.index is None else self.index
         if (used := prototypes.references) is not None:
-            references = {"entities": len(used), "weight": used.weight, "used": True}
+            references = {"entities": len(used), "weight": used.weight}
         return {
             "entities": len(self.entities),
             "prototypes": len(prototypes),
@@ -174,7 +171,7 @@ class Version:
         if "prototypes" in excluded:
             return read
         described, references = manifest["references"], None
-        if described and described["used"]:
+        if described:
             vectors = read_array(path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify)
             references = References(vectors, float(described["weight"]))
         read.prototypes = PrototypeTable.from_disk(

@@ -161,6 +161,27 @@ def test_lists_are_found_once(vectors, queries):
     assert FaissIndex("hnsw").centroids() is None
 
 
+@pytest.mark.parametrize("type_,settings", [("ivf", {}), *TYPES])
+def test_a_vector_is_in_another_list_than_that_of_the_nearest_centroid(vectors, queries, tmp_path, type_, settings):
+    """By inner product the lists of long vectors would take those of others, whatever was loaded or added."""
+    rng = np.random.default_rng(3)
+    varied = vectors.astype(np.float32) * np.maximum(0.1, 1 + 0.4 * rng.standard_normal((N, 1)))
+    varied = varied.astype(np.float32)
+    index = made(type_, varied[:1500], nprobe=8, **settings)
+    index.to_disk(tmp_path)
+    loaded = make_index(index.kind, index.settings)
+    loaded.from_disk(tmp_path, varied[:1500])
+    loaded.add(varied[1500:])
+    distances = np.linalg.norm(varied[:, None] - loaded.centroids()[None], axis=2)
+    for number, line in enumerate(distances.T):
+        lists = loaded._index.invlists
+        rows = faiss.rev_swig_ptr(lists.get_ids(number), lists.list_size(number))
+        assert (line[rows] <= distances[rows].min(axis=1) + 1e-4).all()
+    exact = ExactIndex()
+    exact.build(varied)
+    assert first_right(loaded.search(queries, 16), exact.search(queries, 16)) > 0.98
+
+
 def test_adding_is_watched_and_can_be_ended(vectors, monkeypatch):
     monkeypatch.setattr(faiss_index, "ADD_ROWS", 800)
     index, added = FaissIndex("ivf_sq8", nlist=20), []

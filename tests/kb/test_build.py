@@ -79,8 +79,27 @@ def test_references_as_prototypes(toy_store):
     kb = fill_kb(empty_kb(reference_weight=0.5)(Vocab(), WIDTH), source, encode, references=ReferenceParts())
     references = encode([reference_view(entity) for entity in toy_store])
     assert kb.description()["prototype_kinds"] == {"reference": 12}
-    np.testing.assert_allclose(kb.vectors, 1.5 * references, atol=1e-6)
+    np.testing.assert_allclose(kb.vectors, references, atol=1e-6)
     assert [prototype.view for prototype in kb.prototypes_at(range(12))] == list(map(reference_view, toy_store))
+
+
+def test_an_entity_without_mentions_is_found_by_another_vector_than_its_reference(toy_store, toy_shards):
+    """KRISSBERT's own knowledge base: mentions with their references, and no bare name."""
+    shards = MentionShards(toy_shards)
+    source = PrototypeSource(toy_store, shards, mentions_only=True, mentions_per_entity=2, contexts_per_shared_name=3)
+    kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=ReferenceParts())
+    mined = {mention.entity for mention in shards}
+    assert 0 < len(mined) < len(toy_store)
+    views = dict(source.references(ReferenceParts()))
+    for entity, view in views.items():
+        rows = kb.prototype_rows(entity)
+        found, (reference,) = kb.prototypes_at(rows), encode([view])
+        assert {each.kind for each in found} == ({"mention"} if entity in mined else {"reference"})
+        own = encode([each.view for each in found])
+        np.testing.assert_allclose(kb.vectors[rows], own + reference if entity in mined else own, atol=1e-6)
+        assert entity in mined or [each.view for each in found] == [view]
+    alone = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode)
+    assert set(alone.description()["prototype_kinds"]) == {"mention"}
 
 
 def test_references_are_a_switch_of_the_source_and_of_the_encoder(toy_store):

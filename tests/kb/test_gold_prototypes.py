@@ -170,7 +170,7 @@ def test_one_document_does_not_settle_a_shared_name(kb, kind, view, other, n_doc
     assert len(bare) == (n_docs if weighted else 0) and len(found) - len(bare) == 2 * n_docs
     assert (counts.prototypes, counts.shared) == (len(found), 0 if weighted else 2)
     own = encode([prototype.view for prototype in found])
-    assert kb.prototypes.own.array[rows] == pytest.approx(own * (2 if weighted else 1), abs=1e-6)
+    assert kb.vectors[rows] == pytest.approx(own * (2 if weighted else 1), abs=1e-6)
 
 
 def gold_of(kb, entity):
@@ -206,7 +206,7 @@ def test_phrases_that_are_all_of_their_document_are_never_lost(kb):
     counts = kb.add_gold([*docs, make_doc([(0, 1, "D2")], "q", text="MS")], weight=2.0)
     assert (counts.prototypes, counts.shared) == (11, 1)
     (row,) = kb.prototype_rows("D2")
-    assert np.linalg.norm(kb.prototypes.own.array[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
+    assert np.linalg.norm(kb.vectors[row]) == pytest.approx(np.linalg.norm(encode([name_view("MS")])))
 
 
 @pytest.mark.parametrize("kind, form, shared", [("name", "Tumour", 1), ("name", "tumours", 0), ("class", "tumor", 0)])

@@ -115,11 +115,10 @@ def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path,
         kb.add_prototypes([Prototype(kb.entity_ids[0], "gold", name_view("late"))], encode([name_view("late")]))
         made[name] = kb
     memory, disk = made["memory"], made["disk"]
-    assert isinstance(disk.vectors, np.memmap) and isinstance(disk.prototypes.own.array, np.memmap)
+    assert isinstance(disk.vectors, np.memmap)
     assert isinstance(disk.prototypes.references.vectors, np.memmap)
     for array in ("vectors", "entity_rows"):
         np.testing.assert_array_equal(getattr(disk.prototypes, array), getattr(memory.prototypes, array))
-    np.testing.assert_array_equal(disk.prototypes.own.array, memory.prototypes.own.array)
     np.testing.assert_array_equal(disk.prototypes.references.vectors, memory.prototypes.references.vectors)
     everything = np.arange(memory.n_prototypes)
     assert disk.prototypes_at(everything) == memory.prototypes_at(everything)
@@ -129,7 +128,7 @@ def test_built_on_disk_is_the_same_as_in_memory(toy_store, toy_shards, tmp_path,
     assert loaded.prototypes_at(everything) == memory.prototypes_at(everything)
     memory.to_disk(tmp_path / "memory")
     assert files(tmp_path / "kb") == files(tmp_path / "memory")
-    assert files(tmp_path / "kb").keys() >= {"vectors.npy", "sums.npy", "references.npy"}
+    assert files(tmp_path / "kb").keys() >= {"vectors.npy", "references.npy"}
     assert not list(scratch.iterdir())
 
 

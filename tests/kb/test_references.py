@@ -11,7 +11,6 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb.prototype_kb import PrototypeKB, empty_kb
 from spacy_krissel.kb.prototype_table import Prototype
-from spacy_krissel.util.manifest import OWN_HASH, manifest_hash
 from spacy_krissel.views import View, name_view
 
 WIDTH = 8
@@ -143,42 +142,65 @@ def test_after_save_and_load(make, dtype, index, tmp_path):
     ):
         assert loaded.description() == kb.description()
         check(loaded, weight=0.5)
-        assert (loaded.vectors == kb.vectors).all() and (loaded.prototypes.own.array == kb.prototypes.own.array).all()
+        assert (loaded.vectors == kb.vectors).all()
         add_later(loaded)
         check(loaded, later=True, weight=0.5)
         loaded.to_disk(tmp_path / "again")
         check(PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "again"), later=True, weight=0.5)
 
 
-def test_references_are_searched_that_were_saved_as_not_in_use(make, tmp_path):
-    kb = make()
+def test_vectors_without_references_cannot_be_recovered(make, dtype, tmp_path):
+    kb = make(dtype=dtype, reference_weight=0.5)
+    add_later(kb)
     kb.to_disk(tmp_path / "kb")
-    manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
-    manifest["references"]["used"] = False
-    manifest[OWN_HASH] = manifest_hash(manifest)
-    (tmp_path / "kb/manifest.json").write_text(json.dumps(manifest))
-    check(PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb", exclude=["index"]), weight=0.0)
+    loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
+    rows = np.r_[kb.n_prototypes - 2, 0:5]
+    expected = np.concatenate([OWN, LATER])[rows]
+    for each in (kb, loaded):
+        assert each.prototypes.own(rows).dtype == np.float32
+        np.testing.assert_allclose(each.prototypes.own(rows), expected, atol=1e-6 if dtype == "float32" else 1e-3)
+    np.testing.assert_array_equal(make(None).prototypes.own(np.arange(len(OWN))), OWN)
+
+
+@pytest.mark.parametrize("references_first", [False, True])
+def test_a_reference_is_added_to_itself(references_first):
+    """As a prototype it is searched as it is, whatever the weight in the sums of others."""
+    kb = PrototypeKB(Vocab(), WIDTH, reference_weight=0.5)
+    kb.set_entities(map(Entity, range(2)))
+    blocks = [(["E00", "E01"], REFERENCES[:2])]
+    if references_first:
+        kb.set_references(blocks)
+    kb.add_prototypes(prototypes_of([0]), OWN[:1])
+    kb.add_prototypes(prototypes_of([1], "reference"), REFERENCES[1:2])
+    if not references_first:
+        kb.set_references(blocks)
+    np.testing.assert_allclose(kb.vectors, [OWN[0] + 0.5 * REFERENCES[0], REFERENCES[1]], atol=1e-6)
+    np.testing.assert_allclose(kb.prototypes.own(np.arange(2)), [OWN[0], REFERENCES[1]], atol=1e-6)
+    assert kb.remove_prototypes(kind="mention") == 1
+    np.testing.assert_array_equal(kb.vectors, REFERENCES[1:2])
 
 
 def test_files_are_mapped_and_the_same_after_a_round(make, tmp_path):
     kb = make()
     kb.to_disk(tmp_path / "one")
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "one")
-    assert all(isinstance(each, np.memmap) for each in (loaded.vectors, loaded.prototypes.own.array))
+    assert isinstance(loaded.vectors, np.memmap)
     assert isinstance(loaded.prototypes.references.vectors, np.memmap)
     loaded.to_disk(tmp_path / "two")
     files = [
         {file_.name: file_.read_bytes() for file_ in (tmp_path / name).rglob("*") if file_.is_file()}
         for name in ("one", "two")
     ]
-    assert files[0] == files[1] and {"references.npy", "sums.npy"} <= set(files[0])
+    assert files[0] == files[1] and "references.npy" in files[0]
+    # One copy of the vectors.
+    assert len([name for name in files[0] if name.endswith(".npy")]) == 2
 
 
 def test_without_references_nothing_is_written_of_them(make, tmp_path):
     make(None).to_disk(tmp_path / "kb")
     manifest = json.loads((tmp_path / "kb/manifest.json").read_text())
     assert manifest["references"] is None
-    assert not {"references.npy", "sums.npy"} & set(manifest["files"])
+    assert "references.npy" not in manifest["files"]
     loaded = PrototypeKB(Vocab(), WIDTH).from_disk(tmp_path / "kb")
     assert loaded.prototypes.references is None
     check(loaded, weight=0.0)
@@ -214,7 +236,7 @@ def test_set_again_replaces_all(make):
     only = np.zeros_like(REFERENCES)
     only[3] = REFERENCES[3]
     check(kb, references=only)
-    assert kb.description()["references"] == {"entities": 1, "weight": 1.0, "used": True}
+    assert kb.description()["references"] == {"entities": 1, "weight": 1.0}
 
 
 def test_ties_are_broken_by_what_is_searched(make):
@@ -256,7 +278,7 @@ def test_what_cannot_be(make):
 
 
 def test_damage_is_not_named(make, tmp_path):
-    for name in ("references.npy", "sums.npy"):
+    for name in ("references.npy", "vectors.npy"):
         make().to_disk(tmp_path / "kb")
         file_ = tmp_path / "kb" / name
         file_.write_bytes(file_.read_bytes()[:-8])

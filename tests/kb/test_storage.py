@@ -392,7 +392,7 @@ def test_a_manifest_of_other_content_is_not_coded(make_kb, tmp_path, value):
                 pass
 
 
-@pytest.mark.parametrize("name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy", "sums.npy"])
+@pytest.mark.parametrize("name", ["entities.arrow", "prototypes.arrow", "vectors.npy", "references.npy"])
 def test_a_file_that_the_manifest_does_not_list_is_read(make_kb, tmp_path, name):
     kb = make_kb()
     kb.set_references([(["D001"], np.ones((1, 4)))])

@@ -8,7 +8,9 @@ from spacy_krissel.index.faiss_index import FaissIndex
 from spacy_krissel.kb.build import tune as tune_module
 from spacy_krissel.kb.build.tune import Plan, Trial, Tuning, near_vectors, tune, tuning_lines
 from spacy_krissel.kb.prototype_kb import PrototypeKB
+from spacy_krissel.kb.prototype_table import Prototype
 from spacy_krissel.kb.ranking import search_entities
+from spacy_krissel.views import View
 
 pytest.importorskip("faiss")
 N, WIDTH = 1200, 8
@@ -132,6 +134,22 @@ def test_queries_lie_as_far_from_prototypes_as_these_from_one_another(kb, vector
     # By inner product the nearest of unit vectors are the same ones.
     np.testing.assert_allclose(moved, nearest, rtol=1e-3)
     assert near_vectors(kb, 10 * N).shape == (N, WIDTH)
+
+
+def test_queries_lie_near_sums_that_no_mention_is_like(random_kb, vectors):
+    """Around prototypes without their references, as far as others of any length are."""
+    rng = np.random.default_rng(5)
+    varied = vectors * rng.uniform(0.2, 1.8, (N, 1)).astype(np.float32)
+    kb = random_kb(np.arange(N) // 4, varied)
+    plain = near_vectors(kb, 100)
+    rows = np.sort(np.random.default_rng(0).choice(N, 100, replace=False))
+    apart = np.linalg.norm(varied[rows][:, None] - varied[None], axis=2)
+    nearest = np.where(apart > 0.01 * np.linalg.norm(varied[rows], axis=1)[:, None], apart, np.inf).min(axis=1)
+    np.testing.assert_allclose(np.linalg.norm(plain - varied[rows], axis=1), nearest, rtol=1e-3)
+    ids = list(kb.entity_ids)
+    kb.set_references([(ids, 3 * rng.standard_normal((len(ids), WIDTH)))])
+    kb.add_prototypes([Prototype(ids[0], "reference", View("", "a", "", reference=True))], np.ones((1, WIDTH)))
+    np.testing.assert_allclose(near_vectors(kb, 100), plain, atol=1e-2)
 
 
 def test_queries_of_a_single_prototype(random_kb):

@@ -27,7 +27,7 @@ def built(trained, toy_store, toy_shards, tmp_path, monkeypatch):
     def make(name="out", **settings):
         prototypes(trained, tmp_path / name, toy_store.path, toy_shards, progress=False, **settings)
         kb = spacy.load(tmp_path / name).get_pipe("krissel_linker").kb
-        return kb.prototypes_at(np.arange(kb.n_prototypes)), kb.prototypes.own.array
+        return kb.prototypes_at(np.arange(kb.n_prototypes)), kb.vectors
 
     return make
 

@@ -137,7 +137,10 @@ def test_references_follow_the_encoder(save_linker, toy_store, toy_shards, tmp_p
     described = prototypes(pipeline, tmp_path / "half", toy_store.path, overrides=override, **settings)
     assert described["references"]["weight"] == 0.5
     half = find_linker(spacy.load(tmp_path / "half")).kb
-    expected = half.prototypes.own.array + 0.5 * half.prototypes.references.vectors[half.prototypes.entity_rows]
+    expected = (
+        half.prototypes.own(np.arange(half.n_prototypes))
+        + 0.5 * half.prototypes.references.vectors[half.prototypes.entity_rows]
+    )
     np.testing.assert_allclose(half.vectors, expected, atol=1e-6)
     described = prototypes(pipeline, tmp_path / "none", toy_store.path, use_references=False, **settings)
     assert described["references"] is None

@@ -62,13 +62,13 @@ def load_pipeline(path):
 
 
 def contents_of(kb):
-    return list(kb.entity_ids), kb.prototypes.entity_rows.tolist(), kb.prototypes.own.array.tolist()
+    return list(kb.entity_ids), kb.prototypes.entity_rows.tolist(), kb.vectors.tolist()
 
 
 def links_of(path):
     kb = load_pipeline(path).get_pipe("krissel_linker").kb
     assert not kb.is_empty(), "a pipeline that loads has its knowledge base"
-    assert kb.search(kb.prototypes.own.array[:3], 1).entities.shape == (3, 1)
+    assert kb.search(kb.vectors[:3], 1).entities.shape == (3, 1)
     return contents_of(kb)
 
 

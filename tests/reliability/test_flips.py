@@ -151,7 +151,7 @@ def test_a_damaged_knowledge_base_that_is_not_verified_ends_the_process(saved, n
 
     def search():
         kb = PrototypeKB(spacy.blank("en").vocab, 0).from_disk(tmp_path / "kb", verify=False)
-        kb.search(kb.prototypes.own.array[:3], 3)
+        kb.search(kb.vectors[:3], 3)
         return kb.prototypes_at([0])
 
     crashed = []
@@ -174,7 +174,7 @@ def described(saved):
 
     def kb(path):
         kb = PrototypeKB(spacy.blank("en").vocab, 0).from_disk(path)
-        kb.search(kb.prototypes.own.array[:3], 2)
+        kb.search(kb.vectors[:3], 2)
         kb.description()
         return contents_of(kb)
 

@@ -1,6 +1,5 @@
 """Encode a source's prototypes into a knowledge base."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
@@ -47,12 +46,9 @@ def fill_kb(
         items: Iterable[Item], view: Callable[[Item], View], name: str, total: int | None
     ) -> Iterator[tuple[list[Item], np.ndarray]]:
         """Items, some blocks at a time, with the vectors of their views."""
-        stream = iter(items)
-        # Ends with the first empty block.
-        blocks = iter(lambda: list(islice(stream, BLOCK)), [])
         some: list[tuple[list[Item], np.ndarray]] = []
         with progress_bar(show=progress, total=total, desc=name.capitalize(), unit=" views") as bar:
-            for block, vectors in encoded(blocks, view, encoders, kb.entity_vector_length, work, name):
+            for block, vectors in encoded(_blocks(items), view, encoders, kb.entity_vector_length, work, name):
                 bar.update(len(block))
                 some.append((block, vectors))
                 if len(some) == BLOCKS_ADDED:
@@ -61,19 +57,25 @@ def fill_kb(
             if some:
                 yield _joined(some)
 
+    def encoded_references(parts: ReferenceParts) -> Iterator[tuple[list[tuple[str, View]], np.ndarray]]:
+        return vectors_of(source.references(parts), lambda each: each[1], "references", kb.n_entities)
+
+    if references is not None and source.use_references:
+        # First, so that sums alone are stored.
+        kb.set_references(([entity for entity, _ in some], vectors) for some, vectors in encoded_references(references))
     # All are made twice, since a bar without an end says little of hours; what they are made of is never held at once.
     total = sum(1 for _ in source.prototypes()) if progress else None
     for prototypes, vectors in vectors_of(source.prototypes(), lambda each: each.view, "prototypes", total):
         kb.add_prototypes(prototypes, vectors)
-    if references is not None and (source.use_references or source.reference_prototypes):
-        blocks = vectors_of(source.references(references), lambda each: each[1], "references", kb.n_entities)
-        if source.reference_prototypes:
-            blocks = _as_prototypes(kb, blocks)
-        by_entity = (([entity for entity, _ in items], vectors) for items, vectors in blocks)
-        if source.use_references:
-            kb.set_references(by_entity)
+    if references is not None and (source.reference_prototypes or source.mentions_only):
+        known = kb.prototypes.references
+        if known is not None:
+            left = _blocks(_left(kb, source, references))
+            blocks = ((some, known.vectors[kb.entities.rows([entity for entity, _ in some])]) for some in left)
         else:
-            deque(by_entity, maxlen=0)
+            blocks = encoded_references(references) if source.reference_prototypes else iter(())
+        for some, vectors in blocks:
+            kb.add_prototypes([Prototype(entity, "reference", view) for entity, view in some], vectors)
     if encoder is not None:
         kb.encoder = encoder
     return kb
@@ -83,10 +85,17 @@ def _joined(some: list[tuple[list[Item], np.ndarray]]) -> tuple[list[Item], np.n
     return [item for items, _ in some for item in items], np.concatenate([vectors for _, vectors in some])
 
 
-def _as_prototypes(
-    kb: PrototypeKB, references: Iterable[tuple[list[tuple[str, View]], np.ndarray]]
-) -> Iterator[tuple[list[tuple[str, View]], np.ndarray]]:
-    """The same references, each block added to the prototypes on its way."""
-    for found, vectors in references:
-        kb.add_prototypes([Prototype(entity, "reference", view) for entity, view in found], vectors)
-        yield found, vectors
+def _blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
+    stream = iter(items)
+    # Ends with the first empty block.
+    return iter(lambda: list(islice(stream, BLOCK)), [])
+
+
+def _left(kb: PrototypeKB, source: PrototypeSource, parts: ReferenceParts) -> Iterator[tuple[str, View]]:
+    """The references that become prototypes: all, or with `mentions_only` those of entities without a prototype."""
+    has_prototype = np.zeros(kb.n_entities, dtype=bool)
+    if not source.reference_prototypes:
+        has_prototype[kb.prototypes.entity_rows] = True
+    for entity, view in source.references(parts):
+        if not has_prototype[kb.entities.row(entity)]:
+            yield entity, view

@@ -37,6 +37,8 @@ class PrototypeSource:
       `class_names`): beyond the paper, and only where the ontology has tree numbers.
     - Every entity has a reference (§3.5), for encoders that were trained with them.
 
+    `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity without any.
+
     ontology: path of an ontology store, or the open store.
     mentions: path of mined mentions, or the open shards; null: none.
     names: use names.
@@ -50,6 +52,8 @@ class PrototypeSource:
     use_references: add references to the prototypes of their entities, where the encoder knows them.
     reference_prototypes: make each reference a prototype too (kind "reference"); with neither names nor mentions and
         without `use_references` it is the only one, as in PEL.
+    mentions_only: make no prototype of a name, as in KRISSBERT's paper (eq. 6); an entity without mentions is found by
+        its reference, where references are used.
     """
 
     def __init__(
@@ -66,10 +70,11 @@ class PrototypeSource:
         class_names: bool = True,
         use_references: bool = True,
         reference_prototypes: bool = False,
+        mentions_only: bool = False,
     ) -> None:
         self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
         self.ontology = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
-        self.names = names
+        self.names = names and not mentions_only
         self.mentions_per_entity = mentions_per_entity
         self.contexts_per_shared_name = contexts_per_shared_name
         self.max_entities = max_entities
@@ -79,6 +84,7 @@ class PrototypeSource:
         self.class_names = class_names
         self.use_references = use_references
         self.reference_prototypes = reference_prototypes
+        self.mentions_only = mentions_only
         self._chosen: set[str] | None = None
 
     def entities(self) -> Iterator[Entity]:

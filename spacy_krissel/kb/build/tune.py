@@ -11,12 +11,13 @@ import numpy as np
 from pydantic import Field
 
 from ...errors import Errors, KrisselError
-from ...index.exact import ExactIndex, refined
+from ...index.exact import BLOCK_ROWS, Block, ExactIndex, refined, search_blocks
 from ...index.faiss_index import FaissIndex
 from ...index.protocol import Rows, Scores, VectorIndex, Vectors
 from ...util.progress import progress_bar
 from ...util.settings import PositiveInt, checked
 from ..prototype_kb import PrototypeKB
+from ..prototype_table import MENTIONS, PrototypeTable
 from ..ranking import FEWEST, PER_ENTITY, search_entities, tie_bound
 
 
@@ -268,18 +269,23 @@ SAME = 1e-2
 
 
 def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
-    """`n` vectors (n, d) float32 near prototypes drawn by seed, each as far from its own as the nearest other one is.
+    """`n` vectors (n, d) float32 near those of prototypes drawn by seed, each as far from its own as the nearest other
+    one is.
 
-    A guess at where new mentions lie. Raises KrisselError K520 (empty).
+    A guess at where new mentions lie: near prototypes that are mentions, without the references that are added to these
+    (`PrototypeTable.own`). Raises KrisselError K520 (empty).
     """
     kb.check_filled()
     rng = np.random.default_rng(seed)
-    rows = np.sort(rng.choice(kb.n_prototypes, min(n, kb.n_prototypes), replace=False))
-    vectors = kb.vectors[rows].astype(np.float32)
-    index = ExactIndex()
-    index.build(kb.vectors)
-    _, nearest = index.search(vectors, min(NEIGHBOURS, kb.n_prototypes))
-    others = kb.vectors[nearest].astype(np.float32)  # (n, neighbours, d)
+    prototypes = kb.prototypes
+    rows = prototypes.rows_of_kinds(MENTIONS)
+    rows = rows if len(rows) else np.arange(kb.n_prototypes)
+    drawn = np.sort(rng.choice(rows, min(n, len(rows)), replace=False))
+    vectors = prototypes.own(drawn)
+    # The highest q·c - |c|²/2 is the nearest c, however long it is.
+    queries = np.hstack([vectors, np.ones((len(vectors), 1), np.float32)])
+    _, nearest = search_blocks(_halved(prototypes, rows), queries, min(NEIGHBOURS, len(rows)))
+    others = prototypes.own(nearest.ravel()).reshape(*nearest.shape, -1)  # (n, neighbours, d)
     distances = np.linalg.norm(others - vectors[:, None], axis=2)
     distances[distances <= SAME * np.linalg.norm(vectors, axis=1, keepdims=True)] = np.inf
     distance = distances.min(axis=1)
@@ -288,3 +294,11 @@ def near_vectors(kb: PrototypeKB, n: int, seed: int = 0) -> Vectors:
     noise = rng.standard_normal(vectors.shape, dtype=np.float32)
     noise *= (distance / np.linalg.norm(noise, axis=1))[:, None]
     return vectors + noise
+
+
+def _halved(prototypes: PrototypeTable, rows: Rows) -> Iterator[Block]:
+    """The vectors c of the prototypes at `rows`, and after them -|c|²/2, in blocks (b, d + 1) float32."""
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
+        own = prototypes.own(block)
+        yield block, np.hstack([own, -0.5 * np.sum(own * own, axis=1, keepdims=True)])

@@ -155,7 +155,7 @@ class KrisselSpanExtractor(KBPipe):
         return found
 
     def _queries(self, kb: PrototypeKB, rows: np.ndarray) -> Any:
-        vectors: Any = np.asarray(kb.prototypes.own.array[rows], dtype=np.float32)
+        vectors: Any = kb.prototypes.own(rows)
         return self.model.ops.asarray(vectors)
 
     def _attention(self, kb: PrototypeKB, states: TextStates, rows: np.ndarray) -> np.ndarray:

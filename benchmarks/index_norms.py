@@ -1,0 +1,128 @@
+"""Recall and speed of the FAISS indexes over vectors whose lengths vary, as those of an encoder without normalisation.
+
+Vectors are sums as in KRISSBERT's eq. 6, of a prototype near its entity and the entity's reference; entities lie in
+groups and these in fields. Their lengths are spread, half of it by entity. Queries are new mentions of entities.
+
+    python benchmarks/index_norms.py
+    python benchmarks/index_norms.py --size 100000 --type hnsw
+"""
+
+import json
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from threadpoolctl import threadpool_limits
+
+from spacy_krissel.index.exact import ExactIndex, refined
+from spacy_krissel.index.faiss_index import FaissIndex
+from spacy_krissel.kb.build.tune import PLANS
+from spacy_krissel.kb.ranking import tie_bound
+
+RESULT = Path(__file__).parent / "results" / "index_norms.json"
+FIELDS, GROUP_ENTITIES, ENTITY_PROTOTYPES = 200, 100, 8
+# Results asked for, as a search for 16 entities does.
+K = 64
+
+
+def made(n: int, width: int, spread: float, n_queries: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors (n, width) in float16, whose lengths have the standard deviation `spread` of their mean, and queries."""
+    rng = np.random.default_rng(seed)
+
+    def noise(rows: int, size: float) -> Any:
+        return rng.standard_normal((rows, width), dtype=np.float32) * np.float32(size / width**0.5)
+
+    entities = max(1, n // ENTITY_PROTOTYPES)
+    groups = max(1, entities // GROUP_ENTITIES)
+    # A part that all have in common, as the vectors of encoders do.
+    fields = _unit(noise(FIELDS, 1.0) + noise(1, 0.5))
+    places = _unit(fields[rng.integers(0, FIELDS, groups)] + noise(groups, 0.8))
+    centres = _unit(places[rng.integers(0, groups, entities)] + noise(entities, 0.7))
+    references = _unit(centres + noise(entities, 0.5))
+    owners = rng.integers(0, entities, n)
+    sums = _unit(_unit(centres[owners] + noise(n, 0.5)) + references[owners])
+    lengths = (rng.standard_normal(entities)[owners] + rng.standard_normal(n)) / 2**0.5
+    sums *= np.maximum(0.1, 1 + spread * lengths)[:, None].astype(np.float32)
+    queries = _unit(centres[rng.integers(0, entities, n_queries)] + noise(n_queries, 0.5))
+    return sums.astype(np.float16), queries
+
+
+def main(
+    size: Annotated[int, typer.Option(help="How many vectors")] = 1_000_000,
+    width: Annotated[int, typer.Option(help="Width of the vectors")] = 128,
+    type_: Annotated[list[str], typer.Option("--type", help="Types of index")] = ["ivf", "ivf_sq8", "ivf_pq"],  # noqa: B006
+    spread: Annotated[list[float], typer.Option(help="Standard deviation of the lengths")] = [0.0, 0.2, 0.4],  # noqa: B006
+    recall: Annotated[float, typer.Option(help="Recall@1 at which wider searches end")] = 0.995,
+    n_queries: Annotated[int, typer.Option(help="Number of queries")] = 1000,
+    seed: Annotated[int, typer.Option()] = 0,
+    output: Annotated[Path, typer.Option(help="Results (JSON), to which these are added")] = RESULT,
+) -> None:
+    """Build each index, and search ever wider."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    rows: list[dict[str, Any]] = []
+    with threadpool_limits(1):
+        for each in spread:
+            rows.extend(measured(*made(size, width, each, n_queries, seed), type_, recall, {"spread": each}))
+    content = json.loads(output.read_text("utf8")) if output.is_file() else {"runs": []}
+    command = " ".join(["python benchmarks/index_norms.py", *sys.argv[1:]])
+    versions = {name: version(name) for name in ("numpy", "faiss-cpu")}
+    run = {"command": command, "size": size, "width": width, "seed": seed, "versions": versions, "rows": rows}
+    content["runs"] = [other for other in content["runs"] if other["command"] != command] + [run]
+    output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf8")
+
+
+def measured(
+    vectors: np.ndarray, queries: np.ndarray, types: list[str], wanted: float, about: dict[str, Any]
+) -> list[dict[str, Any]]:
+    exact = ExactIndex()
+    exact.build(vectors)
+    best, _, exact_seconds = searched(exact, queries)
+    lengths = np.linalg.norm(vectors.astype(np.float32), axis=1)
+    about = {**about, "lengths_sd": float(lengths.std() / lengths.mean()), "exact_ms": 1000 * exact_seconds}
+    rows: list[dict[str, Any]] = []
+    centroids = None
+    for type_ in types:
+        kind: Any = type_
+        index = FaissIndex(kind, **PLANS[type_].built)
+        start = time.process_time()
+        # One search for centroids, which is most of the work, serves all IVF types.
+        index.build(vectors, centroids)
+        built = time.process_time() - start
+        centroids = index.centroids() if centroids is None else centroids
+        for settings in next(PLANS[type_].searches()):
+            index.set_search(**settings)
+            _, found, seconds = searched(index, queries)
+            # By the vectors themselves, since some indexes round scores.
+            scores, _ = refined([vectors], queries, found, K)
+            first = float(np.mean(scores[:, 0] >= tie_bound(best[:, 0])))
+            all_ = float(np.mean(scores >= tie_bound(best[:, K - 1 : K])))
+            row = {**about, "type": type_, **settings, "recall_1": first, f"recall_{K}": all_, "ms": 1000 * seconds}
+            rows.append({**row, "ratio": exact_seconds / seconds, "build_seconds": built})
+            print(json.dumps(rows[-1]), flush=True)
+            if first >= wanted:
+                break
+    return rows
+
+
+def searched(index: Any, queries: np.ndarray) -> tuple[Any, Any, float]:
+    """Scores, rows, and the least seconds of a query in two passes: processor time of one core."""
+    times = []
+    for _ in range(2):
+        start = time.process_time()
+        scores, rows = index.search(queries, K)
+        times.append(time.process_time() - start)
+    return scores, rows, min(times) / len(queries)
+
+
+def _unit(vectors: Any) -> Any:
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)
