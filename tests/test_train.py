@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from spacy.util import import_file, load_config
 
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.export_encoder import export_encoder
+from spacy_krissel.commands.train_pipeline import train as train_whole
 from spacy_krissel.corpora.convert import read_docs
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.pipeline.pipeline_io import find_linker
@@ -381,6 +383,64 @@ def test_reranker(configs, toy_overrides, toy_store, toy_shards, trained, tmp_pa
     assert all(after[name] == data for name, data in before.items() if name.startswith("krissel_linker/"))
     assert {"krissel_reranker/model", "krissel_reranker/entities/manifest.json"} <= set(after)
     assert not any(name.startswith("krissel_reranker/kb") for name in after)
+
+
+@pytest.fixture
+def pairs_overrides(toy_store, toy_shards, trained, tiny_bert, tmp_path):
+    """The overrides that train `reranker-pairs.cfg` for two steps over a linker at `tmp_path / "linker"`."""
+    prototypes(trained, tmp_path / "linker", toy_store.path, toy_shards, progress=False)
+    return {
+        "paths.linker": str(tmp_path / "linker"),
+        "paths.ontology": str(toy_store.path),
+        "paths.mentions": str(toy_shards),
+        "paths.encoder": str(tiny_bert),
+        "components.krissel_reranker.model.window": 24,
+        "components.krissel_reranker.model.candidate_window": 24,
+        "components.krissel_reranker.objective.n_candidates": 4,
+        "corpora.train.held_out": 0.3,
+        "training.max_steps": 2,
+        "training.eval_frequency": 1,
+    }
+
+
+@pytest.mark.parametrize("can_link", [True, False])
+def test_the_linkers_knowledge_base_is_copied_into_each_saved_reranker(
+    configs, pairs_overrides, tmp_path, monkeypatch, can_link
+):
+    """What is saved again and again shares its files, and is whole without them."""
+    if not can_link:
+        monkeypatch.setattr("os.link", lambda *_: (_ for _ in ()).throw(OSError("another disk")))
+    train_whole(configs / "reranker-pairs.cfg", tmp_path / "out", overrides=pairs_overrides)
+    linker = tmp_path / "linker" / "krissel_linker" / "kb"
+    for name in ("model-last", "model-best"):
+        kb = tmp_path / "out" / name / "krissel_linker" / "kb"
+        for file_ in ("vectors.npy", "prototypes.arrow", "entities.arrow"):
+            assert (kb / file_).samefile(linker / file_) is can_link
+        assert files(kb) == files(linker)
+    shutil.rmtree(tmp_path / "linker")
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert (
+        len(find_linker(nlp).kb) and nlp.get_pipe("krissel_reranker").cfg["top_k"] == find_linker(nlp).n_kept() == 100
+    )
+    # A package copies it whole.
+    shutil.copytree(tmp_path / "out" / "model-last", tmp_path / "package")
+    assert not (tmp_path / "package" / "krissel_linker" / "kb" / "vectors.npy").samefile(
+        tmp_path / "out" / "model-last" / "krissel_linker" / "kb" / "vectors.npy"
+    )
+
+
+def test_krissberts_rerankers_numbers(configs):
+    config = load_config(configs / "reranker-pairs.cfg", interpolate=False)
+    reranker = config["components"]["krissel_reranker"]
+    assert reranker["top_k"] == 100
+    model = reranker["model"]
+    assert (model["window"], model["bound"], model["transformer_config"]["hidden_dropout_prob"]) == (64, None, 0.1)
+    assert config["paths"]["encoder"] == "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
+    assert (
+        config["corpora"]["train"]["mentions_per_entity"] == 3 and config["corpora"]["train"]["names_per_entity"] == 0
+    )
+    assert config["training"]["max_epochs"] == -1
+    assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5
 
 
 def test_batches_cut_apart_end_the_training(run):

@@ -33,7 +33,8 @@ from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.identity import fingerprint
 from ..pipeline.pipe import KrisselPipe
-from ..pipeline.pipeline_io import check_place, choose_gpu, copy_whole, save_whole
+from ..pipeline.pipeline_io import check_place, choose_gpu, save_whole
+from ..util.atomic import copy_folder, linking
 from ..util.disk import coded_io
 from ..util.settings import NotNegative, checked
 
@@ -119,10 +120,11 @@ def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
     def save(is_best: bool) -> None:
         if output is None:
             return
-        with nlp.use_params(optimizer.averages):
+        # A knowledge base that is not trained may be of hundreds of gigabytes.
+        with linking(), nlp.use_params(optimizer.averages):
             save_whole(before_to_disk(nlp).to_disk, output / DIR_MODEL_LAST)
-        if is_best:
-            copy_whole(output / DIR_MODEL_LAST, output / DIR_MODEL_BEST)
+            if is_best:
+                copy_folder(output / DIR_MODEL_LAST, (output / DIR_MODEL_BEST).resolve())
 
     steps = train_while_improving(
         nlp,

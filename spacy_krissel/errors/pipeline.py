@@ -151,6 +151,10 @@ class PipelineWarnings:
         "[KW614] '{name}' has nothing to re-rank in doc.{own}: the linker '{linker}' writes its candidates to "
         "doc.{other}. Set the same `spans_key` for both."
     )
+    KW615 = (
+        "[KW615] '{name}' re-ranks up to {wanted} candidates of a mention, and mentions have {found} at most. Set "
+        "`n_candidates` of '{linker}' to null, or to {wanted} where '{name}' was sourced from another pipeline."
+    )
     KW620 = (
         "[KW620] {count} of {total} texts are longer than the pipeline's limit of {limit} characters and were skipped "
         "(first: {first}). Split them, or raise `nlp.max_length` where memory allows."

@@ -60,8 +60,7 @@ def run_pipeline(
         case), and not counted where a gold mention has no concept. Documents longer than `nlp.max_length` are skipped
         (KW620).
     A linker with a `spans_key` reads and writes the spans of that group instead of `doc.ents`.
-    n_candidates: candidates kept by the linkers during the run, for recall. A re-ranker still re-ranks as many as the
-        linker's own setting.
+    n_candidates: candidates kept by the linkers during the run, for recall; no fewer than the `top_k` of a re-ranker.
     timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents with
         this many mentions.
 
@@ -191,15 +190,13 @@ def _settings(nlp: Language, names: Sequence[str]) -> list[MutableMapping[str, A
 
 @contextmanager
 def many_candidates(nlp: Language, linkers: Sequence[str], n_candidates: int) -> Iterator[None]:
-    """Within, linkers keep at least so many candidates; re-rankers do not see those kept for recall."""
+    """Within, linkers keep at least so many candidates, and as many as re-rankers read."""
     settings = _settings(nlp, linkers)
-    kept = max(2, min((cfg["n_candidates"] for cfg in settings if "n_candidates" in cfg), default=0))
+    wanted = max([n_candidates, *(cfg["top_k"] for cfg in settings if "top_k" in cfg)])
     with ExitStack() as stack:
         for cfg in settings:
             if "n_candidates" in cfg:
-                stack.enter_context(changed(cfg, "n_candidates", max(cfg["n_candidates"], n_candidates)))
-            if "top_k" in cfg:
-                stack.enter_context(changed(cfg, "top_k", min(cfg["top_k"], kept)))
+                stack.enter_context(changed(cfg, "n_candidates", max(cfg["n_candidates"] or 0, wanted)))
         yield
 
 

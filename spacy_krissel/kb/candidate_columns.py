@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import Errors
 from ..ontology.entity import Entity
 from ..ontology.store import OntologyStore, write_store
-from ..util.atomic import commit_folder, temporary_folder
+from ..util.atomic import commit_folder, copies_linked, copy_folder, temporary_folder
 from .directory import Source, pack_files, unpack
 
 
@@ -38,6 +38,13 @@ class CandidateTable:
         return cls._in_new_folder(lambda path: write_store(small, path))
 
     @classmethod
+    def of(cls, ontology: OntologyStore, kb: Any) -> "CandidateTable":
+        """Of the entities that `kb` holds; of all where that is half of them: they need not be written anew."""
+        if 2 * len(kb) >= len(ontology):
+            return cls(ontology.path)
+        return cls.from_entities(entity for entity in ontology if entity.id in kb)
+
+    @classmethod
     def from_bytes(cls, bytes_data: bytes) -> "CandidateTable":
         """Raises KrisselError K527."""
         return cls._in_new_folder(lambda path: unpack(bytes_data, path))
@@ -62,6 +69,9 @@ class CandidateTable:
 
     def to_disk(self, path: Path) -> None:
         if not self._source._replace(path=path).problem():
+            return
+        if copies_linked() and not self._source.problem():
+            copy_folder(self._source.path, path)
             return
         # Renamed and not written over: another pipe may have mapped what is there.
         with temporary_folder(path) as temporary:

@@ -14,6 +14,7 @@ from ..index.checks import check_queries
 from ..index.exact import ExactIndex
 from ..index.kinds import make_index
 from ..index.protocol import MakeIndex, VectorIndex, Vectors
+from ..util.atomic import copies_linked, copy_folder
 from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .columns import read_array
@@ -136,6 +137,11 @@ class Version:
     def to_disk(self, path: Path, excluded: Iterable[str]) -> None:
         """Write the folder `path` atomically, without what is excluded: "index", "prototypes"."""
         written, is_whole = self, not {"index", "prototypes"} & set(excluded)
+        if is_whole and copies_linked() and self.source is not None and not self.source.problem():
+            copy_folder(self.source.path, path)
+            # The source stays: this copy may be gone before the next one is made.
+            self.saved = Source.of(path)
+            return
         if "prototypes" in excluded:
             written = replace(self, prototypes=PrototypeTable.empty(self.width, self.prototypes.dtype))
         index = self.index if is_whole and self.is_indexed else None

@@ -26,7 +26,7 @@ class RankedMention(NamedTuple):
     logits: numpy.ndarray
 
 
-# Corrections for all candidates, mention by mention: (k₁ + k₂ + …,), each within ± bound.
+# Corrections for all candidates, mention by mention: (k₁ + k₂ + …,).
 Reranker = Model[list[RankedMention], Floats1d]
 
 

@@ -1,7 +1,6 @@
 """Pipelines as a whole: loaded, saved atomically, searched for components, and given texts that they can read."""
 
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -91,14 +90,6 @@ def save_whole(to_disk: Callable[..., Any], output: str | Path, **settings: Any)
     check_place(output)
     with temporary_folder(output) as folder:
         to_disk(folder, **settings)
-        commit_folder(folder, output)
-
-
-def copy_whole(source: str | Path, output: str | Path) -> None:
-    """`shutil.copytree`, put in place when all of it is there."""
-    output = Path(output).resolve()
-    with temporary_folder(output) as folder:
-        shutil.copytree(source, folder, dirs_exist_ok=True)
         commit_folder(folder, output)
 
 

@@ -21,7 +21,7 @@ class LinkerSettings(Settings):
     The settings of `krissel_linker`.
 
     spans_key: link the spans of `doc.spans[spans_key]`; "" links `doc.ents`.
-    n_candidates: number of candidates kept on `span._.krissel_candidates`.
+    n_candidates: number of candidates kept on `span._.krissel_candidates`; null: 5, or more if a re-ranker reads more.
     threshold: a mention whose best score is lower is "NIL"; null links every mention. `krissel calibrate` fits it.
     context: what a mention is encoded with: "window", the text around it; "sentence", its sentence with all mentions
         there, which encoders with `units` read in one pass; "none", nothing.
@@ -41,7 +41,7 @@ class LinkerSettings(Settings):
     """
 
     spans_key: str = ""
-    n_candidates: Count = 5
+    n_candidates: Count | None = None
     threshold: float | None = None
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
@@ -61,7 +61,7 @@ class RerankerSettings(Settings):
     weight: multiplies the corrections; 0 leaves every link, candidate and score as the linker wrote them.
     temperature: the linker's scores divided by the temperature are log-odds; null: `initialize` fits it to the linker.
     top_k: number of candidates that are re-ranked; the rest follow them.
-    use_abbreviations: write out the abbreviations in a mention, as `krissel_linker` does.
+    use_abbreviations: write out the abbreviations in a mention; null: `initialize` takes the linker's setting.
     spans_key: re-rank the spans of `doc.spans[spans_key]`; "" re-ranks `doc.ents`.
     nil_score: score of NIL as a candidate: a mention whose best candidate scores less, corrections included, is NIL.
         null: NIL is no candidate, unless `initialize` fits its score because the objective's `p_nil` asks for it.
@@ -70,7 +70,7 @@ class RerankerSettings(Settings):
     weight: NotNegative = 1.0
     temperature: Positive | None = None
     top_k: Annotated[int, Field(ge=2)] = 32
-    use_abbreviations: bool = True
+    use_abbreviations: bool | None = None
     spans_key: str = ""
     nil_score: float | None = None
 

@@ -10,6 +10,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from .disk import coded_io, try_lock
 
 # Of Linux's renameat2, which Python does not have.
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
+# Large files, which nobody edits, and whether it is within `linking`.
+LINKED = (".arrow", ".npy", ".faiss")
+_LINKING: ContextVar[bool] = ContextVar("krissel_linking", default=False)
+copies_linked = _LINKING.get
 
 
 @contextmanager
@@ -54,6 +59,32 @@ def commit_folder(temporary: Path, path: Path) -> None:
     # Also the backups of processes that were killed before this line.
     for old in _siblings(path, "old"):
         _remove(old, path)
+
+
+@contextmanager
+def linking() -> Iterator[None]:
+    """Within, large files (`LINKED`) of a copied folder are hard links to its own, where both are on one disk: training
+    saves what it does not change again and again. This package replaces such files and never writes into them."""
+    token = _LINKING.set(True)
+    try:
+        yield
+    finally:
+        _LINKING.reset(token)
+
+
+def copy_folder(source: str | Path, output: Path) -> None:
+    """`shutil.copytree`, put in place when all of it is there; see `linking`."""
+    with temporary_folder(output) as folder:
+        shutil.copytree(source, folder, copy_function=_copy, dirs_exist_ok=True)
+        commit_folder(folder, output)
+
+
+def _copy(source: str, target: str) -> None:
+    if copies_linked() and source.endswith(LINKED):
+        with suppress(OSError):
+            os.link(source, target)
+            return
+    shutil.copy2(source, target)
 
 
 def exchange(first: Path, second: Path) -> bool:

@@ -49,13 +49,14 @@ def test_more_candidates_are_kept_only_meanwhile(make_nlp, make_doc, link):
     assert linker.cfg["n_candidates"] == 2
 
 
-def test_a_reranker_has_no_more_candidates_than_in_use(make_nlp, make_doc, link):
+@pytest.mark.parametrize("own, asked, kept", [(5, 64, 64), (5, 8, 32), (100, 8, 100), (None, 64, 64), (None, 8, 32)])
+def test_a_reranker_reads_fewer_candidates_than_it_asks_for(make_nlp, own, asked, kept):
     nlp = make_nlp({"MS": "D1"})
     linker = nlp.get_pipe("test_table_linker")
-    linker.cfg.update(n_candidates=5, top_k=32)
-    with many_candidates(nlp, ["test_table_linker"], 64):
-        assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (64, 5)
-    assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (5, 32)
+    linker.cfg.update(n_candidates=own, top_k=32)
+    with many_candidates(nlp, ["test_table_linker"], asked):
+        assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (kept, 32)
+    assert (linker.cfg["n_candidates"], linker.cfg["top_k"]) == (own, 32)
 
 
 def test_speed_is_measured_on_a_bounded_part(make_nlp, make_doc, link):

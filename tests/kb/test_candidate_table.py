@@ -8,6 +8,7 @@ import pytest
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.candidate_columns import CandidateTable
 from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import write_store
 
 ENTITIES = [
     Entity("B", "flu", ("grippe",), ("T047",), ("C01.1",), "An illness.", ("X:1",), "human", "here", ("OLD",)),
@@ -115,3 +116,15 @@ def test_saving_leaves_nothing_else_behind(table, tmp_path):
         table.to_disk(tmp_path / "one")
         CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+@pytest.mark.parametrize("held, whole", [(("A", "B"), True), (("B",), True), (("Z",), True), ((), False)])
+def test_most_of_an_ontology_is_written_anew(tmp_path, held, whole):
+    store = write_store([*ENTITIES], tmp_path / "store")
+    table = CandidateTable.of(store, held)
+    assert len(table) == (2 if whole else 0)
+    table.to_disk(tmp_path / "table")
+    assert (read_files(tmp_path / "table") == read_files(tmp_path / "store")) is whole
+    shutil.rmtree(tmp_path / "store")
+    assert ("A" in table.get(["A"])) is whole, "the store is needed no more"
+    assert pickle.loads(pickle.dumps(table)).get(["A"]) == table.get(["A"])

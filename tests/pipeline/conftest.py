@@ -162,7 +162,8 @@ def rerankers(tiny_bert):
         "candidate_window": 24,
         "transformer_config": no_dropout,
     }
-    return {"list": {"@architectures": "spacy-krissel.ListCrossEncoder.v1", "encoder": SMALL}, "pairs": pairs}
+    lists = {"@architectures": "spacy-krissel.ListCrossEncoder.v1", "encoder": SMALL}
+    return {"list": lists, "pairs": pairs, "plain": {**pairs, "bound": None}}
 
 
 @pytest.fixture(scope="session")

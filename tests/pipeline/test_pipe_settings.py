@@ -14,7 +14,7 @@ from spacy_krissel.util.settings import described
 CLASSES = [LinkerSettings, RerankerSettings, ExtractorSettings]
 WRONG = [
     (LinkerSettings, "threshold", ["high", "0.5", float("inf"), -float("inf"), float("nan"), [0.5], True]),
-    (LinkerSettings, "n_candidates", [2.5, "5", None, -1, True, np.float64(2.5), float("inf")]),
+    (LinkerSettings, "n_candidates", [2.5, "5", -1, True, np.float64(2.5), float("inf")]),
     (LinkerSettings, "overwrite", ["no", 1, None, 0.0]),
     (LinkerSettings, "types", ["T047", None, [1], {"T047": 1}, 5, ["T047", None]]),
     (LinkerSettings, "types_by_label", [["x"], {"DRUG": "T121"}, {1: ["T121"]}, None, "DRUG"]),
@@ -70,7 +70,7 @@ def test_value_is_not_plain(name, value, expected):
 
 def test_expected_value_is_not_in_words():
     for settings, name, value, expected in [
-        (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more."),
+        (LinkerSettings, "n_candidates", -1, "a whole number, 0 or more or null."),
         (LinkerSettings, "threshold", "x", "a number or null."),
         (LinkerSettings, "context", "x", "one of window, sentence, none."),
         (LinkerSettings, "types_by_label", [], "a dictionary with a list with text in each place for each key."),

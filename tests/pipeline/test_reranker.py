@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import spacy
 from spacy.tokens import DocBin, Span
+from spacy.training import Example
 from spacy.util import load_config
 from thinc.api import Adam
 from thinc.config import ConfigValidationError
@@ -151,6 +152,129 @@ def test_an_abbreviation_is_read_as_its_long_form(reranker, linked, monkeypatch)
     assert read() == ["multiple sclerosis"]
     reranker.cfg["use_abbreviations"] = False
     assert read() == ["MS"]
+
+
+def views_in_training(reranker, nlp, doc):
+    doc = doc.copy()
+    doc.ents = [Span(doc, ent.start, ent.end, ent.label_, kb_id=ent._.krissel_candidates[0]["id"]) for ent in doc.ents]
+    reranker.objective.p_hide, reranker.objective.insert_gold = 0.0, True
+    mentions, _ = training_mentions(reranker, [Example(nlp.make_doc(doc.text), doc)])
+    return [mention.view for mention in mentions]
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("of_linker", [True, False])
+def test_training_reads_other_views_than_use_does(make_reranker, make_docs, monkeypatch, own, of_linker):
+    """Abbreviations are the re-ranker's own setting in both, and the context a window, whatever the linker's is."""
+    monkeypatch.setattr("spacy_krissel.mentions.mention_views.long_forms", lambda doc: {"MS": "multiple sclerosis"})
+    nlp = make_reranker("list")
+    reranker, linker = nlp.get_pipe("krissel_reranker"), nlp.get_pipe("krissel_linker")
+    linker.cfg.update(use_abbreviations=of_linker, context="none")
+    reranker.cfg["use_abbreviations"] = own
+    with nlp.select_pipes(disable=["krissel_reranker"]):
+        doc = nlp(make_docs(nlp)[0])
+    in_use = [mention.view for _, _, mention in reranker._ranked(doc)]
+    assert [view.mention for view in in_use] == ["multiple sclerosis" if own else "MS"] and in_use[0].left
+    assert views_in_training(reranker, nlp, doc) == in_use
+
+
+@pytest.mark.parametrize("of_linker", [True, False])
+def test_abbreviations_are_not_those_of_the_linker(
+    save_linker, rerankers, make_examples, toy_store, tmp_path, of_linker
+):
+    """Fitted as the temperature is, and saved with it."""
+    nlp = spacy.load(save_linker("small"))
+    nlp.get_pipe("krissel_linker").cfg["use_abbreviations"] = of_linker
+    reranker = nlp.add_pipe("krissel_reranker", config={"model": rerankers["list"]})
+    assert reranker.cfg["use_abbreviations"] is None
+    reranker.initialize(lambda: make_examples(nlp), nlp=nlp, ontology=lambda: toy_store)
+    assert reranker.cfg["use_abbreviations"] is of_linker
+    nlp.to_disk(tmp_path / "pipeline")
+    assert spacy.load(tmp_path / "pipeline").get_pipe("krissel_reranker").cfg["use_abbreviations"] is of_linker
+
+
+# How many candidates there are ---------------------------------------------------------------------------------------
+
+
+def n_written(nlp, make_docs):
+    docs = list(nlp.pipe(make_docs(nlp)))
+    return max(len(ent._.krissel_candidates) for doc in docs for ent in doc.ents)
+
+
+def test_the_linker_keeps_fewer_candidates_than_are_re_ranked(nlp, reranker, make_docs, tmp_path, recwarn):
+    """It follows `top_k` as it is now, loaded, copied and sent too, and nothing of that is saved."""
+    for top_k, kept in ((8, 8), (9, 9), (2, 5)):
+        reranker.cfg["top_k"] = top_k
+        assert n_written(nlp, make_docs) == kept
+    reranker.cfg["top_k"] = 8
+    nlp.to_disk(tmp_path / "pipeline")
+    loaded = spacy.load(tmp_path / "pipeline")
+    linker, followed = pickle.loads(pickle.dumps((nlp.get_pipe("krissel_linker"), reranker)))
+    assert loaded.get_pipe("krissel_linker").n_kept() == linker.n_kept() == 8 and followed.cfg["top_k"] == 8
+    assert loaded.config["components"]["krissel_linker"]["n_candidates"] is None
+    assert loaded.get_pipe("krissel_linker").cfg["n_candidates"] is None
+    assert not [each for each in recwarn if "KW615" in str(each.message)]
+
+
+def test_a_linker_follows_a_reranker_that_is_gone(nlp, make_docs):
+    assert nlp.get_pipe("krissel_linker").n_kept() == 32
+    nlp.remove_pipe("krissel_reranker")
+    gc.collect()
+    assert n_written(nlp, make_docs) == nlp.get_pipe("krissel_linker").n_kept() == 5
+
+
+def test_fewer_candidates_than_are_re_ranked_are_not_told_of(nlp, make_docs):
+    nlp.get_pipe("krissel_linker").cfg["n_candidates"] = 3
+    with pytest.warns(KrisselWarning, match="KW615.*'krissel_reranker'.* have 3 at most.*`n_candidates`"):
+        assert n_written(nlp, make_docs) == 3
+
+
+def test_a_sourced_reranker_with_few_candidates_is_not_told_of(save_reranker, save_linker, make_docs):
+    """A pipe cannot know the pipeline that it is sourced into, but for its docs."""
+    source, nlp = spacy.load(save_reranker("list")), spacy.load(save_linker("small"))
+    nlp.add_pipe("krissel_reranker", source=source)
+    with pytest.warns(KrisselWarning, match="KW615.* have 5 at most"):
+        assert n_written(nlp, make_docs) == 5
+    nlp.get_pipe("krissel_reranker").learn_from(nlp)
+    assert n_written(nlp, make_docs) > 5
+
+
+# Without a bound -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+def test_without_a_bound_the_linkers_scores_count(save_reranker, make_docs, weight):
+    """At weight 1 the final score is the model's in the unit of the linker's, below 1 it is between both."""
+    nlp = spacy.load(save_reranker("plain"))
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.cfg.update(weight=weight, temperature=0.5)
+    for doc in make_docs(nlp):
+        with nlp.select_pipes(disable=["krissel_reranker"]):
+            doc = nlp(doc)
+        mentions = [mention for _, _, mention in reranker._ranked(doc)]
+        for ent, mention in zip(doc.ents, mentions, strict=True):
+            own = {c["id"]: c["score"] for c in ent._.krissel_candidates}
+            model = 0.5 * (reranker.model.predict([mention]) + mention.logits)
+            expected = {id_: (1 - weight) * own[id_] + weight * float(m) for id_, m in zip(own, model, strict=True)}
+            (copied,) = reranker(doc.copy()).ents[list(doc.ents).index(ent) :][:1]
+            found = {c["id"]: c["score"] for c in copied._.krissel_candidates}
+            assert found == pytest.approx(expected, abs=1e-5) and copied.kb_id_ == max(found, key=found.get)
+
+
+def test_without_a_bound_nil_is_not_the_models_to_score(save_reranker, make_docs):
+    nlp = spacy.load(save_reranker("plain"))
+    reranker = nlp.get_pipe("krissel_reranker")
+    reranker.cfg["nil_score"] = 0.25
+    for doc in make_docs(nlp):
+        with nlp.select_pipes(disable=["krissel_reranker"]):
+            doc = nlp(doc)
+        mentions = [mention for _, _, mention in reranker._ranked(doc)]
+        for ent, mention in zip(reranker(doc).ents, mentions, strict=True):
+            scores = reranker.model.predict([mention]) + mention.logits
+            best, nil = scores[:-1].max(), scores[-1]
+            assert (ent.kb_id_ == "NIL") is bool(best < nil)
+            above = reranker.cfg["temperature"] * (best - nil)
+            assert ent._.krissel_candidates[0]["score"] == pytest.approx(0.25 + above, abs=1e-5)
 
 
 def test_a_candidate_that_the_table_lacks_has_its_name(reranker, linked):

@@ -20,7 +20,8 @@ from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.store import OntologyStore
-from spacy_krissel.pipeline.pipeline_io import copy_whole, find_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.util.atomic import copy_folder
 from spacy_krissel.util.manifest import read_manifest
 
 from .harness import digest
@@ -124,7 +125,7 @@ def build_steps(files: Path, store: OntologyStore, shards: Path, trained: Path, 
         if not (work / "pipeline").exists():
             prototypes(trained, work / "pipeline", store.path, shards, progress=False)
         if not path.exists():
-            copy_whole(work / "pipeline", path)
+            copy_folder(work / "pipeline", path)
         tune_index(path, types=["ivf"], n_queries=5)
 
     def linker(path):
@@ -246,7 +247,7 @@ def commands(given: Inputs) -> dict[str, Command]:
         # Where there was something, it is tuned there, also by a rerun.
         here = path / "tuned-here"
         if not version:
-            copy_whole(linker, path)
+            copy_folder(linker, path)
             return here.touch()
         if here.exists():
             return tune_index(path, types=["ivf"], n_queries=5)

@@ -8,7 +8,15 @@ import pytest
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.util import atomic
-from spacy_krissel.util.atomic import backups_of, commit_folder, remove_folder, restore_backup, temporary_folder
+from spacy_krissel.util.atomic import (
+    backups_of,
+    commit_folder,
+    copy_folder,
+    linking,
+    remove_folder,
+    restore_backup,
+    temporary_folder,
+)
 
 
 class Killed(BaseException):
@@ -152,3 +160,29 @@ class TestExchange:
         with pytest.raises(OSError, match="No such file") as caught:
             atomic.exchange(tmp_path / "missing", tmp_path / "x")
         assert caught.value.filename == str(tmp_path / "missing")
+
+
+def inodes(folder):
+    return {path.name: path.stat().st_ino for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("can_link", [True, False])
+def test_a_copied_folder_shares_more_or_less_than_its_large_files(tmp_path, monkeypatch, can_link):
+    """What is edited in place is a copy; without `linking`, or on a disk without links, all is."""
+    source = tmp_path / "source"
+    (source / "kb").mkdir(parents=True)
+    for name in ("kb/vectors.npy", "kb/entities.arrow", "kb/index.faiss", "config.cfg", "kb/manifest.json"):
+        (source / name).write_text(name)
+    if not can_link:
+        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError(errno.EXDEV, "another disk")))
+    copy_folder(source, tmp_path / "copied")
+    with linking():
+        copy_folder(source, tmp_path / "linked")
+        copy_folder(tmp_path / "linked", tmp_path / "again")
+    before = inodes(source)
+    assert not set(before.values()) & set(inodes(tmp_path / "copied").values())
+    for name in ("linked", "again"):
+        found = inodes(tmp_path / name)
+        shared = {file_ for file_ in before if found[file_] == before[file_]}
+        assert shared == ({"vectors.npy", "entities.arrow", "index.faiss"} if can_link else set())
+        assert (tmp_path / name / "kb" / "vectors.npy").read_text() == "kb/vectors.npy"

@@ -8,7 +8,7 @@ from spacy.util import load_config
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.kb.build.sources import PrototypeSource
-from spacy_krissel.pipeline.pipeline_io import find_linker, load_pipeline, save_pipeline, save_whole
+from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 
 # Registers the losses of SapBERT's Table 6.
@@ -60,9 +60,7 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         train(training.config, folder / "out", use_gpu=gpu_id, overrides=overrides)
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
-        reranker: Any = nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
-        settings = find_linker(nlp, LINKER).cfg
-        settings["n_candidates"] = max(settings["n_candidates"], reranker.cfg["top_k"])
+        nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
         save_whole(nlp.to_disk, output)
 
 

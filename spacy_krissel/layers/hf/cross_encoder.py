@@ -26,7 +26,7 @@ def CrossEncoder(
     *,
     window: Window = 64,
     candidate_window: Annotated[int, Field(ge=2)] = 64,
-    bound: Positive = 1.0,
+    bound: Positive | None = 1.0,
     mixed_precision: bool = False,
     batch_pieces: PositiveInt = 4096,
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
@@ -36,12 +36,13 @@ def CrossEncoder(
     """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on the pooled pieces.
 
     n mentions of k candidates to (n·k,) corrections of the linker's log-odds. The head starts at zero: untrained, the
-    linker's order stays. Costs n·k rows of up to window + candidate_window pieces.
+    linker's order stays, with a bound. Costs n·k rows of up to window + candidate_window pieces.
 
     name: a model's name on the Hugging Face hub, or a local directory with its config, tokenizer and weights
     window: pieces of a mention in its context
     candidate_window: pieces of a candidate's reference
-    bound: the largest correction, in log-odds (`bounded`)
+    bound: the largest correction, in log-odds (`bounded`); null: scores of the head alone, as in the paper. Corrections
+        are then score − log-odds: softmax(log-odds + corrections) = softmax(scores).
     mixed_precision, batch_pieces, tokenizer_config, transformer_config: as in `TransformerEncoder`
     pooling: "cls" (KRISSBERT), "mean" over the pieces of both (PEL, appendix B), "marker" or "mention"
 
@@ -61,7 +62,7 @@ def CrossEncoder(
         dims={"nI": None},
         attrs={"settings": Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling)},
     )
-    return chain(pairs, bounded(bound))
+    return pairs if bound is None else chain(pairs, bounded(bound))
 
 
 def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
@@ -82,6 +83,8 @@ def forward(
     shim.begin(*_window(model))
     rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window)
     scores, backprop = encode_rows(model.layers[0], rows, is_train, width=1, batch_pieces=batch_pieces)
+    if settings.bound is None:
+        scores = scores - model.ops.asarray2f([[logit] for mention in mentions for logit in mention.logits.tolist()])
     return model.ops.reshape1f(scores, len(rows)), lambda d_scores: backprop(d_scores.reshape(-1, 1))
 
 

@@ -12,13 +12,16 @@ from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
+from ...util.weak import Weak
 from ...views import View, name_view, reference_view
 from ..kb_pipe import KBPipe
-from ..settings import LinkerSettings
+from ..settings import LinkerSettings, RerankerSettings
 from .linking import decide
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
+# Kept of a mention by default.
+CANDIDATES = 5
 
 
 class KrisselLinker(KBPipe):
@@ -30,6 +33,8 @@ class KrisselLinker(KBPipe):
     """
 
     cfg: LinkerSettings
+    # Of the re-rankers that read the candidates. Never saved: a pipeline makes them anew.
+    _asked_by: dict[int, Weak[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
 
     # Linking -------------------------------------------------------------------------------------------------------
 
@@ -55,6 +60,16 @@ class KrisselLinker(KBPipe):
         context = None if self.cfg.context == "none" else self.cfg.context
         return mention_views(doc, spans, context=context, use_abbreviations=abbreviations, spans_key=key)
 
+    def read_by(self, settings: RerankerSettings) -> None:
+        """Keep as many candidates as a re-ranker with these settings reads, as long as they are there."""
+        self._asked_by = {**self._asked_by, id(settings): Weak(settings, followed=True)}
+
+    def n_kept(self) -> int:
+        """The candidates kept of a mention: the setting, else what re-rankers read."""
+        asking = (each() for each in self._asked_by.values())
+        wanted = max([CANDIDATES, *(settings.top_k for settings in asking if settings is not None)])
+        return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
+
     def _link(self, views: list[View], labels: list[str]) -> list[SpanLink]:
         """The link of each mention with one of these views and labels."""
         kb = self._kb_to_search()
@@ -65,7 +80,7 @@ class KrisselLinker(KBPipe):
         for types, rows in self._by_types(labels).items():
             mask = kb.entity_mask(types=types) if types else None
             asked = None if names is None else names[rows]
-            found = decide(kb, vectors[rows], [texts[row] for row in rows], self.cfg, mask, asked)
+            found = decide(kb, vectors[rows], [texts[row] for row in rows], self.cfg, self.n_kept(), mask, asked)
             for row, link in zip(rows, found, strict=True):
                 links[row] = link
         return [link for link in links if link is not None]

@@ -22,6 +22,7 @@ def decide(
     vectors: np.ndarray,
     texts: Sequence[str],
     settings: LinkerSettings,
+    n_candidates: int,
     allowed: np.ndarray | None = None,
     names: np.ndarray | None = None,
 ) -> list[SpanLink]:
@@ -29,11 +30,11 @@ def decide(
 
     vectors (q, d): of the mentions in their contexts. texts (q,): of the mentions.
     names (q, d): vectors of the texts alone; None where `gold_name_weight` does not count.
-    allowed: mask of entities.
+    n_candidates: kept of each. allowed: mask of entities.
     """
     prior = settings.gold_prior if kb.has_gold else 0.0
     reordered = settings.lexical_weight or prior or names is not None
-    k = max(settings.n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
+    k = max(n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
     result = kb.search(
         vectors,
         k,
@@ -44,7 +45,7 @@ def decide(
         name_weight=settings.gold_name_weight,
         gold_prior=prior,
     )
-    return _links(kb, result, settings.n_candidates, settings.threshold)
+    return _links(kb, result, n_candidates, settings.threshold)
 
 
 def _links(kb: PrototypeKB, result: SearchResult, n_candidates: int, threshold: float | None) -> list[SpanLink]:

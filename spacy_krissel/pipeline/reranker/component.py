@@ -2,9 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
-from weakref import ref
 
 import numpy as np
 from spacy import util
@@ -21,6 +20,7 @@ from ...mentions.mention_views import mention_views
 from ...ontology.store import OntologyStore
 from ...training.data.unseen import folded
 from ...training.objectives.reranking import LinkerCandidates, RerankObjective
+from ...util.weak import Weak
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
 from ..pipe import KrisselPipe
@@ -32,30 +32,17 @@ from .candidates import decided, relative_to_nil, reorder
 FIT_EXAMPLES, INIT_EXAMPLES = 512, 8
 ENTITIES = "entities"
 
-Target = TypeVar("Target")
-
-
-class Weak(Generic[Target]):
-    """A weak reference that may be pickled and copied: the copy refers to nothing."""
-
-    def __init__(self, target: Target | None = None) -> None:
-        self._ref = None if target is None else ref(target)
-
-    def __call__(self) -> Target | None:
-        return None if self._ref is None else self._ref()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Weak, ()
-
 
 class KrisselReranker(KrisselPipe):
     """Re-rank `span._.krissel_candidates`, and link to the first (KRISSBERT §3.6).
 
-    The final score of a candidate is the linker's plus `weight · temperature · correction`, with the model's correction
-    within ± its bound: comparable with the linker's own, equal to it with `weight = 0`, and a candidate that leads by
-    more than twice the largest correction keeps its lead. What the linker wrote as "NIL" stays as it is, candidates
-    included: that is the question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL
-    is a candidate too, and a mention whose best final score is below it becomes "NIL".
+    The final score of a candidate is the linker's plus `weight · temperature · correction`: with `weight = 0` the
+    linker's. Within a model's bound, scores stay comparable with the linker's, and a candidate that leads by more than
+    twice the bound keeps its lead. Without one (`CrossEncoder`, `bound = null`, as in the paper) the corrections take
+    the linker's log-odds away: the final score is `temperature` times the model's at weight 1, and below 1 a weighted
+    mean of that and the linker's. What the linker wrote as "NIL" stays as it is, candidates included: that is the
+    question of the linker's threshold, and a correction has no say in it. With a `nil_score`, NIL is a candidate too,
+    which the model scores as the others, and a mention whose best final score is below it becomes "NIL".
 
     Only links to the first candidate, which the linker writes, are changed: one put right by hand stays. Candidates are
     scored once, and say so (`span._.krissel_reranked_by`) until the linker writes new ones.
@@ -95,6 +82,7 @@ class KrisselReranker(KrisselPipe):
         self._nlp: Weak[Language] = Weak(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
         self._linker: Weak[KrisselLinker] = Weak()
+        self._look_for_linker()
 
     # Re-ranking ----------------------------------------------------------------------------------------------------
 
@@ -115,6 +103,7 @@ class KrisselReranker(KrisselPipe):
         if not mentions:
             self._check_key(docs)
             return links
+        self._check_number(spans)
         scale = self.cfg.weight * self._temperature()
         corrections = self.model.ops.to_numpy(self.model.predict(mentions)) * np.float32(scale)
         ends = np.cumsum(list_lengths(mentions))[:-1]
@@ -142,15 +131,28 @@ class KrisselReranker(KrisselPipe):
             for j, span in enumerate(spans_of(doc, self.cfg.spans_key))
             if len(span._.krissel_candidates[: self.cfg.top_k]) >= fewest and self._is_linkers(span)
         ]
-        views = mention_views(
-            doc, [span for _, span in spans], context="window", use_abbreviations=self.cfg.use_abbreviations
-        )
+        views = self._views(doc, [span for _, span in spans])
         for (j, span), view in zip(spans, views, strict=True):
             candidates = span._.krissel_candidates[: self.cfg.top_k]
             scores = np.array([candidate["score"] for candidate in candidates], dtype=np.float32)
             named = [(candidate["id"], candidate["name"]) for candidate in candidates]
             mention = self._mention(view, named, scores, hidden=False)
             yield j, span, mention if nil_score is None else with_nil(mention, nil_score / self._temperature())
+
+    def _views(self, doc: Doc, spans: Sequence[Span]) -> list[View]:
+        """What the model sees of mentions, in training and in use."""
+        key, abbreviations = self.cfg.spans_key, bool(self.cfg.use_abbreviations)
+        return mention_views(doc, spans, context="window", use_abbreviations=abbreviations, spans_key=key)
+
+    def _check_number(self, spans: Sequence[Span]) -> None:
+        """Warn KW615 where the linker kept fewer candidates than the pipe reads."""
+        # In another pipeline than its own the pipe does not know the linker.
+        linker = self._linker() if spans[0].vocab is self.vocab else None
+        found = max(len(span._.krissel_candidates) for span in spans)
+        wanted = min(self.cfg.top_k, 0 if self._table is None else len(self._table))
+        if found < wanted and (linker is None or linker.n_kept() < wanted):
+            message = Warnings.KW615.format(name=self.name, wanted=wanted, found=found, linker=self.linker_name)
+            warnings.warn(message, KrisselWarning, stacklevel=3)
 
     def _check_key(self, docs: Sequence[Doc]) -> None:
         """Warn KW614 where the candidates are on other spans."""
@@ -203,7 +205,7 @@ class KrisselReranker(KrisselPipe):
         """Fill the table of candidates, give the model its weights, and fit the temperature to the linker's scores.
 
         ontology: loads the entities that candidates are described by (`spacy-krissel.OntologyFromDisk.v1`); those that
-            the linker's knowledge base holds are kept.
+            the linker's knowledge base holds are kept, or all where that holds most of them.
         Raises KrisselError K610 (no such linker), K616 (no ontology).
         """
         validate_get_examples(get_examples, "KrisselReranker.initialize")
@@ -212,13 +214,10 @@ class KrisselReranker(KrisselPipe):
         if nlp is not None:
             self.learn_from(nlp)
         linker = self._training_linker()
-        entities = (entity for entity in ontology() if entity.id in linker.kb)
-        self._table = CandidateTable.from_entities(entities)
-        examples: list[Example] = []
-        for example in get_examples():
-            examples.append(example)
-            if len(examples) >= FIT_EXAMPLES:
-                break
+        self._table = CandidateTable.of(ontology(), linker.kb)
+        if self.cfg.use_abbreviations is None:
+            self.cfg.use_abbreviations = linker.cfg.use_abbreviations
+        examples = list(islice(get_examples(), FIT_EXAMPLES))
         fits = self.cfg.temperature is None
         if fits:
             self.cfg.temperature = 1.0
@@ -244,8 +243,9 @@ class KrisselReranker(KrisselPipe):
         `initialize` does so, and a pipe that was made or loaded with its linker knows it. The pipeline is referred to
         weakly, and no copy of the pipe knows it. Raises KrisselError K610 (no such linker).
         """
-        self._linker = Weak(find_linker(nlp, self.linker_name))
+        find_linker(nlp, self.linker_name)
         self._nlp = Weak(nlp)
+        self._look_for_linker()
 
     def _training_linker(self) -> KrisselLinker:
         self._look_for_linker()
@@ -259,13 +259,16 @@ class KrisselReranker(KrisselPipe):
     def _look_for_linker(self) -> None:
         nlp = self._nlp()
         if nlp is not None and self.linker_name in nlp.component_names:
-            self._linker = Weak(find_linker(nlp, self.linker_name))
+            linker = find_linker(nlp, self.linker_name)
+            linker.read_by(self.cfg)
+            self._linker = Weak(linker)
 
     def _training_candidates(self) -> LinkerCandidates:
         linker = self._training_linker()
         return LinkerCandidates(
             linker.kb,
             linker.views,
+            self._views,
             linker.encode,
             linker.cfg["lexical_weight"],
             self._mention,
@@ -282,7 +285,6 @@ class KrisselReranker(KrisselPipe):
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "KrisselReranker":
         readers = {ENTITIES: lambda data: setattr(self, "_table", CandidateTable.from_bytes(data))}
         self._read_bytes(bytes_data, readers, exclude)
-        self._look_for_linker()
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -297,5 +299,4 @@ class KrisselReranker(KrisselPipe):
         if (path / ENTITIES).exists() and ENTITIES not in exclude:
             with self._coded(path):
                 self._table = CandidateTable(path / ENTITIES)
-        self._look_for_linker()
         return self

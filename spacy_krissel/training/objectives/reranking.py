@@ -31,7 +31,7 @@ NIL_MARGIN = 5.0
 class LinkerCandidates(NamedTuple):
     """The candidates that a re-ranker learns to correct: those of a linker.
 
-    kb, views, encode, lexical_weight: of the linker.
+    kb, views, encode, lexical_weight: of the linker. shown: of its `views`, what the re-ranker's model sees.
     ranked: a view, the (id, name) of its candidates, their scores (k,), and whether its name is hidden, to the model's
         input.
     temperature: scores divided by it are log-odds.
@@ -40,6 +40,7 @@ class LinkerCandidates(NamedTuple):
 
     kb: PrototypeKB
     views: Callable[[Any, Sequence[Any]], Sequence[View]]
+    shown: Callable[[Any, Sequence[Any]], Sequence[View]]
     encode: Callable[[Sequence[View]], np.ndarray]
     lexical_weight: float
     ranked: Callable[..., RankedMention]
@@ -50,7 +51,8 @@ class LinkerCandidates(NamedTuple):
 @checked
 @dataclass(eq=False)
 class RerankObjective:
-    """Cross-entropy over K candidates (§3.6), on top of the linker's own log-odds: the model learns their correction.
+    """Cross-entropy over K candidates (§3.6), on top of the linker's own log-odds: the model learns their correction,
+    or to score in their place where it has no bound (`CrossEncoder`), as in the paper.
 
     loss: of each mention with its candidates, such as `spacy-krissel.SoftmaxLoss.v1`; scores are the linker's log-odds
         plus the corrections.
@@ -114,10 +116,12 @@ class RerankObjective:
         compete, and each mention is decided alone.
         """
         views: list[View] = []
+        shown: list[View] = []
         gold: list[str] = []
         for example in examples:
             spans = linked_spans(example.reference, spans_key)
             views.extend(linker.views(example.reference, spans))
+            shown.extend(linker.shown(example.reference, spans))
             gold.extend(span.kb_id_ for span in spans)
         if not views:
             return [], []
@@ -125,7 +129,7 @@ class RerankObjective:
         hidden = [self._rng.random() < self.p_hide for _ in views]
         found = unseen_candidates(kb, views, linker.encode(views), hidden, k, linker.lexical_weight)
         mentions, places = [], []
-        for view, right, (ids, scores), hide in zip(views, gold, found, hidden, strict=True):
+        for view, right, (ids, scores), hide in zip(shown, gold, found, hidden, strict=True):
             if nil_score is not None and self.p_nil and self._rng.random() < self.p_nil:
                 kept = [i for i, id_ in enumerate(ids) if id_ != right]
                 ids, scores, right = [ids[i] for i in kept], scores[kept], NIL

@@ -107,7 +107,9 @@ def draws(monkeypatch):
         def described(view, named, scores, *, hidden):
             return ranked(*scores)
 
-        linker = LinkerCandidates(kb, lambda doc, spans: spans, np.array, 0.0, described, 1.0, nil_score)
+        linker = LinkerCandidates(
+            kb, lambda doc, spans: spans, lambda doc, spans: spans, np.array, 0.0, described, 1.0, nil_score
+        )
         mentions, _ = RerankObjective(SoftmaxLoss(), **settings).mentions([Example(doc, doc)], "", linker)
         most = 3 + (nil_score is not None)
         return seen["hidden"], [len(mention.logits) < most for mention in mentions]
@@ -176,3 +178,22 @@ def test_nil_logit_of_nothing():
     assert fit_nil_logit([], [], 0.5) == 0.0
     # A mention that had one candidate: without it, NIL is sure at any log-odds; with it, the lower the better.
     assert fit_nil_logit([np.array([1.0])], [0], 0.5) == pytest.approx(-4.0)
+
+
+@pytest.mark.parametrize("logits", [(0, 0, 0), (9, -3, 1)])
+def test_without_a_bound_the_loss_is_not_that_of_the_models_scores_alone(tiny_bert, logits):
+    """−log softmax of the head's scores (§3.6), whatever the linker says, and its gradient."""
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    model = CrossEncoder(str(tiny_bert), window=16, candidate_window=16, bound=None, transformer_config=no_dropout)
+    model.initialize()
+    head = model.layers[0].layers[1]
+    head.set_param("W", np.random.default_rng(0).normal(size=(1, 32)).astype("float32"))
+    mention = ranked(*logits)
+    scores = model.predict([mention]) + mention.logits
+    # The same in any unit of the linker's scores.
+    np.testing.assert_allclose(scores, model.predict([ranked(0, 0, 0)]), atol=1e-5)
+    odds = np.exp(scores) / np.exp(scores).sum()
+    assert RerankObjective(SoftmaxLoss()).step(model, [mention], [0]) == pytest.approx(-np.log(odds[0]), abs=1e-5)
+    # The bias of a linear head gets the sum of the scores' gradients, which is 0 for a softmax.
+    assert head.get_grad("b")[0] == pytest.approx((odds - [1, 0, 0]).sum(), abs=1e-5)
+    assert np.abs(head.get_grad("W")).max() > 0
