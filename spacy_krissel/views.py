@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 # Enough characters on each side for a window of 128 word pieces, few enough to copy and store cheaply.
 CONTEXT_CHARS = 256
-MENTION_START = "[Ms]"
-MENTION_END = "[Me]"
 # More tree numbers say little, and would push the names out of a window of word pieces.
 MAX_TREE_NUMBERS = 3
 # Between the parts of a reference; no part contains it.

@@ -61,11 +61,21 @@ WORDS = "the patient had acute lung injury and cold with fever in of a discharge
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory):
     """A directory with a BERT of width 32, two layers and 64 positions, as `save_pretrained` writes it."""
+    return write_bert(tmp_path_factory.mktemp("tiny_bert"))
+
+
+@pytest.fixture(scope="session")
+def bert_with_markers(tmp_path_factory):
+    """`tiny_bert` with `<ENT>` and `</ENT>` in its vocabulary, as the released KRISSBERT has them."""
+    return write_bert(tmp_path_factory.mktemp("bert_with_markers"), ["<ENT>", "</ENT>"])
+
+
+def write_bert(path, tokens=()):
     torch = pytest.importorskip("torch")
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *tokens]
     letters = list(string.ascii_lowercase + string.digits + ".,-")
     pieces = special + WORDS + letters + ["##" + letter for letter in letters]
     vocab = {piece: i for i, piece in enumerate(dict.fromkeys(pieces))}
@@ -78,7 +88,6 @@ def tiny_bert(tmp_path_factory):
     # Settings that a saved tokenizer may bring along, and that must not touch the pieces of a view.
     tokenizer.enable_truncation(5)
     tokenizer.enable_padding(length=9)
-    path = tmp_path_factory.mktemp("tiny_bert")
     fast = BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=64)
     fast.save_pretrained(path)
     (path / "vocab.txt").write_text("\n".join(vocab) + "\n", encoding="utf8")  # what a slow tokenizer reads

@@ -57,6 +57,10 @@ class EncodingErrors:
         "which is never run, whatever `trust_remote_code` says. Expected an architecture of the transformers library, "
         "such as BERT; choose another encoder."
     )
+    K416 = (
+        "[K416] The transformer's tokenizer has no token '{marker}'. Expected both of setting 'markers': set "
+        "those that the encoder was initialized with."
+    )
 
 
 class EncodingWarnings:

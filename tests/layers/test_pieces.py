@@ -46,12 +46,12 @@ def test_bare_name_has_markers_too(tokenizer):
 
 def test_without_markers(tokenizer):
     views = [name_view("multiple sclerosis"), View("the patient had ", "lung injury", " and fever")]
-    rows = view_pieces(tokenizer, views, 64, markers=False)
+    rows = view_pieces(tokenizer, views, 64, markers=())
     assert tokens(tokenizer, rows[0]) == "[CLS] multiple sclerosis [SEP]".split()
     assert tokens(tokenizer, rows[1]) == "[CLS] the patient had lung injury and fever [SEP]".split()
     assert all((row.start, row.end) == (0, 0) for row in rows)
     # All of the window but [CLS] and [SEP] is the name's.
-    (row,) = view_pieces(tokenizer, [name_view("acute " + "lung " * 50 + "injury")], 25, markers=False)
+    (row,) = view_pieces(tokenizer, [name_view("acute " + "lung " * 50 + "injury")], 25, markers=())
     got = tokens(tokenizer, row)
     assert len(got) == 25 and got[:2] == ["[CLS]", "acute"] and got[-2:] == ["injury", "[SEP]"]
 
@@ -85,7 +85,7 @@ def test_long_mention_loses_its_middle(tokenizer):
 
 def test_markers_in_the_text_are_text(tokenizer):
     (row,) = view_pieces(tokenizer, [View("a [Me] [MASK] ", "[Ms] cold", " [SEP]")], 64)
-    specials = set(tokenizer.all_special_tokens) - {"[UNK]"}
+    specials = {*tokenizer.all_special_tokens, "[Ms]", "[Me]"} - {"[UNK]"}
     assert [token for token in tokens(tokenizer, row) if token in specials] == "[CLS] [Ms] [Me] [SEP]".split()
 
 

@@ -6,9 +6,11 @@ import shutil
 import numpy
 import pytest
 import torch
+import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from safetensors.torch import load_file
 from thinc.api import Adam
 
 from spacy_krissel.errors import KrisselError
@@ -347,6 +349,15 @@ class TestErrors:
         with pytest.raises(KrisselError, match="K402.*bert"):
             TransformerEncoder(str(path)).initialize()
 
+    def test_a_transformer_without_tokenizer_is_read(self, tiny_bert, tmp_path, no_network):
+        path = tmp_path / "bert"
+        path.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            shutil.copy(tiny_bert / name, path)
+        with pytest.raises(KrisselError, match="K40[23].*bert"):
+            TransformerEncoder(str(path)).initialize()
+
+    @pytest.mark.skipif(transformers.__version__ >= "5", reason="transformers 5 has no slow tokenizers")
     def test_tokenizer_without_rust(self, tiny_bert):
         with pytest.raises(KrisselError, match="K403.*fast"):
             TransformerEncoder(str(tiny_bert), tokenizer_config={"use_fast": False}).initialize()
@@ -416,6 +427,50 @@ def test_markers_are_the_configs(make):
     loaded = TransformerEncoder("nowhere", markers=False).from_bytes(data)
     assert_allclose(loaded.predict(VIEWS[:1]), plain.predict(VIEWS[:1]), atol=1e-6)
     assert fingerprint(loaded) == fingerprint(plain)
+
+
+ENT = ("<ENT>", "</ENT>")
+
+
+def test_markers_of_the_checkpoint_are_added_again(make, bert_with_markers):
+    """The released KRISSBERT has its markers in the vocabulary, with embeddings that were trained."""
+    model = make(name=str(bert_with_markers), markers=ENT)
+    shim = shim_of(model)
+    ids = shim.tokenizer.convert_tokens_to_ids(list(ENT))
+    assert len(shim.tokenizer) == shim.transformer.config.vocab_size
+    trained = load_file(bert_with_markers / "model.safetensors")["embeddings.word_embeddings.weight"]
+    weight = shim.transformer.embeddings.word_embeddings.weight
+    assert torch.equal(weight[ids], trained[ids]) and not torch.equal(trained[ids[0]], trained[ids[1]])
+    (row,) = view_pieces(shim.tokenizer, [View("with ", "<ENT> cold", " and")], 64, ENT)
+    assert [row.ids[row.start], row.ids[row.end]] == ids
+    assert sum(piece in ids for piece in row.ids) == 2, "a marker in the text is read as one"
+
+
+@pytest.mark.parametrize("units", [False, True])
+def test_markers_do_not_enter_vectors_and_fingerprint(make, bert_with_markers, units, tmp_path):
+    settings = {"name": str(bert_with_markers), "pooling": "marker", "units": units}
+    ours, theirs = make(**settings), make(**settings, markers=ENT)
+    views = passage_views(["the ", "cold", " with ", "fever", ""])
+    assert fingerprint(ours) != fingerprint(theirs)
+    assert not numpy.allclose(ours.predict(views), theirs.predict(views), atol=1e-3)
+    loaded = TransformerEncoder("nowhere", pooling="marker", units=units, markers=list(ENT)).from_bytes(
+        theirs.to_bytes()
+    )
+    assert fingerprint(loaded) == fingerprint(theirs)
+    assert_allclose(loaded.predict(views), theirs.predict(views), atol=1e-6)
+
+
+def test_unknown_markers_are_read_as_the_unknown_token(make):
+    """`from_bytes` adds no tokens: the encoder has those that it was initialized with."""
+    loaded = TransformerEncoder("nowhere", markers=ENT).from_bytes(make().to_bytes())
+    with pytest.raises(KrisselError, match="K416.*<ENT>"):
+        loaded.predict(VIEWS)
+
+
+@pytest.mark.parametrize("markers", [["<ENT>"], ["a", "a"], ["a", ""], ["a", "b", "c"], "ab", 1])
+def test_markers_of_another_form_are_accepted(markers):
+    with pytest.raises(KrisselError, match="K006.*'markers'"):
+        TransformerEncoder("any", markers=markers)
 
 
 def test_marker_pooling_needs_markers():

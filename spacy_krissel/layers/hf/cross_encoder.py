@@ -14,9 +14,9 @@ from ...util.settings import Positive, PositiveInt, checked
 from ...views import reference_window
 from ..identity import Settings
 from ..ranked import RankedMention, Reranker, bounded
-from .pooling import Pooling
+from .pooling import Markers, Pooling, chosen_markers
 from .transformer import Window
-from .wordpieces import PieceRow, encode_texts, view_pieces
+from .wordpieces import MARKERS, PieceRow, encode_texts, view_pieces
 from .wrapper import encode_rows, hf_shim, hf_wrapper
 
 
@@ -32,6 +32,7 @@ def CrossEncoder(
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     pooling: Pooling = "cls",
+    markers: Markers = True,
 ) -> Reranker:
     """Score `[CLS] left [Ms] mention [Me] right [SEP] candidate reference [SEP]` by a linear head on the pooled pieces.
 
@@ -45,6 +46,7 @@ def CrossEncoder(
         are then score − log-odds: softmax(log-odds + corrections) = softmax(scores).
     mixed_precision, batch_pieces, tokenizer_config, transformer_config: as in `TransformerEncoder`
     pooling: "cls" (KRISSBERT), "mean" over the pieces of both (PEL, appendix B), "marker" or "mention"
+    markers: as in `TransformerEncoder`
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
@@ -60,7 +62,15 @@ def CrossEncoder(
             )
         ],
         dims={"nI": None},
-        attrs={"settings": Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling)},
+        attrs={
+            "settings": Settings(
+                window=window,
+                candidate_window=candidate_window,
+                bound=bound,
+                pooling=pooling,
+                markers=chosen_markers(markers, pooling),
+            )
+        },
     )
     return pairs if bound is None else chain(pairs, bounded(bound))
 
@@ -68,7 +78,7 @@ def CrossEncoder(
 def init(model: Model, X: list[RankedMention] | None = None, Y: Floats1d | None = None, *, name: str) -> None:
     """Read the transformer, unless the model has one already; the head starts at zero."""
     shim = hf_shim(model)
-    shim.read(name, *_window(model))
+    shim.read(name, *_window(model), tokens=model.attrs["settings"].markers)
     width = shim.transformer.config.hidden_size
     model.set_dim("nI", width)
     head = model.layers[0].layers[1]
@@ -81,7 +91,7 @@ def forward(
 ) -> tuple[Floats1d, Callable[[Floats1d], list[Any]]]:
     shim, settings = hf_shim(model), model.attrs["settings"]
     shim.begin(*_window(model))
-    rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window)
+    rows = pair_pieces(shim.tokenizer, mentions, settings.window, settings.candidate_window, settings.markers)
     scores, backprop = encode_rows(model.layers[0], rows, is_train, width=1, batch_pieces=batch_pieces)
     if settings.bound is None:
         scores = scores - model.ops.asarray2f([[logit] for mention in mentions for logit in mention.logits.tolist()])
@@ -89,14 +99,18 @@ def forward(
 
 
 def pair_pieces(
-    tokenizer: Any, mentions: Sequence[RankedMention], window: int, candidate_window: int
+    tokenizer: Any,
+    mentions: Sequence[RankedMention],
+    window: int,
+    candidate_window: int,
+    markers: Sequence[str] = MARKERS,
 ) -> list[PieceRow]:
     """`[CLS] left [Ms] mention [Me] right [SEP] part [SEP] part … [SEP]`, one row per candidate (KRISSBERT §3.6).
 
     A mention takes at most `window` pieces, cut by `view_pieces`; a candidate at most `candidate_window`, its last
     `[SEP]` included, cut at the end. There is no second `[CLS]`.
     """
-    rows = view_pieces(tokenizer, [mention.view for mention in mentions], window)
+    rows = view_pieces(tokenizer, [mention.view for mention in mentions], window, markers)
     # Mentions of a batch share candidates, and candidates share types.
     distinct = {candidate.parts for mention in mentions for candidate in mention.candidates}
     texts = list({part for parts in distinct for part in parts})

@@ -9,9 +9,8 @@ from thinc.api import get_torch_default_device
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
-from ...views import MENTION_END, MENTION_START
+from .wordpieces import MARKERS
 
-MARKERS = (MENTION_START, MENTION_END)
 # Python files of a model never run, and nobody is asked, which is the library's default.
 NO_REMOTE_CODE = {"trust_remote_code": False}
 
@@ -83,7 +82,7 @@ def add_tokens(tokenizer: Any, transformer: Any, tokens: Sequence[str]) -> None:
     added = [token for token in tokens if token not in vocab]
     if not added:
         return
-    tokenizer.add_special_tokens({"additional_special_tokens": added}, replace_additional_special_tokens=False)
+    tokenizer.add_tokens(added, special_tokens=True)
     old = transformer.get_input_embeddings().weight
     mean = old.detach()[: len(vocab)].mean(dim=0)
     if len(tokenizer) > old.shape[0]:
@@ -110,5 +109,8 @@ def _check_tokenizer(tokenizer: Any, name: str) -> None:
     missing = [token for token in ("cls_token", "sep_token", "pad_token") if getattr(tokenizer, token) is None]
     if not tokenizer.is_fast:
         missing.append("fast version")
+    # transformers 5 makes such a tokenizer where there are no files of one.
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        missing.append("vocabulary")
     if missing:
         raise KrisselError(Errors.K403.format(name=name, missing=", ".join(missing)))

@@ -4,11 +4,27 @@ from typing import Literal
 
 import torch
 
-from .wordpieces import Pieces
+from ...errors import Errors, KrisselError
+from .wordpieces import MARKERS, Pieces
 
 Pooling = Literal["cls", "mean", "marker", "mention"]
 # Those that distinguish the mentions of one row.
 BY_MARKERS = ("marker", "mention")
+# True for `[Ms]` and `[Me]`, a pair of tokens, or false for none.
+Markers = bool | list[str]
+
+
+def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
+    """The two markers, or none. Raises KrisselError K006 where the pooling needs them, and for anything but a pair."""
+    chosen = MARKERS if markers is True else tuple(markers or ())
+    expected = ""
+    if not chosen and pooling in BY_MARKERS:
+        expected = f"true, or a pair, with pooling '{pooling}', which finds the mention by its markers"
+    elif chosen and (len(chosen) != 2 or len(set(chosen)) < 2 or not all(chosen)):
+        expected = "true, false, or two different tokens"
+    if expected:
+        raise KrisselError(Errors.K006.format(setting="markers", found=markers, expected=expected))
+    return chosen
 
 
 def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:

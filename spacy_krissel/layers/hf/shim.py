@@ -16,8 +16,8 @@ from thinc.api import ArgsKwargs, Optimizer, PyTorchGradScaler, PyTorchShim, get
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from ...errors import Errors, KrisselError
-from .load import MARKERS, NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
-from .wordpieces import PieceRow, length_batches, settle_tokenizer
+from .load import NO_REMOTE_CODE, attention, drop_pooler, load_pretrained, needs_code
+from .wordpieces import MARKERS, PieceRow, length_batches, settle_tokenizer
 
 # On the CPU, time is proportional to pieces, padding included; on a GPU one larger batch beats several tight ones.
 MIN_FILL = {"cpu": 0.75, "cuda": 0.0}
@@ -155,6 +155,8 @@ class TransformerShim(PyTorchShim):
         return self
 
     def _build(self, files: dict[str, bytes], weights: bytes) -> tuple[Any, Any]:
+        # Without its file, transformers 5 makes a tokenizer of special tokens alone.
+        files["tokenizer.json"]
         with TemporaryDirectory() as folder:
             for name, content in files.items():
                 (Path(folder) / Path(name).name).write_bytes(content)

@@ -14,8 +14,8 @@ from ...util.settings import PositiveInt, checked
 from ...views import View, name_view
 from ..identity import Settings
 from ..normalize import normalize_rows
-from .pooling import BY_MARKERS, Pooling
-from .wordpieces import training_lengths, unit_pieces, view_pieces
+from .pooling import BY_MARKERS, Markers, Pooling, chosen_markers
+from .wordpieces import MARKERS, training_lengths, unit_pieces, view_pieces
 from .wrapper import encode_rows, hf_shim, hf_wrapper
 
 # At least `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
@@ -34,7 +34,7 @@ def TransformerEncoder(
     batch_pieces: PositiveInt = 4096,
     tokenizer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
-    markers: bool = True,
+    markers: Markers = True,
     units: bool = False,
 ) -> Model[list[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
@@ -57,16 +57,15 @@ def TransformerEncoder(
         GPU needs more, e.g. 32768
     tokenizer_config: passed to the tokenizer, e.g. `add_prefix_space = true` for byte-level BPE such as RoBERTa's
     transformer_config: overrides of the encoder's config, e.g. `hidden_dropout_prob`, and `attn_implementation`
-    markers: put `[Ms]` and `[Me]` around the mention; false reads names as `[CLS] name [SEP]`, as the encoder was
-        pretrained and as SapBERT does
+    markers: the tokens around the mention, such as `["<ENT>", "</ENT>"]` of the released KRISSBERT; true for `[Ms]` and
+        `[Me]`; false reads names as `[CLS] name [SEP]`, as the encoder was pretrained and as SapBERT does. Tokens that
+        the tokenizer has keep their embeddings, others are added
     units: mark all mentions of a sentence and read it once for all of them (BELHD §4.2; `context = "sentence"` of the
         linker); needs pooling "marker" or "mention", which distinguish its mentions
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
-    if pooling in BY_MARKERS and not markers:
-        expected = f"true with pooling '{pooling}', which finds the mention by its markers"
-        raise KrisselError(Errors.K006.format(setting="markers", found=markers, expected=expected))
+    tokens = chosen_markers(markers, pooling)
     if units and pooling not in BY_MARKERS:
         expected = f"one of {', '.join(BY_MARKERS)} where `units` is true"
         raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
@@ -88,7 +87,7 @@ def TransformerEncoder(
                 window=window,
                 pooling=pooling,
                 normalize=normalize,
-                markers=markers,
+                markers=tokens,
                 units=units,
                 name_weight=name_weight,
             )
@@ -102,7 +101,9 @@ def init(
 ) -> None:
     """Read the encoder, unless the model has one already."""
     shim = hf_shim(model)
-    shim.read(name, model.attrs["settings"].window)
+    settings = model.attrs["settings"]
+    # Without markers too: the weights then fit an encoder with them.
+    shim.read(name, settings.window, tokens=settings.markers or MARKERS)
     model.set_dim("nO", shim.transformer.config.hidden_size)
 
 
@@ -116,7 +117,7 @@ def forward(
     named = [i for i in range(n) if weight and not hidden[i]]
     views = [*views, *(name_view(views[i].mention) for i in named)]
     if settings.units:
-        rows = unit_pieces(shim.tokenizer, views, settings.window)
+        rows = unit_pieces(shim.tokenizer, views, settings.window, settings.markers)
     else:
         rows = view_pieces(shim.tokenizer, views, settings.window, settings.markers)
     Y, backprop_rows = encode_rows(

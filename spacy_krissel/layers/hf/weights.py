@@ -13,6 +13,7 @@ from ..hashed_bags import NAME as BAGS
 from ..token_states import NAME as WORD_STATES
 from .load import load_pretrained
 from .piece_states import NAME as PIECE_STATES
+from .wordpieces import MARKERS
 from .wrapper import hf_shim
 
 TRANSFORMER = "transformer_encoder"
@@ -68,7 +69,7 @@ def average_with(model: Model, name: str, share: Fraction) -> None:
     shim = hf_shim(found)
     if shim.transformer is None:
         raise KrisselError(Errors.K405)
-    tokens = tuple(shim.tokenizer.additional_special_tokens)
+    tokens = found.attrs["settings"].markers or MARKERS
     tokenizer, start = load_pretrained(name, shim.tokenizer_config, shim.transformer_config, tokens)
     weights, others = dict(shim.transformer.named_parameters()), dict(start.named_parameters())
     shapes = [{key: tuple(weight.shape) for key, weight in each.items()} for each in (weights, others)]

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy
 
 from ...errors import Errors, KrisselError
-from ...views import MENTION_END, MENTION_START, View, passage_texts, piece_window, reference_texts, reference_window
+from ...views import View, passage_texts, piece_window, reference_texts, reference_window
 
+MARKERS = ("[Ms]", "[Me]")
 # Views tokenised together: enough to keep the tokenizer's threads busy, without much memory for offsets.
 TOKENIZE_AT_ONCE = 1024
 
@@ -43,16 +44,16 @@ class Pieces(NamedTuple):
     ends: numpy.ndarray
 
 
-def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: bool = True) -> list[PieceRow]:
+def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS) -> list[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
     The mention of a masked view is one mask token.
 
-    markers: False omits `[Ms]` and `[Me]`.
-    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token.
+    markers: the two tokens around the mention; () for none.
+    RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K416 where it lacks a marker.
     """
-    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END]) if markers else (None, None)
+    start_id, end_id = _marker_ids(tokenizer, markers) if markers else (None, None)
     frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     rows: list[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
@@ -74,6 +75,15 @@ def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: boo
     return rows
 
 
+def _marker_ids(tokenizer: Any, markers: Sequence[str]) -> list[int]:
+    ids = tokenizer.convert_tokens_to_ids(list(markers))
+    for marker, found in zip(markers, ids, strict=True):
+        # A token that is not there has the id of the unknown one, or none.
+        if found is None or (found == tokenizer.unk_token_id and marker != tokenizer.unk_token):
+            raise KrisselError(Errors.K416.format(marker=marker))
+    return ids
+
+
 def _texts(view: View) -> list[str]:
     """The parts that are tokenised separately."""
     if view.reference:
@@ -81,7 +91,7 @@ def _texts(view: View) -> list[str]:
     return [view.left, "" if view.masked else view.mention, view.right]
 
 
-def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[PieceRow]:
+def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS) -> list[PieceRow]:
     """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
     sentence marked (BELHD §4.2), and one array of ids for all its views where it fits the window.
 
@@ -95,7 +105,7 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[Piec
             texts, own = passage_texts(view)
             units.setdefault(tuple(texts), []).append((i, own))
     cls, sep = [tokenizer.cls_token_id], [tokenizer.sep_token_id]
-    start_id, end_id = tokenizer.convert_tokens_to_ids([MENTION_START, MENTION_END])
+    start_id, end_id = _marker_ids(tokenizer, markers)
     ids = iter(encode_texts(tokenizer, list(chain.from_iterable(units))))
     for texts, members in units.items():
         body: list[int] = []
@@ -122,7 +132,7 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int) -> list[Piec
             part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
             rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
     alone = [i for i in range(len(views)) if i not in rows]
-    rows.update(zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window), strict=True))
+    rows.update(zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window, markers), strict=True))
     return [rows[i] for i in range(len(views))]
 
 
