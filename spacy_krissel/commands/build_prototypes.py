@@ -108,6 +108,7 @@ def prototypes(
     gold: Sequence[Path] = (),
     gold_per_entity: Count | None = None,
     gold_weight: NotNegative | None = None,
+    gold_names: bool = True,
     index: str | Callable | None = None,
     kb_path: Path | None = None,
     overrides: dict[str, Any] | None = None,
@@ -133,6 +134,7 @@ def prototypes(
     gold: Gold mentions (.spacy) as prototypes too
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05
+    gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
     name: Name of the linker in the pipeline
@@ -156,7 +158,7 @@ def prototypes(
             raise KrisselError(Errors.K614.format(problem=f"Without an ontology, nothing reads {', '.join(unread)}"))
         if not gold:
             raise KrisselError(Errors.K614.format(problem="There is nothing to make prototypes of"))
-    asked = {"per_entity": gold_per_entity, "weight": gold_weight}
+    asked = {"per_entity": gold_per_entity, "weight": gold_weight, "surface_forms": None if gold_names else False}
     of_gold = {setting: value for setting, value in asked.items() if value is not None}
     if of_gold and not gold:
         raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(of_gold)}"))

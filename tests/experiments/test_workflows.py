@@ -1,6 +1,8 @@
 """A workflow of each experiment, its commands as they stand, on the toy data with a tiny encoder and few steps."""
 
+import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,14 +57,14 @@ def run(toy_store, toy_shards, toy_gold, toy_names, tiny_bert, tmp_path, monkeyp
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     registry.cli.get_all()
 
-    def run(paper, name, *extras):
+    def run(paper, name, *extras, encoder=tiny_bert):
         source, folder = ROOT / "experiments" / paper, tmp_path / "experiments" / paper
         folder.mkdir(parents=True, exist_ok=True)
         if (source / "configs").exists() and not (folder / "configs").exists():
             (folder / "configs").symlink_to(source / "configs")
         monkeypatch.chdir(folder)
         scripts = {
-            command["name"]: command["script"] for command in read_project(source, encoder=str(tiny_bert))["commands"]
+            command["name"]: command["script"] for command in read_project(source, encoder=str(encoder))["commands"]
         }
         for line, extra in zip(scripts[name], extras, strict=False):
             words = words_of(f"{line} {extra}")
@@ -111,3 +113,27 @@ def test_belhds_cell_lines(run):
 def test_oslats_stages(run):
     folder = run("oslat", "train", NAMES, TEXTS, TEXTS, "")
     assert (folder / "training" / "psytar" / "full" / "pipeline" / "meta.json").exists()
+
+
+def test_the_checkpoints_check_does_not_run(run, toy_files, bert_with_markers, tmp_path):
+    folder = tmp_path / "experiments" / "checkpoint"
+    download = folder / "corpus" / "download"
+    download.mkdir(parents=True)
+    with gzip.open(download / "medmentions.txt.gz", "wt") as file_:
+        for name in ("gold", "examples"):
+            file_.write((toy_files / f"{name}.pubtator").read_text() + "\n")
+    ids = {
+        name: re.findall(r"^(\d+)\|t\|", (toy_files / f"{name}.pubtator").read_text(), re.M)
+        for name in ("gold", "examples")
+    }
+    (download / "train.txt").write_text("\n".join(ids["examples"]) + "\n")
+    (download / "test.txt").write_text("\n".join(ids["gold"]) + "\n")
+    run("checkpoint", "gold", *[""] * 4)
+    run("checkpoint", "link", *[""] * 3, encoder=str(bert_with_markers))
+    linker = spacy.load(folder / "training" / "linker").get_pipe("krissel_linker")
+    # A mention in context each, and no names.
+    assert linker.kb.description()["prototypes"] == 11
+    assert linker.model.layers[0].attrs["settings"].markers == ("<ENT>", "</ENT>")
+    assert len(linker.model.layers) == 1
+    found = json.loads((folder / "metrics" / "released.json").read_text())
+    assert found["n"] == 11 and found["n_seen"] == 11

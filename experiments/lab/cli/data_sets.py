@@ -28,6 +28,17 @@ def affected_mentions_cli(
     typer.echo(markdown_table(rows))
 
 
+@lab.command("gold-concepts")
+def gold_concepts_cli(
+    gold: list[Path] = typer.Argument(..., exists=True, help="Gold mentions (.spacy)"),
+    output: Path = typer.Option(..., "--output", "-o", help="File of JSON lines for `krissel ontology`"),
+) -> None:
+    """Write the concepts of gold corpora as an ontology, where the real one needs a licence."""
+    from ..data.gold_concepts import gold_concepts
+
+    typer.echo(f"{gold_concepts(gold, output):,} concepts in {output}")
+
+
 Row = tuple[str, ...]
 
 

@@ -1,0 +1,33 @@
+"""The concepts of gold corpora as an ontology, where the real one needs a licence."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import srsly
+from spacy.vocab import Vocab
+
+from spacy_krissel.corpora.doc_bins import read_doc_bins
+from spacy_krissel.mentions.gold_ids import is_nil, split_ids
+from spacy_krissel.mentions.gold_mentions import gold_spans
+
+
+def gold_concepts(gold: Sequence[str | Path], output: Path, *, spans_key: str = "") -> int:
+    """Write the concepts of gold corpora as JSON lines that `krissel ontology` reads, named by the texts of their
+    mentions, the most frequent first. RETURNS: their number.
+
+    gold: .spacy files. spans_key: as `gold_spans` takes it.
+    Raises KrisselError K201, K212 (gold).
+    """
+    texts: dict[str, Counter[str]] = defaultdict(Counter)
+    for path in gold:
+        for doc in read_doc_bins(path, Vocab()):
+            for span in gold_spans(doc, spans_key):
+                for concept in () if is_nil(span.kb_id_) else split_ids(span.kb_id_):
+                    texts[concept][" ".join(span.text.split())] += 1
+    names = {concept: [text for text, _ in found.most_common() if text] for concept, found in sorted(texts.items())}
+    records = [
+        {"concept_id": concept, "canonical_name": own[0], "aliases": own[1:]} for concept, own in names.items() if own
+    ]
+    srsly.write_jsonl(output, records)
+    return len(records)
