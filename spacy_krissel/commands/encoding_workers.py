@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import spacy
 
 from ..distributed.processes import n_gpus
 from ..distributed.workers import follow_parent, ray_cluster
 from ..errors import Errors, KrisselError
 from ..kb.build.encoding import Encode, Encoders
 from ..pipeline.kb_pipe import kb_left_out
-from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
+from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
 from ..views import View
 
 # An actor that was lost is made anew so often, and its work begun anew.
@@ -39,7 +38,7 @@ class EncoderOf(NamedTuple):
     def load(self, gpu_id: int) -> Encode:
         """gpu_id: the GPU to encode on, or -1 for the CPU."""
         if gpu_id >= 0:
-            spacy.require_gpu(gpu_id)
+            choose_gpu(gpu_id, silent=True)
         with kb_left_out(self.name):
             nlp = load_pipeline(self.pipeline, self.overrides)
         pipe = find_kb_pipe(nlp, self.name)

@@ -82,7 +82,7 @@ def train(
         if own is not None:
             for name in (DIR_MODEL_BEST, DIR_MODEL_LAST):
                 check_place(own / name)
-        choose_gpu(gpu_id)
+        choose_gpu(gpu_id, allocator=None)
         with show_validation_error(config), _coded(config):
             changed = load_config(config, overrides=overrides or {}, interpolate=False)
         if missing := [section for section in ("nlp", "training") if section not in changed]:

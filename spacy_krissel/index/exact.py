@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,9 +15,15 @@ from . import fork
 from .checks import check_device, check_mask, check_queries, check_vectors
 from .protocol import Mask, Rows, Scores, Vectors
 
-# Scores held at a time: 256 x 32,768 float32 are 32 MB on the CPU, 1,024 x 262,144 are 1 GB on a card.
+# Scores held at a time: 256 x 32,768 float32 are 32 MB on the CPU, 1,024 x 262,144 float16 are 512 MB on a card.
 QUERY_ROWS, BLOCK_ROWS = 256, 32_768
 CUDA_QUERY_ROWS, CUDA_BLOCK_ROWS = 1024, 262_144
+# Hits whose score is computed again at a time: 65,536 of width 768 are 200 MB.
+CUDA_HITS = 65_536
+# The largest error of a score by float16 or TF32, relative to both norms: factors, partial sums and the result are
+# rounded to 11 bits.
+HALF_ERROR = 4 * 2.0**-11
+HALF_MAX = 6e4
 # Row numbers (b,) and their vectors (b, d); a torch tensor where they lie on a device.
 Block = tuple[Rows, Any]
 # (queries, block, k, floor) -> query number, position in the block and score of everything that may be among the best.
@@ -97,28 +104,37 @@ class ExactIndex:
             edges = np.linspace(0, len(self), len(devices) + 1).astype(np.int64).tolist()
             self._shards = [
                 # A copy, because torch warns of memory that cannot be written, as mapped vectors cannot.
-                Shard(first, torch.from_numpy(np.array(self._vectors[first:last])).to(device))
+                Shard.of(first, torch.from_numpy(np.array(self._vectors[first:last])).to(device))
                 for device, first, last in zip(devices, edges, edges[1:], strict=False)
             ]
         return self._shards
 
 
 class Shard(NamedTuple):
-    """Vectors on a device. first: the row of the first of them. tensor: (n, d)."""
+    """Vectors on a device. first: the row of the first of them. tensor: (n, d). norm: of the longest."""
 
     first: int
     tensor: Any
+    norm: float
+
+    @classmethod
+    def of(cls, first: int, tensor: Any) -> "Shard":
+        return cls(first, tensor, max((longest(part) for part in tensor.split(CUDA_BLOCK_ROWS)), default=0.0))
 
     def search(self, rows: Rows, queries: Vectors, k: int) -> tuple[Scores, Rows]:
         """As `search_blocks`, over those of the ascending rows that are here."""
         here = rows[np.searchsorted(rows, self.first) : np.searchsorted(rows, self.first + len(self.tensor))]
         blocks = ((block, self._vectors(block)) for block in _cut(here, CUDA_BLOCK_ROWS))
-        return search_blocks(blocks, queries, k, find_hits=torch_hits, query_rows=CUDA_QUERY_ROWS)
+        find_hits = partial(torch_hits, norm=self.norm)
+        return search_blocks(blocks, queries, k, find_hits=find_hits, query_rows=CUDA_QUERY_ROWS)
 
     def _vectors(self, rows: Rows) -> Any:
         import torch
 
-        return self.tensor[torch.from_numpy(rows - self.first).to(self.tensor.device)].float()
+        first, last = int(rows[0]) - self.first, int(rows[-1]) - self.first + 1
+        if last - first == len(rows):
+            return self.tensor[first:last]
+        return self.tensor[torch.from_numpy(rows - self.first).to(self.tensor.device)]
 
 
 def _all_devices() -> list[str]:
@@ -168,15 +184,36 @@ def search_blocks(
     return scores, rows
 
 
-def torch_hits(queries: Vectors, vectors: Any, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+def torch_hits(
+    queries: Vectors, vectors: Any, k: int, floor: Scores, norm: float | None = None
+) -> tuple[Rows, Rows, Scores]:
+    """The scores of vectors (b, d), of which the longest has this norm, are those of float32: a product in their own
+    type, or in TF32, chooses all that its error leaves among the best, and these are computed again."""
     import torch
 
-    scores = torch.from_numpy(queries).to(vectors.device) @ vectors.T  # (q, b)
-    # `topk` alone would leave the order of equal scores to chance.
-    bound = torch.topk(scores, min(k, scores.shape[1]), dim=1).values[:, -1]
-    hits = scores >= torch.maximum(bound, torch.from_numpy(floor).to(vectors.device))[:, None]
-    query, position = torch.nonzero(hits, as_tuple=True)
-    return query.cpu().numpy(), position.cpu().numpy(), scores[hits].cpu().numpy()
+    norm = longest(vectors) if norm is None else norm
+    q, lowest = (torch.from_numpy(each).to(vectors.device) for each in (queries, floor))
+    # Unit queries, so that no score is out of float16's range.
+    lengths = torch.linalg.vector_norm(q, dim=1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+    half = vectors if norm < HALF_MAX else vectors.float()
+    scores = (q / lengths).to(half.dtype) @ half.T  # (q, b)
+    size = group_size(scores.shape[1], k)
+    grouped = scores.shape[1] - scores.shape[1] % size
+    maxima = torch.cat([scores[:, :grouped].unflatten(1, (-1, size)).amax(dim=2), scores[:, grouped:]], dim=1)
+    bound = torch.topk(maxima, min(k, maxima.shape[1]), dim=1).values[:, -1].float()
+    error = HALF_ERROR * norm
+    bound = torch.maximum(bound - 2 * error, lowest / lengths[:, 0] - error)
+    query, position = torch.nonzero(scores >= bound[:, None], as_tuple=True)
+    # No matrix product, which TF32 would round.
+    parts = zip(query.split(CUDA_HITS), position.split(CUDA_HITS), strict=True)
+    exact = torch.cat([(q[some] * vectors[places].float()).sum(dim=1) for some, places in parts])
+    kept = exact >= lowest[query]
+    return query[kept].cpu().numpy(), position[kept].cpu().numpy(), exact[kept].cpu().numpy()
+
+
+def longest(vectors: Any) -> float:
+    """The norm of the longest row of a tensor (n, d)."""
+    return float(vectors.float().norm(dim=1).max()) if len(vectors) else 0.0
 
 
 def lower_bound(scores: Scores, k: int) -> Scores:
@@ -187,12 +224,16 @@ def lower_bound(scores: Scores, k: int) -> Scores:
     n = scores.shape[1]
     if k >= n:
         return np.full(len(scores), -np.inf, dtype=np.float32)
-    # At least four groups for each one wanted, so that two of the best seldom share a group.
-    size = max(1, min(64, n // (4 * k)))
+    size = group_size(n, k)
     grouped = n - n % size
     maxima = scores[:, :grouped].reshape(len(scores), size, grouped // size).max(axis=1)
     maxima = np.concatenate([maxima, scores[:, grouped:]], axis=1)
     return np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k]
+
+
+def group_size(n: int, k: int) -> int:
+    """At least four groups for each one wanted, so that two of the best seldom share a group."""
+    return max(1, min(64, n // (4 * k)))
 
 
 def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> tuple[Scores, Rows]:

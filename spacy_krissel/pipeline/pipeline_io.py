@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import spacy
 from spacy.language import Language
 from spacy.util import is_package
+from thinc.api import set_gpu_allocator
 
+from ..distributed.processes import use_tf32
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
@@ -43,12 +45,20 @@ def load_pipeline(pipeline: str | Path, config: dict[str, Any] | None = None) ->
         raise KrisselError(Errors.K611.format(path=pipeline, problem=f"{type(error).__name__}: {error}")) from error
 
 
-def choose_gpu(gpu_id: int) -> None:
-    """Work on this GPU, or with -1 on the CPU. Raises KrisselError K675 where there is no such GPU."""
+def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool = False) -> None:
+    """Work on this GPU, or with -1 on the CPU. On a GPU, with TF32 (`use_tf32`).
+
+    allocator: of CuPy's memory (`set_gpu_allocator`); None: its own, or what the training config says.
+    Raises KrisselError K675 where there is no such GPU.
+    """
     from spacy.cli._util import setup_gpu
 
     try:
-        setup_gpu(gpu_id)
+        setup_gpu(gpu_id, silent)
+        if gpu_id >= 0:
+            use_tf32()
+            if allocator is not None:
+                set_gpu_allocator(allocator)
     except (ValueError, RuntimeError) as error:
         raise KrisselError(Errors.K675.format(gpu_id=gpu_id, problem=error)) from error
 

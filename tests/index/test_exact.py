@@ -129,6 +129,26 @@ def test_all_cards_together_find_what_one_processor_does(n, monkeypatch):
     assert pickle.loads(pickle.dumps(all_cards))._shards == []
 
 
+@pytest.mark.parametrize("length", [1.0, 600.0, 1e5])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_half_precision_decides_what_is_found(length, dtype):
+    """Vectors so close that float16 cannot order their scores, which it cannot even hold where they are long."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    vectors = 1 + 0.01 * rng.standard_normal((3000, 48))
+    vectors = (length * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(dtype)
+    queries = (length * rng.standard_normal((20, 48)) + length).astype(np.float32)
+    queries[3] = 0
+    blocks = ((np.arange(i, i + 1000), torch.from_numpy(vectors[i : i + 1000])) for i in (0, 1000, 2000))
+    scores, rows = search_blocks(blocks, queries, 7, find_hits=torch_hits, query_rows=8)
+    expected = queries.astype(np.float64) @ vectors.T.astype(np.float64)
+    np.testing.assert_allclose(scores, -np.sort(-expected)[:, :7], rtol=2e-6)
+    assert rows[3].tolist() == list(range(7)), "equal scores do not come in the order of their rows"
+    half = torch.from_numpy(queries / length).half() @ torch.from_numpy(vectors.astype(np.float32) / length).half().T
+    wrong = set(half[0].topk(7).indices.tolist()) - set(np.argsort(-expected[0])[:7].tolist())
+    assert wrong, "the vectors are not close enough for this test"
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("device", ["cuda", "cuda:all"])
 def test_cuda_finds_the_same(device):

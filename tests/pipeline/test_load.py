@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.pipeline import pipeline_io
 from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
 
 
@@ -57,6 +58,24 @@ def test_no_such_gpu(monkeypatch):
     with pytest.raises(KrisselError, match="K675.*GPU 7 .*No GPU devices"):
         choose_gpu(7)
     choose_gpu(-1)
+
+
+@pytest.mark.parametrize(
+    "gpu_id, allocator, expected", [(-1, "pytorch", []), (0, "pytorch", ["pytorch"]), (0, None, [])]
+)
+def test_a_gpu_is_chosen_without_tf32_or_its_allocator(gpu_id, allocator, expected, monkeypatch):
+    """Products in float32 are rounded for those who ask for a GPU here, and for nobody else."""
+    import torch
+
+    chosen, before = [], torch.get_float32_matmul_precision()
+    monkeypatch.setattr("spacy.cli._util.require_gpu", lambda gpu_id: None)
+    monkeypatch.setattr(pipeline_io, "set_gpu_allocator", chosen.append)
+    try:
+        choose_gpu(gpu_id, allocator, silent=True)
+        assert torch.get_float32_matmul_precision() == ("highest" if gpu_id < 0 else "high")
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert chosen == expected
 
 
 LOAD = """
