@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import pickle
 import shutil
+from functools import partial
 
 import numpy
 import pytest
@@ -427,6 +428,26 @@ def test_markers_are_the_configs(make):
     loaded = TransformerEncoder("nowhere", markers=False).from_bytes(data)
     assert_allclose(loaded.predict(VIEWS[:1]), plain.predict(VIEWS[:1]), atol=1e-6)
     assert fingerprint(loaded) == fingerprint(plain)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_compiled_encoder_is_another_one(make, monkeypatch):
+    # Traced, and not compiled to machine code, which takes minutes.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    settings = {"transformer_config": NO_DROPOUT}
+    plain, compiled = make(**settings), make(**settings, compile=True)
+    assert fingerprint(compiled) == fingerprint(plain)
+    assert_allclose(compiled.predict(VIEWS), plain.predict(VIEWS), atol=1e-5)
+    found = []
+    for model in (plain, compiled):
+        Y, backprop = model.begin_update(VIEWS)
+        backprop(Y)
+        found.append(gradients(model))
+    assert found[0].keys() == found[1].keys()
+    for name, gradient in found[0].items():
+        assert_allclose(found[1][name].numpy(), gradient.numpy(), atol=2e-4, err_msg=name)
+    copied = pickle.loads(pickle.dumps(compiled))
+    assert fingerprint(copied) == fingerprint(plain)
 
 
 ENT = ("<ENT>", "</ENT>")

@@ -33,11 +33,17 @@ class TransformerShim(PyTorchShim):
 
     mixed_precision: run the encoder under autocast, on CUDA in bfloat16 (float16 with scaled gradients where the card
         has no bfloat16), on the CPU in bfloat16. Weights, outputs and gradients are float32.
+    compile: run the encoder by `torch.compile`, whose first pass takes minutes; nothing of it is saved.
     tokenizer_config, transformer_config: as `load_pretrained` takes them.
     """
 
     def __init__(
-        self, tokenizer_config: dict[str, Any], transformer_config: dict[str, Any], *, mixed_precision: bool = False
+        self,
+        tokenizer_config: dict[str, Any],
+        transformer_config: dict[str, Any],
+        *,
+        mixed_precision: bool = False,
+        compile: bool = False,
     ) -> None:
         super().__init__(None, mixed_precision=mixed_precision, grad_scaler=PyTorchGradScaler(enabled=False))
         self.tokenizer_config = tokenizer_config
@@ -45,6 +51,8 @@ class TransformerShim(PyTorchShim):
         self.tokenizer: Any = None
         self._files: dict[str, bytes] = {}
         self._pid = os.getpid()
+        self._compile = compile
+        self._compiled: Callable[..., Any] | None = None
         self._reset_scaler()
 
     @property
@@ -93,18 +101,23 @@ class TransformerShim(PyTorchShim):
     def predict(self, inputs: ArgsKwargs) -> Any:
         self._model.eval()
         with torch.no_grad(), self.autocast():
-            return self._model(*inputs.args, **inputs.kwargs)
+            return self._run(inputs)
 
     def begin_update(self, inputs: ArgsKwargs) -> tuple[Any, Callable[[ArgsKwargs], None]]:
         self._model.train()
         with self.autocast():
-            output = self._model(*inputs.args, **inputs.kwargs)
+            output = self._run(inputs)
 
         def backprop(grads: ArgsKwargs) -> None:
             grads.kwargs["grad_tensors"] = self._grad_scaler.scale(grads.kwargs["grad_tensors"])
             torch.autograd.backward(*grads.args, **grads.kwargs)
 
         return output, backprop
+
+    def _run(self, inputs: ArgsKwargs) -> Any:
+        if self._compiled is None:
+            self._compiled = torch.compile(self._model, dynamic=True) if self._compile else self._model
+        return self._compiled(*inputs.args, **inputs.kwargs)
 
     def squared_gradient(self) -> float:
         """The sum of squares of all gradients, unscaled."""
@@ -175,6 +188,7 @@ class TransformerShim(PyTorchShim):
         settle_tokenizer(tokenizer)
         self.tokenizer = tokenizer
         self._model = transformer
+        self._compiled = None
         self._reset_scaler()
 
     def _reset_scaler(self) -> None:
@@ -183,6 +197,9 @@ class TransformerShim(PyTorchShim):
         scaled = self._mixed_precision and device.type == "cuda" and _half_type("cuda") == torch.float16
         self._grad_scaler = PyTorchGradScaler(enabled=scaled)
         self._grad_scaler.to_(device)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_compiled": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

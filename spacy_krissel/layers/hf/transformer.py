@@ -36,6 +36,7 @@ def TransformerEncoder(
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     markers: Markers = True,
     units: bool = False,
+    compile: bool = False,
 ) -> Model[list[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
 
@@ -62,6 +63,7 @@ def TransformerEncoder(
         the tokenizer has keep their embeddings, others are added
     units: mark all mentions of a sentence and read it once for all of them (BELHD §4.2; `context = "sentence"` of the
         linker); needs pooling "marker" or "mention", which distinguish its mentions
+    compile: run the encoder by `torch.compile`, for long trainings on a GPU; the first passes take minutes
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
@@ -76,7 +78,13 @@ def TransformerEncoder(
         init=partial(init, name=name),
         layers=[
             chain(
-                hf_wrapper(tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision),
+                hf_wrapper(
+                    tokenizer_config,
+                    transformer_config,
+                    pooling=pooling,
+                    mixed_precision=mixed_precision,
+                    compile=compile,
+                ),
                 # A layer in either case, so that saved weights fit both settings.
                 normalize_rows() if normalize else noop(),
             )

@@ -21,6 +21,7 @@ def hf_wrapper(
     *,
     pooling: Pooling,
     mixed_precision: bool = False,
+    compile: bool = False,
 ) -> Model[Pieces, Floats2d]:
     """`Pieces` to one vector per view (m, d), float32, pooled from the last hidden state. Weights come with
     `TransformerShim.read`.
@@ -31,7 +32,11 @@ def hf_wrapper(
         "hf-pytorch",
         forward,
         attrs={"convert_inputs": convert_inputs, "convert_outputs": partial(convert_outputs, pooling=pooling)},
-        shims=[TransformerShim(dict(tokenizer_config), dict(transformer_config), mixed_precision=mixed_precision)],
+        shims=[
+            TransformerShim(
+                dict(tokenizer_config), dict(transformer_config), mixed_precision=mixed_precision, compile=compile
+            )
+        ],
         dims={"nI": None, "nO": None},
     )
 
