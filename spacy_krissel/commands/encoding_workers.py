@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -20,7 +21,7 @@ from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import choose_gpu, find_kb_pipe, load_pipeline
 from ..views import View
 
-# An actor that was lost is made anew so often, and its work begun anew.
+# Restarts of an actor that was lost, and repetitions of a block whose actors were.
 MAX_RETRIES = 5
 _encode: Encode | None = None
 
@@ -88,19 +89,52 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
 
 
 class EncodingActors(Encoders):
-    """Actors of a Ray cluster, one for each of its free GPUs, or else processors."""
+    """Actors of a Ray cluster, one for each of its free GPUs, or else processors.
+
+    A block whose actor is lost is sent to another. Ray restarts lost ones, which takes no time, for ever where their
+    machine was lost and no other has room, or fails; those that answer get blocks again.
+    """
 
     def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
         self._ray = ray
         make = ray.remote(num_cpus=0 if use_gpu else 1, num_gpus=int(use_gpu), max_restarts=MAX_RETRIES)
         actor = make(RayEncoder)
-        self._actors = [actor.options(max_task_retries=MAX_RETRIES).remote(encoder, use_gpu) for _ in range(n_actors)]
-        self._n_begun = 0
+        self._actors = deque(actor.remote(encoder, use_gpu) for _ in range(n_actors))
+        # By the answer that is awaited from each.
+        self._lost: dict[Any, Any] = {}
         self.n_ahead = 2 * n_actors
 
     def begin(self, views: list[View]) -> Callable[[], np.ndarray]:
-        self._n_begun += 1
-        return partial(self._ray.get, self._actors[self._n_begun % len(self._actors)].encode.remote(views))
+        actor = self._next()
+        return partial(self._result, views, actor, actor.encode.remote(views))
+
+    def _result(self, views: list[View], actor: Any, vectors: Any) -> np.ndarray:
+        for _ in range(MAX_RETRIES):
+            try:
+                return self._ray.get(vectors)
+            except self._ray.exceptions.RayActorError:
+                if actor in self._actors:
+                    self._actors.remove(actor)
+                    self._lost[actor.answer.options(max_task_retries=-1).remote()] = actor
+                actor = self._next()
+                vectors = actor.encode.remote(views)
+        return self._ray.get(vectors)
+
+    def _next(self) -> Any:
+        """The next actor that is not lost; waits for one where all are."""
+        answers, _ = self._ray.wait(list(self._lost), timeout=0 if self._actors else None)
+        for answer in answers:
+            actor = self._lost.pop(answer)
+            try:
+                self._ray.get(answer)
+                self._actors.append(actor)
+            except self._ray.exceptions.RayActorError:
+                if not self._actors and not self._lost:
+                    raise
+        if not self._actors:
+            return self._next()
+        self._actors.rotate()
+        return self._actors[0]
 
 
 class RayEncoder:
@@ -112,6 +146,9 @@ class RayEncoder:
 
     def encode(self, views: list[View]) -> np.ndarray:
         return self._encode(views)
+
+    def answer(self) -> None:
+        """Return, which shows that the actor lives."""
 
 
 @contextmanager

@@ -46,7 +46,7 @@ def ray_cluster(address: str, retries: int) -> Iterator[Any]:
     if not connected:
         # No usage reports.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        local = {"include_dashboard": False} if address == "local" else {}
+        local: dict[str, Any] = {"include_dashboard": False} if address == "local" else {}
         try:
             ray.init(address=address, log_to_driver=False, **local)
         except (ConnectionError, RuntimeError, ValueError) as error:

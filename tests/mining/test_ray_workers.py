@@ -1,13 +1,15 @@
 """Mining by Ray, on this machine."""
 
+import contextlib
 import os
 import signal
 import sys
-import time
 
 import pytest
+from ray_machines import two_machines
 
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.mining import ray_workers
 from spacy_krissel.mining import reading as reading_module
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
@@ -59,27 +61,36 @@ def test_ray_writes_other_shards_than_one_process(cluster, ontology, folder, tmp
 
 
 @pytest.mark.slow
-def test_a_killed_ray_worker_loses_work(cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
-    @cluster.remote
-    def process():
-        time.sleep(0.5)
-        return os.getpid()
+@pytest.mark.parametrize("task", ["_read", "_mine"])
+def test_a_worker_killed_in_a_task_changes_shards(
+    cluster, ontology, folder, tmp_path, expected, read_bytes, monkeypatch, task
+):
+    killed = tmp_path / "killed"
+    read, mine_ = ray_workers._read, ray_workers._mine
 
-    pids = set(cluster.get([process.remote() for _ in range(2)]))
-    assert len(pids) == 2
-    add = WorkDirectory.add
+    def end_once():
+        with contextlib.suppress(FileExistsError):
+            killed.touch(exist_ok=False)
+            os.kill(os.getpid(), signal.SIGKILL)
 
-    def killing(self, *args):
-        if len(self) == 60:  # of some 180: both processors are at work on what comes next
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-        add(self, *args)
+    # Local functions are sent to the workers, which cannot import this module.
+    def read_and_end(unit, number, chunk_chars):
+        for place, part in enumerate(read(unit, number, chunk_chars)):
+            # Between the second chunk and its texts.
+            if number == 12 and place == 3:
+                end_once()
+            yield part
 
-    monkeypatch.setattr(WorkDirectory, "add", killing)
+    def mine_and_end(miner, limits, texts, new):
+        if texts and texts[0].id.startswith("t12-"):
+            end_once()
+        return mine_(miner, limits, texts, new)
+
+    monkeypatch.setattr(ray_workers, task, {"_read": read_and_end, "_mine": mine_and_end}[task])
     with pytest.warns(KrisselWarning):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
+    assert killed.exists()
     assert read_bytes(tmp_path / "s") == expected[0]
-    assert pids.isdisjoint(cluster.get([process.remote() for _ in range(2)]))
 
 
 class Stop(Exception):
@@ -121,7 +132,7 @@ def test_work_lost_repeatedly_has_no_code(cluster, ontology, folder, tmp_path, m
     monkeypatch.setattr("spacy_krissel.mining.ray_workers.MAX_RETRIES", 0)
     with pytest.raises(KrisselError, match=r"^\[K025\]"):
         mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
-    assert (tmp_path / ".s.partial").is_dir()
+    assert not (tmp_path / "s").exists()
 
 
 def test_missing_ray_has_no_code(ontology, write_texts, tmp_path, monkeypatch):
@@ -136,12 +147,32 @@ def test_n_process_is_accepted_with_ray(ontology, write_texts, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontology, write_texts, tmp_path):
-    """Last, since it ends the connection of the others."""
+def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontology, write_texts, tmp_path, monkeypatch):
+    """After the others, since it ends their connection."""
     cluster.shutdown()
     texts = write_texts({"a": "glioma"})
     mine(ontology, texts, tmp_path / "s", ray="local")
     assert [m.doc for m in MentionShards(tmp_path / "s")] == ["a"]
     assert not cluster.is_initialized()
+    # Where no other program has noted the address of its cluster.
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     with pytest.raises(KrisselError, match=r"K024.*'auto'"):
         mine(ontology, texts, tmp_path / "s", ray="auto")
+
+
+@pytest.mark.slow
+def test_a_lost_machine_changes_shards(ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
+    """Last, since a program has one connection."""
+    pytest.importorskip("ray")
+    add = WorkDirectory.add
+    with two_machines() as (_, lose_second):
+
+        def losing(self, *args):
+            if len(self) == 60:  # of some 180
+                lose_second()
+            add(self, *args)
+
+        monkeypatch.setattr(WorkDirectory, "add", losing)
+        with pytest.warns(KrisselWarning):
+            mine(ontology, folder, tmp_path / "s", ray="local", **SETTINGS)
+    assert read_bytes(tmp_path / "s") == expected[0]

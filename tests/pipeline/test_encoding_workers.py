@@ -3,11 +3,12 @@
 import os
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
 import spacy
+from ray_machines import two_machines
 
 from spacy_krissel.commands import encoding_workers
 from spacy_krissel.commands.build_prototypes import prototypes
@@ -164,6 +165,49 @@ def test_ray_makes_what_one_process_makes(built, trained, not_here):
         with pytest.raises(KrisselError, match="K611"):
             encoder = EncoderOf(trained.parent / "nowhere", {}, "krissel_linker")
             with encoding_workers.encoding_actors(encoder, "local", -1) as encoders:
-                encoders.result(encoders.begin([name_view("lung")]))
+                encoders.begin([name_view("lung")])()
     finally:
         ray.shutdown()
+
+
+@pytest.mark.slow
+def test_a_lost_actor_or_machine_changes_the_knowledge_base(built, tmp_path, not_here, monkeypatch):
+    pytest.importorskip("ray")
+    killed, lost = tmp_path / "killed", []
+
+    def files(name):
+        found = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        return {path.relative_to(tmp_path / name): path.read_bytes() for path in found}
+
+    # Local classes are sent to the workers, which cannot import this module.
+    class Mortal(encoding_workers.RayEncoder):
+        n_begun = 0
+
+        def encode(self, views):
+            self.n_begun += 1
+            if self.n_begun == 2:
+                with suppress(FileExistsError):
+                    killed.touch(exist_ok=False)
+                    os.kill(os.getpid(), signal.SIGKILL)
+            return super().encode(views)
+
+    put = VectorWork.put
+    with two_machines() as (_, lose_second):
+
+        def losing(self, name, vectors):
+            put(self, name, vectors)
+            if not lost:
+                lost.append(name)
+                lose_second()
+
+        with not_here():
+            built("undisturbed", ray="local")
+            with monkeypatch.context() as patch:
+                patch.setattr(encoding_workers, "RayEncoder", Mortal)
+                built("killed_actor", ray="local")
+            with monkeypatch.context() as patch:
+                patch.setattr(VectorWork, "put", losing)
+                built("lost_machine", ray="local")
+    assert killed.exists() and lost
+    assert files("killed_actor") == files("undisturbed")
+    assert files("lost_machine") == files("undisturbed")
