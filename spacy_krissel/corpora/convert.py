@@ -16,7 +16,6 @@ from ..errors import Errors, KrisselError
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
 from ..ontology.store import OntologyStore
-from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
 from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
@@ -74,9 +73,6 @@ def read_docs(
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
     if prefix and not _PREFIX.fullmatch(prefix):
         raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
-    if ontology is None and (named := PRESETS.keys() & set(types or ())):
-        expected = "types, or an ontology as well, which has their places in the semantic network"
-        raise KrisselError(Errors.K006.format(setting="types", found=min(named), expected=expected))
     if isinstance(ontology, (str, Path)):
         ontology = OntologyStore(ontology)
     steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]

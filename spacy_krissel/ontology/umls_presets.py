@@ -20,14 +20,12 @@ _ST21 = """
     A1.1.4 A1.1.2 A1.2 A2.1.4.1 A1.4.2 A2.2 B2.3 B2.2.1 B1.3.1 B1.3.2 A1.3.1 A2.1.5 A2.6.1 A2.7 A2.9.1 A2.9.2 A1.4.1
     A1.4.3 A2.4 A2.3.1 A1.1.3
 """
-_ST21_SOURCES = """
-    CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM SNOMEDCT_US
-"""
+_ST_SOURCES = "CPT FMA GO HGNC HPO ICD10 ICD10CM ICD9CM MDR MSH MTH NCBI NCI NDDF NDFRT OMIM RXNORM SNOMEDCT_US"
 PRESETS = {
     # MedMentions, KRISSBERT.
     "2017AA": Preset("2017AA"),
     # MedMentions' 21 semantic types and 18 vocabularies.
-    "st21pv": Preset("2017AA", tuple(_ST21.split()), tuple(_ST21_SOURCES.split())),
+    "st21pv": Preset("2017AA", tuple(_ST21.split()), tuple(_ST_SOURCES.split())),
 }
 
 

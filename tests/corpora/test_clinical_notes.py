@@ -6,14 +6,15 @@ import pytest
 import spacy
 
 from spacy_krissel.corpora.convert import convert, read_docs
-from spacy_krissel.corpora.readers import detect_format
+from spacy_krissel.corpora.readers import READERS, detect_format
 from spacy_krissel.corpora.readers.cometa import read_cometa
-from spacy_krissel.corpora.readers.semeval import read_n2c2, read_semeval, read_share
+from spacy_krissel.corpora.readers.semeval import read_semeval
 from spacy_krissel.corpora.report import CorpusReport
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mentions.gold_mentions import gold_mentions
 
 TEXT = "Pain and swelling in knee.\nNo fever; some malaise."
+read_share, read_n2c2 = READERS["share"], READERS["n2c2"]
 NOTE = "00098-016139-DISCHARGE_SUMMARY"
 MENTIONS = [
     (((0, 4), (21, 25)), "Pain knee", "C0231749"),

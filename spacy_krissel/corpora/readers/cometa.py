@@ -12,10 +12,6 @@ from ..annotation import AnnotatedText, Mention
 from ..files import read_records
 from ..report import CorpusReport, reporting
 
-TERM, EXAMPLE = "Term", "Example"
-EXPECTED = "a table of COMETA"
-PREFIX = "SNOMEDCT:"
-
 
 @reporting
 def read_cometa(path: str | Path, *, ids: str, report: CorpusReport) -> Iterator[AnnotatedText]:
@@ -28,11 +24,10 @@ def read_cometa(path: str | Path, *, ids: str, report: CorpusReport) -> Iterator
     ids: "General" (the literal meaning) or "Specific" (the one in context); ids get the prefix `SNOMEDCT:`.
 
     report: counts `bad_records` and `without_example`.
-    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (nothing in it), K237 (no such
-    columns).
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (UTF-16), K204 (nothing), K237 (no such columns).
     """
     source, name = str(path), Path(path).name
-    columns = (TERM, f"{ids} SNOMED ID", EXAMPLE)
+    columns = ("Term", f"{ids} SNOMED ID", "Example")
     places: list[int] = []
     separator = "\t"
 
@@ -57,10 +52,12 @@ def read_cometa(path: str | Path, *, ids: str, report: CorpusReport) -> Iterator
         if not found:
             report.count("without_example")
             text = term
-        mention = Mention(((start, end),), text[start:end], "", PREFIX + id_, number)
+        mention = Mention(((start, end),), text[start:end], "", f"SNOMEDCT:{id_}", number)
         return AnnotatedText(f"{name}:{number}", text, [mention], source=source, line=number)
 
-    read = partial(read_records, expected=EXPECTED, what="line", first_error=Errors.K237, skip_undecoded=True)
+    read = partial(
+        read_records, expected="a table of COMETA", what="line", first_error=Errors.K237, skip_undecoded=True
+    )
     return filter(None, read(path, example, report))
 
 

@@ -32,7 +32,7 @@ def read_semeval(
         this note is `1`.
 
     A line is `note|0-4,10-14|C0231749|…`: the places of a disorder's fragments, in characters, and its concept, or
-    `CUI-less`; what follows, whether it is negated and so on, is not read. A line of 2014 (`read_share`) is read too.
+    `CUI-less`; what follows, whether it is negated and so on, is not read. A line of 2014 (`read_barred`) is read too.
     OSLAT (§5.3) takes each line of a note for a text: `krissel text-split --unit line`.
 
     report: counts `bad_records`.
@@ -43,26 +43,16 @@ def read_semeval(
 
 
 @reporting
-def read_share(
-    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
+def read_barred(
+    path: str | Path, *, labelled: bool, documents: str | Path | None = None, report: CorpusReport
 ) -> Iterator[AnnotatedText]:
-    """The notes that ShARe's `.pipe.txt` files annotate; the text of `1.pipe.txt` is `1.txt`.
+    """The same for notes of ShARe (labelled: `.pipe.txt` files) or n2c2 (`.norm` files), whose texts end in `.txt`.
 
-    A line is `1.txt||Disease_Disorder||C0231749||0||4||10||14`, the mention's label, concept or `CUI-less`, and the
-    places of its fragments. All else is as in `read_semeval`.
+    A line is `1.txt||Disease_Disorder||C0231749||0||4||10||14`, the mention's label, its concept or `CUI-less`, and the
+    places of its fragments; of n2c2, `N000||C0231749||0||4||10||14`. All else is as in `read_semeval`.
     """
-    return _notes(path, (SHARE_SUFFIX, ".txt"), documents, partial(_barred, True), report)
-
-
-@reporting
-def read_n2c2(
-    path: str | Path, *, documents: str | Path | None = None, report: CorpusReport
-) -> Iterator[AnnotatedText]:
-    """The notes that `.norm` files of n2c2 annotate; the text of `1.norm` is `1.txt`, in the folder `documents`.
-
-    A line is `N000||C0231749||0||4||10||14`, as in `read_share` without a label.
-    """
-    return _notes(path, (N2C2_SUFFIX, ".txt"), documents, partial(_barred, False), report)
+    suffix = SHARE_SUFFIX if labelled else N2C2_SUFFIX
+    return _notes(path, (suffix, ".txt"), documents, partial(_barred, labelled), report)
 
 
 def _notes(
