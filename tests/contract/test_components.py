@@ -56,7 +56,7 @@ def test_something_is_linked(component, nlp):
     links = [link for doc in component.run(nlp) for link in doc]
     assert len(links) == 10
     assert len({kb_id for _, _, _, kb_id, _, _ in links}) > 3
-    assert all(kb_id and len(candidates) == 5 for _, _, _, kb_id, candidates, _ in links)
+    assert all(kb_id and len(candidates) >= 5 for _, _, _, kb_id, candidates, _ in links)
 
 
 @pytest.mark.parametrize("component", EXTRACTORS, indirect=True)
