@@ -2,11 +2,14 @@
 
 import importlib
 import json
+import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
+from spacy_krissel.corpora.convert import convert
+from spacy_krissel.mining.mine import mine
 from spacy_krissel.ontology.build import build_ontology
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -60,6 +63,35 @@ def test_mining_rate(benchmark, tmp_path, capsys):
     benchmark("matcher_peers").main("phrasematcher", str(tmp_path / "names.txt"), tmp_path / "texts")
     peer = json.loads(capsys.readouterr().out)
     assert peer["names"] == len(names) and peer["matches"] > 30
+
+
+def test_made_up_pubmed_or_gold_is_not_read_whole(benchmark, tmp_path, monkeypatch):
+    script = benchmark("pubmed_files")
+    monkeypatch.setattr(script, "FILE_ARTICLES", 25)
+    benchmark("umls_files").write_umls(tmp_path / "META", 300)
+    texts = script.Texts(tmp_path / "META")
+    script.write_pubmed(tmp_path / "PUBMED", texts, 40)
+    n_mentions = script.write_gold(tmp_path / "gold.txt.gz", tmp_path / "ids.txt", texts, 3)
+    store = build_ontology(tmp_path / "META", tmp_path / "store")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mined = mine(store, tmp_path / "PUBMED", tmp_path / "mined").manifest
+        docs = convert(tmp_path / "gold.txt.gz", tmp_path / "gold.spacy", ids=tmp_path / "ids.txt", ontology=store.path)
+    assert len(list((tmp_path / "PUBMED").iterdir())) == 2
+    assert mined["counts"]["texts"] == 40 and mined["counts"]["mentions_found"] > 200
+    assert docs["mentions"] == n_mentions > 100
+
+
+def test_memory_or_growth_of_a_line_is_wrong(benchmark, tmp_path):
+    script = benchmark("umls_workflow")
+    hold = "import time; held = b'1' * 300_000_000; time.sleep(2)"
+    # The memory is that of a process below the one that is started.
+    below = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {hold!r}])"
+    write = "open('made', 'wb').write(b'1' * 2**20)"
+    row = script.measured("a line", [sys.executable, "-c", f"{below}; {write}"], tmp_path)
+    assert 280 < row.anonymous_mib < row.mib < 450 and row.left_mib == 1
+    assert script.extrapolated(0.001, 11, 0.01, 20) == "1,010"
+    assert script.extrapolated(0.001, 1, 0.01, 100) == "> 10,990"
 
 
 @pytest.mark.slow

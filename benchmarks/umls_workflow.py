@@ -1,0 +1,237 @@
+"""The workflow `umls` on synthetic UMLS and PubMed: time, memory and bytes written of each line, and their growth.
+
+The lines are those of `project.yml`, each in its own process, with these variables changed: folders, an encoder of
+random weights with width 32, few training steps. UMLS, PubMed and the development set grow with the fraction; the gold
+documents are a twentieth of MedMentions' test documents at any fraction. Full size is extrapolated from the smallest
+and the largest fraction: a constant and a part that grows with the fraction. Linux only: memory is read from /proc.
+
+    python benchmarks/umls_workflow.py FOLDER --fraction 0.001 --fraction 0.01
+"""
+
+import json
+import os
+import platform
+import shlex
+import string
+import subprocess
+import sys
+import threading
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from pubmed_files import Texts, write_gold, write_pubmed
+from umls_files import write_umls
+from wasabi import msg
+from weasel.util.config import load_project_config
+
+ROOT = Path(__file__).parents[1]
+RESULT = Path(__file__).parent / "results" / "umls_workflow.json"
+CONCEPTS, ARTICLES, GOLD_DOCUMENTS = 3_400_000, 14_000_000, 44
+WINDOW = 32
+STEPS = "--training.max_steps 4 --training.eval_frequency 4"
+LINKER, RERANKER = "components.krissel_linker.model", "components.krissel_reranker.model"
+TRAINING = (
+    f"{STEPS} --training.batcher.pairs 16 --{LINKER}.mention.window {WINDOW} --{LINKER}.reference.window {WINDOW}"
+)
+# Random weights find few entities, and a batch without any is skipped.
+RERANKING = (
+    f"{STEPS} --{RERANKER}.window {WINDOW} --{RERANKER}.candidate_window {WINDOW} "
+    "--components.krissel_reranker.objective.insert_gold true"
+)
+MIB = 2**20
+# Between two readings of memory.
+SECONDS = 0.1
+
+
+class Row(NamedTuple):
+    """What a line took: processor time of its processes, the peak of the sum of their memory, and of the part that no
+    file backs, bytes written to disk, and the bytes of the new files that it left."""
+
+    line: str
+    seconds: float
+    cpu_seconds: float
+    mib: float
+    anonymous_mib: float
+    written_mib: float
+    left_mib: float
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="Where inputs and results are written; new")],
+    fraction: Annotated[list[float], typer.Option(help="Of full size")] = [0.001, 0.01],  # noqa: B006
+    processes: Annotated[int, typer.Option(help="That mine")] = 2,
+    seed: Annotated[int, typer.Option(help="Of the inputs")] = 0,
+    output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
+) -> None:
+    """Run the workflow at each fraction, and print the table."""
+    result: dict[str, Any] = {"sizes": {}, "rows": {}}
+    for each in sorted(fraction):
+        place = (folder / str(each)).resolve()
+        result["sizes"][str(each)] = make_inputs(place, each, seed)
+        result["rows"][str(each)] = [row._asdict() for row in run_workflow(place, processes)]
+    result["setup"] = {
+        "processes": processes,
+        "seed": seed,
+        "versions": {name: version(name) for name in ("numpy", "pyarrow", "spacy", "torch", "faiss-cpu")},
+        "python": platform.python_version(),
+        "cpus": os.cpu_count(),
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
+    print(table(result))
+
+
+def make_inputs(place: Path, fraction: float, seed: int) -> dict[str, int]:
+    """A folder with the project and its inputs. RETURNS: their sizes."""
+    place.mkdir(parents=True)
+    for name in ("configs", "project.yml"):
+        (place / name).symlink_to(ROOT / name)
+    concepts, articles = int(CONCEPTS * fraction), int(ARTICLES * fraction)
+    write_umls(place / "META", concepts, seed)
+    texts = Texts(place / "META", seed)
+    write_pubmed(place / "PUBMED", texts, articles)
+    download = place / "corpus" / "download"
+    download.mkdir(parents=True)
+    gold = write_gold(download / "medmentions.txt.gz", download / "medmentions-test.txt", texts, GOLD_DOCUMENTS)
+    write_encoder(place / "encoder", texts)
+    return {
+        "concepts": concepts,
+        "articles": articles,
+        "gold_mentions": gold,
+        "umls_bytes": _size(place / "META"),
+        "pubmed_bytes": _size(place / "PUBMED"),
+    }
+
+
+def write_encoder(path: Path, texts: Texts) -> None:
+    """A BERT of width 32 and random weights, whose word pieces are the most frequent words and all letters."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = list(string.ascii_lowercase + string.digits + string.punctuation)
+    pieces = dict.fromkeys([*special, *letters, *(f"##{letter}" for letter in letters), *texts.words[:30_000]])
+    vocab = {piece: number for number, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    ends = [(token, vocab[token]) for token in ("[CLS]", "[SEP]")]
+    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    BertTokenizerFast(tokenizer_object=tokenizer, model_max_length=512).save_pretrained(path)
+    torch.manual_seed(0)
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    # With the usual 0.02 the vectors of all texts are nearly the same, and all entities tie.
+    BertModel(BertConfig(vocab_size=len(vocab), initializer_range=0.5, **size)).save_pretrained(path)
+
+
+def run_workflow(place: Path, processes: int) -> list[Row]:
+    """Run each line of the workflow in `place`."""
+    changed: dict[str, Any] = {"umls": "META", "pubmed": "PUBMED", "pubmedbert": "encoder", "processes": processes}
+    changed.update(training=TRAINING, reranking=RERANKING)
+    project = load_project_config(place, overrides={f"vars.{name}": value for name, value in changed.items()})
+    commands = {command["name"]: command["script"] for command in project["commands"]}
+    rows = []
+    for name in project["workflows"]["umls"]:
+        for number, line in enumerate(commands[name]):
+            python, *words = shlex.split(line)
+            assert python == "python"
+            title = f"{name}: {words[words.index('spacy') + 1 + ('krissel' in words)]}" + f" {number + 1}" * (
+                name == "umls-evaluate"
+            )
+            rows.append(measured(title, [sys.executable, *words], place))
+            msg.info(f"{title}: {rows[-1].seconds:.0f} s, {rows[-1].mib:,.0f} MiB")
+    return rows
+
+
+def measured(title: str, command: list[str], place: Path) -> Row:
+    """Run `command` in `place`, which must be the only child of this process."""
+    before, size, began = _written(), _size(place), time.perf_counter()
+    cpu = _children_seconds()
+    with (place / "log.txt").open("a") as log:
+        process = subprocess.Popen(command, cwd=place, stdout=log, stderr=subprocess.STDOUT)
+        peak = [0, 0]
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(SECONDS):
+                for number, found in enumerate(_memory(process.pid)):
+                    peak[number] = max(peak[number], found)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        code = process.wait()
+        ended.set()
+        thread.join()
+    if code:
+        raise SystemExit(f"{title} ended with {code}; see {place / 'log.txt'}")
+    seconds, cpu = time.perf_counter() - began, _children_seconds() - cpu
+    sizes = [*peak, _written() - before, _size(place) - size]
+    return Row(title, seconds, cpu, *(each / MIB for each in sizes))
+
+
+def table(result: dict[str, Any]) -> str:
+    """A row per line: each fraction, and full size."""
+    fractions = [float(key) for key in result["sizes"]]
+    rows = [[Row(**row) for row in found] for found in result["rows"].values()]
+    columns = ("processor s", "MiB", "of which not mapped", "MiB written", "MiB left")
+    head = ["", *(f"{column}, at {key:g}" for key in fractions for column in columns), *(f"{c}, full" for c in columns)]
+    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    for found in zip(*rows, strict=True):
+        numbers = [_numbers(row) for row in found]
+        line = [found[0].line, *(f"{value:,.0f}" for each in numbers for value in each)]
+        if len(fractions) > 1:
+            pairs = zip(numbers[0], numbers[-1], strict=True)
+            line += [extrapolated(fractions[0], low, fractions[-1], high) for low, high in pairs]
+        lines.append(line)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def extrapolated(low_at: float, low: float, high_at: float, high: float) -> str:
+    """The value at 1 of the line through two points; a lower bound where that starts below 0: the growth is faster."""
+    slope = (high - low) / (high_at - low_at)
+    constant = low - slope * low_at
+    return "> " * (constant < -0.02 * high) + f"{constant + slope:,.0f}"
+
+
+def _numbers(row: Row) -> list[float]:
+    return [row.cpu_seconds, row.mib, row.anonymous_mib, row.written_mib, row.left_mib]
+
+
+def _memory(pid: int) -> tuple[int, int]:
+    """Bytes in memory of a process and all below it, and those that no file backs. Pages that processes share count for
+    each."""
+    total, anonymous, waiting = 0, 0, [pid]
+    while waiting:
+        place = Path("/proc") / str(waiting.pop())
+        try:
+            status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+            for task in (place / "task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        # A process that has ended has no memory.
+        total += 1024 * int(status.get("VmRSS", "0").split()[0])
+        anonymous += 1024 * int(status.get("RssAnon", "0").split()[0])
+    return total, anonymous
+
+
+def _written() -> int:
+    """Bytes that this process and those that it waited for wrote to disks."""
+    return int(Path("/proc/self/io").read_text().split("write_bytes: ")[1].split()[0])
+
+
+def _children_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+if __name__ == "__main__":
+    typer.run(main)
