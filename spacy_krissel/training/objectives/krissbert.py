@@ -13,6 +13,7 @@ from thinc.types import Floats2d
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...losses.masked import Loss
+from ...ontology.folding import fold_name
 from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, NotNegative, checked
@@ -27,6 +28,8 @@ PAIRS = (
     "the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
 )
 
+# Entities whose names and references are kept; training may go through millions.
+KEPT = 2**14
 # In place of an ontology.
 WITHOUT = ", or leave `reference_loss` out to train on mentions alone"
 
@@ -43,8 +46,8 @@ class ContrastiveObjective:
     alpha: weight of L; 0 switches it off.
     beta: weight of L'; 0 switches it off.
     p_mask: probability that a mention's surface form is hidden behind the mask; names without context are never masked.
-    p_replace: probability that a mention is replaced with another name of its entity, its context kept; without an
-        ontology, none is (KW626).
+    p_replace: probability that a mention is replaced with another name of its entity (folded), its context kept; one
+        whose entity has no other stays. Without an ontology, none is replaced (KW626).
     held_out: fraction of aliases never used as a replacement; the same as in the training corpus.
     chunk_size: views encoded together (`update_in_chunks`); 0 for all at once.
     seed: of masking and replacement.
@@ -156,6 +159,7 @@ class ContrastiveObjective:
         if key not in self._references:
             found = given(self._ontology, WITHOUT).get(entity)
             self._references[key] = reference_view(found, parts, self._names_of(entity))
+            _bound(self._references)
         return self._references[key]
 
     def augment(self, entity: str, view: View) -> View:
@@ -166,13 +170,17 @@ class ContrastiveObjective:
         if draw < self.p_mask:
             return view._replace(masked=True)
         if draw < self.p_mask + self.p_replace and self._ontology is not None:
-            return view._replace(mention=self._rng.choice(self._names_of(entity)))
+            # A name that folds to the mention is the mention: an uncased encoder would see no difference.
+            folded = fold_name(view.mention)
+            others = [name for name in self._names_of(entity) if fold_name(name) != folded]
+            return view._replace(mention=self._rng.choice(others)) if others else view
         return view
 
     def _names_of(self, entity: str) -> tuple[str, ...]:
         if entity not in self._names:
             found = given(self._ontology).get(entity)
             self._names[entity] = tuple(name for name in found.names if not self._held_out(found, name))
+            _bound(self._names)
         return self._names[entity]
 
     def _warn_without_names(self) -> None:
@@ -185,3 +193,8 @@ class ContrastiveObjective:
         if code not in self._warned:
             self._warned.add(code)
             warnings.warn(message, KrisselWarning, stacklevel=4)
+
+
+def _bound(kept: dict[Any, Any]) -> None:
+    if len(kept) > KEPT:
+        del kept[next(iter(kept))]

@@ -8,9 +8,12 @@ from numpy.testing import assert_allclose
 from spacy_krissel.distributed.processes import gradient_norm
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.losses.softmax import SoftmaxLoss
+from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.held_out import HeldOut
+from spacy_krissel.ontology.store import write_store
+from spacy_krissel.training.objectives import krissbert
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
-from spacy_krissel.views import View, name_view
+from spacy_krissel.views import ReferenceParts, View, name_view
 
 IN_CONTEXT = View("relapses of ", "MS", " were seen")
 
@@ -44,10 +47,10 @@ def test_masking_and_replacement_rates(make, toy_names):
     # Standard deviation of the count of 0.3 * 4000: 29.
     assert counts["masked"] == pytest.approx(1200, abs=150)
     synonyms = [name for name in toy_names["T01"] if name != "MS"]
-    # A fifth of the replacements draws "MS" itself.
     for name in synonyms:
-        assert counts[name] == pytest.approx(1600 / 5, abs=90)
-    assert counts["MS"] == pytest.approx(1200 + 1600 / 5, abs=170)
+        assert counts[name] == pytest.approx(1600 / 4, abs=90)
+    # Those that are neither masked nor replaced.
+    assert counts["MS"] == pytest.approx(1200, abs=150)
     assert sum(counts.values()) == 4000
 
 
@@ -57,6 +60,25 @@ def test_masking_and_replacement_rates(make, toy_names):
 )
 def test_certain_events(make, settings, expected):
     assert set(kinds(make(**settings), n=50)) == expected
+
+
+def test_a_replacement_is_the_mentions_own_name(make, tmp_path):
+    """In any case and punctuation; an entity that has no other name keeps its mention."""
+    entities = [Entity("D1", "Asthma", ("ASTHMA", "asthma.", "bronchial asthma")), Entity("D2", "Flu", ("FLU",))]
+    objective = make(write_store(entities, tmp_path / "store"), p_mask=0, p_replace=1)
+    for mention in ("asthma", "Asthma"):
+        assert objective.augment("D1", View("a ", mention, "")).mention == "bronchial asthma"
+    assert objective.augment("D2", View("a ", "flu", "")).mention == "flu"
+
+
+def test_all_entities_of_a_training_are_kept(make, toy_store, monkeypatch):
+    monkeypatch.setattr(krissbert, "KEPT", 3)
+    objective = make(p_mask=0, p_replace=1)
+    found = []
+    for id_ in [*toy_store.ids] * 2:
+        found.append((objective.reference(id_, ReferenceParts()), objective.augment(id_, View("a ", "x", ""))))
+        assert max(len(objective._names), len(objective._references)) <= 3
+    assert [view for view, _ in found[: len(toy_store)]] == [view for view, _ in found[len(toy_store) :]]
 
 
 def test_names_without_context_stay_as_they_are(make):
