@@ -63,7 +63,7 @@ def main(
         if batch is None:
             msg.fail(f"The examples make {step - 1} batches of {pairs} pairs: more mentions or fewer steps", exits=1)
         nlp.update(batch, sgd=training["optimizer"])
-        rows.append({"step": step, "mentions": len(batch), "peak_mib": peak()})
+        rows.append({"step": step, "mentions": 2 * len(batch), "peak_mib": peak()})
     result = {
         "rows": rows,
         "setup": {

@@ -90,9 +90,15 @@ def train(
             raise KrisselError(Errors.K677.format(path=config, problem=problem))
         if not is_first:
             changed["training"]["logger"] = SILENT
+        streams = changed.interpolate()["training"].get("max_epochs") == -1
+        if streams:
+            # spaCy would show components 100 examples of a stream: too few for document frequencies.
+            changed["training"]["max_epochs"] = 0
         msg.divider("Initializing pipeline" + ("" if alone else f" in {n_processes()} processes"))
         with show_validation_error(config, hint_fill=False), _coded(config, "[E"):
             nlp = init_nlp(changed, use_gpu=gpu_id)
+        if streams:
+            nlp.config["training"]["max_epochs"] = -1
         if not alone:
             _check(nlp)
         msg.divider("Training pipeline")

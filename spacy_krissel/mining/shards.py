@@ -1,11 +1,12 @@
 """Mined mentions on disk: Arrow shards, grouped by entity, and a manifest."""
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ..errors import Errors, KrisselError
 from ..util.disk import damage
@@ -20,6 +21,8 @@ FORMAT_VERSION = 1
 SHARD_MENTIONS = 100_000
 # Random access reads one batch's offsets, iteration turns one batch into Python objects at a time.
 BATCH_MENTIONS = 4096
+# Shards that are mapped at a time: pages that were read count as memory of the process.
+OPEN_SHARDS = 8
 
 
 class MinedMention(NamedTuple):
@@ -77,7 +80,8 @@ class MentionShards(Sequence[MinedMention]):
         for shard in self.manifest["shards"]:
             self._starts.append(self._starts[-1] + shard["mentions"])
         self._open: dict[int, list[pa.RecordBatch]] = {}
-        self._by_entity: dict[str, range] | None = None
+        self._checked: set[int] = set()
+        self._groups: tuple[pa.StringArray, np.ndarray] | None = None
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -99,19 +103,43 @@ class MentionShards(Sequence[MinedMention]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
 
-    def by_entity(self) -> dict[str, range]:
-        """Each entity's positions, in order; `shards[by_entity()[id][0]]` is an entity's first mention."""
-        if self._by_entity is None:
+    def groups(self) -> tuple["pa.StringArray", np.ndarray]:
+        """Each entity's id, in order, and where its mentions begin, then the end of the last: (n,), (n + 1,)."""
+        if self._groups is None:
+            import pyarrow as pa
             import pyarrow.compute as pc
 
-            counts: Counter[str] = Counter()
-            for i in range(len(self._files)):
+            ids, ends = [pa.array([], pa.string())], [np.zeros(0, dtype=np.int64)]
+            for i, start in enumerate(self._starts[:-1]):
                 for batch in self._batches(i):
-                    entities, numbers = pc.value_counts(batch.column(0)).flatten()
-                    counts.update(dict(zip(entities.to_pylist(), numbers.to_pylist(), strict=True)))
-            ends = accumulate(counts.values())
-            self._by_entity = {id_: range(end - counts[id_], end) for id_, end in zip(counts, ends, strict=True)}
-        return self._by_entity
+                    runs = pc.run_end_encode(batch.column(0))
+                    ids.append(runs.values)
+                    ends.append(start + runs.run_ends.to_numpy().astype(np.int64))
+                    start += batch.num_rows
+            # An entity may go on in the next batch.
+            runs = pc.run_end_encode(pa.concat_arrays(ids))
+            self._groups = runs.values, np.append(0, np.concatenate(ends)[runs.run_ends.to_numpy() - 1])
+        return self._groups
+
+    def by_entity(self) -> dict[str, range]:
+        """Each entity's positions, in order; `shards[by_entity()[id][0]]` is an entity's first mention."""
+        ids, starts = self.groups()
+        return {id_: range(*edges) for id_, edges in zip(ids.to_pylist(), pairwise(starts.tolist()), strict=True)}
+
+    def fields(self, positions: Sequence[int], *names: str) -> list[list[Any]]:
+        """Fields of the mentions at these positions, which are read from the first shard to the last."""
+        order = np.argsort(np.asarray(positions, dtype=np.int64), kind="stable")
+        places = np.asarray(positions, dtype=np.int64)[order]
+        shards = np.searchsorted(self._starts, places, "right") - 1
+        batches, rows = np.divmod(places - np.asarray(self._starts)[shards], BATCH_MENTIONS)
+        found: list[list[Any]] = [[] for _ in names]
+        edges = np.flatnonzero(np.diff(shards, prepend=-1, append=-1) | np.diff(batches, prepend=-1, append=-1))
+        for first, last in pairwise(edges.tolist()):
+            batch = self._batches(int(shards[first]))[int(batches[first])]
+            for name, values in zip(names, found, strict=True):
+                values.extend(batch.column(name).take(rows[first:last]).to_pylist())
+        back = np.argsort(order).tolist()
+        return [[values[i] for i in back] for values in found]
 
     def _span(self, start: int, stop: int) -> list[MinedMention]:
         """The mentions from `start` to `stop`, whole columns at a time."""
@@ -125,15 +153,19 @@ class MentionShards(Sequence[MinedMention]):
         return found
 
     def _batches(self, i: int) -> list["pa.RecordBatch"]:
-        if i not in self._open:
-            self._open[i] = self._read(i)
-        return self._open[i]
+        batches = self._open.get(i)
+        if batches is None:
+            batches = self._open[i] = self._read(i)
+            for other in list(self._open)[:-OPEN_SHARDS]:
+                self._open.pop(other, None)
+        return batches
 
     def _read(self, i: int) -> list["pa.RecordBatch"]:
         import pyarrow as pa
 
         name = self._files[i]
-        if self._verify:
+        verify = self._verify and i not in self._checked
+        if verify:
             verify_file(self.path, name, self.manifest["files"][name], MAKERS[KIND])
 
         def damaged(problem: object) -> KrisselError:
@@ -145,7 +177,7 @@ class MentionShards(Sequence[MinedMention]):
                 raise damaged(f"its columns are {reader.schema.names}")
             batches = [reader.get_batch(j) for j in range(reader.num_record_batches)]
             for batch in batches:
-                batch.validate(full=self._verify)
+                batch.validate(full=verify)
         found = sum(batch.num_rows for batch in batches)
         expected = self._starts[i + 1] - self._starts[i]
         if found != expected:
@@ -153,6 +185,7 @@ class MentionShards(Sequence[MinedMention]):
         has_nulls = any(column.null_count for batch in batches for column in batch.columns)
         if has_nulls or any(batch.num_rows != BATCH_MENTIONS for batch in batches[:-1]):
             raise damaged("its batches are not those that were written")
+        self._checked.add(i)
         return batches
 
 

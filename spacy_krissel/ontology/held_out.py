@@ -23,9 +23,9 @@ class HeldOut(NamedTuple):
 
     def __call__(self, entity: Entity, name: str) -> bool:
         """Whether `name`, or a name that folds to the same, is a held-out name of `entity`."""
-        if not self.fraction:
-            return False
-        folded = fold_name(name)
-        if folded == fold_name(entity.name):
-            return False
-        return stable_hash(self.seed, entity.id, folded) < self.fraction * 2**64
+        return self.draws(entity.id, name) and fold_name(name) != fold_name(entity.name)
+
+    def draws(self, id: str, name: str) -> bool:
+        """Whether the hash chooses `name`, as alias of the entity `id`: where it does not, nobody need read the entity
+        to know that the name is not held out."""
+        return bool(self.fraction) and stable_hash(self.seed, id, fold_name(name)) < self.fraction * 2**64

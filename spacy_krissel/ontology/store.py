@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import Errors, KrisselError
 from ..util.disk import damage
@@ -107,6 +109,15 @@ class OntologyStore:
             for position, row in sorted(places, key=lambda place: (place[0] > 0, place[1])):
                 if self._table.id_at(row, position) == spelling:
                     yield row
+
+    def rows(self, ids: pa.StringArray) -> np.ndarray:
+        """The rows of many entities by primary or alternative id, (n,). Raises KrisselError K106 for an unknown id."""
+        rows = (
+            pc.index_in(ids, value_set=self._table.ids()).fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
+        for i in np.flatnonzero(rows < 0).tolist():
+            rows[i] = self.row(self.get(ids[i].as_py()).id)
+        return rows
 
     def resolve(self, id: str) -> str | None:
         """The primary id for a primary or alternative id, or None when no entity has it."""

@@ -75,6 +75,11 @@ class EntityFile:
         for i in range(len(self._batches)):
             yield from self._batch(i)[column].to_pylist()
 
+    def ids(self) -> pa.StringArray:
+        """The primary id of each row."""
+        parts = [self._batch(i)["id"] for i in range(len(self._batches))]
+        return pa.concat_arrays([pa.array([], pa.string()), *parts])
+
     def entity(self, row: int) -> Entity:
         columns, i = self._batch(row // BATCH_ROWS), row % BATCH_ROWS
         values = {name: column[i].as_py() for name, column in columns.items()}

@@ -14,6 +14,7 @@ from spacy_krissel.kb.build.sources import (
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
+from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 from spacy_krissel.views import ReferenceParts, View, name_view, reference_view
 
 HELD_OUT = HeldOut(0.3, 0)
@@ -116,16 +117,21 @@ def test_mentions_go_by_the_name_that_was_matched(make, toy_store, write_mention
     assert not of_kind(make(write_mentions([mined]), held_out=HELD_OUT.fraction), "mention")
 
 
-def test_bounded_kb_keeps_the_entities_that_are_asked_for(make, toy_store, toy_shards):
+def test_bounded_kb_is_larger_than_its_bound(make, toy_store, toy_shards):
+    """It holds the entities that are asked for first, the same ones that the corpus asks for."""
     needed = {m.entity for m in MentionShards(toy_shards) if HELD_OUT(toy_store.get(m.entity), m.name)}
     assert 2 < len(needed) < len(toy_store) - 1
-    for bound in (1, len(needed), len(needed) + 1, len(toy_store)):
+    for bound in (1, 2, len(needed), len(needed) + 1, len(toy_store)):
         source = make(held_out=HELD_OUT.fraction, max_entities=bound)
         ids = [entity.id for entity in source.entities()]
-        assert needed <= set(ids)
-        assert len(ids) == max(bound, len(needed))
+        assert len(ids) == bound
+        assert needed <= set(ids) if bound >= len(needed) else set(ids) < needed
         assert ids == sorted(ids)  # in the ontology's order
         assert {p.entity for p in source.prototypes()} == set(ids)
+        corpus = SelfSupervisedCorpus(
+            toy_store.path, toy_shards, "dev", mentions_per_entity=1, held_out=HELD_OUT.fraction, limit=bound
+        )
+        assert {entity for entity, _ in corpus.linked_views()} <= set(ids)
     assert len(list(make(max_entities=5).entities())) == 5
     assert len(list(make(max_entities=999).entities())) == len(toy_store)
 

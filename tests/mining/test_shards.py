@@ -2,6 +2,7 @@ import json
 import pickle
 from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -37,6 +38,33 @@ def test_positions_iteration_and_groups_agree(shards):
         assert [shards[i] for i in positions] == groups[entity]
     with pytest.raises(IndexError):
         shards[len(shards)]
+
+
+def test_entities_and_fields_of_many_mentions_are_others(shards):
+    mentions = list(shards)
+    ids, starts = shards.groups()
+    assert [mentions[start].entity for start in starts[:-1]] == ids.to_pylist() == ["D1", "D2", "D3", "D7"]
+    assert starts[-1] == len(shards)
+    # In any order, and several times.
+    places = np.array([len(shards) - 1, 0, 3, 3, *range(len(shards))])
+    docs, starts = shards.fields(places, "doc", "start")
+    assert list(zip(docs, starts, strict=True)) == [(mentions[i].doc, mentions[i].start) for i in places]
+    assert shards.fields(np.zeros(0, dtype=np.int64), "doc", "start") == [[], []]
+
+
+def test_all_shards_stay_open(shards, monkeypatch):
+    """What was read of an open file counts as memory of the process."""
+    monkeypatch.setattr(shards_module, "OPEN_SHARDS", 2)
+    mentions = list(shards)
+    assert [shards[i] for i in range(len(shards))] == mentions
+    assert len(shards._open) == 2
+
+
+def test_a_shard_is_verified_each_time_it_is_opened(shards, monkeypatch):
+    monkeypatch.setattr(shards_module, "OPEN_SHARDS", 1)
+    first = list(shards)
+    monkeypatch.setattr(shards_module, "verify_file", None)
+    assert list(shards) == first
 
 
 def test_a_mention_has_its_view(shards):

@@ -101,6 +101,14 @@ def test_alternative_ids_resolve_to_the_primary_one(store):
     assert store.manifest["ambiguous_alternative_ids"] == 2
 
 
+def test_rows_of_many_ids_are_others(store):
+    ids = [*store.ids, "126200", "MSH:D009103", *store.ids]
+    assert store.rows(pa.array(ids)).tolist() == [store.row(id_) for id_ in ids]
+    assert store.rows(pa.array([], pa.string())).tolist() == []
+    with pytest.raises(KrisselError, match="K106.*nowhere"):
+        store.rows(pa.array(["nowhere"]))
+
+
 @wild
 @given(ontologies, st.lists(names, max_size=4), st.sampled_from([2**64, 1, 3]))
 def test_an_id_is_not_found_as_by_scanning(tmp_path, monkeypatch, entities, others, n_hashes):

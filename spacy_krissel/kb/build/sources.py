@@ -1,7 +1,9 @@
 """Where a knowledge base's entities and prototypes come from: the ontology's names and mined mentions."""
 
+import heapq
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +11,7 @@ from pydantic import Field
 from spacy.vocab import Vocab
 
 from ...corpora.doc_bins import GoldSplit, read_doc_bins
+from ...mining.mined_entities import MinedEntities
 from ...mining.shards import MentionShards, MinedMention
 from ...ontology.entity import Entity
 from ...ontology.folding import fold_name
@@ -44,7 +47,7 @@ class PrototypeSource:
     names: use names.
     mentions_per_entity: mined mentions per entity, at most.
     contexts_per_shared_name: contexts per shared name, at most.
-    max_entities: number of entities, those of held-out mentions first; 0: all.
+    max_entities: number of entities: first those of held-out mentions, in the order of a seeded hash; 0: all.
     held_out: fraction of aliases left out, with their mentions; for a development knowledge base (`HeldOut`).
     seed: draws mentions, entities and held-out names.
     aliases: use all names, not the preferred ones alone.
@@ -160,13 +163,13 @@ class PrototypeSource:
         if not self.max_entities or self.max_entities >= len(self.ontology):
             return None
         if self._chosen is None:
-            needed: set[str] = set()
-            for mention in self.mentions or ():
-                if self.held_out(self.ontology.get(mention.entity), mention.name):
-                    needed.add(mention.entity)
-            others = (id_ for id_ in self.ontology.ids if id_ not in needed)
-            ranked = sorted(others, key=lambda id_: stable_hash(self.seed, id_))
-            self._chosen = needed | set(ranked[: max(0, self.max_entities - len(needed))])
+            self._chosen = set()
+            if self.mentions is not None:
+                asked = MinedEntities(self.mentions, self.ontology).held_out(self.held_out)
+                self._chosen.update(id_ for id_, _ in islice(asked, self.max_entities))
+            others = (id_ for id_ in self.ontology.ids if id_ not in self._chosen)
+            missing = self.max_entities - len(self._chosen)
+            self._chosen.update(heapq.nsmallest(missing, others, key=lambda id_: stable_hash(self.seed, id_)))
         return self._chosen
 
 

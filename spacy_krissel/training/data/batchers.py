@@ -1,37 +1,43 @@
 """Batches for each objective: pairs of mentions (KRISSBERT), single mentions (PEL), pairs of synonyms (SapBERT)."""
 
 import random
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 from pydantic import Field
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, PositiveInt, checked
-from .examples import linked_mentions, single_mentions
+from ...views import View
+from .examples import Linked, linked_mentions, linked_views, single_mentions, view_examples
 
 # Entities need others as their negatives.
 AtLeastTwo = Annotated[int, Field(ge=2)]
-# An entity and two examples of it.
-Pair = tuple[str, Example, Example]
+# An entity and two views of it.
+Pair = tuple[str, View, View]
 
 
 @checked
 @dataclass(eq=False)
 class PairBatcher:
-    """Group examples into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N entities).
+    """Group linked mentions into batches of `pairs` entities with two views each (KRISSBERT §3.2: 2N mentions of N
+    entities). A pair is one example with two linked mentions.
 
-    An example with several linked mentions, such as a document of a gold corpus, becomes one example per mention.
+    A list of examples is divided as a whole; spaCy passes one unless `training.max_epochs` is -1. A stream is read in
+    parts of `buffer_size` mentions, and pairs are made within a part: of a stream in which the mentions of an entity
+    are adjacent, none is separated. In memory are one part and the pairs that wait.
 
-    Invariants: an entity has exactly two examples in a batch; two entities that share a name (folded) are never in one
-    batch, since each would be a false negative of the other; every example of an entity that has at least two is used,
-    an odd one with a partner drawn again, a pair left alone at the end with a pair of another entity; same seed and
-    same input, same batches.
+    Invariants: an entity has exactly one pair in a batch; two entities that share a name (folded) are never in one
+    batch, since each would be a false negative of the other; every mention of an entity that has at least two in a part
+    is used, an odd one with a partner drawn again, a pair left alone at the end with a pair of another entity; batches
+    are full, except at the end and where `buffer_size` pairs wait; same seed and same input, same batches.
 
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
@@ -39,6 +45,7 @@ class PairBatcher:
         a gold corpus would otherwise be left over for many nearly empty batches.
     spans_key: the linked mentions of an example are those of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of the order and the pairs.
+    buffer_size: mentions that are mixed, of a stream.
     """
 
     pairs: AtLeastTwo = 64
@@ -46,43 +53,71 @@ class PairBatcher:
     max_pairs: Count = 0
     spans_key: str = ""
     seed: int = 0
+    buffer_size: PositiveInt = 2**16
 
     def __post_init__(self) -> None:
         self._epoch = 0
-        self._homonyms = homonym_groups(OntologyStore(self.ontology)) if self.ontology else {}
+        self._ontology = OntologyStore(self.ontology) if self.ontology else None
+        self._shared: dict[str, tuple[int, ...]] | None = None
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
         rng = random.Random(f"{self.seed}-{self._epoch}")
         self._epoch += 1
-        pairs = self._pairs(examples, rng)
-        queue: deque[Pair] = deque(pairs)
+        size = sys.maxsize if isinstance(examples, Sequence) else self.buffer_size
+        parts = self._parts(linked_views(examples, self.spans_key), size, rng)
+        pairs: list[Pair] = []
+        queue: deque[Pair] = deque()
         deferred: deque[Pair] = deque()
-        while queue or deferred:
-            batch: list[Example] = []
-            blocked: set[str] = set()
+        while True:
+            batch: list[Pair] = []
+            blocked: set[str | int] = set()
             waiting: deque[Pair] = deque()
             # Pairs that did not fit an earlier batch go first, so that none starves.
-            while (deferred or queue) and len(batch) < 2 * self.pairs:
+            while len(batch) < self.pairs and len(waiting) < size:
+                if not deferred and not queue:
+                    if not (more := next(parts, None)):
+                        break
+                    pairs = [*pairs[-self.pairs :], *more]
+                    queue.extend(more)
                 pair = deferred.popleft() if deferred else queue.popleft()
-                if pair[0] in blocked:
+                keys = self._keys(pair[0])
+                if not blocked.isdisjoint(keys):
                     waiting.append(pair)
                     continue
-                blocked |= {pair[0], *self._homonyms.get(pair[0], ())}
-                batch.extend(pair[1:])
+                blocked.update(keys)
+                batch.append(pair)
+            if not batch:
+                return
             deferred = waiting + deferred
-            if len(batch) == 2:
+            if len(batch) == 1:
                 # One entity has no negatives: a pair that can join it comes a second time.
-                others = [pair for pair in pairs if pair[0] not in blocked]
+                others = [pair for pair in pairs if blocked.isdisjoint(self._keys(pair[0]))]
                 if not others:
                     continue
-                batch.extend(rng.choice(others)[1:])
-            yield batch
+                batch.append(rng.choice(others))
+            yield list(view_examples((((id_, first), (id_, second)) for id_, first, second in batch), self.spans_key))
 
-    def _pairs(self, examples: Iterable[Example], rng: random.Random) -> list[Pair]:
-        by_entity: dict[str, list[Example]] = {}
-        for example in examples:
-            for entity, alone in single_mentions(example, self.spans_key):
-                by_entity.setdefault(entity, []).append(alone)
+    def _keys(self, entity: str) -> tuple[str | int, ...]:
+        """What one entity of a batch has alone: itself and its names."""
+        if self._shared is None:
+            self._shared = {} if self._ontology is None else shared_names(self._ontology)
+        return entity, *self._shared.get(entity, ())
+
+    def _parts(self, linked: Iterable[Linked], size: int, rng: random.Random) -> Iterator[list[Pair]]:
+        """The pairs of each part of `size` mentions that has any; an entity goes on over the end of a part."""
+        by_entity: dict[str, list[View]] = {}
+        n, last = 0, ""
+        for entity, view in linked:
+            if n >= size and entity != last:
+                if pairs := self._pairs(by_entity, rng):
+                    yield pairs
+                by_entity, n = {}, 0
+            by_entity.setdefault(entity, []).append(view)
+            n, last = n + 1, entity
+        if pairs := self._pairs(by_entity, rng):
+            yield pairs
+
+    def _pairs(self, by_entity: dict[str, list[View]], rng: random.Random) -> list[Pair]:
         pairs: list[Pair] = []
         for entity, views in by_entity.items():
             if len(views) < 2:
@@ -179,6 +214,14 @@ class SynonymBatcher:
                 n_left_out += len(batch)
         if n_left_out and not n_batches:
             raise KrisselError(Errors.K634.format(found=n_left_out))
+
+
+def shared_names(ontology: OntologyStore) -> dict[str, tuple[int, ...]]:
+    """Entity id → numbers of its names that other entities have too, in memory proportional to these names."""
+    columns = ontology.homonym_entries()
+    rows, starts = np.unique(columns["row"], return_index=True)
+    numbers = np.split(columns["homonym"], starts[1:])
+    return {ontology.id_at(row): tuple(found.tolist()) for row, found in zip(rows.tolist(), numbers, strict=True)}
 
 
 def homonym_groups(ontology: OntologyStore) -> dict[str, set[str]]:

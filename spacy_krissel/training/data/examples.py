@@ -64,6 +64,28 @@ def single_mentions(example: Example, spans_key: str = "") -> Iterator[tuple[str
         yield each[0], Example(example.predicted, _with_mentions(copy, [alone], spans_key, [each]))
 
 
+class LinkedExamples(Iterator[Example]):
+    """Linked views, read as one example each (`view_examples`), or as they are (`linked_views`), since an example takes
+    many times as long to make.
+
+    linked: the views; they are read once, in either way.
+    """
+
+    def __init__(self, linked: Iterator[Linked], spans_key: str = "") -> None:
+        self.linked = linked
+        self._examples = view_examples(([each] for each in linked), spans_key)
+
+    def __next__(self) -> Example:
+        return next(self._examples)
+
+
+def linked_views(examples: Iterable[Example], spans_key: str = "") -> Iterator[Linked]:
+    """(entity id, view) of every linked mention of the examples."""
+    if isinstance(examples, LinkedExamples):
+        return examples.linked
+    return (each for example in examples for each in linked_mentions(example.reference, spans_key))
+
+
 def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> Iterator[Example]:
     """One training example per group of linked views, which `linked_mentions` gives back as they are.
 

@@ -1,28 +1,42 @@
 """Training and development examples from mined mentions and ontology names, without a gold label."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from spacy.language import Language
 from spacy.training import Example
 
 from ...errors import Errors, KrisselError
+from ...mining.mined_entities import MinedEntities
 from ...mining.shards import MentionShards
 from ...ontology.entity import Entity
 from ...ontology.held_out import HELD_OUT, HeldOut
 from ...ontology.store import OntologyStore
 from ...util.settings import Count, Fraction, checked
 from ...views import View, name_view
-from .examples import Linked, text_example, view_examples
+from .examples import Linked, LinkedExamples, text_example
+
+# Neighbours in the shards that are read together, and entities that are read and mixed at a time.
+BLOCK, CHUNK = 16, 2**14
 
 
 @checked
 @dataclass(eq=False)
 class SelfSupervisedCorpus:
     """Examples of one mention each: a mined mention in its context, or a name of the ontology alone.
+
+    Training: entities in random order, the examples of an entity together; order, mentions and names are drawn anew in
+    each epoch. In memory are one chunk of entities and a few numbers per entity. With `training.max_epochs = -1`
+    spaCy streams from it, so that there may be any number of mentions; with 0 it holds the examples of the first epoch.
+
+    Development: mentions of held-out names, of the entities that `PrototypeSource` with the same shards and seed puts
+    first into a bounded knowledge base. Chosen once and held.
 
     ontology: path of the ontology store.
     mentions: path of the mined shards; null for names alone.
@@ -44,37 +58,80 @@ class SelfSupervisedCorpus:
     spans_key: str = ""
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        self._epoch = 0
+        self._held_out = HeldOut(self.held_out, self.seed)
+        self._mined: MinedEntities | None = None
+        self._dev: list[Linked] = []
+
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K608 when there is no example."""
-        linked = self.linked_views()
         if self.split == "dev":
-            return (text_example(nlp, each, self.spans_key) for each in linked)
-        return view_examples(([each] for each in linked), self.spans_key)
+            return (text_example(nlp, each, self.spans_key) for each in self.linked_views())
+        return LinkedExamples(self.linked_views(), self.spans_key)
 
-    def linked_views(self) -> list[Linked]:
-        """(entity id, view) of each example. Raises KrisselError K608 when there is none."""
-        store, rng = OntologyStore(self.ontology), random.Random(f"{self.seed}-{self.split}")
-        held_out = HeldOut(self.held_out, self.seed)
-        by_entity: dict[str, list[View]] = {}
-        entities: dict[str, Entity] = {}
-        for mention in MentionShards(self.mentions) if self.mentions and self.mentions_per_entity else ():
-            if mention.entity not in entities:
-                entities[mention.entity] = store.get(mention.entity)
-            if held_out(entities[mention.entity], mention.name) == (self.split == "dev"):
-                by_entity.setdefault(mention.entity, []).append(mention.view)
-        views: list[Linked] = []
-        for entity_id, found in sorted(by_entity.items()):
-            n = self.mentions_per_entity
-            views.extend((entity_id, view) for view in (found if len(found) <= n else rng.sample(found, n)))
-        if self.split == "train" and self.names_per_entity:
-            for entity in store:
-                names = [name for name in entity.names if not held_out(entity, name)]
-                if len(names) > self.names_per_entity:
-                    # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
-                    names = [names[0], *rng.sample(names[1:], self.names_per_entity - 1)]
-                views.extend((entity.id, name_view(name)) for name in names)
-        if not views:
+    def linked_views(self) -> Iterator[Linked]:
+        """(entity id, view) of each example of an epoch. Raises KrisselError K608 when there is none."""
+        store = OntologyStore(self.ontology)
+        if self._mined is None and self.mentions and self.mentions_per_entity:
+            self._mined = MinedEntities(MentionShards(self.mentions), store)
+        is_empty = True
+        for linked in islice(self._train(store) if self.split == "train" else self._development(), self.limit or None):
+            is_empty = False
+            yield linked
+        if is_empty:
             todo = "Mine more text, raise `held_out`, or lower the limits." if self.mentions else "Set `mentions`."
             raise KrisselError(Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo))
-        rng.shuffle(views)
-        return views[: self.limit or None]
+        self._epoch += 1
+
+    def _development(self) -> list[Linked]:
+        if not self._dev and self._mined is not None:
+            rng = random.Random(f"{self.seed}-{self.split}")
+            chosen: list[tuple[str, int]] = []
+            for id_, places in self._mined.held_out(self._held_out):
+                chosen += [(id_, place) for place in self._sample(places, rng)]
+                if self.limit and len(chosen) >= self.limit:
+                    break
+            views = self._mined.views([place for _, place in chosen])
+            self._dev = [(id_, view) for (id_, _), view in zip(chosen, views, strict=True)]
+        return self._dev
+
+    def _train(self, store: OntologyStore) -> Iterator[Linked]:
+        # Mined entities in the order of the shards, then the others where their names are wanted.
+        rows = np.zeros(0, dtype=np.int64) if self._mined is None else self._mined.rows
+        n_mined = len(rows)
+        if self.names_per_entity:
+            rows = np.append(rows, np.delete(np.arange(len(store)), rows))
+        draws = np.random.default_rng([self.seed, self._epoch])
+        blocks = draws.permutation(-(-len(rows) // BLOCK))
+        for first in range(0, len(blocks), CHUNK // BLOCK):
+            rng = random.Random(f"{self.seed}-{self._epoch}-{first}")
+            numbers = np.add.outer(blocks[first : first + CHUNK // BLOCK] * BLOCK, np.arange(BLOCK)).ravel()
+            numbers = draws.permutation(numbers[numbers < len(rows)])
+            chosen: dict[int, list[int]] = {}
+            views: Iterator[View] = iter(())
+            if self._mined is not None:
+                mined = numbers[numbers < n_mined]
+                # An entity may have any number of mentions: of a few more than are wanted, those that are not held out.
+                draw = partial(self._sample, rng=rng, more=self.mentions_per_entity + 8)
+                found = self._mined.choose(mined, draw, self._held_out, hidden=False)
+                chosen = {number: places[: self.mentions_per_entity] for number, places in found.items()}
+                views = iter(self._mined.views([place for places in chosen.values() for place in places]))
+            for number in numbers.tolist():
+                row = int(rows[number])
+                id_ = store.id_at(row)
+                for view in islice(views, len(chosen.get(number, ()))):
+                    yield id_, view
+                if self.names_per_entity:
+                    for name in self._names(store.entity_at(row), rng):
+                        yield id_, name_view(name)
+
+    def _sample(self, places: Sequence[int], rng: random.Random, more: int = 0) -> list[int]:
+        return rng.sample(places, min(len(places), self.mentions_per_entity + more))
+
+    def _names(self, entity: Entity, rng: random.Random) -> list[str]:
+        names = [name for name in entity.names if not self._held_out(entity, name)]
+        if len(names) > self.names_per_entity:
+            # The preferred name always stays: it is the one that prototypes of unmined entities rest on.
+            names = [names[0], *rng.sample(names[1:], self.names_per_entity - 1)]
+        return names

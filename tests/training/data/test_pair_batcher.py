@@ -10,6 +10,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.training.data.batchers import PairBatcher, homonym_groups
+from spacy_krissel.training.data.examples import linked_mentions
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
 
 # E0 and E1 share a name, E1 and E2 another (folded alike); E3, E4 and E5 all share one.
@@ -46,8 +47,17 @@ def entity_of(example):
     return example.reference.ents[0].kb_id_
 
 
+def mentions(examples):
+    """(entity, view) of every mention of examples, which are all different."""
+    return [each for example in examples for each in linked_mentions(example.reference)]
+
+
+def used(batches):
+    return Counter(each for batch in batches for each in mentions(batch))
+
+
 def names(batches):
-    return [[(entity_of(example), example.reference.text) for example in batch] for batch in batches]
+    return [mentions(batch) for batch in batches]
 
 
 def conflict(a, b):
@@ -59,26 +69,63 @@ def conflict(a, b):
 def test_invariants_do_not_hold(store, examples_of, entities, pairs, seed):
     examples = examples_of([f"E{i}" for i in entities])
     batches = list(PairBatcher(pairs=pairs, ontology=store.path, seed=seed)(examples))
-    used = {id(example) for batch in batches for example in batch}
-    for batch in batches:
-        found = [entity_of(example) for example in batch]
-        assert 4 <= len(batch) <= 2 * pairs
-        assert set(Counter(found).values()) == {2}
-        assert found[::2] == found[1::2]
-        assert all(batch[i] is not batch[i + 1] for i in range(0, len(batch), 2))
-        distinct = sorted(set(found))
-        assert not any(conflict(a, b) for i, a in enumerate(distinct) for b in distinct[:i])
+    check(batches, pairs)
     # What is not used has no second view, or nothing that it could be contrasted with.
     paired = {entity for entity, count in Counter(map(entity_of, examples)).items() if count > 1}
-    unused = {entity_of(example) for example in examples if id(example) not in used} & paired
+    unused = {entity for entity, _ in set(mentions(examples)) - set(used(batches))} & paired
     assert all(conflict(a, b) for a in unused for b in paired)
+
+
+def check(batches, pairs):
+    for batch in batches:
+        assert 2 <= len(batch) <= pairs
+        found = [linked_mentions(example.reference) for example in batch]
+        assert all(len(pair) == 2 and pair[0][0] == pair[1][0] and pair[0] != pair[1] for pair in found)
+        entities = [pair[0][0] for pair in found]
+        assert not any(conflict(a, b) for i, a in enumerate(entities) for b in entities[:i])
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 11), st.integers(1, 5)), max_size=30), st.integers(2, 5), st.integers(2, 12))
+def test_invariants_do_not_hold_for_a_stream(store, examples_of, groups, pairs, buffer_size):
+    """More parts than one, and homonyms that wait over their ends."""
+    batcher = PairBatcher(pairs=pairs, ontology=store.path, buffer_size=buffer_size)
+    examples = examples_of([f"E{i}" for i, count in groups for _ in range(count)])
+    batches = list(batcher(iter(examples)))
+    check(batches, pairs)
+    # In pairs of the first two of its examples at least, without a homonym in the way.
+    runs = {i: count for i, count in groups if i > 5 and count > 1 and sum(j == i for j, _ in groups) == 1}
+    if len(runs) > 1:
+        assert {f"E{i}" for i in runs} <= {entity for entity, _ in used(batches)}
+
+
+def test_a_stream_is_read_to_its_end_before_the_first_batch(examples_of):
+    taken = []
+    stream = (taken.append(i) or example for i, example in enumerate(examples_of([f"E{i}" for i in range(12)] * 20)))
+    next(PairBatcher(pairs=4, buffer_size=48)(stream))
+    assert len(taken) == 49
+
+
+def test_an_entity_at_the_end_of_a_part_is_separated(examples_of):
+    examples = examples_of(["E6", "E6", "E7", "E7", "E7", "E8", "E8", "E9", "E9"])
+    batches = list(PairBatcher(pairs=2, buffer_size=4)(iter(examples)))
+    assert set(used(batches)) == set(mentions(examples))
+
+
+def test_pairs_that_wait_fill_the_memory(store, examples_of):
+    """Homonyms alone follow two pairs, so that the third of the batch does not come."""
+    taken = []
+    entities = ["E6", "E6", "E3", "E3", *["E4", "E4", "E3", "E3"] * 50]
+    stream = (taken.append(i) or each for i, each in enumerate(examples_of(entities)))
+    batch = next(PairBatcher(pairs=3, ontology=store.path, buffer_size=4)(stream))
+    assert len(batch) == 2 and len(taken) < 20
 
 
 def test_every_view_is_used_and_an_odd_one_gets_a_partner(examples_of):
     examples = examples_of([f"E{i}" for i in range(6, 12) for _ in range(5)])
     for seed in range(10):
         batches = list(PairBatcher(pairs=4, seed=seed)(examples))
-        uses = Counter(id(example) for batch in batches for example in batch)
+        uses = used(batches)
         assert len(uses) == 30
         # Five views make three pairs, so one view of each entity stands in two. A pair left alone adds one more.
         assert 36 <= sum(uses.values()) <= 40
@@ -92,7 +139,7 @@ def test_single_views_and_unlinked_docs_are_left_out(examples_of, make_example):
         make_example(""),
     ]
     (batch,) = PairBatcher(pairs=4)(examples)
-    assert sorted(map(entity_of, batch)) == ["E6", "E6", "E8", "E8"]
+    assert sorted(entity for entity, _ in mentions(batch)) == ["E6", "E6", "E8", "E8"]
 
 
 def test_entities_of_a_span_group(make_example):
@@ -101,7 +148,8 @@ def test_entities_of_a_span_group(make_example):
         example.reference.spans["sc"] = list(example.reference.ents)
         example.reference.ents = []
     (batch,) = PairBatcher(pairs=4, spans_key="sc")(examples)
-    assert sorted(example.reference.spans["sc"][0].kb_id_ for example in batch) == ["E6", "E6", "E7", "E7"]
+    found = [[span.kb_id_ for span in example.reference.spans["sc"]] for example in batch]
+    assert sorted(found) == [["E6", "E6"], ["E7", "E7"]]
     assert list(PairBatcher(pairs=4)(examples)) == []
 
 
@@ -124,7 +172,7 @@ def test_no_pair_starves(store, examples_of):
     # Many pairs of one entity, and a homonym of it.
     examples = examples_of(["E3"] * 12 + ["E4"] * 4 + [f"E{i}" for i in range(6, 12)] * 6)
     batches = list(PairBatcher(pairs=4, ontology=store.path, seed=1)(examples))
-    assert {id(example) for batch in batches for example in batch} == set(map(id, examples))
+    assert set(used(batches)) == set(mentions(examples))
 
 
 def test_pairs_that_wait_together_are_not_lost(store, examples_of):
@@ -132,7 +180,7 @@ def test_pairs_that_wait_together_are_not_lost(store, examples_of):
     examples = examples_of(["E0", "E1", "E2"] * 10 + ["E6", "E7"] * 4)
     for seed in range(10):
         batches = PairBatcher(pairs=2, ontology=store.path, seed=seed)(examples)
-        assert {id(example) for batch in batches for example in batch} == set(map(id, examples))
+        assert set(used(batches)) == set(mentions(examples))
 
 
 def test_seeds_and_epochs(examples_of):
@@ -149,7 +197,7 @@ def test_pairs_are_drawn_anew_each_epoch(examples_of):
     examples = examples_of([f"E{i}" for i in range(12)] * 6)
     batcher = PairBatcher(pairs=6)
     partners = [
-        {frozenset((id(batch[i]), id(batch[i + 1]))) for batch in batcher(examples) for i in range(0, len(batch), 2)}
+        {frozenset(linked_mentions(example.reference)) for batch in batcher(examples) for example in batch}
         for _ in range(2)
     ]
     assert partners[0] != partners[1]

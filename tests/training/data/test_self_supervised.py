@@ -1,14 +1,17 @@
 import pickle
 from collections import Counter
+from itertools import groupby
 
 import pytest
 import spacy
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.build.sources import PrototypeSource
+from spacy_krissel.mining import mined_entities
 from spacy_krissel.mining.shards import MentionShards, MinedMention
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.held_out import HeldOut
+from spacy_krissel.training.data import self_supervised
 from spacy_krissel.training.data.examples import linked_mentions
 from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 
@@ -68,10 +71,59 @@ def test_caps(read, toy_names):
     assert split_kinds(read(names_per_entity=0))[0] == []
 
 
-def test_limit_is_a_sample_of_the_whole(read):
+def test_limit_is_no_sample_of_the_entities(read):
     whole = read()
     assert read(limit=7) == whole[:7]
-    assert len({entity for entity, *_ in whole[:12]}) > 4
+    assert len({read(seed=seed, limit=1)[0][0] for seed in range(12)}) > 4
+
+
+def test_examples_of_an_entity_are_separated(read):
+    for settings in ({}, {"names_per_entity": 0}, {"mentions": None}):
+        entities = [entity for entity, _ in groupby(read(**settings), key=lambda item: item[0])]
+        assert len(entities) == len(set(entities)) > 3
+
+
+def test_each_epoch_has_the_same_mentions_in_the_same_order(nlp, toy_store, toy_shards):
+    corpus = SelfSupervisedCorpus(toy_store.path, toy_shards, mentions_per_entity=1, names_per_entity=2, held_out=0.0)
+    epochs = [list(corpus.linked_views()) for _ in range(8)]
+    seen = [list(dict.fromkeys(entity for entity, _ in epoch)) for epoch in epochs]
+    assert seen[0] != seen[1] and set(seen[0]) == set(seen[1])
+    mined = [{each for each in epoch if each[1].left or each[1].right} for epoch in epochs]
+    assert all(len(chosen) == len(mined[0]) for chosen in mined)
+    assert len(set.union(*mined)) > 2 * len(mined[0])
+
+
+def test_a_chunk_is_all_there_is(read, monkeypatch):
+    """Blocks and chunks smaller than the ontology give the same examples in another order."""
+    settings = {"mentions_per_entity": 99, "names_per_entity": 99}
+    whole = read(**settings)
+    monkeypatch.setattr(self_supervised, "BLOCK", 2)
+    monkeypatch.setattr(self_supervised, "CHUNK", 4)
+    monkeypatch.setattr(mined_entities, "CHUNK", 1)
+    found = read(**settings)
+    assert found != whole and sorted(found) == sorted(whole)
+    assert read(split="dev", mentions_per_entity=99)
+    assert sorted(read(names_per_entity=0)) == sorted(read(names_per_entity=0, seed=0))
+
+
+def test_an_entity_with_any_number_of_mentions_is_read_whole(toy_store, write_mentions, monkeypatch):
+    many = [MinedMention("T10", "flu", f"d{i}", 0, 3, f"{i} ", "flu", "") for i in range(500)]
+    shards = write_mentions(many)
+    corpus = SelfSupervisedCorpus(toy_store.path, shards, names_per_entity=0)
+    read = []
+    fields = MentionShards.fields
+    monkeypatch.setattr(
+        MentionShards, "fields", lambda self, places, *names: read.append(len(places)) or fields(self, places, *names)
+    )
+    assert len(list(corpus.linked_views())) == 3
+    assert max(read) <= 20
+
+
+def test_development_mentions_are_looked_for_at_each_evaluation(toy_store, toy_shards, monkeypatch):
+    corpus = SelfSupervisedCorpus(toy_store.path, toy_shards, "dev", held_out=HELD_OUT)
+    first = list(corpus.linked_views())
+    monkeypatch.setattr(MentionShards, "fields", None)
+    assert list(corpus.linked_views()) == first
 
 
 def test_same_seed_same_examples(read):
@@ -119,8 +171,11 @@ def test_a_training_mention_is_another_view_than_its_prototype(nlp, toy_store, t
 
 def test_a_reader_can_be_read_again_and_pickled(nlp, toy_store, toy_shards):
     corpus = SelfSupervisedCorpus(toy_store.path, toy_shards)
-    texts = [example.reference.text for example in corpus(nlp)]
-    assert [example.reference.text for example in pickle.loads(pickle.dumps(corpus))(nlp)] == texts
+    again = pickle.loads(pickle.dumps(corpus))
+    for _ in range(2):
+        texts = [example.reference.text for example in corpus(nlp)]
+        assert [example.reference.text for example in again(nlp)] == texts
+        again = pickle.loads(pickle.dumps(again))
 
 
 @pytest.mark.parametrize(
