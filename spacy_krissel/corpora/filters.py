@@ -106,7 +106,7 @@ def rewrite_ids(
         return primary is not None and canonical_id(primary) != canonical_id(concept)
 
     def is_ambiguous(concept: str) -> bool:
-        return isinstance(ontology, OntologyStore) and len(set(ontology.rows(concept))) > 1
+        return isinstance(ontology, OntologyStore) and len(set(ontology.rows_of(concept))) > 1
 
     def rewritten(concept: str) -> str:
         concept = add_prefix(concept, prefix)

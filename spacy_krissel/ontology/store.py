@@ -99,9 +99,9 @@ class OntologyStore:
 
         Primary ids precede alternative ones, and the first of several entities the others.
         """
-        return next(self.rows(id), None)
+        return next(self.rows_of(id), None)
 
-    def rows(self, id: str) -> Iterator[int]:
+    def rows_of(self, id: str) -> Iterator[int]:
         """The rows of all entities with this id, in the order of `row`."""
         for spelling in spellings(id):
             entries = find_hash(self._ids["hash"], spelling)
