@@ -43,8 +43,8 @@ class Errors(product.Errors):
         "[K235] None of the {pairs} pair(s) of '{train}' is of a sentence of '{path}'. Expected the training set that "
         "`lab text-split` made of this workbook's sentences; check the path."
     )
-    K237 = (
-        "[K237] '{path}' cannot be laid out: {problem}. Expected the publisher's file as it was downloaded; remove it "
+    K242 = (
+        "[K242] '{path}' cannot be laid out: {problem}. Expected the publisher's file as it was downloaded; remove it "
         "and run `python -m spacy project assets experiments/sources` again."
     )
     K238 = (

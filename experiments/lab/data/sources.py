@@ -51,7 +51,7 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
     md5: of the content, as it was when the documented results were measured; warns KW233 of other content.
 
     RETURNS: the content's MD5.
-    Raises KrisselError K237 (a damaged archive, or not one such file in it), K026 (what cannot be read or written).
+    Raises KrisselError K242 (a damaged archive, or not one such file in it), K026 (what cannot be read or written).
     """
     digest = hashlib.md5(usedforsecurity=False)
     with atomic_file(output) as temporary, temporary.open("wb") as raw, _opened(Path(source), member) as content:
@@ -72,7 +72,7 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
 @contextmanager
 def _opened(source: Path, member: str) -> Iterator[IO[bytes]]:
     if not source.is_file():
-        raise KrisselError(Errors.K237.format(path=source, problem="there is no such file"))
+        raise KrisselError(Errors.K242.format(path=source, problem="there is no such file"))
     try:
         if not member:
             with source.open("rb") as file_:
@@ -86,12 +86,12 @@ def _opened(source: Path, member: str) -> Iterator[IO[bytes]]:
                 with cast(IO[bytes], tar.extractfile(names[_chosen(list(names), member, source)])) as file_:
                     yield file_
     except DAMAGED as error:
-        raise KrisselError(Errors.K237.format(path=source, problem=f"it is damaged ({error})")) from error
+        raise KrisselError(Errors.K242.format(path=source, problem=f"it is damaged ({error})")) from error
 
 
 def _chosen(names: Sequence[str], member: str, source: Path) -> str:
     found = [each for each in names if f"/{each}".endswith(f"/{member}") and not each.startswith(FINDER)]
     if len(found) != 1:
         problem = f"{len(found)} of its {len(names)} files are a {member!r}"
-        raise KrisselError(Errors.K237.format(path=source, problem=problem))
+        raise KrisselError(Errors.K242.format(path=source, problem=problem))
     return found[0]
