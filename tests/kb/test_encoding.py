@@ -63,9 +63,11 @@ def filled(toy_store, toy_shards, monkeypatch):
     """Fills a knowledge base with prototypes and references, in blocks of 5."""
     monkeypatch.setattr(build, "BLOCK", 5)
 
-    def fill(encode, **settings):
+    def fill(encode, kb_settings=None, **settings):
         source = PrototypeSource(toy_store, MentionShards(toy_shards))
-        kb = fill_kb(empty_kb()(Vocab(), WIDTH), source, encode, references=ReferenceParts(), **settings)
+        kb = fill_kb(
+            empty_kb(**kb_settings or {})(Vocab(), WIDTH), source, encode, references=ReferenceParts(), **settings
+        )
         return (
             kb.vectors.tolist(),
             kb.prototypes_at(np.arange(kb.n_prototypes)),
@@ -90,6 +92,17 @@ def test_an_interrupted_run_goes_on_where_it_stopped(filled, tmp_path):
     assert n_done == 39 and encode.n_blocks == whole.n_blocks - 39 > 0
     work.remove()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_vectors_are_kept_in_more_space_than_they_take_or_rounded_twice(filled, tmp_path, normalize):
+    settings = {"dtype": "float16", "normalize": normalize}
+    expected = filled(Counting(), settings)
+    for _ in range(2):
+        with VectorWork(tmp_path / "kb", {}) as work:
+            assert filled(Counting(), settings, work=work) == expected
+    dtypes = {np.load(path).dtype.str for path in work.path.glob("*.npy")}
+    assert dtypes == {"<f4" if normalize else "<f2"}
 
 
 def test_a_damaged_block_is_encoded_again(filled, tmp_path):

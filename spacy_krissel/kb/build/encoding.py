@@ -50,6 +50,8 @@ class VectorWork(WorkFolder):
 
     def __init__(self, output: Path, state: dict[str, Any], *, restart: bool = False) -> None:
         super().__init__(output.parent / f".{output.name}.vectors.partial")
+        # "<f2" where the knowledge base rounds them to that anyway.
+        self.dtype = "<f4"
         self.start({"version": VERSION, **state}, restart=restart)
 
     def has_work(self) -> bool:
@@ -63,7 +65,7 @@ class VectorWork(WorkFolder):
         try:
             if self._file(name, ".sha256").read_text("ascii") != sha256_file(self._file(name)):
                 return None
-            return read_array(self._file(name), rows, width, "<f4")
+            return read_array(self._file(name), rows, width, self.dtype)
         except (FileNotFoundError, ValueError):  # KrisselError among them
             return None
 
@@ -71,7 +73,7 @@ class VectorWork(WorkFolder):
         temporary = self.temporary(f"{name}.npy")
         with coded_io(self.path):
             self.check()
-            write_array(np.asarray(vectors, dtype="<f4"), temporary)
+            write_array(np.asarray(vectors, dtype=self.dtype), temporary)
             self.write(f"{name}.sha256", sha256_file(temporary).encode())
             os.replace(temporary, self._file(name))
 

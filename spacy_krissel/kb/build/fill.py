@@ -41,6 +41,8 @@ def fill_kb(
     """
     kb.set_entities(source.entities())
     encoders = encoders or Encoders(encode)
+    if work is not None and kb.prototypes.dtype == "float16" and not kb.description()["normalized"]:
+        work.dtype = "<f2"
 
     def vectors_of(
         items: Iterable[Item], view: Callable[[Item], View], name: str, total: int | None
