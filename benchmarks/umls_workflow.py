@@ -174,19 +174,20 @@ def measured(title: str, command: list[str], place: Path) -> Row:
 
 
 def table(result: dict[str, Any]) -> str:
-    """A row per line: each fraction, and full size."""
+    """A row per line; each cell has the values at the fractions and, of several, that at full size."""
     fractions = [float(key) for key in result["sizes"]]
     rows = [[Row(**row) for row in found] for found in result["rows"].values()]
+    at = ", ".join([*(f"{each:g}" for each in fractions), *["full"] * (len(fractions) > 1)])
     columns = ("processor s", "MiB", "of which not mapped", "MiB written", "MiB left")
-    head = ["", *(f"{column}, at {key:g}" for key in fractions for column in columns), *(f"{c}, full" for c in columns)]
-    lines = [head, ["---", *["---:"] * (len(head) - 1)]]
+    lines = [[at, *columns], ["---", *["---:"] * len(columns)]]
     for found in zip(*rows, strict=True):
-        numbers = [_numbers(row) for row in found]
-        line = [found[0].line, *(f"{value:,.0f}" for each in numbers for value in each)]
-        if len(fractions) > 1:
-            pairs = zip(numbers[0], numbers[-1], strict=True)
-            line += [extrapolated(fractions[0], low, fractions[-1], high) for low, high in pairs]
-        lines.append(line)
+        cells = []
+        for values in zip(*(_numbers(row) for row in found), strict=True):
+            cell = [f"{value:,.0f}" for value in values]
+            if len(fractions) > 1:
+                cell.append(f"**{extrapolated(fractions[0], values[0], fractions[-1], values[-1])}**")
+            cells.append(" · ".join(cell))
+        lines.append([found[0].line, *cells])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -91,8 +91,8 @@ def encoding_processes(encoder: EncoderOf, n_process: int, gpu_id: int) -> Itera
 class EncodingActors(Encoders):
     """Actors of a Ray cluster, one for each of its free GPUs, or else processors.
 
-    A block whose actor is lost is sent to another. Ray restarts lost ones, which takes no time, for ever where their
-    machine was lost and no other has room, or fails; those that answer get blocks again.
+    A block whose actor is lost is sent to another. Ray restarts the lost one, but waits without end for room if its
+    machine is lost too; when it answers, it is sent blocks again.
     """
 
     def __init__(self, ray: Any, encoder: EncoderOf, use_gpu: bool, n_actors: int) -> None:
