@@ -127,7 +127,7 @@ def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps:
     run = ["-m", "spacy", "krissel", "train", folder / CONFIG.name, "--output", folder / "trained"]
     run += [word for key, value in overrides.items() for word in (f"--{key}", value)]
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", processes] if processes > 1 else []
-    before, start = used(folder), time.perf_counter()
+    start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, *map(str, [*launcher, *run])], env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
@@ -149,7 +149,11 @@ def trained(ontology: Path, mentions: Path, folder: Path, processes: int, steps:
     figures["seconds"] = time.perf_counter() - start
     # The launcher is small; the others are ordered by memory.
     figures["processes"] = sorted(peaks.values(), key=lambda each: -each["peak_rss_mib"])[:processes]
-    figures["written_mib"] = (used(folder) - before) / 2**20
+    saved, linker, store = map(on_disk, (folder / "trained", folder / "linker", ontology))
+    figures["saved_mib"] = sum(saved.values()) / 2**20
+    figures["saved_and_not_shared_mib"] = (
+        sum(saved[each] for each in saved.keys() - linker.keys() - store.keys()) / 2**20
+    )
     return figures
 
 
@@ -177,10 +181,10 @@ def children(pid: int) -> list[int]:
     return [*direct, *(each for child in direct for each in children(child))]
 
 
-def used(folder: Path) -> int:
-    """Bytes of the files below a folder, those of several names once."""
+def on_disk(folder: Path) -> dict[tuple[int, int], int]:
+    """Bytes of the files below a folder; those with several names (hard links) have one place."""
     found = [file_.stat() for file_ in folder.rglob("*") if file_.is_file()]
-    return sum({(each.st_dev, each.st_ino): each.st_blocks * 512 for each in found}.values())
+    return {(each.st_dev, each.st_ino): each.st_blocks * 512 for each in found}
 
 
 if __name__ == "__main__":
