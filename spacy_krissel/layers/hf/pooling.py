@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import numpy
 import torch
 
 from ...errors import Errors, KrisselError
@@ -27,6 +28,12 @@ def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
     return chosen
 
 
+def on_device(array: numpy.ndarray, device: torch.device) -> torch.Tensor:
+    """A copy from pinned memory waits for no kernel: the next rows are made while a GPU encodes these."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
 def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:
     """Pool the last hidden state of n rows (n, longest, d) to m views (m, d).
 
@@ -34,7 +41,7 @@ def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:
         the two mention markers (BELHD §4.2); "mention", the mean over the pieces between them, or of the markers if
         there are none.
     """
-    lengths, owners, starts, ends = (torch.as_tensor(each, device=hidden.device) for each in pieces[1:])
+    lengths, owners, starts, ends = (on_device(each, hidden.device) for each in pieces[1:])
     if how == "cls":
         return hidden[owners, 0]
     if how == "marker":

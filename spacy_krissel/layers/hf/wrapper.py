@@ -10,7 +10,7 @@ from thinc.layers.pytorchwrapper import forward
 from thinc.types import Floats2d
 
 from .input_embeddings import current_tap
-from .pooling import Pooling, pool
+from .pooling import Pooling, on_device, pool
 from .shim import TransformerShim
 from .wordpieces import PieceRow, Pieces, pad_pieces, read_together
 
@@ -85,8 +85,8 @@ def encode_rows(
 
 def convert_inputs(model: Model, X: Pieces, is_train: bool) -> tuple[ArgsKwargs, Callable[[Any], None]]:
     device = model.shims[0].device  # type: ignore[attr-defined]
-    ids = torch.from_numpy(X.ids).to(device)  # (n, longest)
-    lengths = torch.from_numpy(X.lengths).to(device)
+    ids = on_device(X.ids, device)  # (n, longest)
+    lengths = on_device(X.lengths, device)
     mask = (torch.arange(ids.shape[1], device=device)[None] < lengths[:, None]).long()
     inputs = {"input_ids": ids}
     tap = current_tap() if is_train else None
