@@ -63,8 +63,8 @@ class PipelineErrors:
         "[components.krissel_linker.model]."
     )
     K634 = (
-        "[K634] No batch could be made of {found} synonym pairs: none has two distinct entities. Expected at least "
-        "two entities that share no name. Check the ontology, and `pairs` in [training.batcher]."
+        "[K634] No batch could be made of {found} {what} pairs: none has two distinct entities. Expected pairs of at "
+        "least two entities that share no name. Check the ontology, the corpus, and `pairs` in [training.batcher]."
     )
     K636 = (
         "[K636] The objective compares mentions with references, and the model encodes mentions alone. Use the "

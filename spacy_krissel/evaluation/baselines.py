@@ -1,7 +1,6 @@
-"""Lexical and memorisation baselines, as link records of the same mentions."""
+"""Lexical baselines, as link records of the same mentions."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -176,20 +175,6 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
         prototype_surface=surface,
         prototype_kind="name" if surface else "",
     )
-
-
-def memorised(records: Sequence[LinkRecord], seen: Iterable[tuple[str, str]]) -> list[LinkRecord]:
-    """The memorisation baseline: link each mention to the most frequent entity of its folded text among `seen` (text,
-    id). Equally frequent entities are a tie; a mention with an unseen text is missing."""
-    forms: dict[str, Counter] = defaultdict(Counter)
-    for text, id_ in seen:
-        forms[fold_name(text)][id_] += 1
-    linked = []
-    for record in records:
-        counts = forms[fold_name(record.text)] if record.found else Counter()
-        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        linked.append(_relink(record, [id_ for id_, _ in ranked], [float(n) for _, n in ranked], ""))
-    return linked
 
 
 BASELINES = {"exact": exact_match, "tfidf": tfidf}

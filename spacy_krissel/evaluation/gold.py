@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.vocab import Vocab
 
 from ..corpora.convert import read_docs
 from ..corpora.doc_bins import read_doc_bins
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_ids import Resolver
-from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_entities, text_hash
+from ..mentions.gold_mentions import ID_KEY, Corrections, document_id, gold_spans, split_gold, text_hash
 
 Source = str | Path | Iterable[Doc]
 
@@ -70,21 +69,6 @@ def linked_entities(sources: Sequence[Source], nlp: Language, store: Resolver, *
         if not found:
             named = f"'{source}'" if isinstance(source, (str, Path)) else "a training corpus"
             raise KrisselError(Errors.K721.format(source=named, n_docs=len(gold)))
-        entities |= found
-    return entities
-
-
-def linked_texts(paths: Sequence[str | Path], vocab: Vocab) -> set[str]:
-    """The ids of the entities in the docs of .spacy files, as written there (`text_entities`).
-
-    Raises KrisselError K721 for a file without any, and what `read_doc_bins` raises.
-    """
-    entities: set[str] = set()
-    for path in paths:
-        docs = list(read_doc_bins(path, vocab))
-        found = {entity for doc in docs for entity in text_entities(doc)}
-        if not found:
-            raise KrisselError(Errors.K721.format(source=f"'{path}'", n_docs=len(docs)))
         entities |= found
     return entities
 

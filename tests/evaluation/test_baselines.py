@@ -3,7 +3,7 @@ import pytest
 import spacy
 
 from spacy_krissel.evaluation import baselines
-from spacy_krissel.evaluation.baselines import BASELINES, exact_match, memorised, tfidf, write_out_abbreviations
+from spacy_krissel.evaluation.baselines import BASELINES, exact_match, tfidf, write_out_abbreviations
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.evaluation.metrics import is_lenient, is_strict, measure
 from spacy_krissel.evaluation.records import LinkRecord
@@ -21,14 +21,6 @@ def test_exact_match_folds_and_ties(make_record, store):
     assert shared.ties == ["D1", "D2"] and shared.ranked == ["D1", "D2"]
     assert not is_strict(shared) and is_lenient(shared, store.find)
     assert (unlisted.prediction, unlisted.ranked, unlisted.prototype) == ("", [], "")
-
-
-def test_memorised_links_to_the_most_frequent_entity_of_a_form(make_record):
-    seen = [("MS", "D2"), ("ms", "D1"), ("Ms", "D2"), ("cold", "D4"), ("cold", "D3")]
-    most, even, unseen = memorised([make_record("Ms", ("D2",)), make_record("COLD", ("D3",)), make_record("flu")], seen)
-    assert (most.prediction, most.ranked, most.scores, most.ties) == ("D2", ["D2", "D1"], [2.0, 1.0], [])
-    assert even.ties == ["D3", "D4"] and not is_strict(even)
-    assert (unseen.prediction, unseen.ranked) == ("", [])
 
 
 def test_tfidf_finds_the_nearest_name(make_record, store):

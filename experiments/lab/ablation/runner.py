@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
-from spacy_krissel.evaluation.baselines import BASELINES, memorised
+from spacy_krissel.evaluation.baselines import BASELINES
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.gold import linked_mentions, read_gold
@@ -35,6 +35,7 @@ from .details import (
     run_scores,
     seen_figures,
 )
+from .memorised import memorised
 from .settings import Ablation, Row
 from .table import AllRuns, Answers, Runs, ablation_report, answers, recall_curve, summarize
 from .train import LINKER, STEPS, train_linker, train_reranker

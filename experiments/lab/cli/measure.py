@@ -63,14 +63,13 @@ def evaluate_spans_cli(
     """Evaluate on OSLAT's two tasks: the tokens of the entities that a text speaks of, and which entities these are."""
     import spacy
 
-    from spacy_krissel.evaluation.gold import linked_texts
     from spacy_krissel.evaluation.tables import check_report
     from spacy_krissel.ontology.store import OntologyStore
     from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
 
     from ..errors import Errors, KrisselError
     from ..spans.baselines import FuzzyMatch, RuleMatch
-    from ..spans.evaluate import evaluate_spans
+    from ..spans.evaluate import evaluate_spans, linked_texts
     from ..spans.pipes import pipe_systems
     from ..spans.systems import SpanSystem
 

@@ -61,8 +61,10 @@ class PairBatcher:
         self._shared: dict[str, tuple[int, ...]] | None = None
 
     def __call__(self, examples: Iterable[Example]) -> Iterator[list[Example]]:
+        """Raises KrisselError K634 where there is no batch: training would wait for one for ever."""
         rng = random.Random(f"{self.seed}-{self._epoch}")
         self._epoch += 1
+        n_batches = n_left_out = 0
         size = sys.maxsize if isinstance(examples, Sequence) else self.buffer_size
         parts = self._parts(linked_views(examples, self.spans_key), size, rng)
         pairs: list[Pair] = []
@@ -87,15 +89,19 @@ class PairBatcher:
                 blocked.update(keys)
                 batch.append(pair)
             if not batch:
-                return
+                break
             deferred = waiting + deferred
             if len(batch) == 1:
                 # One entity has no negatives: a pair that can join it comes a second time.
                 others = [pair for pair in pairs if blocked.isdisjoint(self._keys(pair[0]))]
                 if not others:
+                    n_left_out += 1
                     continue
                 batch.append(rng.choice(others))
+            n_batches += 1
             yield list(view_examples((((id_, first), (id_, second)) for id_, first, second in batch), self.spans_key))
+        if not n_batches:
+            raise KrisselError(Errors.K634.format(found=n_left_out, what="mention"))
 
     def _keys(self, entity: str) -> tuple[str | int, ...]:
         """What one entity of a batch has alone: itself and its names."""
@@ -213,7 +219,7 @@ class SynonymBatcher:
             else:
                 n_left_out += len(batch)
         if n_left_out and not n_batches:
-            raise KrisselError(Errors.K634.format(found=n_left_out))
+            raise KrisselError(Errors.K634.format(found=n_left_out, what="synonym"))
 
 
 def shared_names(ontology: OntologyStore) -> dict[str, tuple[int, ...]]:

@@ -235,3 +235,10 @@ def test_wrong_settings_are_accepted(tmp_path):
         PairBatcher(max_pairs=-1)
     with pytest.raises(KrisselError, match="K001"):
         PairBatcher(ontology=tmp_path / "missing")
+
+
+@pytest.mark.parametrize("entities", ["", "AB", "AA"])
+def test_a_corpus_without_a_batch_is_waited_for_for_ever(entities):
+    examples = list(view_examples([(entity, name_view(f"{entity}{i}"))] for i, entity in enumerate(entities)))
+    with pytest.raises(KrisselError, match="K634.* mention pairs"):
+        list(PairBatcher()(examples))
