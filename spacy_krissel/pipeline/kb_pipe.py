@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +172,9 @@ class KBPipe(KrisselPipe):
             (`spacy-krissel.PrototypeSource.v1`).
         encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
         """
-        validate_get_examples(get_examples, f"{type(self).__name__}.initialize")
+        # spaCy would look at every example, and there may be millions.
+        some = (lambda: list(islice(get_examples(), 100))) if callable(get_examples) else get_examples
+        validate_get_examples(some, f"{type(self).__name__}.initialize")
         store = ontology() if ontology is not None else None
         self.model.initialize(X=self._init_sample(get_examples(), store))
         if encoder is not None:

@@ -1,0 +1,22 @@
+"""What `initialize` reads of a long stream of examples."""
+
+from itertools import count
+
+import spacy
+
+from spacy_krissel.training.data.examples import view_examples
+from spacy_krissel.views import View
+
+
+def test_initialize_reads_a_stream_to_its_end(encoders):
+    taken = []
+
+    def linked():
+        for i in count():
+            taken.append(i)
+            yield [(f"E{i}", View(f"left {i} ", "mention", " right"))]
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("krissel_linker", config={"model": encoders["small"]})
+    nlp.initialize(lambda: view_examples(linked()))
+    assert 100 < len(taken) < 30_000
