@@ -11,6 +11,7 @@ import torch
 
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.mining.mine import mine
+from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -182,3 +183,19 @@ def test_flop_of_a_window_differ_from_those_that_torch_counts(benchmark):
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, script.PIECES, dtype=torch.long))
     assert counter.get_total_flops() == script.flop_per_window(size)
+
+
+def test_training_at_size(benchmark, tmp_path):
+    script = benchmark("training_at_size")
+    benchmark("umls_files").write_umls(tmp_path / "META", 300)
+    store = build_ontology(tmp_path / "META", tmp_path / "store")
+    benchmark("mined_shards").write_mined(store, tmp_path / "shards", 3000, 200)
+    shards = MentionShards(tmp_path / "shards")
+    assert len(list(shards)) == 3000 and len(shards.by_entity()) == 200
+    assert all(mention.name in store.get(mention.entity).names for mention in shards[::100])
+    assert {len(mention.left) // 100 for mention in shards} == {2}
+    assert script.read_alone(store.path, shards.path, 1000)["per_second"] > 0
+    encoder = script.make_encoder(tmp_path / "encoder")
+    (report,) = script.train(store.path, shards.path, encoder, 2, 1)
+    assert report["steps"] == 2 and 0 < report["first_batch"][0] <= report["first_step"][0]
+    assert 0 < report["not_mapped_mib"] <= report["peak_mib"]
