@@ -10,8 +10,9 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
 from spacy_krissel.training.data.batchers import PairBatcher, homonym_groups
-from spacy_krissel.training.data.examples import linked_mentions
+from spacy_krissel.training.data.examples import linked_mentions, view_examples
 from spacy_krissel.training.objectives.krissbert import ContrastiveObjective
+from spacy_krissel.views import name_view
 
 # E0 and E1 share a name, E1 and E2 another (folded alike); E3, E4 and E5 all share one.
 ALIASES = {0: ("a a",), 1: ("A-A", "b"), 2: ("B",), 3: ("c",), 4: ("c",), 5: ("c",)}
