@@ -4,14 +4,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from spacy import util
 from spacy.language import Language
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
 from thinc.api import Model
 
@@ -28,7 +27,7 @@ from ..util.disk import coded_io
 from ..util.lock import Lock
 from ..util.settings import Settings
 from ..views import ReferenceParts, View
-from .pipe import KrisselPipe
+from .pipe import KrisselPipe, check_examples
 
 # The pipe that is loaded without its knowledge base.
 _LEFT_OUT: ContextVar[str] = ContextVar("krissel_kb_left_out", default="")
@@ -172,9 +171,7 @@ class KBPipe(KrisselPipe):
             (`spacy-krissel.PrototypeSource.v1`).
         encoder: gives the encoder the weights of a trained one to start from (`spacy-krissel.EncoderFromPipeline.v1`).
         """
-        # spaCy would look at every example, and there may be millions.
-        some = (lambda: list(islice(get_examples(), 100))) if callable(get_examples) else get_examples
-        validate_get_examples(some, f"{type(self).__name__}.initialize")
+        check_examples(get_examples, f"{type(self).__name__}.initialize")
         store = ontology() if ontology is not None else None
         self.model.initialize(X=self._init_sample(get_examples(), store))
         if encoder is not None:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import srsly
 from spacy import util
 from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
-from spacy.training import Example, validate_examples
+from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
@@ -24,6 +25,12 @@ from ..util.settings import Settings
 
 # The SHA-256 of each file of a pipe that decides on links.
 CHECKSUMS = "checksums.json"
+
+
+def check_examples(get_examples: Any, method: str) -> None:
+    """spaCy's `validate_get_examples`, which looks at every example: there may be millions, so at 100."""
+    some = (lambda: list(islice(get_examples(), 100))) if callable(get_examples) else get_examples
+    validate_get_examples(some, method)
 
 
 class KrisselPipe(TrainablePipe):

@@ -9,7 +9,7 @@ import numpy as np
 from spacy import util
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.training import Example, validate_get_examples
+from spacy.training import Example
 from spacy.vocab import Vocab
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
@@ -23,7 +23,7 @@ from ...training.objectives.reranking import LinkerCandidates, RerankObjective
 from ...util.weak import Weak
 from ...views import CandidateView, View, candidate_view
 from ..linker.component import KrisselLinker
-from ..pipe import KrisselPipe
+from ..pipe import KrisselPipe, check_examples
 from ..pipeline_io import find_linker
 from ..settings import LINKER, RerankerSettings
 from .candidates import decided, relative_to_nil, reorder
@@ -208,7 +208,7 @@ class KrisselReranker(KrisselPipe):
             the linker's knowledge base holds are kept, or all where that holds most of them.
         Raises KrisselError K610 (no such linker), K616 (no ontology).
         """
-        validate_get_examples(get_examples, "KrisselReranker.initialize")
+        check_examples(get_examples, "KrisselReranker.initialize")
         if ontology is None:
             raise KrisselError(Errors.K616.format(name=self.name))
         if nlp is not None:
