@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -66,22 +67,24 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the inputs")] = 0,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
-    """Run the workflow at each fraction, and print the table."""
-    result: dict[str, Any] = {"sizes": {}, "rows": {}}
-    for each in sorted(fraction):
-        place = (folder / str(each)).resolve()
-        result["sizes"][str(each)] = make_inputs(place, each, seed)
-        result["rows"][str(each)] = [row._asdict() for row in run_workflow(place, processes)]
-    result["setup"] = {
-        "processes": processes,
-        "seed": seed,
-        "versions": {name: version(name) for name in ("numpy", "pyarrow", "spacy", "torch", "faiss-cpu")},
-        "python": platform.python_version(),
-        "cpus": os.cpu_count(),
-    }
+    """Run the workflow at each fraction, and print the table. Other fractions in the result stay."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
-    print(table(result))
+    runs: dict[str, Any] = json.loads(output.read_text(encoding="utf8")) if output.exists() else {}
+    for each in sorted(fraction):
+        place = (folder / f"{each:g}").resolve()
+        setup = {
+            "processes": processes,
+            "seed": seed,
+            "versions": {name: version(name) for name in ("numpy", "pyarrow", "spacy", "torch", "faiss-cpu")},
+            "python": platform.python_version(),
+            "cpus": os.cpu_count(),
+        }
+        runs[f"{each:g}"] = {"sizes": make_inputs(place, each, seed), "setup": setup, "lines": []}
+        for row in run_workflow(place, processes):
+            runs[f"{each:g}"]["lines"].append(row._asdict())
+            # After each line, since the next one may fail.
+            output.write_text(json.dumps(runs, indent=2, sort_keys=True) + "\n", encoding="utf8")
+    print(table(runs))
 
 
 def make_inputs(place: Path, fraction: float, seed: int) -> dict[str, int]:
@@ -128,13 +131,12 @@ def write_encoder(path: Path, texts: Texts) -> None:
     BertModel(BertConfig(vocab_size=len(vocab), initializer_range=0.5, **size)).save_pretrained(path)
 
 
-def run_workflow(place: Path, processes: int) -> list[Row]:
+def run_workflow(place: Path, processes: int) -> Iterator[Row]:
     """Run each line of the workflow in `place`."""
     changed: dict[str, Any] = {"umls": "META", "pubmed": "PUBMED", "pubmedbert": "encoder", "processes": processes}
     changed.update(training=TRAINING, reranking=RERANKING)
     project = load_project_config(place, overrides={f"vars.{name}": value for name, value in changed.items()})
     commands = {command["name"]: command["script"] for command in project["commands"]}
-    rows = []
     for name in project["workflows"]["umls"]:
         for number, line in enumerate(commands[name]):
             python, *words = shlex.split(line)
@@ -142,9 +144,9 @@ def run_workflow(place: Path, processes: int) -> list[Row]:
             title = f"{name}: {words[words.index('spacy') + 1 + ('krissel' in words)]}" + f" {number + 1}" * (
                 name == "umls-evaluate"
             )
-            rows.append(measured(title, [sys.executable, *words], place))
-            msg.info(f"{title}: {rows[-1].seconds:.0f} s, {rows[-1].mib:,.0f} MiB")
-    return rows
+            row = measured(title, [sys.executable, *words], place)
+            msg.info(f"{title}: {row.seconds:.0f} s, {row.mib:,.0f} MiB")
+            yield row
 
 
 def measured(title: str, command: list[str], place: Path) -> Row:
@@ -173,10 +175,10 @@ def measured(title: str, command: list[str], place: Path) -> Row:
     return Row(title, seconds, cpu, *(each / MIB for each in sizes))
 
 
-def table(result: dict[str, Any]) -> str:
+def table(runs: dict[str, Any]) -> str:
     """A row per line; each cell has the values at the fractions and, of several, that at full size."""
-    fractions = [float(key) for key in result["sizes"]]
-    rows = [[Row(**row) for row in found] for found in result["rows"].values()]
+    fractions = sorted(map(float, runs))
+    rows = [[Row(**row) for row in runs[f"{each:g}"]["lines"]] for each in fractions]
     at = ", ".join([*(f"{each:g}" for each in fractions), *["full"] * (len(fractions) > 1)])
     columns = ("processor s", "MiB", "of which not mapped", "MiB written", "MiB left")
     lines = [[at, *columns], ["---", *["---:"] * len(columns)]]
