@@ -194,9 +194,9 @@ def table(runs: dict[str, Any]) -> str:
 
 
 def extrapolated(low_at: float, low: float, high_at: float, high: float) -> str:
-    """The value at 1 of the line through two points; a lower bound where that starts below 0: the growth is faster."""
-    slope = (high - low) / (high_at - low_at)
-    constant = low - slope * low_at
+    """The value at 1 of the line through two points, level if it falls; a lower bound if it starts below 0."""
+    slope = max(0.0, (high - low) / (high_at - low_at))
+    constant = high - slope * high_at
     return "> " * (constant < -0.02 * high) + f"{constant + slope:,.0f}"
 
 
