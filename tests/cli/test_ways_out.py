@@ -27,8 +27,13 @@ OUTPUTS = [
     Written(("evaluate", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("evaluate-spans", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("extract", "{in}", "pain", "-o", "{out}"), ".html"),
+    Written(("fetch-abstracts", "{in}", "-o", "{out}", "--keep", "{ok}"), ".jsonl.gz"),
     Written(("few-shot", "{in}", "{in}", "--examples", "{in}", "--ontology", "{in}", "-o", "{out}")),
+    Written(("gold-concepts", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("lay-out", "{in}", "{out}", "--member", "names.txt"), ".txt"),
     Written(("link", "{in}", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("medic-lines", "{in}", "{out}"), ".txt"),
+    Written(("mesh-tables", "{in}", "--trees", "{ok}", "--terms", "{out}"), ".tsv.gz"),
     Written(("mine", "{in}", "{in}", "-o", "{out}")),
     Written(("nil-curve", "{in}", "-o", "{out}"), ".svg"),
     Written(("ontology", "{in}", "-o", "{out}")),
@@ -46,7 +51,7 @@ OUTPUTS = [
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints.
-PRINT = {"affected-mentions", "sample"}
+PRINT = {"affected-mentions", "check-sources", "sample"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

@@ -9,7 +9,7 @@ from spacy_krissel.commands import tune_pipeline as tune_module
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.tune_pipeline import tune_index
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.kb.build.tune import Trial, Tuning
+from spacy_krissel.kb.build.tune import PLANS, Trial, Tuning
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
@@ -32,8 +32,10 @@ def make_pipeline(make_linker, toy_store, toy_shards, tmp_path):
 
 @pytest.fixture(autouse=True)
 def ivf_is_chosen(monkeypatch):
-    """Of so few vectors no index is faster than the exact one."""
+    """Of so few vectors no index is faster than the exact one; all lists are read, so that the links are the same."""
     monkeypatch.setattr(Tuning, "chosen", property(lambda tuning: tuning.trials[-1]))
+    for type_ in ("ivf", "ivf_sq8"):
+        monkeypatch.setitem(PLANS, type_, PLANS[type_]._replace(widths=(512,)))
 
 
 def index_of(path):

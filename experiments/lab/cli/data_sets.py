@@ -30,7 +30,7 @@ def affected_mentions_cli(
 
 @lab.command("gold-concepts")
 def gold_concepts_cli(
-    gold: list[Path] = typer.Argument(..., exists=True, help="Gold mentions (.spacy)"),
+    gold: list[Path] = typer.Argument(..., help="Gold mentions (.spacy)"),
     output: Path = typer.Option(..., "--output", "-o", help="File of JSON lines for `krissel ontology`"),
 ) -> None:
     """Write the concepts of gold corpora as an ontology, where the real one needs a licence."""

@@ -10,6 +10,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.mentions.gold_ids import is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans
+from spacy_krissel.util.atomic import check_file, write_text
 
 
 def gold_concepts(gold: Sequence[str | Path], output: Path, *, spans_key: str = "") -> int:
@@ -17,8 +18,9 @@ def gold_concepts(gold: Sequence[str | Path], output: Path, *, spans_key: str = 
     mentions, the most frequent first. RETURNS: their number.
 
     gold: .spacy files. spans_key: as `gold_spans` takes it.
-    Raises KrisselError K201, K212 (gold).
+    Raises KrisselError K201, K212 (gold), K026 (the output, which is written whole or not at all).
     """
+    check_file(output)
     texts: dict[str, Counter[str]] = defaultdict(Counter)
     for path in gold:
         for doc in read_doc_bins(path, Vocab()):
@@ -29,5 +31,5 @@ def gold_concepts(gold: Sequence[str | Path], output: Path, *, spans_key: str = 
     records = [
         {"concept_id": concept, "canonical_name": own[0], "aliases": own[1:]} for concept, own in names.items() if own
     ]
-    srsly.write_jsonl(output, records)
+    write_text(output, "".join(f"{srsly.json_dumps(record)}\n" for record in records))
     return len(records)

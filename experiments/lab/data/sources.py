@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from spacy_krissel.util.atomic import atomic_file
+from spacy_krissel.util.atomic import atomic_file, check_file
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 
@@ -53,6 +53,7 @@ def lay_out(source: PathLike, output: PathLike, *, member: str = "", md5: str = 
     RETURNS: the content's MD5.
     Raises KrisselError K242 (a damaged archive, or not one such file in it), K026 (what cannot be read or written).
     """
+    check_file(output)
     digest = hashlib.md5(usedforsecurity=False)
     with atomic_file(output) as temporary, temporary.open("wb") as raw, _opened(Path(source), member) as content:
         # Without name and time: the same content is the same file.

@@ -226,7 +226,7 @@ def shared_names(ontology: OntologyStore) -> dict[str, tuple[int, ...]]:
     """Entity id → numbers of its names that other entities have too, in memory proportional to these names."""
     columns = ontology.homonym_entries()
     rows, starts = np.unique(columns["row"], return_index=True)
-    numbers = np.split(columns["homonym"], starts[1:])
+    numbers = np.split(columns["homonym"], starts)[1:]
     return {ontology.id_at(row): tuple(found.tolist()) for row, found in zip(rows.tolist(), numbers, strict=True)}
 
 
