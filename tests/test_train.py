@@ -437,7 +437,7 @@ def test_krissberts_rerankers_numbers(configs):
     assert (model["window"], model["bound"], model["transformer_config"]["hidden_dropout_prob"]) == (64, None, 0.1)
     assert config["paths"]["encoder"] == "microsoft/BiomedNLP-BiomedBERT-base-uncased-abstract"
     assert (
-        config["corpora"]["train"]["mentions_per_entity"] == 3 and config["corpora"]["train"]["names_per_entity"] == 0
+        config["corpora"]["train"]["mentions_per_entity"] == 1 and config["corpora"]["train"]["names_per_entity"] == 0
     )
     assert config["training"]["max_epochs"] == -1
     assert config["training"]["optimizer"]["learn_rate"]["initial_rate"] == 1e-5

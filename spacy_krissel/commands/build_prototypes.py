@@ -161,7 +161,8 @@ def prototypes(
     asked = {"per_entity": gold_per_entity, "weight": gold_weight, "surface_forms": None if gold_names else False}
     of_gold = {setting: value for setting, value in asked.items() if value is not None}
     if of_gold and not gold:
-        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {', '.join(of_gold)}"))
+        unread = ", ".join({"surface_forms": "gold_names"}.get(each, f"gold_{each}") for each in of_gold)
+        raise KrisselError(Errors.K614.format(problem=f"Without gold mentions, nothing reads {unread}"))
     if ray is not None and n_process != 1:
         expected = "1, since Ray has its own"
         raise KrisselError(Errors.K006.format(setting="n_process", found=n_process, expected=expected))

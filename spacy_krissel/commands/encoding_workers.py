@@ -112,7 +112,8 @@ class EncodingActors(Encoders):
         for _ in range(MAX_RETRIES):
             try:
                 return self._ray.get(vectors)
-            except self._ray.exceptions.RayActorError:
+            # An actor lost while it encodes, or a machine with vectors that were not fetched yet.
+            except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
                 if actor in self._actors:
                     self._actors.remove(actor)
                     self._lost[actor.answer.options(max_task_retries=-1).remote()] = actor

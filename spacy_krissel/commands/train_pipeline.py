@@ -58,8 +58,8 @@ def train(
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
     Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
-    `spacy train`, but `model-best` and `model-last` are complete at any moment. Further options override the config:
-    --training.max_steps 100
+    `spacy train`, but `model-best` and `model-last` are complete at any moment, and `initialize` sees all of a stream.
+    Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg
     output: Folder of model-best and model-last

@@ -16,6 +16,7 @@ from ..errors import Errors, KrisselError
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
 from ..ontology.store import OntologyStore
+from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
 from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
@@ -73,6 +74,11 @@ def read_docs(
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
     if prefix and not _PREFIX.fullmatch(prefix):
         raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
+    # One without types of its own, or whose places in the semantic network nothing tells.
+    misnamed = {name for name in PRESETS.keys() & set(types or ()) if ontology is None or not PRESETS[name].trees}
+    if misnamed:
+        expected = "semantic types, or 'st21pv' with an ontology"
+        raise KrisselError(Errors.K006.format(setting="types", found=min(misnamed), expected=expected))
     if isinstance(ontology, (str, Path)):
         ontology = OntologyStore(ontology)
     steps: list[Callable[..., Iterator[AnnotatedText]]] = [distinct_texts]

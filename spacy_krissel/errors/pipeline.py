@@ -63,8 +63,8 @@ class PipelineErrors:
         "[components.krissel_linker.model]."
     )
     K634 = (
-        "[K634] No batch could be made of {found} {what} pairs: none has two distinct entities. Expected pairs of at "
-        "least two entities that share no name. Check the ontology, the corpus, and `pairs` in [training.batcher]."
+        "[K634] No batch could be made of {found} {what} pairs. Expected pairs of at least two entities that share no "
+        "name, each with two {what}s. Check the ontology, the corpus, and `pairs` in [training.batcher]."
     )
     K636 = (
         "[K636] The objective compares mentions with references, and the model encodes mentions alone. Use the "
@@ -153,7 +153,7 @@ class PipelineWarnings:
     )
     KW615 = (
         "[KW615] '{name}' re-ranks up to {wanted} candidates of a mention, and mentions have {found} at most. Set "
-        "`n_candidates` of '{linker}' to null, or to {wanted} where '{name}' was sourced from another pipeline."
+        "`n_candidates` of '{linker}' to {wanted}."
     )
     KW620 = (
         "[KW620] {count} of {total} texts are longer than the pipeline's limit of {limit} characters and were skipped "

@@ -199,7 +199,7 @@ def torch_hits(
     scores = (q / lengths).to(half.dtype) @ half.T  # (q, b)
     size = group_size(scores.shape[1], k)
     grouped = scores.shape[1] - scores.shape[1] % size
-    maxima = torch.cat([scores[:, :grouped].unflatten(1, (-1, size)).amax(dim=2), scores[:, grouped:]], dim=1)
+    maxima = torch.cat([scores[:, :grouped].unflatten(1, (size, -1)).amax(dim=1), scores[:, grouped:]], dim=1)
     bound = torch.topk(maxima, min(k, maxima.shape[1]), dim=1).values[:, -1].float()
     error = HALF_ERROR * norm
     bound = torch.maximum(bound - 2 * error, lowest / lengths[:, 0] - error)

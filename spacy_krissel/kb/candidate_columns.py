@@ -39,7 +39,7 @@ class CandidateTable:
 
     @classmethod
     def of(cls, ontology: OntologyStore, kb: Any) -> "CandidateTable":
-        """Of the entities that `kb` holds; of all where that is half of them: they need not be written anew."""
+        """Of the entities that `kb` holds; of all where that is half of them: they need not be written again."""
         if 2 * len(kb) >= len(ontology):
             return cls(ontology.path)
         return cls.from_entities(entity for entity in ontology if entity.id in kb)

@@ -34,9 +34,12 @@ class Source(NamedTuple):
     def problem(self) -> str:
         """What happened to the folder since; empty if nothing did."""
         try:
-            return "" if Source.of(self.path).digest == self.digest else "was changed"
+            if Source.of(self.path).digest != self.digest:
+                return "was changed"
         except KrisselError:
             return "was removed"
+        files = srsly.read_json(self.path / MANIFEST)["files"]
+        return "" if all((self.path / name).exists() for name in files) else "lost files"
 
     def check(self, error: str) -> None:
         """Raises KrisselError with this message where something happened to the folder."""

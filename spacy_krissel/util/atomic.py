@@ -82,7 +82,8 @@ def copy_folder(source: str | Path, output: Path) -> None:
 def _copy(source: str, target: str) -> None:
     if copies_linked() and source.endswith(LINKED):
         with suppress(OSError):
-            os.link(source, target)
+            # Of a symbolic link its file: the link may be relative.
+            os.link(os.path.realpath(source), target)
             return
     shutil.copy2(source, target)
 

@@ -200,3 +200,12 @@ def test_a_limit_below_zero_is_a_place_from_the_end(make, toy_store, setting):
 def test_gold_limit_below_zero_is_a_place_from_the_end(toy_store, tmp_path):
     with pytest.raises(KrisselError, match="K006.*'per_entity' is -1"):
         make_gold_source(tmp_path / "gold.spacy", toy_store.path, per_entity=-1)
+
+
+def test_a_choice_that_was_interrupted_is_kept(toy_store, monkeypatch):
+    source = PrototypeSource(toy_store, max_entities=3)
+    with monkeypatch.context() as patch:
+        patch.setattr("spacy_krissel.kb.build.sources.heapq.nsmallest", None)
+        with pytest.raises(TypeError):
+            list(source.entities())
+    assert len(list(source.entities())) == 3

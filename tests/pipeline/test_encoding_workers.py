@@ -211,3 +211,42 @@ def test_a_lost_actor_or_machine_changes_the_knowledge_base(built, tmp_path, not
     assert killed.exists() and lost
     assert files("killed_actor") == files("undisturbed")
     assert files("lost_machine") == files("undisturbed")
+
+
+def test_vectors_lost_with_their_machine_end_the_run():
+    """They were made, and not fetched yet."""
+    ray = pytest.importorskip("ray")
+
+    class Fake:
+        exceptions = ray.exceptions
+        fetched = []
+
+        def wait(self, answers, timeout):
+            return [], answers
+
+        def get(self, vectors):
+            self.fetched.append(vectors)
+            if len(self.fetched) == 1:
+                raise ray.exceptions.ObjectLostError("id", None, "")
+            return vectors
+
+    actors = object.__new__(encoding_workers.EncodingActors)
+    actors._ray, actors._lost = Fake(), {}
+    actors._actors = encoding_workers.deque([Actor("first"), Actor("second")])
+    first = actors._actors[0]
+    assert actors._result([name_view("asthma")], first, "lost") == "encoded by second"
+    assert first in actors._lost.values()
+
+
+class Actor:
+    """Stands for one of Ray's."""
+
+    def __init__(self, name):
+        self.name = name
+        self.encode = self.answer = self
+
+    def options(self, **settings):
+        return self
+
+    def remote(self, *views):
+        return f"encoded by {self.name}"

@@ -186,3 +186,14 @@ def test_a_copied_folder_shares_more_or_less_than_its_large_files(tmp_path, monk
         shared = {file_ for file_ in before if found[file_] == before[file_]}
         assert shared == ({"vectors.npy", "entities.arrow", "index.faiss"} if can_link else set())
         assert (tmp_path / name / "kb" / "vectors.npy").read_text() == "kb/vectors.npy"
+
+
+def test_a_linked_copy_of_a_relative_link_leads_nowhere(tmp_path):
+    for name in ("blobs", "from", "to"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "blobs" / "1").write_bytes(b"vectors")
+    (tmp_path / "from" / "vectors.npy").symlink_to("../blobs/1")
+    with linking():
+        copy_folder(tmp_path / "from", tmp_path / "to" / "copy")
+    copied = tmp_path / "to" / "copy" / "vectors.npy"
+    assert not copied.is_symlink() and copied.read_bytes() == b"vectors"

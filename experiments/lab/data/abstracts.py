@@ -54,7 +54,7 @@ def fetch_abstracts(
 ) -> dict[str, int]:
     """Write the abstracts of a list as JSONL, `{"id", "text"}` a line in the list's order, for `krissel mine`.
 
-    output: the .jsonl.gz file, all or nothing; ids without a text are in a file beside it that ends in `.missing.txt`.
+    output: the .jsonl.gz file, all or nothing; ids without a text are in a file next to it that ends in `.missing.txt`.
     table: where the abstracts that are listed by their titles are. Without it they are missing.
 
     RETURNS: counts: `listed`, `pubmed`, `table`, `missing`.

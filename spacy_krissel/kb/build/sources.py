@@ -163,13 +163,13 @@ class PrototypeSource:
         if not self.max_entities or self.max_entities >= len(self.ontology):
             return None
         if self._chosen is None:
-            self._chosen = set()
+            chosen: set[str] = set()
             if self.mentions is not None:
                 asked = MinedEntities(self.mentions, self.ontology).held_out(self.held_out)
-                self._chosen.update(id_ for id_, _ in islice(asked, self.max_entities))
-            others = (id_ for id_ in self.ontology.ids if id_ not in self._chosen)
-            missing = self.max_entities - len(self._chosen)
-            self._chosen.update(heapq.nsmallest(missing, others, key=lambda id_: stable_hash(self.seed, id_)))
+                chosen.update(id_ for id_, _ in islice(asked, self.max_entities))
+            others = (id_ for id_ in self.ontology.ids if id_ not in chosen)
+            missing = self.max_entities - len(chosen)
+            self._chosen = chosen.union(heapq.nsmallest(missing, others, key=lambda id_: stable_hash(self.seed, id_)))
         return self._chosen
 
 

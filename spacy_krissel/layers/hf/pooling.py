@@ -31,7 +31,7 @@ def chosen_markers(markers: Markers, pooling: Pooling) -> tuple[str, ...]:
 def on_device(array: numpy.ndarray, device: torch.device) -> torch.Tensor:
     """A copy from pinned memory waits for no kernel: the next rows are made while a GPU encodes these."""
     tensor = torch.from_numpy(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def pool(how: Pooling, hidden: torch.Tensor, pieces: Pieces) -> torch.Tensor:

@@ -121,7 +121,9 @@ def read_umls(
         _joined(related_path, RELATIONS, lambda row: row[1] in relations) as related,
         _open(concepts, CONCEPTS) as records,
     ):
+        unread = set(codes)
         for cui, rows in _groups(records, CONCEPTS):
+            unread.difference_update(row[5] for row in rows)
             own_types, own_definitions, own_related = types(cui), definitions(cui), related(cui)
             if positions is not None and positions.isdisjoint(number for _, _, number, _ in own_types):
                 continue
@@ -140,6 +142,9 @@ def read_umls(
                 source="UMLS",
                 alt_ids=unique((*retired.get(cui, ()), *_codes(_headings(rows, codes, suppressed)))),
             )
+        if unread:
+            expected = "sources of MRCONSO by abbreviation, such as MSH"
+            raise KrisselError(Errors.K006.format(setting="codes", found=", ".join(sorted(unread)), expected=expected))
 
 
 def holds_umls(folder: str | Path) -> bool:

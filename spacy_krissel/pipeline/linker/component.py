@@ -33,7 +33,7 @@ class KrisselLinker(KBPipe):
     """
 
     cfg: LinkerSettings
-    # Of the re-rankers that read the candidates. Never saved: a pipeline makes them anew.
+    # Of the re-rankers that read the candidates. Never saved: a pipeline makes new ones.
     _asked_by: dict[int, Weak[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
 
     # Linking -------------------------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ class KrisselReranker(KrisselPipe):
     def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink | None]]:
         """The new link of every span of every doc, None for a span that stays as it is; nothing is written."""
         docs = list(docs)
+        if self._linker() is None:
+            self._look_for_linker()
         links: list[list[SpanLink | None]] = [[None] * len(spans_of(doc, self.cfg.spans_key)) for doc in docs]
         if not self.cfg.weight:
             return links

@@ -32,12 +32,12 @@ class PairBatcher:
 
     A list of examples is divided as a whole; spaCy passes one unless `training.max_epochs` is -1. A stream is read in
     parts of `buffer_size` mentions, and pairs are made within a part: of a stream in which the mentions of an entity
-    are adjacent, none is separated. In memory are one part and the pairs that wait.
+    are adjacent, none is separated. In memory are one part, up to the end of its last entity, and the pairs that wait.
 
     Invariants: an entity has exactly one pair in a batch; two entities that share a name (folded) are never in one
     batch, since each would be a false negative of the other; every mention of an entity that has at least two in a part
-    is used, an odd one with a partner drawn again, a pair left alone at the end with a pair of another entity; batches
-    are full, except at the end and where `buffer_size` pairs wait; same seed and same input, same batches.
+    is used, but for `max_pairs` and where there is no other entity, an odd one with a partner drawn again, a pair left
+    alone at the end with a pair of another entity; batches are full, except at the end and where `buffer_size` pairs wait; same seed and same input, same batches.
 
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.

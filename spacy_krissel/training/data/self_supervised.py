@@ -31,7 +31,7 @@ BLOCK, CHUNK = 16, 2**14
 class SelfSupervisedCorpus:
     """Examples of one mention each: a mined mention in its context, or a name of the ontology alone.
 
-    Training: entities in random order, the examples of an entity together; order, mentions and names are drawn anew in
+    Training: entities in random order, the examples of an entity together; order, mentions and names are drawn again in
     each epoch. In memory are one chunk of entities and a few numbers per entity. With `training.max_epochs = -1`
     spaCy streams from it, so that there may be any number of mentions; with 0 it holds the examples of the first epoch.
 
@@ -56,7 +56,7 @@ class SelfSupervisedCorpus:
     held_out: Fraction = HELD_OUT
     limit: Count = 0
     spans_key: str = ""
-    seed: int = 0
+    seed: Count = 0
 
     def __post_init__(self) -> None:
         self._epoch = 0

@@ -202,6 +202,8 @@ def test_a_gold_id_of_a_source_is_of_no_concept_or_of_a_narrower_one(umls, tmp_p
     assert set(found.values()) == {"C0000001"}, found
     assert (store.resolve("C538288"), store.resolve("RXNORM:7")) == ("C0000003", "C0000002")
     assert store.resolve("D000002") is None, "the heading is suppressed"
+    with pytest.raises(KrisselError, match=r"K006\].*codes.*MESH.*such as MSH"):
+        build_ontology(folder, tmp_path / "misnamed", codes=["MESH", "OMIM"])
     assert [*store.rows_of("OMIM:145250")] == [0, 3] and store.resolve("OMIM:145250") == "C0000001"
     assert store.manifest["ambiguous_alternative_ids"] == 1
     # Whatever atoms are taken.
@@ -280,8 +282,9 @@ def test_a_preset_takes_other_types_sources_or_a_release_in_silence(umls, tmp_pa
     whole = build_ontology(folder, tmp_path / "whole")
     report = convert(gold, tmp_path / "gold.spacy", ontology=whole, types=["st21pv"])
     assert (report["mentions"], report["other_types"]) == (2, 1)
-    with pytest.warns(KrisselWarning, match=r"KW223\] All 3 mentions.*ontology store"):
-        convert(gold, tmp_path / "gold.spacy", types=["st21pv"])
+    for name, store in (("st21pv", None), ("2017AA", whole)):
+        with pytest.raises(KrisselError, match=rf"K006\].*types.*'{name}'.*'st21pv' with an ontology"):
+            convert(gold, tmp_path / "gold.spacy", ontology=store, types=[name])
     (folder / "release.dat").write_text("umls.release.name=2020AA\n")
     with pytest.warns(KrisselWarning, match=r"KW106\].*META' states 2020AA.*st21pv is of 2017AA"):
         later = build_ontology(folder, tmp_path / "later", preset="st21pv")
