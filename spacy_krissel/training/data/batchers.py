@@ -37,7 +37,8 @@ class PairBatcher:
     Invariants: an entity has exactly one pair in a batch; two entities that share a name (folded) are never in one
     batch, since each would be a false negative of the other; every mention of an entity that has at least two in a part
     is used, but for `max_pairs` and where there is no other entity, an odd one with a partner drawn again, a pair left
-    alone at the end with a pair of another entity; batches are full, except at the end and where `buffer_size` pairs wait; same seed and same input, same batches.
+    alone at the end with a pair of another entity; batches are full, except at the end and where `buffer_size` pairs
+    wait; same seed and same input, same batches.
 
     pairs: N, the number of entities in a batch.
     ontology: path of the ontology store that knows which names are shared; without it no entities are kept apart.
