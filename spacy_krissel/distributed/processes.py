@@ -52,6 +52,13 @@ def n_gpus() -> int:
     return torch.cuda.device_count()
 
 
+def use_tf32() -> None:
+    """From here on round matrix products of float32 to TF32, in this whole process, on cards that have it."""
+    import torch
+
+    torch.set_float32_matmul_precision("high")
+
+
 @contextmanager
 def joined(use_gpu: int = -1, timeout: float = 60.0) -> Iterator[None]:
     """Connect the launcher's processes within the block: by NCCL for GPUs, else by Gloo.

@@ -58,6 +58,7 @@ class OntologyWarnings:
         "[KW106] '{where}' states {found} of UMLS, and the preset {name} is of {expected}: some of its concepts will "
         "be missing, and others are new. Use the files of that release to compare results."
     )
+    KW107 = "[KW107] '{path}' has no names of {sources}: no id of it is found. Check the abbreviation, such as MSH."
     KW121 = (
         "[KW121] No name for {count} species of entities in '{path}'; names are expanded with their ids. The first: "
         "{ids}. Use a taxonomy that has them."

@@ -75,18 +75,6 @@ def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     )
 
 
-def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
-    """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as written."""
-    kept = ""
-    joint = ""
-    for i, part in enumerate(_split(_JOINT, kb_id)):
-        if i % 2:
-            joint = part
-        elif part in NIL_MARKS or not dropped(part):
-            kept += f"{joint}{part}" if kept else part
-    return kept
-
-
 def add_prefix(concept: str, prefix: str) -> str:
     """`9606` → `NCBITaxon:9606` for the prefix `NCBITaxon`; an id with a prefix of its own keeps it."""
     prefix = prefix.rstrip(":")

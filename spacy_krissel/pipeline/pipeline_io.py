@@ -11,6 +11,7 @@ from spacy.language import Language
 from spacy.util import is_package
 from thinc.api import set_gpu_allocator
 
+from ..distributed.processes import use_tf32
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
@@ -45,8 +46,7 @@ def load_pipeline(pipeline: str | Path, config: dict[str, Any] | None = None) ->
 
 
 def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool = False) -> None:
-    """Work on this GPU, or with -1 on the CPU. On a GPU, products of float32 are rounded to TF32
-    from here on, in the whole process.
+    """Work on this GPU, or with -1 on the CPU. On a GPU, with TF32 (`use_tf32`).
 
     allocator: of CuPy's memory (`set_gpu_allocator`); None: its own, or what the training config says.
     Raises KrisselError K675 where there is no such GPU.
@@ -56,9 +56,7 @@ def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool =
     try:
         setup_gpu(gpu_id, silent)
         if gpu_id >= 0:
-            import torch
-
-            torch.set_float32_matmul_precision("high")
+            use_tf32()
             if allocator is not None:
                 set_gpu_allocator(allocator)
     except (ValueError, RuntimeError) as error:

@@ -454,7 +454,7 @@ def test_wrong_prototypes_are_accepted(refuse, made, missing, tmp_path):
     assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
     assert "[K614]" in refuse("prototypes", made.path / "linker", output)
     ontology = ("--ontology", store)
-    assert "nothing reads weight" in refuse(
+    assert "nothing reads gold_weight" in refuse(
         "prototypes", made.path / "linker", output, *ontology, "--gold-weight", "1.1"
     )
     gold = ("prototypes", made.path / "linker", output, "--gold", made.path / "gold.spacy")

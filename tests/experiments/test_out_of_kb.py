@@ -2,14 +2,13 @@ import json
 
 import pytest
 import spacy
-from lab.data.out_of_kb import LinkedMention, out_of_kb, removed_entities, split_figures, without_removed
+from lab.data.out_of_kb import LinkedMention, drop_ids, out_of_kb, removed_entities, split_figures, without_removed
 from lab.data.relink import relink
 from spacy.tokens import Span
 
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
-from spacy_krissel.mentions.gold_ids import drop_ids
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store

@@ -4,7 +4,7 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins, write_doc_bin
-from spacy_krissel.mentions.gold_ids import NIL, drop_ids, is_nil, split_ids
+from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS, is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans, primary_id, split_gold
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.folding import fold_name
@@ -258,3 +258,15 @@ def reference_lengths(entities: list[Entity]) -> dict[str, Any]:
 
 def mean(total: float, number: int) -> float | None:
     return total / number if number else None
+
+
+def drop_ids(kb_id: str, dropped: Callable[[str], bool]) -> str:
+    """`kb_id` without the concepts that are `dropped` and the joint before each; the others stay as written."""
+    kept = ""
+    joint = ""
+    for i, part in enumerate(map(str.strip, re.split("([|+])", kb_id))):
+        if i % 2:
+            joint = part
+        elif part in NIL_MARKS or not dropped(part):
+            kept += f"{joint}{part}" if kept else part
+    return kept

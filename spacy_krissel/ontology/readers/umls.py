@@ -1,6 +1,7 @@
 """UMLS's Rich Release Format: MRCONSO.RRF, read together with MRSTY, MRDEF, MRREL and MRCUI."""
 
 import re
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -9,7 +10,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, KrisselError
+from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..entity import Entity
 from ..folding import fold_name
 from ..ids import canonical_id
@@ -143,8 +144,8 @@ def read_umls(
                 alt_ids=unique((*retired.get(cui, ()), *_codes(_headings(rows, codes, suppressed)))),
             )
         if unread:
-            expected = "sources of MRCONSO by abbreviation, such as MSH"
-            raise KrisselError(Errors.K006.format(setting="codes", found=", ".join(sorted(unread)), expected=expected))
+            message = Warnings.KW107.format(path=folder, sources=", ".join(sorted(unread)))
+            warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
 def holds_umls(folder: str | Path) -> bool:
