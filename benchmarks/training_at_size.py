@@ -9,6 +9,7 @@ Stores and shards: `umls_files.py`, `krissel ontology`, `mined_shards.py`.
 """
 
 import json
+import multiprocessing
 import os
 import platform
 import subprocess
@@ -33,6 +34,8 @@ from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 ROOT = Path(__file__).parent
 CONFIG = ROOT.parent / "configs" / "krissbert.cfg"
 RESULT = ROOT / "results" / "training_at_size.json"
+# As the config has it.
+READ_AHEAD = load_config(CONFIG, interpolate=False)["corpora"]["train"]["read_ahead"]
 # Where the processes that train write what they measure: this file is their `--code`.
 REPORTS = "KRISSEL_TRAINING_REPORTS"
 CONSONANTS, VOWELS, LETTERS = "bcdfghlmnprstvz", "aeiou", "abcdefghijklmnopqrstuvwxyz0123456789.,-"
@@ -63,7 +66,8 @@ def main(
         for path in shards:
             rows.append({"mentions": json.loads((path / "manifest.json").read_text())["mentions"]})
             for name, measure in (
-                ("reader", partial(read_in_process, store, path, read)),
+                ("reader", partial(read_in_process, store, path, read, 0)),
+                ("read ahead", partial(read_in_process, store, path, read, READ_AHEAD)),
                 ("one process", partial(train, store, path, encoder, steps, 1)),
                 ("two processes", partial(train, store, path, encoder, steps, 2)),
             ):
@@ -96,23 +100,35 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> str:
     return subprocess.run(command, env=changed, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def read_in_process(store: Path, shards: Path, n: int) -> Any:
-    return json.loads(_run([sys.executable, __file__, "--read", str(store), str(shards), str(n)]))
+def read_in_process(store: Path, shards: Path, n: int, ahead: int) -> Any:
+    return json.loads(_run([sys.executable, __file__, "--read", str(store), str(shards), str(n), str(ahead)]))
 
 
-def read_alone(store: Path, shards: Path, n: int) -> dict[str, Any]:
-    """Seconds to the first batch, also of the processor, and then mentions per second of processor time,
-    of KRISSBERT's corpus and batcher."""
+def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
+    """Of KRISSBERT's corpus and batcher: seconds to the first batch, also of the processor; then mentions per second, and
+    per processor second of this process and of the one that reads ahead."""
     began, nlp = time.time(), spacy.blank("en")
-    corpus = SelfSupervisedCorpus(store, shards, mentions_per_entity=3, names_per_entity=0)
+    corpus = SelfSupervisedCorpus(store, shards, mentions_per_entity=3, names_per_entity=0, read_ahead=ahead)
     batches = _endless(corpus, PairBatcher(pairs=256, ontology=store), nlp)
     next(batches)
     first, used, found = time.time() - began, time.process_time(), 0
-    times = {"first_batch": round(first, 1), "first_batch_cpu": round(used, 1)}
+    report = {"first_batch": round(first, 1), "first_batch_cpu": round(used, 1)}
+    processes = {"": "self"}
+    for child in multiprocessing.active_children():
+        processes["reader_"] = str(child.pid)
+    started, before = time.time(), {name: _processor_seconds(pid) for name, pid in processes.items()}
     while found < n:
         found += 2 * len(next(batches))
-    rate = found / (time.process_time() - used)
-    return {**times, "per_second": round(rate), **memory()}
+    report["per_second_of_clock"] = round(found / (time.time() - started))
+    for name, pid in processes.items():
+        report[f"{name}per_second"] = round(found / (_processor_seconds(pid) - before[name]))
+        report |= {f"{name}{key}": value for key, value in memory(pid).items()}
+    return report
+
+
+def _processor_seconds(pid: str) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _endless(corpus: SelfSupervisedCorpus, batcher: PairBatcher, nlp: Any) -> Iterator[list[Any]]:
@@ -120,9 +136,9 @@ def _endless(corpus: SelfSupervisedCorpus, batcher: PairBatcher, nlp: Any) -> It
         yield from batcher(corpus(nlp))
 
 
-def memory() -> dict[str, int]:
-    """Peak memory of this process, and what it holds now that is not a file's, in MiB (Linux)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+def memory(pid: str = "self") -> dict[str, int]:
+    """Peak memory of a process, and what it holds now that is not a file's, in MiB (Linux)."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     values = {
         key: int(value.split()[0]) // 1024 for key, _, value in (line.partition(":") for line in lines) if "kB" in value
     }
@@ -189,7 +205,7 @@ def make_encoder(path: Path) -> Path:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--read"]:
-        print(json.dumps(read_alone(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]))))
+        print(json.dumps(read_alone(Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:]))))
     else:
         typer.run(main)
 elif REPORTS in os.environ:

@@ -194,7 +194,9 @@ def test_training_at_size(benchmark, tmp_path):
     assert len(list(shards)) == 3000 and len(shards.by_entity()) == 200
     assert all(mention.name in store.get(mention.entity).names for mention in shards[::100])
     assert {len(mention.left) // 100 for mention in shards} == {2}
-    assert script.read_alone(store.path, shards.path, 1000)["per_second"] > 0
+    here, ahead = (script.read_alone(store.path, shards.path, 1000, size) for size in (0, 2048))
+    assert here["per_second"] > 0 and ahead["per_second"] > 0 and ahead["reader_per_second"] > 0
+    assert ahead["reader_peak_mib"] > 0 and not any(key.startswith("reader_") for key in here)
     encoder = script.make_encoder(tmp_path / "encoder")
     (report,) = script.train(store.path, shards.path, encoder, 2, 1)
     assert report["steps"] == 2 and 0 < report["first_batch"][0] <= report["first_step"][0]

@@ -88,6 +88,10 @@ class PipelineErrors:
         "[K642] The knowledge base in '{path}' was being replaced when the process was killed. Run the command again, "
         "or rename the backup folder '{aside}' there to 'kb'."
     )
+    K645 = (
+        "[K645] The process that reads the corpus ahead ended, most often because memory ran out. Expected room for "
+        "one more process: see what it said above, or set `read_ahead` of the corpus to 0."
+    )
     K651 = (
         "[K651] {count} processes cannot train '{name}': it is not a component of spacy-krissel, so each process "
         "would train its own copy. Train it in one process, and name it in training.frozen_components here."

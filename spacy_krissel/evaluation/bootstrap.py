@@ -27,19 +27,12 @@ class Bootstrap:
 
     def interval(self, numerators: Values, denominators: Values) -> Interval:
         """The interval of sum(numerators) / sum(denominators), or None when no resample has a denominator."""
-        top, bottom = self._sums(numerators), self._sums(denominators)
+        top, bottom = self.sums(numerators), self.sums(denominators)
         return self.percentiles(top[bottom > 0] / bottom[bottom > 0])
 
     def difference(self, ours: Values, theirs: Values, denominators: Values) -> Interval:
         """The paired interval of (sum(ours) - sum(theirs)) / sum(denominators)."""
         return self.interval(np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float), denominators)
-
-    def ratio_difference(self, ours: tuple[Values, Values], theirs: tuple[Values, Values]) -> Interval:
-        """The paired interval of one ratio minus another, each (numerators, denominators), over the resamples where
-        both have a denominator."""
-        (our_top, our_bottom), (their_top, their_bottom) = (map(self._sums, ratio) for ratio in (ours, theirs))
-        both = (our_bottom > 0) & (their_bottom > 0)
-        return self.percentiles(our_top[both] / our_bottom[both] - their_top[both] / their_bottom[both])
 
     def counts(self) -> np.ndarray:
         """The count of each mention in each resample (resamples, n)."""
@@ -51,7 +44,7 @@ class Bootstrap:
             return None
         return np.percentile(values, [self._tail, 100 - self._tail]).tolist()
 
-    def _sums(self, values: Values) -> np.ndarray:
+    def sums(self, values: Values) -> np.ndarray:
         """The sum of the mentions' values in each resample (resamples,)."""
         weights = np.asarray(values, dtype=float)
         return self._draws @ np.bincount(self._doc_of, weights=weights, minlength=self._n_docs)

@@ -159,11 +159,7 @@ def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tup
 
 
 def search_blocks(
-    blocks: Iterable[Block],
-    queries: Vectors,
-    k: int,
-    find_hits: FindHits = numpy_hits,
-    query_rows: int = QUERY_ROWS,
+    blocks: Iterable[Block], queries: Vectors, k: int, find_hits: FindHits = numpy_hits, query_rows: int = QUERY_ROWS
 ) -> tuple[Scores, Rows]:
     """The `k` highest inner products of queries (q, d) over all blocks, which come in ascending order of rows.
 

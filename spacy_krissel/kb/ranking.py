@@ -50,11 +50,7 @@ class SearchResult:
 
 
 def search_entities(
-    index: Searches,
-    prototypes: PrototypeTable,
-    queries: Vectors,
-    k: int,
-    allowed: Mask | None,
+    index: Searches, prototypes: PrototypeTable, queries: Vectors, k: int, allowed: Mask | None
 ) -> SearchResult:
     """`k` distinct entities for each of the queries (q, d), among the `allowed` entities.
 

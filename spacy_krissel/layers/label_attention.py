@@ -62,11 +62,7 @@ def mean_states(states: TokenStates) -> tuple[Floats2d, Callable[[Floats2d], Flo
 
 @checked
 def LabelAttention(
-    tokens: StatesModel,
-    *,
-    scale: Positive = 1.0,
-    classifier: Literal["context", "pair"] = "context",
-    hidden: Count = 0,
+    tokens: StatesModel, *, scale: Positive = 1.0, classifier: Literal["context", "pair"] = "context", hidden: Count = 0
 ) -> StatesModel:
     """An encoder of texts and names by their tokens, and a classifier of how likely a text is about an entity, by what
     the entity's name attends to in it: `s(x, e) = Classifier(c^(x, e))` (OSLAT §3.3, eq. 5).

@@ -42,11 +42,7 @@ class Lists(NamedTuple):
 
 @checked
 def ListCrossEncoder(
-    encoder: Model[list[View], Floats2d],
-    *,
-    n_names: PositiveInt = 4,
-    hidden: PositiveInt = 32,
-    bound: Positive = 1.0,
+    encoder: Model[list[View], Floats2d], *, n_names: PositiveInt = 4, hidden: PositiveInt = 32, bound: Positive = 1.0
 ) -> Reranker:
     """Score all candidates of a mention in one pass: n mentions of k candidates to (n·k,) corrections of log-odds.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class MinedEntities:
         self.rows = ontology.rows(ids)
 
     def choose(
-        self, numbers: np.ndarray, draw: Callable[[range], list[int]], held_out: HeldOut, *, hidden: bool
+        self, numbers: np.ndarray, draw: Callable[[range], Sequence[int]], held_out: HeldOut, *, hidden: bool
     ) -> dict[int, list[int]]:
         """Of each of these entities, by number, those mentions that `draw` takes, given their positions, and whose
         name is held out (`hidden`) or is not."""
@@ -56,16 +57,13 @@ class MinedEntities:
         order = np.argsort(
             np.fromiter((stable_hash(held_out.seed, id_) for id_ in ids), dtype=np.uint64), kind="stable"
         )
+        first_ones: Callable[[range], range] = itemgetter(slice(LOOKED_THROUGH))
         for first in range(0, len(order), CHUNK):
             numbers = order[first : first + CHUNK]
-            for number, places in self.choose(numbers, _first, held_out, hidden=True).items():
+            for number, places in self.choose(numbers, first_ones, held_out, hidden=True).items():
                 if places:
                     yield self.ontology.id_at(int(self.rows[number])), places
 
     def views(self, places: Sequence[int]) -> list[View]:
         """The mentions at these positions in their contexts."""
         return list(map(View, *self.shards.fields(places, "left", "mention", "right")))
-
-
-def _first(places: range) -> list[int]:
-    return list(places[:LOOKED_THROUGH])

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -143,11 +142,6 @@ class OntologyStore:
         """The primary ids, sorted, of the entities with a name that folds to the same."""
         return self._primary_ids(list(self._entries(name)))
 
-    def is_shared(self, name: str) -> bool:
-        """Whether two or more entities share this name, folded."""
-        # The same for every entry of one folded name.
-        return any(self._names["shared"][entry] for entry in islice(self._entries(name), 1))
-
     def names(self, *, shared: bool | None = None) -> Iterator[tuple[int, str, bool]]:
         """Each entity's different names: row, name as the source spells it, and whether it is the preferred one.
 
@@ -223,11 +217,7 @@ class OntologyStore:
 
 
 def write_store(
-    entities: Iterable[Entity],
-    path: str | Path,
-    *,
-    info: dict[str, Any] | None = None,
-    progress: bool = False,
+    entities: Iterable[Entity], path: str | Path, *, info: dict[str, Any] | None = None, progress: bool = False
 ) -> OntologyStore:
     """Write entities to a store at `path`, all or nothing, replacing an earlier store there.
 

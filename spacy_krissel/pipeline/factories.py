@@ -90,10 +90,7 @@ RERANKER_CONFIG: dict[str, Any] = {
         "@architectures": "spacy-krissel.ListCrossEncoder.v1",
         "encoder": {"@architectures": "spacy-krissel.SmallEncoder.v1"},
     },
-    "objective": {
-        "@misc": "spacy-krissel.RerankObjective.v1",
-        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"},
-    },
+    "objective": {"@misc": "spacy-krissel.RerankObjective.v1", "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"}},
     "linker": "krissel_linker",
     "max_names": 8,
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},

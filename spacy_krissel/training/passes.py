@@ -81,10 +81,7 @@ def _read_together(views: Sequence[View]) -> list[list[int]]:
 
 
 def update_in_chunks(
-    model: EncoderModel,
-    views: list[View],
-    loss: Callable[[Floats2d], tuple[Floats2d, float]],
-    chunk_size: int = 0,
+    model: EncoderModel, views: list[View], loss: Callable[[Floats2d], tuple[Floats2d, float]], chunk_size: int = 0
 ) -> float:
     """Accumulate in `model` the gradient of `loss(model(views))`. RETURNS: the loss.
 

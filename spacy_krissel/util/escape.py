@@ -7,8 +7,6 @@ import re
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Starts HTML, an entity or a link, or ends a table cell.
 _MARKDOWN = re.compile(r"[\\|<\[]|&(?=[#\w])")
-# At the start of a cell, spreadsheets take these for formulas.
-_FORMULA = ("=", "+", "-", "@")
 
 
 def xml_text(text: str) -> str:
@@ -23,14 +21,9 @@ def html_text(text: str) -> str:
 
 def markdown_text(text: str) -> str:
     """`text` on one line that Markdown renders as plain text, in tables too."""
-    return _MARKDOWN.sub(r"\\\g<0>", _one_line(text))
+    return _MARKDOWN.sub(r"\\\g<0>", one_line(text))
 
 
-def tsv_cell(text: str) -> str:
-    """`text` on one line without tabs; with a leading ' where a spreadsheet would compute it."""
-    text = _one_line(text)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
-
-
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """`text` without the ends of lines, and tabs."""
     return " ".join(re.split(r"[\t\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r\n|\r|\n", text))

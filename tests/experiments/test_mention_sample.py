@@ -1,7 +1,7 @@
 import csv
 
 import pytest
-from lab.data.mention_sample import format_mentions, sample_mentions
+from lab.data.mention_sample import format_mentions, sample_mentions, tsv_cell
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mining.shards import MentionShards, MinedMention
@@ -67,3 +67,8 @@ def test_a_spreadsheet_computes_no_name():
 def test_markdown_is_no_html():
     text = format_mentions([MENTION], "markdown", names={"D1": "<script>x</script>"})
     assert "| \\<script>x\\</script> |" in text
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", " =", "\t=", "\r="])
+def test_a_spreadsheet_computes_a_cell(start):
+    assert tsv_cell(f"{start}cmd|' /C calc'!A0").startswith("'")

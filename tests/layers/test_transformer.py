@@ -547,7 +547,7 @@ def test_units_need_markers(tiny_bert):
     ],
 )
 def test_lengths_in_training_are_few_and_hold_any_view(window, limit, lengths):
-    from spacy_krissel.layers.hf.transformer import training_lengths
+    from spacy_krissel.layers.hf.wordpieces import training_lengths
 
     assert training_lengths(window, limit) == lengths
     assert window <= lengths[-1] <= limit

@@ -69,7 +69,6 @@ def test_names_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others,
     for name in [*others, *(name for entity in entities for name in entity.names)]:
         expected = sorted(bearers.get(fold_name(name), ()))
         assert store.find(name) == expected
-        assert store.is_shared(name) == (len(expected) > 1)
     homonyms = {name: sorted(ids) for name, ids in bearers.items() if len(ids) > 1}
     shared = list(store.shared_names())
     assert dict(shared) == homonyms and len(shared) == len(homonyms) == store.manifest["shared_names"]
@@ -83,9 +82,7 @@ def test_names_are_found_as_by_scanning(tmp_path, monkeypatch, entities, others,
 def test_homonyms_across_spellings(store):
     assert store.find("ms") == store.find("Ms") == ["C535", "D009103"]
     assert store.find("m s") == ["D008946"]
-    assert store.is_shared("MS") and not store.is_shared("Mitral stenosis") and not store.is_shared("unknown")
     # Spellings of one entity that fold to the same do not make a name shared.
-    assert not store.is_shared("asthma")
     assert dict(store.shared_names()) == {"ms": ["C535", "D009103"]}
     assert store.find("") == store.find("no such name") == store.find("\ud800") == []
 
@@ -174,7 +171,7 @@ def test_store_of_many_batches(tmp_path):
 def test_empty_store(tmp_path):
     store = write_store([], tmp_path / "store")
     assert len(store) == 0 and list(store) == [] and list(store.names()) == [] and list(store.shared_names()) == []
-    assert store.find("x") == [] and "x" not in store and not store.is_shared("x")
+    assert store.find("x") == [] and "x" not in store
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,9 @@ def affected_mentions(gold: str | Path, store: OntologyStore, *, spans_key: str 
             known = [id_ for id_ in ids if store.resolve(id_) is not None]
             for id_ in known:
                 if id_ not in homonyms:
-                    homonyms[id_] = frozenset(map(squeeze, filter(store.is_shared, store.get(id_).names)))
+                    homonyms[id_] = frozenset(
+                        squeeze(name) for name in store.get(id_).names if len(store.find(name)) > 1
+                    )
             text = squeeze(span.text)
             n_mentions += bool(ids)
             n_unknown += bool(ids) and not known

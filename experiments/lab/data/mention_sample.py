@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from spacy_krissel.mining.shards import MentionShards, MinedMention
-from spacy_krissel.util.escape import markdown_text, tsv_cell
+from spacy_krissel.util.escape import markdown_text, one_line
 from spacy_krissel.util.settings import checked
 from spacy_krissel.views import View, evidence
 
@@ -60,3 +60,10 @@ def format_mentions(
         return out.getvalue()
     table = [header, ["---"] * len(header), *([*row, ""] for row in rows)]
     return "".join("| " + " | ".join(markdown_text(cell) for cell in row) + " |\n" for row in table)
+
+
+def tsv_cell(text: str) -> str:
+    """`text` on one line without tabs; with a leading ' where a spreadsheet would compute it."""
+    text = one_line(text)
+    # At the start of a cell, spreadsheets take these for formulas.
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from spacy_krissel.evaluation.bootstrap import Bootstrap
+from spacy_krissel.evaluation.bootstrap import Bootstrap, Interval
 
 from ..errors import Errors, KrisselError
 from .records import SpanRecord, pair_keys, tokens_of
@@ -161,9 +161,16 @@ def _leads(ours: dict[str, Ratio], theirs: dict[str, Ratio], bootstrap: Bootstra
     for name in ours:
         mine, other = _ratio(ours[name]), _ratio(theirs[name])
         if mine is not None and other is not None:
-            interval = bootstrap.ratio_difference(ours[name], theirs[name])
+            interval = ratio_difference(bootstrap, ours[name], theirs[name])
             leads[name] = {"lead": mine - other, "interval": interval}
     return leads
+
+
+def ratio_difference(bootstrap: Bootstrap, ours: Ratio, theirs: Ratio) -> Interval:
+    """The paired interval of one ratio minus another, over the resamples where both have a denominator."""
+    (our_top, our_bottom), (their_top, their_bottom) = (map(bootstrap.sums, ratio) for ratio in (ours, theirs))
+    both = (our_bottom > 0) & (their_bottom > 0)
+    return bootstrap.percentiles(our_top[both] / our_bottom[both] - their_top[both] / their_bottom[both])
 
 
 def _ratio(ratio: Ratio) -> float | None:

@@ -50,6 +50,8 @@ def CrossEncoder(
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
     """
+    words = chosen_markers(markers, pooling)
+    settings = Settings(window=window, candidate_window=candidate_window, bound=bound, pooling=pooling, markers=words)
     pairs: Model = Model(
         "cross_encoder",
         # Bound here and not kept as attributes: the fingerprint must not depend on them.
@@ -62,15 +64,7 @@ def CrossEncoder(
             )
         ],
         dims={"nI": None},
-        attrs={
-            "settings": Settings(
-                window=window,
-                candidate_window=candidate_window,
-                bound=bound,
-                pooling=pooling,
-                markers=chosen_markers(markers, pooling),
-            )
-        },
+        attrs={"settings": settings},
     )
     return pairs if bound is None else chain(pairs, bounded(bound))
 

@@ -13,7 +13,7 @@ from ...util.settings import PositiveInt, checked
 from ..identity import Settings
 from ..token_states import StatesModel, TokenStates
 from .transformer import Window
-from .wordpieces import PieceRow, encode_with_places, training_lengths
+from .wordpieces import PieceRow, encode_with_places
 from .wrapper import encode_rows, hf_shim, hf_wrapper
 
 NAME = "piece_states"
@@ -72,13 +72,9 @@ def _forward(
             rows.extend(PieceRow(own, i, i) for i in range(1, len(row) - 1))
         lengths.append(len(ids))
         places.extend(found)
+    width = model.get_dim("nO")
     vectors, backprop = encode_rows(
-        model.layers[0],
-        rows,
-        is_train,
-        width=model.get_dim("nO"),
-        batch_pieces=batch_pieces,
-        lengths=training_lengths(window, shim.max_window),
+        model.layers[0], rows, is_train, width=width, batch_pieces=batch_pieces, window=window
     )
     places_of = np.asarray(places, dtype=np.int64).reshape(-1, 2)
     return TokenStates(vectors, np.asarray(lengths, dtype=np.int64), places_of), backprop

@@ -15,7 +15,7 @@ from ...views import View, name_view
 from ..identity import Settings
 from ..normalize import normalize_rows
 from .pooling import BY_MARKERS, Markers, Pooling, chosen_markers
-from .wordpieces import MARKERS, training_lengths, unit_pieces, view_pieces
+from .wordpieces import MARKERS, unit_pieces, view_pieces
 from .wrapper import encode_rows, hf_shim, hf_wrapper
 
 # At least `[CLS] [Ms] [Me] [SEP]` and a few pieces to read.
@@ -71,35 +71,19 @@ def TransformerEncoder(
     if units and pooling not in BY_MARKERS:
         expected = f"one of {', '.join(BY_MARKERS)} where `units` is true"
         raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
+    settings = {"window": window, "pooling": pooling, "normalize": normalize, "markers": tokens}
+    wrapped = hf_wrapper(
+        tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision, compile=compile
+    )
     encoder: Model[list[View], Floats2d] = Model(
         "transformer_encoder",
         # Bound here and not kept as attributes: the fingerprint must not depend on them.
         partial(forward, batch_pieces=batch_pieces),
         init=partial(init, name=name),
-        layers=[
-            chain(
-                hf_wrapper(
-                    tokenizer_config,
-                    transformer_config,
-                    pooling=pooling,
-                    mixed_precision=mixed_precision,
-                    compile=compile,
-                ),
-                # A layer in either case, so that saved weights fit both settings.
-                normalize_rows() if normalize else noop(),
-            )
-        ],
+        # A layer in either case, so that saved weights fit both settings.
+        layers=[chain(wrapped, normalize_rows() if normalize else noop())],
         dims={"nO": None},
-        attrs={
-            "settings": Settings(
-                window=window,
-                pooling=pooling,
-                normalize=normalize,
-                markers=tokens,
-                units=units,
-                name_weight=name_weight,
-            )
-        },
+        attrs={"settings": Settings(**settings, units=units, name_weight=name_weight)},
     )
     return chain(encoder, normalize_rows()) if normalize and name_weight else encoder
 
@@ -124,17 +108,10 @@ def forward(
     hidden = [view.masked or view.reference or not (view.left or view.right) for view in views]
     named = [i for i in range(n) if weight and not hidden[i]]
     views = [*views, *(name_view(views[i].mention) for i in named)]
-    if settings.units:
-        rows = unit_pieces(shim.tokenizer, views, settings.window, settings.markers)
-    else:
-        rows = view_pieces(shim.tokenizer, views, settings.window, settings.markers)
+    width, window = model.get_dim("nO"), settings.window
+    rows = (unit_pieces if settings.units else view_pieces)(shim.tokenizer, views, window, settings.markers)
     Y, backprop_rows = encode_rows(
-        model.layers[0],
-        rows,
-        is_train,
-        width=model.get_dim("nO"),
-        batch_pieces=batch_pieces,
-        lengths=training_lengths(settings.window, shim.max_window),
+        model.layers[0], rows, is_train, width=width, batch_pieces=batch_pieces, window=window
     )
     if not named:
         return Y, backprop_rows

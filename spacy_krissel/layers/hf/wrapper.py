@@ -12,7 +12,7 @@ from thinc.types import Floats2d
 from .input_embeddings import current_tap
 from .pooling import Pooling, on_device, pool
 from .shim import TransformerShim
-from .wordpieces import PieceRow, Pieces, pad_pieces, read_together
+from .wordpieces import PieceRow, Pieces, pad_pieces, read_together, training_lengths
 
 
 def hf_wrapper(
@@ -54,22 +54,23 @@ def encode_rows(
     *,
     width: int,
     batch_pieces: int,
-    lengths: Sequence[int] = (),
+    window: int = 0,
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Any]]]:
     """The vectors (m, width) of m rows by a model above an `hf_wrapper`, in passes of similar length, and the backprop.
     Rows that share their array of ids are read once.
 
     batch_pieces: pieces per pass, padding included.
-    lengths: what passes are padded to in training (`pad_pieces`).
+    window: passes are padded to its `training_lengths`; 0: to their own length.
     """
     shim = hf_shim(model)
+    lengths = training_lengths(window, shim.max_window) if window and is_train else ()
     together = read_together(rows)
     vectors = model.ops.alloc2f(len(rows), width)
     backprops = []
     with shim.autocast():
         for chosen in shim.batches([rows[group[0]] for group in together], batch_pieces):
             batch = [i for each in chosen for i in together[each]]
-            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, lengths if is_train else ())
+            pieces = pad_pieces([rows[i] for i in batch], shim.tokenizer.pad_token_id, lengths)
             vectors[batch], backprop_batch = model(pieces, is_train)
             if is_train:
                 backprops.append((batch, backprop_batch))

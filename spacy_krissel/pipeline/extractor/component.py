@@ -124,13 +124,7 @@ class KrisselSpanExtractor(KBPipe):
             first = last
 
     def _found(
-        self,
-        kb: PrototypeKB,
-        doc: Doc,
-        states: TextStates,
-        rows: np.ndarray,
-        threshold: float | None,
-        limit: int = 0,
+        self, kb: PrototypeKB, doc: Doc, states: TextStates, rows: np.ndarray, threshold: float | None, limit: int = 0
     ) -> list[FoundEntity]:
         """The entities of the prototypes at `rows` that are probable enough, most probable first, then by id; the first
         `limit` of them, 0 for all."""

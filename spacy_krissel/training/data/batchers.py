@@ -100,7 +100,8 @@ class PairBatcher:
                     continue
                 batch.append(rng.choice(others))
             n_batches += 1
-            yield list(view_examples((((id_, first), (id_, second)) for id_, first, second in batch), self.spans_key))
+            groups = (((id_, first), (id_, second)) for id_, first, second in batch)
+            yield list(view_examples(groups, self.spans_key, texts=False))
         if not n_batches:
             raise KrisselError(Errors.K634.format(found=n_left_out, what="mention"))
 

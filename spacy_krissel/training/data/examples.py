@@ -86,14 +86,17 @@ def linked_views(examples: Iterable[Example], spans_key: str = "") -> Iterator[L
     return (each for example in examples for each in linked_mentions(example.reference, spans_key))
 
 
-def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> Iterator[Example]:
+def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "", *, texts: bool = True) -> Iterator[Example]:
     """One training example per group of linked views, which `linked_mentions` gives back as they are.
 
     The reference doc has one token per mention and per side of its context. The predicted doc has the mentions alone,
     without their links: spaCy sorts each batch by the length of these docs, and at equal lengths leaves the batcher's
     order as it is. The docs have vocabularies of their own, renewed every `VOCAB_EXAMPLES`: in the pipeline's, every
     name and context would stay in memory and be saved with the pipeline.
+
+    texts: False where `linked_mentions` is all that is read: no contexts, and any mentions in the predicted docs.
     """
+    predicted = Doc(Vocab())
     for i, linked in enumerate(groups):
         if i % VOCAB_EXAMPLES == 0:
             vocab = Vocab()
@@ -101,12 +104,14 @@ def view_examples(groups: Iterable[Sequence[Linked]], spans_key: str = "") -> It
         spaces: list[bool] = []
         places: list[int] = []
         for _, view in linked:
-            places.append(len(words) + bool(view.left))
-            words += [text for text in (view.left, view.mention, view.right) if text]
+            left, right = (view.left, view.right) if texts else ("", "")
+            places.append(len(words) + bool(left))
+            words += [text for text in (left, view.mention, right) if text]
             spaces += [False] * (len(words) - len(spaces) - 1) + [len(places) < len(linked)]
-        predicted = Doc(vocab, words=[view.mention for _, view in linked])
         reference = Doc(vocab, words=words, spaces=spaces)
-        set_spans(predicted, [Span(predicted, i, i + 1, label=LABEL) for i in range(len(linked))], spans_key)
+        if texts or i % VOCAB_EXAMPLES == 0 or len(predicted) != len(linked):
+            predicted = Doc(vocab, words=[view.mention for _, view in linked])
+            set_spans(predicted, [Span(predicted, i, i + 1, label=LABEL) for i in range(len(linked))], spans_key)
         spans = [
             Span(reference, place, place + 1, label=LABEL, kb_id=entity)
             for place, (entity, _) in zip(places, linked, strict=True)

@@ -2,11 +2,11 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from spacy.language import Language
@@ -44,6 +44,7 @@ class SelfSupervisedCorpus:
     mentions_per_entity, names_per_entity: maximum per entity, drawn by seed; 0 for none.
     held_out: fraction of the aliases kept for the development set (`HeldOut`).
     limit: maximum number of examples; 0 for all.
+    read_ahead: training examples that a process of its own reads ahead; 0 to read them in the process that trains.
     spans_key: the mention is a span of `doc.spans[spans_key]`; "" for an entity of `doc.ents`.
     seed: of the sample and its order.
     """
@@ -55,6 +56,7 @@ class SelfSupervisedCorpus:
     names_per_entity: Count = 4
     held_out: Fraction = HELD_OUT
     limit: Count = 0
+    read_ahead: Count = 0
     spans_key: str = ""
     seed: Count = 0
 
@@ -63,6 +65,7 @@ class SelfSupervisedCorpus:
         self._held_out = HeldOut(self.held_out, self.seed)
         self._mined: MinedEntities | None = None
         self._dev: list[Linked] = []
+        self._ahead: Any = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Raises KrisselError K608 when there is no example."""
@@ -72,17 +75,29 @@ class SelfSupervisedCorpus:
 
     def linked_views(self) -> Iterator[Linked]:
         """(entity id, view) of each example of an epoch. Raises KrisselError K608 when there is none."""
+        if self.read_ahead and self.split == "train":
+            if self._ahead is None:
+                from ...distributed.read_ahead import ReadAhead
+
+                self._ahead = ReadAhead(replace(self, read_ahead=0).epoch_views, self.read_ahead)
+            yield from self._ahead.epoch(self._epoch)
+        else:
+            yield from self.epoch_views(self._epoch)
+        self._epoch += 1
+
+    def epoch_views(self, epoch: int) -> Iterator[Linked]:
+        """As `linked_views`, of the epoch of this number."""
         store = OntologyStore(self.ontology)
         if self._mined is None and self.mentions and self.mentions_per_entity:
             self._mined = MinedEntities(MentionShards(self.mentions), store)
         is_empty = True
-        for linked in islice(self._train(store) if self.split == "train" else self._development(), self.limit or None):
+        linked_views = self._train(store, epoch) if self.split == "train" else self._development()
+        for linked in islice(linked_views, self.limit or None):
             is_empty = False
             yield linked
         if is_empty:
             todo = "Mine more text, raise `held_out`, or lower the limits." if self.mentions else "Set `mentions`."
             raise KrisselError(Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo))
-        self._epoch += 1
 
     def _development(self) -> list[Linked]:
         if not self._dev and self._mined is not None:
@@ -96,16 +111,16 @@ class SelfSupervisedCorpus:
             self._dev = [(id_, view) for (id_, _), view in zip(chosen, views, strict=True)]
         return self._dev
 
-    def _train(self, store: OntologyStore) -> Iterator[Linked]:
+    def _train(self, store: OntologyStore, epoch: int) -> Iterator[Linked]:
         # Mined entities in the order of the shards, then the others where their names are wanted.
         rows = np.zeros(0, dtype=np.int64) if self._mined is None else self._mined.rows
         n_mined = len(rows)
         if self.names_per_entity:
             rows = np.append(rows, np.delete(np.arange(len(store)), rows))
-        draws = np.random.default_rng([self.seed, self._epoch])
+        draws = np.random.default_rng([self.seed, epoch])
         blocks = draws.permutation(-(-len(rows) // BLOCK))
         for first in range(0, len(blocks), CHUNK // BLOCK):
-            rng = random.Random(f"{self.seed}-{self._epoch}-{first}")
+            rng = random.Random(f"{self.seed}-{epoch}-{first}")
             numbers = np.add.outer(blocks[first : first + CHUNK // BLOCK] * BLOCK, np.arange(BLOCK)).ravel()
             numbers = draws.permutation(numbers[numbers < len(rows)])
             chosen: dict[int, list[int]] = {}
