@@ -105,8 +105,8 @@ def read_in_process(store: Path, shards: Path, n: int, ahead: int) -> Any:
 
 
 def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
-    """Of KRISSBERT's corpus and batcher: seconds to the first batch, also of the processor; then mentions per second, and
-    per processor second of this process and of the one that reads ahead."""
+    """Of KRISSBERT's corpus and batcher: seconds to the first batch, also of the processor; then mentions per
+    second, and per processor second of this process and of the one that reads ahead."""
     began, nlp = time.time(), spacy.blank("en")
     corpus = SelfSupervisedCorpus(store, shards, mentions_per_entity=3, names_per_entity=0, read_ahead=ahead)
     batches = _endless(corpus, PairBatcher(pairs=256, ontology=store), nlp)
