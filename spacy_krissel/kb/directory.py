@@ -34,12 +34,14 @@ class Source(NamedTuple):
     def problem(self) -> str:
         """What happened to the folder since; empty if nothing did."""
         try:
-            if Source.of(self.path).digest != self.digest:
-                return "was changed"
+            with coded_io(self.path):
+                content = (self.path / MANIFEST).read_bytes()
+                if hashlib.sha256(content).hexdigest() != self.digest:
+                    return "was changed"
+                is_whole = all((self.path / name).exists() for name in srsly.json_loads(content)["files"])
+                return "" if is_whole else "lost files"
         except KrisselError:
             return "was removed"
-        files = srsly.read_json(self.path / MANIFEST)["files"]
-        return "" if all((self.path / name).exists() for name in files) else "lost files"
 
     def check(self, error: str) -> None:
         """Raises KrisselError with this message where something happened to the folder."""

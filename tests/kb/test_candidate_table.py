@@ -1,9 +1,12 @@
+import errno
 import gc
 import pickle
 import shutil
 from copy import deepcopy
+from pathlib import Path
 
 import pytest
+import srsly
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.kb.candidate_columns import CandidateTable
@@ -52,6 +55,26 @@ def test_saving_over_another_leaves_its_readers_alone(table, tmp_path):
     CandidateTable.from_entities([Entity("C", "asthma")]).to_disk(tmp_path / "one")
     assert reader.get(["A"]) == {"A": ENTITIES[1]}
     assert CandidateTable(tmp_path / "one").get(["A", "C"]) == {"C": Entity("C", "asthma")}
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_disk_error_has_no_code_where_an_earlier_table_is_compared(table, tmp_path, monkeypatch, failing):
+    """Whichever look at its manifest fails, the table is written anew."""
+    table.to_disk(tmp_path / "one")
+    loaded = CandidateTable(tmp_path / "one")
+    read, looks = Path.read_bytes, []
+
+    def fail(path):
+        looks.append(path)
+        if len(looks) == failing:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr(srsly, "read_json", lambda path: srsly.json_loads(fail(Path(path))))
+    loaded.to_disk(tmp_path / "one")
+    monkeypatch.undo()
+    assert CandidateTable(tmp_path / "one").get(["A", "B"]) == loaded.get(["A", "B"])
 
 
 def test_damaged(table, tmp_path):
