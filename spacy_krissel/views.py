@@ -91,7 +91,7 @@ class CandidateView(NamedTuple):
     parts: tuple[str, ...]
 
 
-def candidate_view(entity: Described, *, max_names: int = 8, without: Sequence[str] = ()) -> CandidateView:
+def candidate_view(entity: Described, *, max_names: int, without: Sequence[str] = ()) -> CandidateView:
     """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
 
     Missing parts are left out; the first three tree numbers are kept. The order differs from `reference_view` because

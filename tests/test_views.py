@@ -222,23 +222,26 @@ SCLEROSIS = Entity("T01", "multiple sclerosis", ALIASES, ("T047",), ("C10.1", "C
 
 
 def test_candidate_in_parts():
-    view = candidate_view(SCLEROSIS)
+    view = candidate_view(SCLEROSIS, max_names=8)
     assert view.names == ("multiple sclerosis", "MS", "disseminated sclerosis")
     assert view.parts == ("multiple sclerosis", "MS; disseminated sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
 
 
 def test_candidate_has_no_part_for_what_is_not_known():
-    assert candidate_view(Entity("T12", "rickets")).parts == ("rickets",)
+    assert candidate_view(Entity("T12", "rickets"), max_names=8).parts == ("rickets",)
 
 
 def test_candidate_with_many_tree_numbers():
     entity = Entity("T12", "rickets", tree_numbers=("C1", "C2", "C3", "C4"), definition="Of bones.")
-    assert candidate_view(entity).parts == ("rickets", "C1; C2; C3", "Of bones.")
+    assert candidate_view(entity, max_names=8).parts == ("rickets", "C1; C2; C3", "Of bones.")
 
 
 def test_candidate_without_a_name():
-    assert candidate_view(SCLEROSIS, without=("multiple sclerosis",)).parts[:2] == ("MS", "disseminated sclerosis")
-    assert candidate_view(Entity("T12", "rickets"), without=("rickets",)) == ((), ())
+    assert candidate_view(SCLEROSIS, max_names=8, without=("multiple sclerosis",)).parts[:2] == (
+        "MS",
+        "disseminated sclerosis",
+    )
+    assert candidate_view(Entity("T12", "rickets"), max_names=8, without=("rickets",)) == ((), ())
 
 
 def test_candidate_with_few_names():

@@ -31,7 +31,7 @@ class Bundle(NamedTuple):
         """Raises KrisselError K202 for a damaged gzip file, K055 for one larger than the limit."""
         if self.members is not None:
             return self.members[file_]
-        with open_binary(Path(file_)) as stream:
+        with open_binary(Path(file_), "a file") as stream:
             return stream.read_all()
 
     def find_text(

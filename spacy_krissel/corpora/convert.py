@@ -21,7 +21,7 @@ from ..util.atomic import check_file
 from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
 from .annotation import AnnotatedText
-from .doc_bins import GoldSplit, write_doc_bin
+from .doc_bins import DEV_SHARE, DevShare, GoldSplit, write_doc_bin
 from .docs import to_doc
 from .files import read_records
 from .filters import distinct_texts, keep_labels, keep_types, rewrite_ids
@@ -122,7 +122,7 @@ def convert(
     sentences: bool = False,
     text_labels: bool = False,
     split: Literal["all", "train", "dev"] = "all",
-    dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+    dev_share: DevShare = DEV_SHARE,
     seed: Count = 0,
     ids: PathLike | None = None,
     progress: bool = False,

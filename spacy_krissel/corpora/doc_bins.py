@@ -90,6 +90,11 @@ def write_doc_bin(docs: Iterable["Doc"], path: str | Path) -> None:
         doc_bin.to_disk(temporary)
 
 
+DevShare = Annotated[float, Field(ge=0, lt=1)]
+# Of a corpus without a development split.
+DEV_SHARE = 0.1
+
+
 @checked
 @dataclass(frozen=True)
 class GoldSplit:
@@ -101,8 +106,8 @@ class GoldSplit:
     purpose: splits for different purposes are independent, so that one may be split again with the same seed
     """
 
-    split: Literal["train", "dev", "all"] = "all"
-    dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    split: Literal["train", "dev", "all"]
+    dev_share: DevShare
     seed: int = 0
     purpose: str = ""
 

@@ -19,7 +19,7 @@ Record = TypeVar("Record")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def open_binary(path: PathLike, expected: str = "a file") -> AbstractContextManager[InputFile]:
+def open_binary(path: PathLike, expected: str) -> AbstractContextManager[InputFile]:
     """Open a file to read it in this block, see `open_input`.
 
     Raises KrisselError K201 (no such file), K202 (damaged compression), and what `open_input` raises.

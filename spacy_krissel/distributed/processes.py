@@ -60,7 +60,7 @@ def use_tf32() -> None:
 
 
 @contextmanager
-def joined(use_gpu: int = -1, timeout: float = 60.0) -> Iterator[None]:
+def joined(use_gpu: int, timeout: float) -> Iterator[None]:
     """Connect the launcher's processes within the block: by NCCL for GPUs, else by Gloo.
 
     timeout: minutes that a process waits for the others.

@@ -25,11 +25,8 @@ class ReadAhead(Sampler[tuple[int, int]]):
 
     def __init__(self, read: Read, size: int) -> None:
         self._epoch = 0
-        settings: dict[str, Any] = {
-            "num_workers": 1,
-            "persistent_workers": True,
-            "prefetch_factor": max(2, size // BLOCK),
-        }
+        ahead = max(2, size // BLOCK)
+        settings: dict[str, Any] = {"num_workers": 1, "persistent_workers": True, "prefetch_factor": ahead}
         # Spawned, since a fork would have this process's GPU and locks. A generator, so that the numbers which training
         # draws stay the same.
         settings |= {"multiprocessing_context": "spawn", "generator": Generator()}

@@ -59,7 +59,7 @@ class NameMatcher:
     Raises KrisselError K006 for another `case`.
     """
 
-    def __init__(self, names: Iterable[SearchName], case: Case = "smart") -> None:
+    def __init__(self, names: Iterable[SearchName], case: Case) -> None:
         self.case = case
         self.table = NameTable(
             map(self._formed, names), fold=case != "preserve", short=SHORT_NAME if case == "smart" else 0

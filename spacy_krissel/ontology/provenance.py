@@ -32,7 +32,7 @@ NODES = re.compile(r'"nodes"\s*:')
 
 def provenance(
     path: str | Path,
-    format: str = "auto",
+    format: str,
     *,
     version: str | None = None,
     licence: str | None = None,

@@ -86,7 +86,7 @@ def test_one_process_does_all():
     assert asked == list(range(7))
     assert_array_equal(learnt, whole / 10)
     assert alike(1) and from_first(lambda: "made") == "made"
-    with joined():
+    with joined(-1, timeout=1):
         assert n_processes() == 1
 
 

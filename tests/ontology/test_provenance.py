@@ -37,7 +37,7 @@ GRAPHS = {
 def test_files_and_what_they_say(tmp_path):
     path = tmp_path / "cl.obo"
     path.write_text(OBO)
-    (found,) = provenance(path, version="other", licence="other")
+    (found,) = provenance(path, "auto", version="other", licence="other")
     assert found == {
         "source": "cl.obo",
         "format": "obo",
@@ -61,18 +61,18 @@ def test_files_and_what_they_say(tmp_path):
 def test_licences_as_obo_files_state_them(tmp_path, line, licence):
     path = tmp_path / "x.obo.gz"
     path.write_bytes(gzip.compress(f"ontology: x\n{line}\n\n[Term]\nid: X:1\nname: x\n".encode()))
-    (found,) = provenance(path)
+    (found,) = provenance(path, "auto")
     assert found.get("licence") == licence and "version" not in found
 
 
 def test_graphs_say_it_before_their_nodes(tmp_path):
     path = tmp_path / "cl.json"
     path.write_text(json.dumps(GRAPHS))
-    (found,) = provenance(path)
+    (found,) = provenance(path, "auto")
     assert (found["version"], found["licence"]) == ("2024-01-01", "CC0")
     GRAPHS["graphs"][0].pop("meta")
     path.write_text(json.dumps(GRAPHS))
-    assert "version" not in provenance(path)[0]
+    assert "version" not in provenance(path, "auto")[0]
 
 
 def test_a_store_has_that_of_its_sources(tmp_path):
@@ -83,7 +83,7 @@ def test_a_store_has_that_of_its_sources(tmp_path):
     (found,) = again.manifest["info"]["provenance"]
     assert (found["source"], found["version"], found["licence"]) == ("names.jsonl", "3", "CC0")
     with pytest.raises(KrisselError, match="K101"):
-        provenance(tmp_path / "nowhere")
+        provenance(tmp_path / "nowhere", "auto")
     (tmp_path / "short.obo.gz").write_bytes(gzip.compress(OBO.encode())[:40])
     with pytest.raises(KrisselError, match=r"K102.*short\.obo\.gz"):
         provenance(tmp_path / "short.obo.gz", "obo")

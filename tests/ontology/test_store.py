@@ -334,14 +334,14 @@ def test_a_manifest_of_other_content_is_not_coded(store, value):
         (store.path / "manifest.json").write_text(json.dumps(changed))
         try:
             assert list(OntologyStore(store.path)) == CONCEPTS
-            provenance(store.path)
+            provenance(store.path, "auto")
         except KrisselError:
             pass
     changed = {**manifest, "info": {"provenance": value if value is not ... else [1]}}
     changed[OWN_HASH] = manifest_hash(changed)
     (store.path / "manifest.json").write_text(json.dumps(changed))
     if value == []:
-        assert provenance(store.path) == []
+        assert provenance(store.path, "auto") == []
         return
     for read in (OntologyStore, provenance):
         with pytest.raises(KrisselError, match=r"K002.*info\.provenance"):

@@ -5,12 +5,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from spacy.vocab import Vocab
 
-from ...corpora.doc_bins import GoldSplit, read_doc_bins
+from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...mining.mined_entities import MinedEntities
 from ...mining.shards import MentionShards, MinedMention
 from ...ontology.entity import Entity
@@ -188,7 +187,7 @@ class GoldSource(PrototypeSource):
         path: Path,
         ontology: Path,
         split: Literal["train", "dev", "all"] = "train",
-        dev_share: Annotated[float, Field(ge=0, lt=1)] = 0.1,
+        dev_share: DevShare = DEV_SHARE,
         spans_key: str = "",
         per_entity: Count = 0,
         surface_forms: bool = True,

@@ -63,7 +63,7 @@ class KrisselReranker(KrisselPipe):
         settings: RerankerSettings,
         nlp: Language | None = None,
         linker: str = LINKER,
-        max_names: int = 8,
+        max_names: int,
         scorer: Callable | None = None,
     ) -> None:
         """

@@ -5,14 +5,13 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
-from ...corpora.doc_bins import GoldSplit, read_doc_bins
+from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...mentions.annotations import spans_of
 from ...mentions.gold_ids import NIL, is_nil
@@ -22,7 +21,6 @@ from ...util.settings import checked
 from .examples import set_spans
 
 Split = Literal["train", "dev", "all"]
-DevShare = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(eq=False)
@@ -32,7 +30,7 @@ class GoldDocuments:
     path: Path
     ontology: str | Path
     split: Split = "all"
-    dev_share: DevShare = 0.1
+    dev_share: DevShare = DEV_SHARE
     seed: int = 0
 
     def _documents(self, nlp: Language) -> Iterator[Doc]:

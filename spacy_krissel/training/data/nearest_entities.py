@@ -29,7 +29,7 @@ class NearestEntities:
 
     make_index: Callable[[], Any]
     n_rows: int
-    refresh_every: Count = 500
+    refresh_every: Count
     what: str = "entities"
 
     def __post_init__(self) -> None:

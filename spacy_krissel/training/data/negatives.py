@@ -42,9 +42,9 @@ class Negatives:
 
     n_entities: int
     homonyms: dict[int, set[int]]
-    n_negatives: PositiveInt = 32
-    hard_share: Fraction = 0.5
-    shared: bool = True
+    n_negatives: PositiveInt
+    hard_share: Fraction
+    shared: bool
     seed: int = 0
 
     def __post_init__(self) -> None:

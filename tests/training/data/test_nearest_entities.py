@@ -49,7 +49,7 @@ def test_index_is_refreshed_though_it_should_never_be():
 
 
 def test_missing_neighbours_are_not_padded():
-    found = NearestEntities(ExactIndex, 3).search(Encoder(), QUERY, 5)
+    found = NearestEntities(ExactIndex, 3, 500).search(Encoder(), QUERY, 5)
     assert sorted(found[0].tolist()) == [-1, -1, 0, 1, 2]
 
 

@@ -63,7 +63,7 @@ def test_a_hard_negative_of_one_mention_is_not_that_of_its_homonym():
 
 def test_random_negatives_are_drawn_by_seed_and_uniformly():
     def drawn(seed):
-        draw = Negatives(10, {}, n_negatives=2, hard_share=0.0, seed=seed)
+        draw = Negatives(10, {}, n_negatives=2, hard_share=0.0, shared=True, seed=seed)
         return [draw.draw([0]).entities[1:].tolist() for _ in range(500)]
 
     assert drawn(3) == drawn(3) != drawn(4)
@@ -79,11 +79,11 @@ def test_a_small_ontology_gives_what_it_has():
 def test_how_many_nearest_are_wanted():
     assert Negatives(1000, {}, n_negatives=64, hard_share=0.5, shared=False).n_nearest(32) == 48
     assert Negatives(1000, {}, n_negatives=64, hard_share=0.5, shared=True).n_nearest(32) == 20
-    assert Negatives(1000, {}, n_negatives=64, hard_share=0.0).n_nearest(32) == 0
-    assert Negatives(10, {}, n_negatives=64, hard_share=0.5).n_nearest(32) == 10
+    assert Negatives(1000, {}, n_negatives=64, hard_share=0.0, shared=True).n_nearest(32) == 0
+    assert Negatives(10, {}, n_negatives=64, hard_share=0.5, shared=True).n_nearest(32) == 10
 
 
 @pytest.mark.parametrize("settings", [{"n_negatives": 0}, {"hard_share": -0.1}, {"hard_share": 2}])
 def test_settings(settings):
     with pytest.raises(KrisselError, match="K006"):
-        Negatives(10, {}, **settings)
+        Negatives(10, {}, **{"n_negatives": 2, "hard_share": 0.5, "shared": True, **settings})
