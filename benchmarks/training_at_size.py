@@ -107,21 +107,23 @@ def read_in_process(store: Path, shards: Path, n: int, ahead: int) -> Any:
 def read_alone(store: Path, shards: Path, n: int, ahead: int) -> dict[str, Any]:
     """Of KRISSBERT's corpus and batcher: seconds to the first batch, also of the processor; then mentions per
     second, and per processor second of this process and of the one that reads ahead."""
-    began, nlp = time.time(), spacy.blank("en")
+    others, began, nlp = set(multiprocessing.active_children()), time.time(), spacy.blank("en")
     corpus = SelfSupervisedCorpus(store, shards, mentions_per_entity=3, names_per_entity=0, read_ahead=ahead)
     batches = _endless(corpus, PairBatcher(pairs=256, ontology=store), nlp)
     next(batches)
     first, used, found = time.time() - began, time.process_time(), 0
     report = {"first_batch": round(first, 1), "first_batch_cpu": round(used, 1)}
     processes = {"": "self"}
-    for child in multiprocessing.active_children():
+    for child in set(multiprocessing.active_children()) - others:
         processes["reader_"] = str(child.pid)
     started, before = time.time(), {name: _processor_seconds(pid) for name, pid in processes.items()}
     while found < n:
         found += 2 * len(next(batches))
     report["per_second_of_clock"] = round(found / (time.time() - started))
     for name, pid in processes.items():
-        report[f"{name}per_second"] = round(found / (_processor_seconds(pid) - before[name]))
+        # The system counts in ticks.
+        spent = max(_processor_seconds(pid) - before[name], 1 / os.sysconf("SC_CLK_TCK"))
+        report[f"{name}per_second"] = round(found / spent)
         report |= {f"{name}{key}": value for key, value in memory(pid).items()}
     return report
 

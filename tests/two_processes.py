@@ -53,7 +53,7 @@ def _work(number, end):
         os.environ["MASTER_PORT"] = str(port)
         try:
             if to_join:
-                with joined(timeout=timeout):
+                with joined(-1, timeout):
                     answer = function(*args)
             else:
                 answer = function(*args)

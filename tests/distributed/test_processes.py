@@ -241,7 +241,7 @@ def test_a_launcher_that_says_too_little(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(KrisselError, match="K022.*RANK"), joined():
+    with pytest.raises(KrisselError, match="K022.*RANK"), joined(-1, timeout=1):
         pass
 
 
