@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # A token's attributes that are texts.
 STRINGS: list[int | str] = ["ORTH", "NORM", "LEMMA", "TAG", "DEP", "MORPH", "ENT_TYPE", "ENT_ID", "ENT_KB_ID"]
+# Of a corpus without a development split.
+DEV_SHARE = 0.1
+DevShare = Annotated[float, Field(ge=0, lt=1)]
 
 
 def read_doc_bins(path: str | Path, vocab: "Vocab") -> Iterator["Doc"]:
@@ -88,11 +91,6 @@ def write_doc_bin(docs: Iterable["Doc"], path: str | Path) -> None:
         doc_bin.add(doc)
     with atomic_file(path) as temporary:
         doc_bin.to_disk(temporary)
-
-
-DevShare = Annotated[float, Field(ge=0, lt=1)]
-# Of a corpus without a development split.
-DEV_SHARE = 0.1
 
 
 @checked

@@ -6,7 +6,7 @@ from typing import Any
 
 from spacy.util import minibatch
 from torch import Generator
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from ..errors import Errors, KrisselError
 
@@ -16,30 +16,25 @@ Read = Callable[[int], Iterator[Any]]
 Block = list[Any] | KrisselError
 
 
-class ReadAhead(Sampler[tuple[int, int]]):
-    """The items of an epoch, the same in the same order, read by another process, which lasts.
+class ReadAhead:
+    """The items of an epoch, the same in the same order, read by another process, which lasts as long as this.
 
     read: makes the items of the epoch of this number. It is sent to the other process, and keeps its state there.
     size: items that may wait to be used, in whole blocks.
     """
 
     def __init__(self, read: Read, size: int) -> None:
-        self._epoch = 0
+        places = self._places = _Blocks(read, BLOCK)
         ahead = max(2, size // BLOCK)
         settings: dict[str, Any] = {"num_workers": 1, "persistent_workers": True, "prefetch_factor": ahead}
         # Spawned, since a fork would have this process's GPU and locks. A generator, so that the numbers which training
         # draws stay the same.
         settings |= {"multiprocessing_context": "spawn", "generator": Generator()}
-        blocks = _Blocks(read, BLOCK)
-        self._blocks: DataLoader[Block] = DataLoader(blocks, None, sampler=self, collate_fn=_as_it_is, **settings)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        """Epoch and number of the blocks that are wanted."""
-        return ((self._epoch, number) for number in count())
+        self._blocks: DataLoader[Block] = DataLoader(places, None, sampler=places, collate_fn=_as_it_is, **settings)
 
     def epoch(self, number: int) -> Iterator[Any]:
         """Raises KrisselError as `read` does, and K645 when the other process ended."""
-        self._epoch = number
+        self._places.epoch = number
         try:
             for block in self._blocks:
                 if isinstance(block, KrisselError):
@@ -52,9 +47,14 @@ class ReadAhead(Sampler[tuple[int, int]]):
 
 
 class _Blocks(Dataset[Block]):
+    """Here, which blocks are wanted next: by epoch and number. In the other process, these blocks."""
+
     def __init__(self, read: Read, size: int) -> None:
-        self._read, self._size = read, size
+        self._read, self._size, self.epoch = read, size, 0
         self._blocks: Iterator[list[Any]] = iter(())
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((self.epoch, number) for number in count())
 
     def __getitem__(self, place: tuple[int, int]) -> Block:
         """The next block; empty after the last."""

@@ -34,13 +34,12 @@ class Source(NamedTuple):
     def problem(self) -> str:
         """What happened to the folder since; empty if nothing did."""
         try:
-            with coded_io(self.path):
-                content = (self.path / MANIFEST).read_bytes()
-                if hashlib.sha256(content).hexdigest() != self.digest:
-                    return "was changed"
-                is_whole = all((self.path / name).exists() for name in srsly.json_loads(content)["files"])
-                return "" if is_whole else "lost files"
-        except KrisselError:
+            content = (self.path / MANIFEST).read_bytes()
+            if hashlib.sha256(content).hexdigest() != self.digest:
+                return "was changed"
+            is_whole = all((self.path / name).exists() for name in srsly.json_loads(content)["files"])
+            return "" if is_whole else "lost files"
+        except OSError:
             return "was removed"
 
     def check(self, error: str) -> None:

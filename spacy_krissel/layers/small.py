@@ -62,7 +62,9 @@ def SmallEncoder(
     seed: random seed of the tables' initial values
     """
     ngrams = (shortest_ngram, longest_ngram)
-    lengths = {"shortest_ngram": shortest_ngram, "longest_ngram": longest_ngram, "context_chars": context_chars}
+    settings = Settings(
+        shortest_ngram=shortest_ngram, longest_ngram=longest_ngram, context_chars=context_chars, normalize=normalize
+    )
     mention = HashedBags(rows, width, partial(mention_features, rows=rows, ngrams=ngrams), seed=seed)
     read_context = partial(context_features, rows=context_rows, ngrams=CONTEXT_NGRAMS, chars=context_chars)
     context = HashedBags(context_rows, width, read_context, seed=seed + 1)
@@ -73,7 +75,7 @@ def SmallEncoder(
         dims={"nO": width, "nH": hidden},
         layers=[mention, context],
         params={"context_weight": None, "W1": None, "b1": None, "W2": None, "b2": None},
-        attrs={"start_weight": context_weight, "settings": Settings(**lengths, normalize=normalize)},
+        attrs={"start_weight": context_weight, "settings": settings},
     )
     return chain(model, normalize_rows()) if normalize else model
 

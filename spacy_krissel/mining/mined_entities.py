@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from operator import itemgetter
 
 import numpy as np
 
@@ -57,10 +56,10 @@ class MinedEntities:
         order = np.argsort(
             np.fromiter((stable_hash(held_out.seed, id_) for id_ in ids), dtype=np.uint64), kind="stable"
         )
-        first_ones: Callable[[range], range] = itemgetter(slice(LOOKED_THROUGH))
         for first in range(0, len(order), CHUNK):
             numbers = order[first : first + CHUNK]
-            for number, places in self.choose(numbers, first_ones, held_out, hidden=True).items():
+            chosen = self.choose(numbers, lambda places: places[:LOOKED_THROUGH], held_out, hidden=True)
+            for number, places in chosen.items():
                 if places:
                     yield self.ontology.id_at(int(self.rows[number])), places
 

@@ -25,5 +25,5 @@ def markdown_text(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` without the ends of lines, and tabs."""
+    """`text` on one line, without tabs."""
     return " ".join(re.split(r"[\t\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r\n|\r|\n", text))

@@ -1,3 +1,4 @@
+import gc
 import multiprocessing
 from itertools import islice
 
@@ -13,7 +14,7 @@ from spacy_krissel.training.data.self_supervised import SelfSupervisedCorpus
 @pytest.fixture
 def corpus(toy_store, toy_shards):
     def corpus(mentions=toy_shards, **settings):
-        return SelfSupervisedCorpus(toy_store.path, mentions, **{"read_ahead": 0, **settings})
+        return SelfSupervisedCorpus(toy_store.path, mentions, **settings)
 
     return corpus
 
@@ -53,6 +54,22 @@ def test_training_waits_for_a_process_that_is_gone(corpus, monkeypatch):
     reader.kill()
     with pytest.raises(KrisselError, match="K645"):
         list(views)
+
+
+def test_a_corpus_that_is_gone_leaves_its_process_behind(corpus):
+    """As that of `initialize`, which looks at a few examples: the process would hold the shards for as long as training
+    lasts."""
+    ahead = corpus(read_ahead=1)
+    before = set(multiprocessing.active_children())
+    views = ahead.linked_views()
+    next(views)
+    assert set(multiprocessing.active_children()) - before
+    gc.disable()
+    try:
+        del views, ahead
+        assert set(multiprocessing.active_children()) == before
+    finally:
+        gc.enable()
 
 
 def test_development_examples_are_read_by_another_process(corpus):

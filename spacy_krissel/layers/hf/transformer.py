@@ -71,7 +71,9 @@ def TransformerEncoder(
     if units and pooling not in BY_MARKERS:
         expected = f"one of {', '.join(BY_MARKERS)} where `units` is true"
         raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
-    settings = {"window": window, "pooling": pooling, "normalize": normalize, "markers": tokens}
+    settings = Settings(
+        window=window, pooling=pooling, normalize=normalize, markers=tokens, units=units, name_weight=name_weight
+    )
     wrapped = hf_wrapper(
         tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision, compile=compile
     )
@@ -83,7 +85,7 @@ def TransformerEncoder(
         # A layer in either case, so that saved weights fit both settings.
         layers=[chain(wrapped, normalize_rows() if normalize else noop())],
         dims={"nO": None},
-        attrs={"settings": Settings(**settings, units=units, name_weight=name_weight)},
+        attrs={"settings": settings},
     )
     return chain(encoder, normalize_rows()) if normalize and name_weight else encoder
 

@@ -60,7 +60,7 @@ def encode_rows(
     Rows that share their array of ids are read once.
 
     batch_pieces: pieces per pass, padding included.
-    window: passes are padded to its `training_lengths`; 0: to their own length.
+    window: passes are padded to its `training_lengths`, in training; 0: to their own length.
     """
     shim = hf_shim(model)
     lengths = training_lengths(window, shim.max_window) if window and is_train else ()
