@@ -24,6 +24,7 @@ def ontology(
     output: Path,
     *,
     species: Sequence[str] = (),
+    common_names: bool = False,
     umls_source: Sequence[str] = (),
     umls_term_type: Sequence[str] = (),
     umls_type: Sequence[str] = (),
@@ -50,6 +51,7 @@ def ontology(
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
         cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
+    common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
     umls_source: UMLS: atoms of this source (SNOMEDCT_US)
     umls_term_type: UMLS: atoms of this term type (PT)
     umls_type: UMLS: concepts of this semantic type or below, by id, name or tree number
@@ -77,6 +79,7 @@ def ontology(
         raise KrisselError(Errors.K006.format(setting="taxonomy", found=str(taxonomy), expected=expected))
     asked: dict[str, Any] = {
         "species": species,
+        "common_names": common_names,
         "vocabularies": umls_source,
         "term_types": umls_term_type,
         "semantic_types": umls_type,

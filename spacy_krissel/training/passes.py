@@ -1,17 +1,21 @@
 """How a batch passes through a model: divided among processes, in chunks of it, and with adversarial inputs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+from thinc.api import Model
 from thinc.types import Floats2d
 
 from ..distributed.processes import begin_shared, n_processes, no_backprop
 from ..distributed.random_state import capture_rng, replay_rng
 from ..errors import Errors, KrisselError
 from ..layers.hf.input_embeddings import RecordedInputs, tapped
+from ..layers.hf.shim import TransformerShim
 from ..layers.token_states import TokenStates
+from ..losses.masked import Loss
 from ..views import View
 from .objectives.protocol import EncoderModel
 
@@ -133,23 +137,59 @@ def _begin_in_chunks(
 # Adversarial inputs ---------------------------------------------------------------------------------------------------
 
 
-def with_adversary(step: Callable[[float], float], weight: float, epsilon: float) -> float:
+Step = Callable[[Loss, float], float]
+
+
+def with_adversary(model: Model, step: Step, loss: Loss, weight: float, epsilon: float) -> float:
     """FGSM, `L + λ L_adv` (PEL §4.2, eq. 8), its gradient accumulated.
 
-    step: a forward and a backward pass through a transformer, its gradients scaled by the argument → the loss, not
-        scaled. It runs twice, with the same dropout: the second time all input embeddings that it reads are moved by
-        ε along the sign of the gradient that the first pass left there.
-    weight: λ; 0 leaves the second pass out.
+    step: a forward and a backward pass of a loss through a transformer, the gradient scaled by a number → the loss, not
+        scaled. It runs three times, with the same dropout: for the direction in which scores rise at each input
+        embedding that it reads; for L; and for L_adv, with the embeddings moved by ε against that direction's sign for
+        a mention's own candidate (eq. 6), along it for a negative (eq. 7). Not the direction of L: its gradient is zero
+        in float32 where a candidate is far enough behind, and of a candidate that several mentions share it is a sum.
+    weight: λ; 0 leaves the first and last pass out.
     epsilon: ε.
 
     Raises KrisselError K637 when the step reads no transformer's input embeddings.
     """
     if not weight:
-        return step(1.0)
+        return step(loss, 1.0)
     state, inputs = capture_rng(), RecordedInputs()
-    with tapped(inputs):
-        loss = step(1.0)
+    with tapped(inputs), frozen(model):
+        step(adverse, 1.0)
     if not inputs:
         raise KrisselError(Errors.K637)
+    with replay_rng(state):
+        value = step(loss, 1.0)
     with replay_rng(state), tapped(inputs.signed(epsilon)):
-        return loss + weight * step(weight)
+        return value + weight * step(loss, weight)
+
+
+def adverse(scores: Floats2d, positives: Any, negatives: Any) -> tuple[Floats2d, float]:
+    """As a loss that only has a gradient: along it, each mention's own candidate gets a lower score, and what is a
+    negative and nobody's own a higher one. A candidate of several mentions follows all of them."""
+    return (negatives & ~positives.any(axis=0)).astype(scores.dtype) - positives.astype(scores.dtype), 0.0
+
+
+@contextmanager
+def frozen(model: Model) -> Iterator[None]:
+    """Within, backward passes leave the gradients of weights as they are."""
+    weights = [weight for node in model.walk() for shim in node.shims for weight in _trained(shim)]
+    params = [(node, name) for node in model.walk() for name in node.param_names]
+    kept = [node.get_grad(name).copy() if node.has_grad(name) else None for node, name in params]
+    for weight in weights:
+        weight.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for weight in weights:
+            weight.requires_grad_(True)
+        for (node, name), gradient in zip(params, kept, strict=True):
+            if node.has_grad(name):
+                node.set_grad(name, 0 * node.get_grad(name) if gradient is None else gradient)
+
+
+def _trained(shim: Any) -> list[Any]:
+    weights = shim.transformer.parameters() if isinstance(shim, TransformerShim) else ()
+    return [weight for weight in weights if weight.requires_grad]

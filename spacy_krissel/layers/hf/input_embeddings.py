@@ -26,11 +26,12 @@ def tapped(tap: Tap) -> Iterator[None]:
 
 
 class RecordedInputs(list[Any]):
-    """A tap that keeps the word embeddings of each pass, which have gradients after the backward pass. Position and
-    segment embeddings are added to them, so the gradient is that of the sum too."""
+    """A tap that keeps the word embeddings of each pass, which have gradients after the backward pass; the weights that
+    they come from have none. Position and segment embeddings are added to them, so the gradient is that of the sum
+    too."""
 
     def __call__(self, embeddings: Any) -> Any:
-        embeddings.retain_grad()
+        embeddings = embeddings.detach().requires_grad_()
         self.append(embeddings)
         return embeddings
 

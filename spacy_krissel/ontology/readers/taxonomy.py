@@ -8,12 +8,12 @@ from pathlib import Path
 from ..entity import Entity
 from .records import BadRecord, Start, groups, open_records, unique
 
-PREFERRED = "scientific name"
+PREFERRED, COMMON = "scientific name", "genbank common name"
 # The classes of names that a text may use. "authority" adds who named the taxon and when; "type material" names
 # specimens and strains in collections; "includes" and "in-part" name narrower and wider taxa.
 NAME_CLASSES = (
     PREFERRED,
-    "genbank common name",
+    COMMON,
     "common name",
     "equivalent name",
     "genbank synonym",
@@ -33,7 +33,11 @@ MERGED = "merged.dmp"
 
 
 def read_taxonomy(
-    path: str | Path, *, classes: Sequence[str] = NAME_CLASSES, types: Sequence[str] = ("Species",)
+    path: str | Path,
+    *,
+    classes: Sequence[str] = NAME_CLASSES,
+    types: Sequence[str] = ("Species",),
+    common_names: bool = False,
 ) -> Iterator[Entity]:
     """Read the taxa of a names.dmp file, the names of one taxon next to each other.
 
@@ -43,12 +47,16 @@ def read_taxonomy(
 
     classes: the classes of names that become aliases.
     types: given to every taxon.
+    common_names: GenBank's common name ("human") is the name of a taxon that has one, and the scientific one an alias:
+        what texts say, and what BELHD (§4.1, Table 11) tells homonyms of several species apart by.
     """
+    wanted = (COMMON, PREFERRED) if common_names else (PREFERRED,)
     merged = _read_merged(Path(path).with_name(MERGED))
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
     with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
         for tax_id, rows in groups(records, records.parsed(records.lines(), _name_row)):
-            preferred = next((name for _, name, name_class in rows if name_class == PREFERRED), rows[0][1])
+            named = {name_class: name for _, name, name_class in reversed(rows)}
+            preferred = next((named[each] for each in wanted if each in named), rows[0][1])
             yield Entity(
                 id=tax_id,
                 name=preferred,

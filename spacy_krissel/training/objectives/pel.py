@@ -15,7 +15,7 @@ from ..data.batchers import homonym_groups
 from ..data.examples import linked_mentions
 from ..data.nearest_entities import NearestEntities
 from ..data.negatives import Candidates, Negatives
-from ..passes import begin_views, predict_views, with_adversary
+from ..passes import adverse, begin_views, predict_views, with_adversary
 from ..scores import inner
 from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given, required_parts
 
@@ -25,17 +25,20 @@ from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given, requir
 class RetrievalObjective:
     """A loss over the scores of mentions with entities, each written as its reference: `L + λ L_adv` (eq. 8).
 
-    Each mention is compared with its entity and with negatives (`Negatives`). For `L_adv` the entities are encoded a
-    second time, with the same dropout, their input embeddings moved by ε along the sign of the gradient of L: a
-    candidate of one mention moves away from it if it is the mention's entity, and towards it if it is a negative (eq. 6
-    and 7), since L falls with the score of the first and rises with those of the others. A candidate that several
-    mentions share moves to where L as a whole is higher.
+    Each mention is compared with its entity and with negatives (`Negatives`). For `L_adv` the entities are encoded once
+    more, with the same dropout, their input embeddings moved by ε along the sign of the gradient of the score: away
+    from the mention whose entity it is (eq. 6), or towards the one whose negative it is (eq. 7). One adversary of a
+    candidate serves all mentions that share it: an entity of the batch moves away from its own mentions, another
+    candidate towards the mentions together.
 
     Scores are inner products: cosines where the encoders give unit vectors, as the proxy loss needs them.
 
     loss: of each mention with the entities, such as `spacy-krissel.ProxyLoss.v1`.
     n_negatives: of each mention, see `Negatives`.
     hard_share: fraction of these that are hard, see `Negatives`.
+    homonym_negatives: whether the entities that share a name with a mention's entity may be its negatives, as in the
+        paper, which takes the highest scoring wrong entities: on ontologies with many homonyms the hardest pairs. Else
+        they never are: a mention of their name may mean either.
     share_negatives: whether the mentions of a batch have one set of negatives, see `Negatives`.
     refresh_every: steps until the entities among which hard negatives are found are encoded again, see
         `NearestEntities`.
@@ -50,6 +53,7 @@ class RetrievalObjective:
     loss: Loss
     n_negatives: PositiveInt = 32
     hard_share: Fraction = 0.0
+    homonym_negatives: bool = False
     share_negatives: bool = True
     refresh_every: Count = 500
     index: Callable[[], Any] | None = None
@@ -68,9 +72,8 @@ class RetrievalObjective:
         """Take the ontology whose entities mentions are compared with. Raises KrisselError K639 without one."""
         self._store = given(ontology)
         rows = {id_: row for row, id_ in enumerate(self._store.ids)}
-        homonyms: dict[int, set[int]] = {
-            rows[id_]: {rows[other] for other in others} for id_, others in homonym_groups(self._store).items()
-        }
+        groups = {} if self.homonym_negatives else homonym_groups(self._store)
+        homonyms: dict[int, set[int]] = {rows[id_]: {rows[other] for other in found} for id_, found in groups.items()}
         self._negatives = Negatives(
             len(rows), homonyms, self.n_negatives, self.hard_share, self.share_negatives, self.seed
         )
@@ -111,16 +114,17 @@ class RetrievalObjective:
         queries, backprop_mentions = begin_views(model.begin_update, mentions)
         d_queries = xp.zeros_like(queries)
 
-        def compare(scale: float) -> float:
+        def compare(loss: Loss, scale: float) -> float:
             nonlocal d_queries
             vectors, backprop_entities = begin_views(model.begin_update, entities)
             scores, backprop_scores = inner(queries, vectors)
-            d_scores, loss = self.loss(scores, positives, negatives)
+            d_scores, value = loss(scores, positives, negatives)
             d_mentions, d_entities = backprop_scores(scale * d_scores)
-            d_queries += d_mentions
+            if loss is not adverse:
+                d_queries += d_mentions
             backprop_entities(d_entities)
-            return loss
+            return value
 
-        loss = with_adversary(compare, self.fgsm_weight, self.fgsm_epsilon)
+        loss = with_adversary(model, compare, self.loss, self.fgsm_weight, self.fgsm_epsilon)
         backprop_mentions(d_queries)
         return loss

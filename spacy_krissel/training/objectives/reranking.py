@@ -157,17 +157,17 @@ class RerankObjective:
         xp: Any = model.ops.xp
         logits = xp.asarray(np.concatenate([mention.logits for mention in mentions]))
 
-        def rank(scale: float) -> float:
+        def rank(loss: Loss, scale: float) -> float:
             corrections, backprop = begin_shared(
                 lambda own: model.begin_update([mentions[i] for i in own]), sizes, consecutive(lengths)
             )
             scores, real = padded(logits + corrections, lengths)
             positives = real & (xp.asarray(gold)[:, None] == xp.arange(scores.shape[1])[None])
-            d_scores, value = self.loss(scores, positives, real & ~positives)
+            d_scores, value = loss(scores, positives, real & ~positives)
             backprop(scale * d_scores[real])
             return value
 
-        return with_adversary(rank, self.fgsm_weight, self.fgsm_epsilon)
+        return with_adversary(model, rank, self.loss, self.fgsm_weight, self.fgsm_epsilon)
 
 
 def fit_temperature(scores: Sequence[np.ndarray], gold: Sequence[int]) -> float:

@@ -43,6 +43,13 @@ def test_taxa(names):
     assert (human.id, human.name, human.aliases) == ("9606", "Homo sapiens", ("human",))
 
 
+def test_a_taxon_has_not_the_common_name_of_genbank(names):
+    bacteria, human = read_taxonomy(names, common_names=True)
+    assert (human.name, human.aliases) == ("human", ("Homo sapiens",))
+    # It has none; the class of names that BLAST shows is another.
+    assert (bacteria.name, bacteria.aliases) == ("Bacteria", ("bacteria",))
+
+
 def test_merged_ids_stand_for_their_taxon(names):
     merged = names.with_name("merged.dmp")
     merged.write_text("12\t|\t9606\t|\n30\t|\t9606\t|\n46\t|\t39\t|\nx\t|\t2\t|\n", encoding="utf8")

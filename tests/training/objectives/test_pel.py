@@ -109,7 +109,7 @@ def proxy(scores, gold, negatives):
 @pytest.mark.parametrize("weight", [0.0, 0.7])
 def test_update_is_equation_8(make, examples, bert, toy_store, shared, weight):
     """Loss and gradients of every weight equal those of torch's own graph; the entities' input embeddings are moved by
-    epsilon along the sign of the gradient of each mention's own scores (eq. 6, 7) where candidates are not shared."""
+    epsilon along the sign of the gradient of each mention's own scores (eq. 6, 7)."""
     torch = pytest.importorskip("torch")
     objective = make(share_negatives=shared, fgsm_weight=weight, fgsm_epsilon=0.02)
     drawn = copy.deepcopy(objective)
@@ -127,11 +127,11 @@ def test_update_is_equation_8(make, examples, bert, toy_store, shared, weight):
     scores = leaf @ vectors.T
     expected = proxy(scores, candidates.gold, candidates.negatives)
     if weight:
-        if shared:
-            towards = expected
-        else:
-            rows_, gold = torch.arange(3), torch.tensor(candidates.gold)
-            towards = (scores * torch.tensor(candidates.negatives)).sum() - scores[rows_, gold].sum()
+        gold = torch.tensor(candidates.gold)
+        # Of the scores that entities have with their own mentions, and the others with all.
+        others = torch.tensor(candidates.negatives)
+        others[:, gold] = False
+        towards = (scores * others).sum() - scores[torch.arange(3), gold].sum()
         (direction,) = torch.autograd.grad(towards, words, retain_graph=True)
         moved, _ = embedded(bert, references, 0.02 * direction.sign())
         expected = expected + weight * proxy(leaf @ moved.T, candidates.gold, candidates.negatives)
@@ -161,24 +161,67 @@ def test_the_step_raises_the_loss(make, examples, bert, loss, shared):
     gradients(bert)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_entity_moves_towards_its_mention(make, examples, bert, shared):
+    """Or a negative away from it: eq. 6 and 7 the wrong way round. Along the loss of a batch, 7 of 8 entities did."""
+    found = []
+
+    def loss(scores, positives, negatives):
+        found.append((scores.copy(), positives, negatives & ~positives.any(axis=0)))
+        return LOSS(scores, positives, negatives)
+
+    make(loss, share_negatives=shared, fgsm_weight=1.0).update(bert, examples)
+    gradients(bert)
+    (before, own, others), (after, *_) = found
+    assert own.sum() == 3 and (after[own] < before[own]).all()
+    assert (np.where(others, after - before, 0).sum(axis=0)[others.any(axis=0)] > 0).all()
+
+
+def test_no_step_where_the_gradient_of_the_loss_is_zero(make, examples, bert):
+    """In float32, for scores that are far apart."""
+    loss = SoftmaxLoss(temperature=1e-4)
+    moved, same = (make(loss, fgsm_weight=1.0, fgsm_epsilon=epsilon) for epsilon in (0.05, 0.0))
+    found = {}
+    for name, objective in (("moved", moved), ("same", same)):
+        scores = []
+        objective.loss = lambda *each, scores=scores: scores.append(each[0].copy()) or loss(*each)
+        objective.update(bert, examples)
+        found[name] = scores
+    gradients(bert)
+    assert_allclose(found["same"][0], found["same"][1])
+    assert (np.abs(found["moved"][0] - found["moved"][1]).max(axis=0) > 0).all()
+
+
+def test_the_direction_of_the_step_is_trained_on(make, examples, bert):
+    """What was accumulated before stays, and the search for the direction adds nothing."""
+    plain, both = make(), make(fgsm_weight=1e-9)
+    plain.update(bert, examples)
+    expected = gradients(bert)
+    both.update(bert, examples)
+    for name, gradient in gradients(bert).items():
+        if gradient is not None:
+            assert_allclose(gradient, expected[name], atol=1e-6, err_msg=name)
+    assert all(weight.requires_grad for which in (0, 1) for weight in transformer(bert, which).parameters())
+
+
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 def test_the_step_raises_the_loss_on_real_batches(data_dir, bert, tmp_path):
-    """BC5CDR's diseases on MEDIC, each batch by itself."""
+    """BC5CDR's diseases on MEDIC, each batch by itself. With shared candidates it need not: an entity that moves away
+    from its mention moves away from others, too, whose negative it is."""
     store = write_store(read_medic(data_dir / "ontologies" / "medic_06Jul2012.txt"), tmp_path / "medic")
     path = data_dir / "corpora" / "bc5cdr" / "CDR_DevelopmentSet.PubTator.txt"
     docs = islice(read_docs(path, spacy.blank("en"), labels=["Disease"], ontology=store), 12)
     examples = [Example(doc.copy(), doc) for doc in docs if all(ent.kb_id_ in store for ent in doc.ents)]
-    for shared in (True, False):
-        objective = RetrievalObjective(LOSS, n_negatives=8, share_negatives=shared, fgsm_weight=1.0)
-        objective.initialize(store)
-        for batch in islice(MentionBatcher(size=8)(examples), 2):
-            losses = {}
-            for epsilon in (0.0, 0.01):
-                same = copy.deepcopy(objective)
-                same.fgsm_epsilon = epsilon
-                losses[epsilon] = same.update(bert, batch)
-            assert losses[0.01] > losses[0.0]
+    objective = RetrievalObjective(LOSS, n_negatives=8, share_negatives=False, fgsm_weight=1.0)
+    objective.initialize(store)
+    for batch in islice(MentionBatcher(size=8)(examples), 2):
+        losses = {}
+        for epsilon in (0.0, 0.01):
+            same = copy.deepcopy(objective)
+            same.fgsm_epsilon = epsilon
+            losses[epsilon] = same.update(bert, batch)
+        assert losses[0.01] > losses[0.0]
     gradients(bert)
 
 
@@ -212,8 +255,9 @@ def test_gradients_of_the_small_encoder(make, examples, small, take_step):
     assert copy.deepcopy(again).update(model, examples) < losses[0]
 
 
-def test_hard_negatives_are_the_nearest(make, examples, small, toy_store):
-    objective = make(hard_share=1.0, n_negatives=2, share_negatives=False, index=ExactIndex)
+@pytest.mark.parametrize("homonyms", [False, True])
+def test_hard_negatives_are_the_nearest(make, examples, small, toy_store, homonyms):
+    objective = make(hard_share=1.0, n_negatives=2, share_negatives=False, homonym_negatives=homonyms, index=ExactIndex)
     seen = []
     draw = objective._negatives.draw
     objective._negatives.draw = lambda gold, nearest: seen.append(draw(gold, nearest)) or seen[-1]
@@ -225,7 +269,7 @@ def test_hard_negatives_are_the_nearest(make, examples, small, toy_store):
     (candidates,) = seen
     for i, (entity, *_) in enumerate(MENTIONS):
         # "MS" and "cold" are names of two entities each: neither is a negative of the other.
-        excluded = {entity, {"T01": "T02", "T04": "T05"}.get(entity)}
+        excluded = {entity, None if homonyms else {"T01": "T02", "T04": "T05"}.get(entity)}
         expected = [ids[row] for row in np.argsort(-scores[i]) if ids[row] not in excluded][:2]
         assert [ids[row] for row in candidates.entities[candidates.negatives[i]]] == expected
 
