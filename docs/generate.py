@@ -18,6 +18,7 @@ PAGES: dict[str, Callable[[], str]] = {}
 GROUPS = {
     "spacy_architectures": ("@architectures", "Models"),
     "thinc_losses": ("@losses", "Losses"),
+    "thinc_optimizers": ("@optimizers", "Optimizers"),
     "thinc_schedules": ("@schedules", "Schedules"),
     "spacy_misc": ("@misc", "Objectives, indexes, knowledge bases and sources"),
     "spacy_readers": ("@readers", "Training data"),

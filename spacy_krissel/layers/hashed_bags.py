@@ -54,6 +54,9 @@ class HashedTable(Shim):
         """The sum of squares of the accumulated gradient."""
         return float((self._summed()[1] ** 2).sum()) if self._gradients else 0.0
 
+    def scale_gradients(self, factor: float) -> None:
+        self._gradients = [(rows, factor * gradient) for rows, gradient in self._gradients]
+
     def _summed(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct rows with a gradient, and their gradients."""
         if len(self._gradients) == 1:

@@ -16,7 +16,7 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Model, Optimizer, set_dropout_rate
 
-from ..distributed.processes import gradient_norm, sum_gradients
+from ..distributed.processes import gradient_norm, scale_gradients, sum_gradients
 from ..errors import Errors, KrisselError
 from ..mentions.annotations import register_extensions
 from ..mentions.gold_ids import NIL
@@ -131,8 +131,12 @@ class KrisselPipe(TrainablePipe):
         """Make a step by the gradients of all updates since the last one, those of other processes included."""
         sum_gradients(self.model)
         self.last_step, self._loss = {"loss": self._loss}, 0.0
-        if self.log_gradients:
-            self.last_step["gradient_norm"] = gradient_norm(self.model)
+        # Of `AdamW`.
+        bound: float = getattr(sgd, "clip_norm", 0.0)
+        if bound or self.log_gradients:
+            norm = self.last_step["gradient_norm"] = gradient_norm(self.model)
+            if bound and norm > bound:
+                scale_gradients(self.model, bound / norm)
         self.model.finish_update(sgd)
         self._weights_changed()
 

@@ -124,6 +124,11 @@ class TransformerShim(PyTorchShim):
         total = sum(float(p.grad.float().pow(2).sum()) for p in self._model.parameters() if p.grad is not None)
         return total / float(self._grad_scaler.scale([torch.ones(1, device=self.device)])[0]) ** 2
 
+    def scale_gradients(self, factor: float) -> None:
+        for weight in self._model.parameters():
+            if weight.grad is not None:
+                weight.grad.mul_(factor)
+
     def finish_update(self, optimizer: Optimizer) -> None:
         # Not in backprop as in the parent class, which would unscale the gradients of earlier parts of a batch again
         # with each later part.

@@ -1,0 +1,50 @@
+"""The optimizer that the papers' transformers are trained with."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from thinc.api import Optimizer
+
+from ..util.settings import NotNegative, Positive, checked
+
+
+class AdamW(Optimizer):
+    """thinc's Adam with decoupled weight decay, which biases and layer norms do not have, and a bound for the norm of
+    all gradients of a component, where thinc's `grad_clip` bounds that of each parameter by itself.
+
+    clip_norm: the bound, which the component applies before the step; 0 for none.
+    """
+
+    def __init__(self, learn_rate: Any, weight_decay: float, clip_norm: float, **settings: Any) -> None:
+        super().__init__(
+            learn_rate, L2=weight_decay, L2_is_weight_decay=True, grad_clip=0.0, use_averages=False, **settings
+        )
+        self.clip_norm = clip_norm
+
+    def __call__(self, key: Any, weights: Any, gradient: Any, *, lr_scale: float = 1.0) -> Any:
+        decay = self.L2
+        self.L2 = decay if weights.ndim > 1 else 0.0
+        try:
+            return super().__call__(key, weights, gradient, lr_scale=lr_scale)
+        finally:
+            self.L2 = decay
+
+
+@checked
+def make_adamw(
+    learn_rate: float | list[float] | Iterator[float] = 0.001,
+    weight_decay: NotNegative = 0.01,
+    clip_norm: NotNegative = 1.0,
+    eps: Positive = 1e-8,
+    beta1: Positive = 0.9,
+    beta2: Positive = 0.999,
+) -> AdamW:
+    """Registered in optimizers as `spacy-krissel.AdamW.v1`: Adam as torch and Hugging Face train transformers with it.
+
+    learn_rate: a number or a schedule.
+    weight_decay: times the rate, taken from each weight in a step; not from biases and layer norms.
+    clip_norm: the largest l2 norm of all gradients of a component together; 0 for any.
+    eps: added to the root of the second moment.
+    beta1, beta2: decay of the moments.
+    """
+    return AdamW(learn_rate, weight_decay, clip_norm, eps=eps, beta1=beta1, beta2=beta2)
