@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from ..util.disk import coded_io
 from ..util.settings import NotNegative, checked
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
+RATE = "training.optimizer.learn_rate"
 # Of [training], as `train_while_improving` calls them.
 STEP_SETTINGS = ("dropout", "accumulate_gradient", "patience", "max_steps", "eval_frequency", "before_update")
 
@@ -58,7 +59,9 @@ def train(
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
     Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
-    `spacy train`, but `model-best` and `model-last` are complete at any moment, and `initialize` sees all of a stream.
+    `spacy train`, but `model-best` and `model-last` are complete at any moment, `initialize` sees all of a stream, and a
+    learning rate with `total_steps` ends with the training, unless the option is given: by `max_steps` or the number of
+    batches of its epochs, whichever is less; `warmup_steps` keep their share.
     Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg
@@ -101,11 +104,30 @@ def train(
             nlp.config["training"]["max_epochs"] = -1
         if not alone:
             _check(nlp)
+        fit_schedule(nlp, overrides or {})
         msg.divider("Training pipeline")
         with coded_io(own or config):
             if own is not None:
                 own.mkdir(parents=True, exist_ok=True)
             _train(nlp, own, gpu_id)
+
+
+def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
+    """Let the learning rate of the config end with the training."""
+    rate = nlp.config["training"]["optimizer"].get("learn_rate")
+    if not isinstance(rate, dict) or "total_steps" not in rate or f"{RATE}.total_steps" in overrides:
+        return
+    training = nlp.config.interpolate()["training"]
+    steps = [training["max_steps"]] if training["max_steps"] else []
+    if training["max_epochs"] > 0:
+        T = registry.resolve({"batcher": training["batcher"]})
+        (corpus,) = resolve_dot_names(nlp.config.interpolate(), [training["train_corpus"]])
+        steps.append(training["max_epochs"] * sum(1 for _ in T["batcher"](list(corpus(nlp)))))
+    if steps and (total := min(steps)) != (planned := rate["total_steps"]):
+        rate["total_steps"] = total
+        if "warmup_steps" in rate and f"{RATE}.warmup_steps" not in overrides:
+            rate["warmup_steps"] = round(rate["warmup_steps"] * total / planned) if planned else 0
+        msg.info(f"Learning rate over {total} steps, as many as this training has ({planned} in the config)")
 
 
 def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
