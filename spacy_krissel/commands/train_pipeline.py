@@ -59,9 +59,9 @@ def train(
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
     Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
-    `spacy train`, but `model-best` and `model-last` are complete at any moment, `initialize` sees all of a stream, and a
-    learning rate with `total_steps` ends with the training, unless the option is given: by `max_steps` or the number of
-    batches of its epochs, whichever is less; `warmup_steps` keep their share.
+    `spacy train`, but `model-best` and `model-last` are complete at any moment, `initialize` sees all of a stream, and
+    a learning rate with `total_steps` ends with the training, unless that option is given: after `max_steps` or the
+    batches of its epochs, whichever are fewer; `warmup_steps` keep their share.
     Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg

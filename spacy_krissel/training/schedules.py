@@ -26,3 +26,15 @@ def delayed_decay(
     """
     start = delay * total_steps
     return (learn_rate * final ** (max(0.0, step - start) / (total_steps - start)) for step in count())
+
+
+@checked
+def noam(factor: float, warmup_steps: PositiveInt = 100) -> Iterator[float]:
+    """Registered in schedules as `spacy-krissel.Noam.v1`: a linear rise to `factor / √warmup_steps`, then a fall with
+    the root of the steps (Vaswani et al. 2017, §5.3, without the model's width). What OSLAT's released code does, where
+    the paper has the factor as its learning rate.
+
+    factor: 0.002 in OSLAT's first stage, so that the highest rate is 0.0002.
+    warmup_steps: of the rise.
+    """
+    return (factor * min(step**-0.5, step * warmup_steps**-1.5) for step in count(1))

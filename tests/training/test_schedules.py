@@ -1,11 +1,11 @@
-"""OSLAT's learning rate."""
+"""OSLAT's learning rates."""
 
 from itertools import islice, pairwise
 
 import pytest
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.training.schedules import delayed_decay
+from spacy_krissel.training.schedules import delayed_decay, noam
 
 
 def test_constant_for_a_tenth_then_exponential():
@@ -24,3 +24,11 @@ def test_constant_for_a_tenth_then_exponential():
 def test_wrong_settings_are_accepted(settings):
     with pytest.raises(KrisselError, match=next(iter(settings))):
         delayed_decay(**{"learn_rate": 0.1, "total_steps": 10, **settings})
+
+
+def test_noam_has_not_a_tenth_of_its_factor_at_the_end_of_the_warmup():
+    rates = list(islice(noam(0.002, 100), 400))
+    assert max(rates) == rates[99] == pytest.approx(0.0002)
+    assert rates[49] == pytest.approx(0.0001) and rates[399] == pytest.approx(0.0001)
+    with pytest.raises(KrisselError, match="warmup_steps"):
+        noam(0.002, 0)

@@ -10,6 +10,7 @@ from typing import Literal
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from ...corpora.doc_bins import DEV_SHARE, DevShare, GoldSplit, read_doc_bins
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
@@ -113,6 +114,17 @@ class TextEntityCorpus(GoldDocuments):
                 doc.cats = found
                 yield Example(_words(doc), doc)
         self._report(n_known, n_unknown, "the ids of entities as categories (`doc.cats`)")
+
+
+def seen_entities(path: str | Path, ontology: OntologyStore) -> list[str]:
+    """The ids of the entities of the texts of a .spacy file, or of a folder of them, sorted. Raises KrisselError K639
+    where the ontology holds none of them; K201, K212 (file)."""
+    found = {entity for doc in read_doc_bins(path, Vocab()) for entity in text_entities(doc)}
+    known = sorted({id_ for id_ in map(ontology.resolve, found) if id_ is not None})
+    if not known:
+        problem = f"the ontology holds no entity of the texts of '{path}'"
+        raise KrisselError(Errors.K639.format(problem=problem, todo="Use the ontology that the texts were made with"))
+    return known
 
 
 def _words(doc: Doc) -> Doc:

@@ -21,7 +21,7 @@ from ...util.hashing import stable_hash
 from ...util.settings import Count, Fraction, PositiveInt, checked
 from ...views import name_view
 from .examples import Linked, linked_mentions, text_example, view_examples
-from .gold_corpus import GoldCorpus, Split
+from .gold_corpus import GoldCorpus, Split, seen_entities
 
 Item = TypeVar("Item")
 # Two names of one entity, each as its view.
@@ -48,6 +48,8 @@ class SynonymCorpus:
     limit: maximum number of examples; 0 for all.
     spans_key: the names are spans of `doc.spans[spans_key]`; "" for entities of `doc.ents`.
     seed: of the pairs and their order.
+    seen: a .spacy file of the texts that are trained on: the entities are theirs, as in OSLAT's first stage. None:
+        those of the ontology.
     max_entities: number of entities in "dev", the ones that `PrototypeSource` with the same seed puts into a bounded
         knowledge base; 0 for all.
     """
@@ -61,6 +63,7 @@ class SynonymCorpus:
     limit: Count = 0
     spans_key: str = ""
     seed: int = 0
+    seen: str | Path | None = None
     max_entities: Count = 0
 
     def __post_init__(self) -> None:
@@ -85,7 +88,8 @@ class SynonymCorpus:
 
     def pairs(self, store: OntologyStore) -> Iterator[Pair]:
         """The pairs of one epoch, in the order of that epoch."""
-        order = np.random.default_rng([self.seed, self._epoch]).permutation(len(store))
+        rows = len(store) if self.seen is None else [store.row(id_) for id_ in seen_entities(self.seen, store)]
+        order = np.random.default_rng([self.seed, self._epoch]).permutation(rows)
         found = (pair for row in order for pair in self._entity_pairs(store.entity_at(int(row))))
         return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self._epoch}"))
 
@@ -98,7 +102,8 @@ class SynonymCorpus:
 
     def _held_out_names(self, store: OntologyStore) -> Iterator[Linked]:
         """The held-out names, by a hash of their entities."""
-        ranked = sorted((stable_hash(self.seed, id_), id_) for id_ in store.ids)
+        ids = store.ids if self.seen is None else seen_entities(self.seen, store)
+        ranked = sorted((stable_hash(self.seed, id_), id_) for id_ in ids)
         for _, id_ in ranked[: self.max_entities or None]:
             entity = store.get(id_)
             held_out = [name for name in entity.names if self._held_out(entity, name)]

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.training import Example
-from spacy.vocab import Vocab
 from thinc.types import Floats2d
 
-from ...corpora.doc_bins import read_doc_bins
 from ...distributed.processes import begin_shared
 from ...errors import Errors, KrisselError
 from ...layers.label_attention import Seen, attention, mean_states, presence_layer
@@ -22,6 +20,7 @@ from ...mentions.gold_mentions import text_entities
 from ...ontology.folding import fold_name
 from ...ontology.store import OntologyStore
 from ...util.settings import PositiveInt, checked
+from ..data.gold_corpus import seen_entities
 from ..passes import begin_texts
 from ..scores import inner, padded
 from .protocol import BatchCount, entity_row, given
@@ -98,12 +97,7 @@ class LabelAttentionObjective:
         self._entities = list(self._store.ids)
         self._states = {}
         if self.seen is not None:
-            found = {entity for doc in read_doc_bins(self.seen, Vocab()) for entity in text_entities(doc)}
-            self._entities = sorted({id_ for id_ in map(self._store.resolve, found) if id_ is not None})
-            if not self._entities:
-                problem = f"the ontology holds no entity of the texts of '{self.seen}'"
-                todo = "Use the ontology that the texts were made with"
-                raise KrisselError(Errors.K639.format(problem=problem, todo=todo))
+            self._entities = seen_entities(self.seen, self._store)
 
     def update(self, model: StatesModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradients over the texts of `examples` and the entities of their `cats`, whatever the

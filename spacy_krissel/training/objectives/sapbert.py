@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...ontology.store import OntologyStore
 from ...util.settings import Count, checked
 from ...views import View, name_view
 from ..data.examples import linked_mentions
+from ..data.gold_corpus import seen_entities
 from ..passes import update_in_chunks
 from ..scores import cosines, label_pairs
 from .krissbert import PAIRS
@@ -37,6 +39,8 @@ class SelfAlignmentObjective:
     chunk_size: names encoded together (`update_in_chunks`); 0 for all at once.
     n_negatives: up to this many other entities of the ontology with one name each, the entity drawn first, so that
         entities with few names are not rare (OSLAT §3.1); 0: the names of the batch alone.
+    seen: a .spacy file of the texts that are trained on: these other entities are of theirs (OSLAT). None: any of the
+        ontology.
     seed: of these.
     """
 
@@ -44,20 +48,25 @@ class SelfAlignmentObjective:
     miner: Miner | None = None
     chunk_size: Count = 0
     n_negatives: Count = 0
+    seen: str | Path | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         self._store: OntologyStore | None = None
+        self._rows = np.zeros(0, dtype=np.int64)
         self._batches = BatchCount("entity with two names", PAIRS)
         self._random = np.random.default_rng(self.seed)
 
     def initialize(self, ontology: OntologyStore | None) -> None:
         """Take the ontology that negatives are drawn from; the other names are in the examples.
 
-        Raises KrisselError K639 where there are to be negatives, and there is no ontology.
+        Raises KrisselError K639 where there are to be negatives, and there is no ontology, or one that holds no entity
+        of `seen`.
         """
         if self.n_negatives:
-            given(ontology, WITHOUT)
+            store = given(ontology, WITHOUT)
+            ids = None if self.seen is None else seen_entities(self.seen, store)
+            self._rows = np.arange(len(store)) if ids is None else np.asarray([store.row(id_) for id_ in ids])
         self._store = ontology
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
@@ -91,8 +100,8 @@ class SelfAlignmentObjective:
         if not self.n_negatives:
             return
         store = given(self._store, WITHOUT)
-        n = min(self.n_negatives, len(store))
-        for row in self._random.choice(len(store), n, replace=False).tolist():
+        n = min(self.n_negatives, len(self._rows))
+        for row in self._rows[self._random.choice(len(self._rows), n, replace=False)].tolist():
             entity = store.entity_at(row)
             name = entity.names[self._random.integers(len(entity.names))]
             if entity.id not in entities and name not in names:
