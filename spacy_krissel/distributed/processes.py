@@ -209,9 +209,23 @@ def gradient_norm(model: Model) -> float:
     for node in model.walk():
         gradients: list[Any] = [node.get_grad(name) for name in node.param_names if node.has_grad(name)]
         total += sum(float((gradient * gradient).sum()) for gradient in gradients)
-        shims: list[Any] = list(node.shims)
-        total += sum(shim.squared_gradient() for shim in shims)
+        total += sum(shim.squared_gradient() for shim in _trained_shims(node))
     return math.sqrt(total)
+
+
+def scale_gradients(model: Model, factor: float) -> None:
+    """Multiply all gradients accumulated in a model."""
+    for node in model.walk():
+        for name in node.param_names:
+            if node.has_grad(name):
+                node.set_grad(name, factor * node.get_grad(name))
+        for shim in _trained_shims(node):
+            shim.scale_gradients(factor)
+
+
+def _trained_shims(node: Model) -> list[Any]:
+    """Those with weights; a shim may be a cache."""
+    return [shim for shim in node.shims if hasattr(shim, "squared_gradient")]
 
 
 def sum_gradients(model: Model) -> None:

@@ -8,14 +8,33 @@ import pytest
 import spacy
 from spacy.cli.train import train as spacy_train
 from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+from spacy.util import load_config
+from spacy.vocab import Vocab
 
-from spacy_krissel.commands.train_pipeline import train
+from spacy_krissel.commands.train_pipeline import RATE, fit_schedule, train
 from spacy_krissel.errors import KrisselError
+
+
+@pytest.fixture
+def write_gold(tmp_path):
+    """Writes documents, each of its mentions' ids, to a .spacy file."""
+
+    def write(documents):
+        docs = []
+        for ids in documents:
+            doc = Doc(Vocab(), words=["MS"] * len(ids))
+            doc.ents = [Span(doc, i, i + 1, label="X", kb_id=kb_id) for i, kb_id in enumerate(ids)]
+            docs.append(doc)
+        DocBin(docs=docs).to_disk(tmp_path / "gold.spacy")
+        return tmp_path / "gold.spacy"
+
+    return write
 
 
 def test_without_a_launcher(run, configs, toy_overrides, tmp_path):
     """`spacy train`: the same files; of a stream it shows `initialize` the beginning alone."""
-    overrides = {**toy_overrides["small"], "training.max_epochs": 0}
+    overrides = {**toy_overrides["small"], "training.max_epochs": 0, "training.optimizer.learn_rate.total_steps": 50}
     options = [part for key, value in overrides.items() for part in (f"--{key}", value)]
     printed = run("train", configs / "small.cfg", "--output", tmp_path / "out", *options)
     assert "Initializing pipeline in" not in printed
@@ -23,6 +42,37 @@ def test_without_a_launcher(run, configs, toy_overrides, tmp_path):
     models = [tmp_path / out / "model-last" / "krissel_linker" / "model" for out in ("out", "plain")]
     assert models[0].read_bytes() == models[1].read_bytes()
     assert spacy.load(tmp_path / "out" / "model-best").pipe_names == ["krissel_linker"]
+
+
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        # Two epochs of two batches: six mentions, one of them of two entities.
+        ({"training.max_epochs": 2}, (4, 1)),
+        ({"training.max_epochs": 2, "training.max_steps": 3}, (3, 1)),
+        ({"training.max_epochs": 0, "training.max_steps": 40}, (40, 10)),
+        ({"training.max_epochs": 0, "training.max_steps": 40, f"{RATE}.warmup_steps": 7}, (40, 7)),
+        ({"training.max_epochs": 2, f"{RATE}.total_steps": 90}, (90, 6685)),
+        # Without an end.
+        ({"training.max_epochs": 0}, (26740, 6685)),
+    ],
+)
+def test_the_learning_rate_ends_before_or_after_the_training(configs, toy_store, write_gold, settings, expected):
+    path = write_gold([("T01", "T02", "T03"), ("T01", "T02"), ("T04", "T01|T02")])
+    data = {"paths.gold": str(path), "paths.ontology": str(toy_store.path), "corpora.train.dev_share": 0.0}
+    nlp = spacy.blank("en")
+    nlp.config = load_config(configs / "pel.cfg", {**data, "training.batcher.size": 4, **settings}, interpolate=False)
+    fit_schedule(nlp, settings)
+    rate = nlp.config["training"]["optimizer"]["learn_rate"]
+    assert (rate["total_steps"], rate["warmup_steps"]) == expected
+
+
+def test_a_constant_rate_has_an_end(configs):
+    nlp = spacy.blank("en")
+    nlp.config = load_config(configs / "sapbert.cfg", {"training.max_steps": 7}, interpolate=False)
+    before = nlp.config.to_str()
+    fit_schedule(nlp, {})
+    assert nlp.config.to_str() == before
 
 
 def test_missing_config_is_not_refused(refuse, tmp_path):
