@@ -21,7 +21,7 @@ from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, SHARD_MENTIONS, sh
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.manifest import new_directory
 from spacy_krissel.util.progress import progress_bar
-from spacy_krissel.views import CONTEXT_CHARS
+from spacy_krissel.views import MINED_CHARS
 
 N_WORDS, POOL, NAMES_AT_A_TIME = 50_000, 2**16, 2**20
 
@@ -93,7 +93,7 @@ def _contexts(seed: int) -> tuple[pa.Array, pa.Array]:
     left, right = [], []
     for side, form in ((left, "{} "), (right, " {}")):
         for _ in range(POOL):
-            text = " ".join(draw.choices(vocabulary, k=CONTEXT_CHARS // 5))[: CONTEXT_CHARS - 1]
+            text = " ".join(draw.choices(vocabulary, k=MINED_CHARS // 5))[: MINED_CHARS - 1]
             side.append(form.format(text[: text.rindex(" ")]))
     return pa.array(left), pa.array(right)
 

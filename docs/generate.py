@@ -34,6 +34,7 @@ COMPONENT_PARTS = {
     "kb_path": "folder of a knowledge base that several pipelines share; null: it is saved with the pipeline",
     "linker": "name of the linker whose candidates are re-ranked",
     "max_names": "number of names of a candidate that the model reads",
+    "tree_numbers": "whether the model reads a candidate's tree numbers",
     "scorer": "of `nlp.evaluate` and `spacy train`",
 }
 CODE = re.compile(r"KW?\d{3}$")

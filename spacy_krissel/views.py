@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     import numpy as np
     from spacy.tokens import Doc, Span
 
-# Enough characters on each side for a window of 128 word pieces, few enough to copy and store cheaply.
-CONTEXT_CHARS = 256
+# Characters of a word piece, more than in nearly any text, so that a window is full where the text is long enough.
+PIECE_CHARS = 8
+# On each side of a mention: a window of 128 word pieces that is all on one side.
+CONTEXT_CHARS = 128 * PIECE_CHARS
+# What is kept of a text that was searched for names, which may be millions: about 50 word pieces on each side.
+MINED_CHARS = 256
 # More tree numbers say little, and would push the names out of a window of word pieces.
 MAX_TREE_NUMBERS = 3
 # Between the parts of a reference; no part contains it.
@@ -91,18 +95,21 @@ class CandidateView(NamedTuple):
     parts: tuple[str, ...]
 
 
-def candidate_view(entity: Described, *, max_names: int, without: Sequence[str] = ()) -> CandidateView:
+def candidate_view(
+    entity: Described, *, max_names: int, tree_numbers: bool = True, without: Sequence[str] = ()
+) -> CandidateView:
     """The view of an entity as a candidate: `name [SEP] aliases [SEP] types [SEP] tree numbers [SEP] definition`.
 
     Missing parts are left out; the first three tree numbers are kept. The order differs from `reference_view` because
     the short window of a candidate is cut at its end, and the names must stay.
 
     max_names: maximum number of names, the preferred one and the first aliases.
+    tree_numbers: whether they are written; PEL has none (appendix B).
     without: names to hide, as preferred name or alias.
     """
     names = tuple(name for name in entity.names if name not in without)[:max_names]
-    tree_numbers = "; ".join(entity.tree_numbers[:MAX_TREE_NUMBERS])
-    parts = (*names[:1], "; ".join(names[1:]), "; ".join(entity.types), tree_numbers)
+    numbers = "; ".join(entity.tree_numbers[:MAX_TREE_NUMBERS]) if tree_numbers else ""
+    parts = (*names[:1], "; ".join(names[1:]), "; ".join(entity.types), numbers)
     return CandidateView(names, tuple(part for part in (*parts, entity.definition) if part))
 
 
@@ -155,8 +162,17 @@ def mention_view(text: str, start: int, end: int, context_chars: int = CONTEXT_C
     return View(left, text[start:end], right)
 
 
+def near_view(view: View, window: int) -> View:
+    """The view with no more of its context than a window of this many word pieces may hold."""
+    chars = window * PIECE_CHARS
+    if max(len(view.left), len(view.right)) <= chars:
+        return view
+    start, end = len(view.left), len(view.left) + len(view.mention)
+    return mention_view(view.left + view.mention + view.right, start, end, chars)._replace(masked=view.masked)
+
+
 def view_edges(
-    whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = CONTEXT_CHARS
+    whole: str, firsts: "np.ndarray", starts: "np.ndarray", ends: "np.ndarray", context_chars: int = MINED_CHARS
 ) -> tuple["np.ndarray", "np.ndarray"]:
     """Where the contexts of many mentions begin and end, as in `mention_view`.
 

@@ -17,6 +17,7 @@ from spacy_krissel.views import (
     evidence,
     mention_view,
     name_view,
+    near_view,
     passage_texts,
     passage_views,
     piece_window,
@@ -113,9 +114,16 @@ def test_contexts_are_cut_between_words(context_chars, left, right):
 
 def test_context_within_one_endless_word_is_empty():
     text = "x" * 300 + "MS" + "y" * 300
-    assert mention_view(text, 300, 302) == View("", "MS", "")
+    assert mention_view(text, 300, 302, 256) == View("", "MS", "")
     # At the edge of the text nothing is cut, so there is no half word.
-    assert mention_view("x" * 256 + "MS" + "y" * 256, 256, 258) == View("x" * 256, "MS", "y" * 256)
+    assert mention_view("x" * 256 + "MS" + "y" * 256, 256, 258, 256) == View("x" * 256, "MS", "y" * 256)
+
+
+@pytest.mark.parametrize("window", [1, 8, 200])
+def test_what_is_near_is_cut_otherwise(window):
+    text = " ".join(f"word{i}" for i in range(400))
+    whole = mention_view(text, 1000, 1007)._replace(masked=True)
+    assert near_view(whole, window) == mention_view(text, 1000, 1007, min(8 * window, 1024))._replace(masked=True)
 
 
 @given(st.text(st.sampled_from("ab \n\t."), max_size=60), st.data(), st.integers(0, 20))
@@ -246,6 +254,8 @@ def test_candidate_without_a_name():
 
 def test_candidate_with_few_names():
     assert candidate_view(SCLEROSIS, max_names=1).parts == ("multiple sclerosis", "T047", "C10.1; C20.2", "Of nerves.")
+    plain = candidate_view(SCLEROSIS, max_names=1, tree_numbers=False)
+    assert plain.parts == ("multiple sclerosis", "T047", "Of nerves.")
 
 
 def test_reference_that_begins_with_the_title():

@@ -18,7 +18,7 @@ from ..util.disk import coded_io
 from ..util.manifest import check_replaceable, new_directory, sha256_file
 from ..util.progress import progress_bar
 from ..util.settings import PositiveInt, checked
-from ..views import CONTEXT_CHARS
+from ..views import MINED_CHARS
 from .matcher import Case, NameMatcher
 from .miner import COUNTS, TEXT_COUNTS, Miner
 from .ray_workers import ray_workers
@@ -108,7 +108,7 @@ def mine(
             raise KrisselError(
                 Errors.K301.format(path=ontology.path, entities=len(ontology), skipped=skipped or "none is left")
             )
-        settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": CONTEXT_CHARS}
+        settings = {"case": case, "aliases": aliases, "cap": cap, "seed": seed, "context_chars": MINED_CHARS}
         hashes = {"ontology": _ontology_hash(ontology), "texts": _text_hashes(files)}
         # Chunks are counted in the order of the files, which is therefore part of the state.
         order = [file_.name for file_ in files]

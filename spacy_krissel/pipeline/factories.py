@@ -93,6 +93,7 @@ RERANKER_CONFIG: dict[str, Any] = {
     "objective": {"@misc": "spacy-krissel.RerankObjective.v1", "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1"}},
     "linker": "krissel_linker",
     "max_names": 8,
+    "tree_numbers": True,
     "scorer": {"@scorers": "spacy-krissel.LinkScorer.v1"},
     **RerankerSettings(),
 }
@@ -105,7 +106,7 @@ RERANKER_CONFIG: dict[str, Any] = {
     default_config=RERANKER_CONFIG,
     default_score_weights={"krissel_acc": 1.0},
 )
-@with_config({**PARTS, "linker": str, "max_names": int}, RerankerSettings)
+@with_config({**PARTS, "linker": str, "max_names": int, "tree_numbers": bool}, RerankerSettings)
 def make_krissel_reranker(nlp: Language, **parts: Any) -> Any:
     """Make a `KrisselReranker`."""
     from .reranker.component import KrisselReranker

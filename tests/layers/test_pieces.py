@@ -13,7 +13,7 @@ from spacy_krissel.layers.hf.wordpieces import (
     unit_pieces,
     view_pieces,
 )
-from spacy_krissel.views import View, name_view, passage_views
+from spacy_krissel.views import View, mention_view, name_view, passage_views
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +42,15 @@ def test_mention_stands_between_its_markers(tokenizer):
 def test_bare_name_has_markers_too(tokenizer):
     (row,) = view_pieces(tokenizer, [name_view("multiple sclerosis")], 64)
     assert tokens(tokenizer, row) == "[CLS] [Ms] multiple sclerosis [Me] [SEP]".split()
+
+
+@pytest.mark.parametrize("window", [32, 128])
+@pytest.mark.parametrize("place", [0, 700, 1380])
+def test_a_window_is_not_full_though_the_text_is_long(tokenizer, window, place):
+    """PEL's 128 pieces were 101 on average, of 256 characters on each side."""
+    text = "patients had acute fever " * 60
+    (row,) = view_pieces(tokenizer, [mention_view(text, place, place + 8)], window)
+    assert len(row.ids) == window
 
 
 def test_without_markers(tokenizer):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from ...errors import Errors, KrisselError
-from ...views import View, passage_texts, piece_window, reference_texts, reference_window
+from ...views import View, near_view, passage_texts, piece_window, reference_texts, reference_window
 
 MARKERS = ("[Ms]", "[Me]")
 # Views tokenised together: enough to keep the tokenizer's threads busy, without much memory for offsets.
@@ -58,7 +58,7 @@ def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Seq
     rows: list[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
         some = views[i : i + TOKENIZE_AT_ONCE]
-        texts = [_texts(view) for view in some]
+        texts = [_texts(view, window) for view in some]
         ids = iter(encode_texts(tokenizer, list(chain.from_iterable(texts))))
         for view, parts in zip(some, texts, strict=True):
             found = list(islice(ids, len(parts)))
@@ -84,10 +84,11 @@ def _marker_ids(tokenizer: Any, markers: Sequence[str]) -> list[int]:
     return ids
 
 
-def _texts(view: View) -> list[str]:
+def _texts(view: View, window: int) -> list[str]:
     """The parts that are tokenised separately."""
     if view.reference:
         return reference_texts(view)
+    view = near_view(view, window)
     return [view.left, "" if view.masked else view.mention, view.right]
 
 

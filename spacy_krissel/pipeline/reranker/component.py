@@ -64,6 +64,7 @@ class KrisselReranker(KrisselPipe):
         nlp: Language | None = None,
         linker: str = LINKER,
         max_names: int,
+        tree_numbers: bool,
         scorer: Callable | None = None,
     ) -> None:
         """
@@ -71,6 +72,7 @@ class KrisselReranker(KrisselPipe):
         nlp: the pipeline that holds the linker, referred to weakly (`learn_from`); needed for training alone.
         linker: name of the pipe whose candidates are learned from; needed for training alone.
         max_names: names of a candidate that its text shows.
+        tree_numbers: whether its text shows where it is in the ontology.
         The rest as in `KrisselPipe`.
         """
         super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
@@ -78,6 +80,7 @@ class KrisselReranker(KrisselPipe):
             raise KrisselError(Errors.K006.format(setting="max_names", found=max_names, expected="at least 1"))
         self.linker_name = linker
         self.max_names = max_names
+        self.tree_numbers = tree_numbers
         self._table: CandidateTable | None = None
         self._nlp: Weak[Language] = Weak(nlp)
         # Found while the pipeline is there: a pipe that is sourced into another may outlive its own, beside its linker.
@@ -187,7 +190,8 @@ class KrisselReranker(KrisselPipe):
                 candidates.append(CandidateView((name,), (name,)))
                 continue
             without = [each for each in entity.names if folded(each) == folded(view.mention)] if hidden else ()
-            candidates.append(candidate_view(entity, max_names=self.max_names, without=without))
+            n, numbers = self.max_names, self.tree_numbers
+            candidates.append(candidate_view(entity, max_names=n, tree_numbers=numbers, without=without))
         return RankedMention(view, tuple(candidates), scores / np.float32(self._temperature()))
 
     def _temperature(self) -> float:
