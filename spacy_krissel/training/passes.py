@@ -99,15 +99,21 @@ def update_in_chunks(
     chunk_size: views encoded together; 0, or at least the number of views, is one plain pass.
     """
 
+    vectors, backprop = begin_views(in_chunks(model, chunk_size), views)
+    gradient, value = loss(vectors)
+    backprop(gradient)
+    return value
+
+
+def in_chunks(model: EncoderModel, chunk_size: int) -> Begin[View, Floats2d]:
+    """`model.begin_update` with `chunk_size` views at a time, see `update_in_chunks`."""
+
     def begin(own: list[View]) -> tuple[Floats2d, Callable]:
         if not chunk_size or chunk_size >= len(own):
             return model.begin_update(own)
         return _begin_in_chunks(model, own, chunk_size)
 
-    vectors, backprop = begin_views(begin, views)
-    gradient, value = loss(vectors)
-    backprop(gradient)
-    return value
+    return begin
 
 
 def _begin_in_chunks(

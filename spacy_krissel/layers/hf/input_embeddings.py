@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import cycle
 from typing import Any
 
 # From embeddings (n, longest, d), a torch tensor, to the input of the transformer.
@@ -37,6 +38,7 @@ class RecordedInputs(list[Any]):
 
     def signed(self, epsilon: float) -> Tap:
         """A tap that adds a step of `epsilon` along the sign of each gradient (FGSM: PEL §4.2, eq. 5), to repeat the
-        same passes in their order."""
-        steps = iter([epsilon * embeddings.grad.sign() for embeddings in self])
+        same passes in their order. Of passes that were run twice, to save memory, only the second has gradients; they
+        are repeated twice."""
+        steps = cycle([epsilon * embeddings.grad.sign() for embeddings in self if embeddings.grad is not None])
         return lambda embeddings: embeddings + next(steps)

@@ -22,6 +22,14 @@ class Candidates(NamedTuple):
     gold: np.ndarray
     negatives: np.ndarray
 
+    def distinct(self) -> "Candidates":
+        """The same with each entity once."""
+        entities, column = np.unique(self.entities, return_inverse=True)
+        negatives = np.zeros((len(self.gold), len(entities)), dtype=bool)
+        mentions, columns = np.nonzero(self.negatives)
+        negatives[mentions, column[columns]] = True
+        return Candidates(entities, column[self.gold], negatives)
+
 
 @checked
 @dataclass(eq=False)

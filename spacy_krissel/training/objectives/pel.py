@@ -15,7 +15,7 @@ from ..data.batchers import homonym_groups
 from ..data.examples import linked_mentions
 from ..data.nearest_entities import NearestEntities
 from ..data.negatives import Candidates, Negatives
-from ..passes import adverse, begin_views, predict_views, with_adversary
+from ..passes import adverse, begin_views, in_chunks, predict_views, with_adversary
 from ..scores import inner
 from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given, required_parts
 
@@ -45,6 +45,8 @@ class RetrievalObjective:
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`; needed with a hard_share above 0.
     fgsm_weight: λ; 0 leaves the second pass out.
     fgsm_epsilon: ε.
+    chunk_size: entities encoded together, see `update_in_chunks`; 0: all of a batch. An entity that is a candidate of
+        several mentions is encoded once, but with FGSM, which moves each pair by itself.
     seed: of random negatives.
 
     Raises KrisselError K006 for a wrong setting.
@@ -59,6 +61,7 @@ class RetrievalObjective:
     index: Callable[[], Any] | None = None
     fgsm_weight: NotNegative = 0.0
     fgsm_epsilon: NotNegative = 0.01
+    chunk_size: Count = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -100,6 +103,8 @@ class RetrievalObjective:
             queries = predict_views(model, views)
             ranked = self._nearest.search(lambda rows: model.predict(self.views(rows, parts)), queries, k)
         candidates = self._negatives.draw(gold, ranked)
+        if not self.fgsm_weight:
+            candidates = candidates.distinct()
         return self._step(model, views, self.views(candidates.entities.tolist(), parts), candidates)
 
     def views(self, rows: Sequence[int], parts: ReferenceParts) -> list[View]:
@@ -116,7 +121,7 @@ class RetrievalObjective:
 
         def compare(loss: Loss, scale: float) -> float:
             nonlocal d_queries
-            vectors, backprop_entities = begin_views(model.begin_update, entities)
+            vectors, backprop_entities = begin_views(in_chunks(model, self.chunk_size), entities)
             scores, backprop_scores = inner(queries, vectors)
             d_scores, value = loss(scores, positives, negatives)
             d_mentions, d_entities = backprop_scores(scale * d_scores)

@@ -44,6 +44,17 @@ def test_mixed_negatives_of_a_mention():
     assert entities[negatives[1]][0] == 6 and len(entities[negatives[1]]) == 4
 
 
+def test_distinct_candidates_are_others():
+    """An entity that is a negative of two mentions, and the own one of a third, is encoded three times."""
+    negatives = Negatives(20, {}, 3, 0.5, shared=False)
+    candidates = negatives.draw([0, 1, 2, 0], np.array([[1, 2, 3], [0, 2, 3], [3, 0, 1], [5, 1, 2]]))
+    merged = candidates.distinct()
+    assert len(set(merged.entities.tolist())) == len(merged.entities) < len(candidates.entities)
+    assert merged.entities[merged.gold].tolist() == [0, 1, 2, 0]
+    for own, found in zip(candidates.negatives, merged.negatives, strict=True):
+        assert sorted(merged.entities[found]) == sorted(candidates.entities[own])
+
+
 def test_shared_hard_negatives_come_in_turns():
     draw = Negatives(100, HOMONYMS, n_negatives=3, hard_share=1.0, shared=True)
     entities, columns, negatives = draw.draw([1, 5], np.array([[2, 7, 8, 9], [6, 10, 11, 12]]))

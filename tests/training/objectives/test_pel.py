@@ -161,6 +161,20 @@ def test_the_step_raises_the_loss(make, examples, bert, loss, shared):
     gradients(bert)
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.7])
+def test_chunks_have_another_gradient(make, examples, bert, weight):
+    """Or adversaries of another chunk."""
+    found = []
+    for chunk_size in (0, 4):
+        objective = make(share_negatives=False, fgsm_weight=weight, fgsm_epsilon=0.02, chunk_size=chunk_size)
+        found.append((objective.update(bert, examples), gradients(bert)))
+    (expected, whole), (loss, parts) = found
+    assert loss == pytest.approx(expected, rel=1e-5)
+    for name, gradient in whole.items():
+        if gradient is not None:
+            assert_allclose(parts[name], gradient, atol=2e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_an_entity_moves_towards_its_mention(make, examples, bert, shared):
     """Or a negative away from it: eq. 6 and 7 the wrong way round. Along the loss of a batch, 7 of 8 entities did."""
