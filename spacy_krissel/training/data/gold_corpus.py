@@ -33,9 +33,12 @@ class GoldDocuments:
     split: Split = "all"
     dev_share: DevShare = DEV_SHARE
     seed: int = 0
+    dev: str | Path | None = None
 
     def _documents(self, nlp: Language) -> Iterator[Doc]:
         """Raises KrisselError K201, K212 (file)."""
+        if self.dev is not None and self.split != "all":
+            return read_doc_bins(self.path if self.split == "train" else self.dev, nlp.vocab)
         return filter(GoldSplit(self.split, self.dev_share, self.seed), read_doc_bins(self.path, nlp.vocab))
 
     def _report(self, n_known: int, n_unknown: int, expected: str) -> None:
@@ -61,6 +64,8 @@ class GoldCorpus(GoldDocuments):
     ontology: path of the ontology store.
     split: "train" or "dev", divided by document (`GoldSplit`), or "all".
     dev_share: fraction of the documents in "dev".
+    dev: the development split of a corpus that has one, a .spacy file or a folder of them; "train" is all of `path`
+        then.
     spans_key: mentions are spans of `doc.spans[spans_key]`; "" for `doc.ents`.
     seed: of the split.
     """
@@ -98,7 +103,7 @@ class TextEntityCorpus(GoldDocuments):
     The predicted side has the words alone. Ids are the ontology's primary ones; one that the ontology does not hold is
     left out (KW603), and so is a document without any.
 
-    path, ontology, split, dev_share, seed: as in `spacy-krissel.GoldCorpus.v1`.
+    path, ontology, split, dev_share, seed, dev: as in `spacy-krissel.GoldCorpus.v1`.
     """
 
     def __call__(self, nlp: Language) -> Iterator[Example]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, islice, product
 from math import comb, isqrt
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from spacy.language import Language
@@ -88,7 +88,7 @@ class SynonymCorpus:
 
     def pairs(self, store: OntologyStore) -> Iterator[Pair]:
         """The pairs of one epoch, in the order of that epoch."""
-        rows = len(store) if self.seen is None else [store.row(id_) for id_ in seen_entities(self.seen, store)]
+        rows: Any = len(store) if self.seen is None else [store.row(id_) for id_ in seen_entities(self.seen, store)]
         order = np.random.default_rng([self.seed, self._epoch]).permutation(rows)
         found = (pair for row in order for pair in self._entity_pairs(store.entity_at(int(row))))
         return shuffled(found, self.buffer_size, random.Random(f"{self.seed}-{self._epoch}"))
@@ -121,8 +121,8 @@ class GoldSynonymCorpus(GoldCorpus):
     Composite mentions and those without an id of the ontology are left out. The corpus of names to develop on is
     `spacy-krissel.GoldCorpus.v1`.
 
-    path, ontology, split, dev_share, seed, spans_key: as in `spacy-krissel.GoldCorpus.v1`; `seed` also of the pairs and
-        their order.
+    path, ontology, split, dev_share, seed, dev, spans_key: as in `spacy-krissel.GoldCorpus.v1`; `seed` also of the
+        pairs and their order.
     pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
     lowercase: names and mentions in lower case.
     """

@@ -76,6 +76,14 @@ def test_splits_are_by_document_and_the_same_for_prototypes(write, toy_store):
     assert len(list(source.entities())) == len(toy_store)
 
 
+def test_a_development_split_of_its_own_is_not_all_of_it(write, toy_store, tmp_path):
+    """Or a part of the training split is left out."""
+    dev = write(*[[(0, 1, "T02")]] * 5).rename(tmp_path / "dev.spacy")
+    path = write(*[[(0, 1, "T01")]] * 20)
+    found = {split: linked(read(path, toy_store, split=split, dev=dev)) for split in ("train", "dev", "all")}
+    assert found == {"train": [["T01"]] * 20, "dev": [["T02"]] * 5, "all": [["T01"]] * 20}
+
+
 def test_wrong_settings_and_nothing_linked_is_accepted(write, toy_store):
     path = write([(0, 1, "NIL")])
     with pytest.raises(KrisselError, match="K608"):
