@@ -63,7 +63,7 @@ def show_evaluate_pipeline(report: Report, output: Path, name: str) -> str:
     return f"{report.to_table()}\nReport: {output / name}.json, .md, .html"
 
 
-@passes_on(calibrate, "precision", "spans_key", "labels", "held_out", "seed")
+@passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed")
 def calibrate_pipeline(
     pipeline: Path,
     gold: Path,

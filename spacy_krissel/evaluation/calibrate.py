@@ -19,7 +19,7 @@ from ..pipeline.settings import LINKER
 from ..util.settings import Count, checked
 from .gold import GoldDoc, Source, read_gold, without_own_gold
 from .metrics import nil_scores
-from .nil import NilCurve, call_nil, fit_threshold, nil_curve, top_scores
+from .nil import NilCurve, NilShare, call_nil, fit_threshold, nil_curve, top_scores
 from .records import LinkRecord
 from .run import changed, check_counted, run_pipeline, warn_of_unknown_ids
 
@@ -45,6 +45,7 @@ def calibrate(
     docs: Source,
     *,
     precision: Annotated[float, Field(gt=0, le=1)] | None = None,
+    nil_share: NilShare | None = None,
     name: str = LINKER,
     spans_key: str = "",
     labels: list[str] | None = None,
@@ -57,6 +58,8 @@ def calibrate(
     docs: gold corpus as `read_gold` takes it, other than the one evaluated on later; mentions whose gold id is "NIL",
         `-1` or `-` are NIL, those without any id are left out
     precision: fit the best recall of NIL at this precision; None fits the best F1
+    nil_share: share of NIL among the mentions that the pipeline will meet, where it is not that of the gold corpus: the
+        best threshold depends on it
     name: name of the linker in the pipeline
     spans_key: gold mentions are in `doc.spans[spans_key]`; "" takes all mentions of the corpus (`read_gold`)
     labels: use gold mentions with these labels only
@@ -92,15 +95,16 @@ def calibrate(
     # The linker keeps a candidate of each mention here, so that each has a score.
     scores = np.array(top_scores(linked))
     is_nil = np.array([record.gold == (NIL,) for record in linked])
-    threshold = fit_threshold(scores, is_nil, precision)
+    threshold = fit_threshold(scores, is_nil, precision, nil_share)
     if (scores < threshold).all():
         warnings.warn(Warnings.KW712.format(n=len(linked)), KrisselWarning, stacklevel=3)
-    curve = nil_curve(scores, is_nil)
+    curve = nil_curve(scores, is_nil, nil_share)
     before: float | None = linker.cfg["threshold"]
 
     def figures(threshold: float | None) -> dict[str, Any]:
         # Of the linker's scores, not of those that a re-ranker left.
-        return {**nil_scores(call_nil(final, scores, threshold)), "aupr": curve.average_precision}
+        called = nil_scores(call_nil(final, scores, threshold), nil_share)
+        return {**called, "aupr": curve.average_precision}
 
     data = {
         "version": __version__,
@@ -110,6 +114,7 @@ def calibrate(
         "n_nil": int(is_nil.sum()),
         "fitted": "best F1" if precision is None else "best recall at a precision",
         "precision": precision,
+        "nil_share": nil_share,
         "rerankers": rerankers,
         "threshold": threshold,
         "threshold_before": before,

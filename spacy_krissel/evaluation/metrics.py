@@ -14,7 +14,7 @@ from ..mentions.gold_ids import NIL
 from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
 from .bootstrap import RESAMPLES, Bootstrap
-from .nil import nil_curve, top_scores
+from .nil import nil_curve, share_weights, top_scores
 from .records import LinkRecord, counted, record_keys
 from .slices import Find, primary_ids, slice_mentions
 
@@ -218,24 +218,33 @@ def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = No
     return found
 
 
-def nil_scores(records: Sequence[LinkRecord]) -> dict[str, Any]:
+NIL_SCORES = ("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share")
+
+
+def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dict[str, Any]:
     """Detection of NIL among gold mentions; all None when no gold mention is NIL (PEL, Table 4).
+
+    share: of NIL among the mentions, where the figures are to be those of another one than here (`nil_curve`).
 
     RETURNS: `precision`, `recall` and `f1` of predicted NIL; `aupr`, the average precision over all thresholds on the
         top scores (`nil_curve`), None for a system without scores; `strict`, accuracy over all classes with NIL, and
-        `strict_linked`, on mentions with an entity only; `n_gold` and `n_predicted`.
+        `strict_linked`, on mentions with an entity only; `share`, of NIL, which precision, F1 and auPR depend on;
+        `n_gold` and `n_predicted`.
     With a re-ranker the top scores are its own, and the linker's where the linker predicted NIL.
     """
-    is_nil = [record.gold == (NIL,) for record in records]
-    n_gold, n_predicted = sum(is_nil), sum(record.prediction == NIL for record in records)
-    scores: dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
+    is_nil = np.array([record.gold == (NIL,) for record in records], dtype=bool)
+    called = np.array([record.prediction == NIL for record in records], dtype=bool)
+    n_gold, n_predicted = int(is_nil.sum()), int(called.sum())
+    scores: dict[str, Any] = dict.fromkeys(NIL_SCORES)
     if n_gold:
-        top = top_scores(records)
-        n_right = sum(record.prediction == NIL for record, nil in zip(records, is_nil, strict=True) if nil)
-        scores.update(precision_recall(n_right, n_predicted, n_gold))
-        scores["aupr"] = None if top is None else nil_curve(top, is_nil).average_precision
-        scores["strict"] = _mean([float(is_strict(record)) for record in records])
-        scores["strict_linked"] = _mean([float(is_strict(record)) for record in records if record.gold != (NIL,)])
+        top, weights = top_scores(records), share_weights(is_nil, share)
+        n_right, n_called = weights @ (called & is_nil), weights @ called
+        scores.update(precision_recall(n_right, n_called, weights @ is_nil))
+        scores["aupr"] = None if top is None else nil_curve(top, is_nil, share).average_precision
+        strict = np.array([is_strict(record) for record in records])
+        scores["strict"] = float(np.average(strict, weights=weights))
+        scores["strict_linked"] = None if is_nil.all() else float(strict[~is_nil].mean())
+        scores["share"] = float(weights @ is_nil / weights.sum())
     return {**scores, "n_gold": n_gold, "n_predicted": n_predicted}
 
 

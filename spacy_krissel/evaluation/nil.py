@@ -17,12 +17,15 @@ from ..mentions.gold_ids import NIL
 from ..util.settings import checked
 from .records import LinkRecord
 
+# Of NIL among all mentions.
+NilShare = Annotated[float, Field(gt=0, lt=1)]
+
 
 class NilCurve(NamedTuple):
     """Precision and recall of NIL at each threshold that divides the mentions differently, ascending.
 
     thresholds: (t,) float64, in units of the score; mentions with a lower score are predicted NIL.
-    called: (t,) mentions predicted NIL, right or wrong; 1 or more.
+    called: (t,) mentions predicted NIL, right or wrong, above 0; no whole numbers where NIL has another share.
     precision, recall, f1: (t,) of NIL, 0 to 1.
     """
 
@@ -38,11 +41,23 @@ class NilCurve(NamedTuple):
         return float(np.sum(self.precision * np.diff(self.recall, prepend=0.0)))
 
 
-def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
+def share_weights(is_nil: ArrayLike, share: float | None) -> np.ndarray:
+    """What each mention counts (n,), so that NIL ones are this share of all, above 0 and below 1; 1 with None. Those of
+    a mention with an entity stay 1."""
+    nil = np.asarray(is_nil, dtype=bool)
+    n_nil = nil.sum()
+    if share is None or n_nil in (0, len(nil)):
+        return np.ones(len(nil))
+    return np.where(nil, share / (1 - share) * (len(nil) - n_nil) / max(1, n_nil), 1.0)
+
+
+def nil_curve(scores: ArrayLike, is_nil: ArrayLike, share: float | None = None) -> NilCurve:
     """The curve of n mentions.
 
     scores: (n,) top scores: -inf for a mention that is NIL at any threshold, +inf for one that is NIL at none.
     is_nil: (n,) whether a mention's gold is NIL.
+    share: of NIL among all mentions, where it is another than here: precision depends on it, as the area does. Expected
+        figures of a resample with that share (`share_weights`).
 
     A threshold lies midway between neighbouring scores, so that their last bits do not matter; outside the lowest and
     the highest one it is half the mean distance of neighbours away.
@@ -55,31 +70,35 @@ def nil_curve(scores: ArrayLike, is_nil: ArrayLike) -> NilCurve:
     if np.isnan(values).any():
         raise KrisselError(Errors.K714.format(n=int(np.isnan(values).sum()), total=len(values), what="is not a number"))
     distinct, place = np.unique(values, return_inverse=True)
-    called = np.bincount(place, minlength=len(distinct)).cumsum()
-    right = np.bincount(place, weights=nil, minlength=len(distinct)).cumsum()
+    weights = share_weights(nil, share)
+    called = np.bincount(place, weights=weights, minlength=len(distinct)).cumsum()
+    right = np.bincount(place, weights=weights * nil, minlength=len(distinct)).cumsum()
     # np.unique sorts, so +inf (NIL at no threshold) can only be the last.
     n = len(distinct) - bool(np.isposinf(distinct[-1]))
     called, right = called[:n], right[:n]
-    n_nil = nil.sum()
+    n_nil = weights[nil].sum()
     return NilCurve(_above(distinct[:n]), called, right / called, right / n_nil, 2 * right / (called + n_nil))
 
 
 @checked
 def fit_threshold(
-    scores: ArrayLike, is_nil: ArrayLike, precision: Annotated[float, Field(gt=0, le=1)] | None = None
+    scores: ArrayLike,
+    is_nil: ArrayLike,
+    precision: Annotated[float, Field(gt=0, le=1)] | None = None,
+    share: NilShare | None = None,
 ) -> float:
     """The threshold with the best F1 of NIL or, with `precision`, with the best recall at that precision or higher.
 
     Of several, the lowest: it predicts the fewest NIL, with the highest precision.
 
-    scores, is_nil: (n,), see `nil_curve`. precision: above 0, up to 1.
-    Raises KrisselError K006 (precision), K711 (no mention is NIL), K712 (all are), K713 (no threshold reaches the
-    precision), K714 (scores that no threshold can divide).
+    scores, is_nil: (n,), see `nil_curve`, as `share` is. precision: above 0, up to 1.
+    Raises KrisselError K006 (precision, share), K711 (no mention is NIL), K712 (all are), K713 (no threshold reaches
+    the precision), K714 (scores that no threshold can divide).
     """
     values, nil = np.asarray(scores, dtype=np.float64), np.asarray(is_nil, dtype=bool)
     if len(nil) and nil.all():
         raise KrisselError(Errors.K712.format(n=len(nil)))
-    curve = nil_curve(values, nil)
+    curve = nil_curve(values, nil, share)
     if np.isinf(values).all():
         raise KrisselError(Errors.K714.format(n=len(values), total=len(values), what="has no candidate"))
     if precision is None:

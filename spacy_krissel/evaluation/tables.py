@@ -115,8 +115,10 @@ def precision_recall_line(scores: dict[str, Any]) -> str:
 
 def nil_line(nil: dict[str, Any]) -> str:
     """The results of `nil_scores`; without gold NIL the counts only."""
-    figures = f"{precision_recall_line(nil)}, auPR {percent(nil['aupr'])}; " if nil["n_gold"] else ""
-    return f"{figures}{nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
+    if not nil["n_gold"]:
+        return f"{nil['n_predicted']:,} predicted, 0 gold"
+    figures = f"{precision_recall_line(nil)}, auPR {percent(nil['aupr'])} where {percent(nil['share'])} % are NIL"
+    return f"{figures}; {nil['n_predicted']:,} predicted, {nil['n_gold']:,} gold"
 
 
 def strict_line(nil: dict[str, Any]) -> str:

@@ -68,6 +68,17 @@ def test_the_threshold_is_set_and_noted(nlp, linker, docs):
     assert found.curve.called[-1] == 9
 
 
+def test_a_share_of_nil_changes_nothing(nlp, docs):
+    """Where few of the mentions that are met are NIL, fewer may be called so."""
+    plain, rare = calibrate(nlp, docs), calibrate(nlp, docs, nil_share=0.01)
+    assert (plain.data["nil_share"], rare.data["nil_share"]) == (None, 0.01)
+    assert rare.data["after"]["share"] == pytest.approx(0.01) and plain.data["after"]["share"] == pytest.approx(4 / 9)
+    assert rare.threshold <= plain.threshold and rare.data["after"]["aupr"] <= plain.data["after"]["aupr"]
+    for share in (0.0, 1.0):
+        with pytest.raises(KrisselError, match="K006.*nil_share"):
+            calibrate(nlp, docs, nil_share=share)
+
+
 def test_documents_that_training_held_out(nlp, docs):
     part = GoldSplit("dev", 0.6, 2)
     kept = [doc for doc in docs if part(doc)]

@@ -105,7 +105,7 @@ def test_nil_by_score(make_nlp, docs, store):
     assert (nil["strict"], nil["strict_linked"]) == (0.6, 0.5)
     assert report.data["baselines"]["tfidf"]["nil"]["aupr"] == 1.0, "it has candidates for all but the NIL"
     for text in (report.to_markdown(), report.to_html(), report.to_table()):
-        assert "precision 50.0, recall 100.0, F1 66.7, auPR 50.0; 2 predicted, 1 gold" in text
+        assert "precision 50.0, recall 100.0, F1 66.7, auPR 50.0 where 20.0 % are NIL; 2 predicted, 1 gold" in text
         assert "60.0 over all classes, 50.0 on mentions with an entity" in text
     assert "over all classes" not in evaluate(make_nlp({"MS": "D1"}), docs, store).to_markdown()
 

@@ -156,7 +156,7 @@ def test_nil(make_record):
     assert scores["precision"] == pytest.approx(1 / 3)
     assert scores["recall"] == 0.5
     assert scores["f1"] == pytest.approx(0.4)
-    figures = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked"))
+    figures = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share"))
     assert nil_scores(records[2:]) == {**figures, "n_gold": 0, "n_predicted": 2}
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from sklearn.metrics import average_precision_score
 
 from spacy_krissel.errors import KrisselError
@@ -112,6 +113,30 @@ def test_best_recall_at_a_precision_by_brute_force(mentions, precision):
     assert judge(scores, is_nil, fit_threshold(scores, is_nil, precision)) == best
 
 
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=20), st.integers(1, 5))
+def test_a_share_is_not_that_of_repeated_mentions(mentions, times):
+    scores, is_nil = zip(*mentions, strict=True)
+    assume(any(is_nil) and not all(is_nil))
+    more = [each for each in mentions for _ in range(times if each[1] else 1)]
+    repeated = nil_curve(*zip(*more, strict=True))
+    share = sum(nil for _, nil in more) / len(more)
+    found = nil_curve(scores, is_nil, share)
+    for theirs, ours in zip(repeated, found, strict=True):
+        assert_allclose(ours, theirs)
+    assert fit_threshold(scores, is_nil, share=share) == pytest.approx(fit_threshold(*zip(*more, strict=True)))
+
+
+def test_the_area_of_one_detector_is_the_same_at_any_share():
+    """NIL by 1.5 standard deviations lower: 84.8 where 48.5 % are NIL, 51.7 where 11.8 % are, as in PEL's MedMentions.
+    By chance the area is the share."""
+    random = np.random.default_rng(0)
+    is_nil = random.random(200_000) < 0.485
+    for distance, areas in ((1.5, (0.848, 0.517)), (0.0, (0.485, 0.118))):
+        scores = random.normal(size=len(is_nil)) - distance * is_nil
+        found = [nil_curve(scores, is_nil, share).average_precision for share in (None, 0.118)]
+        assert found == pytest.approx(areas, abs=0.01)
+
+
 def test_thresholds_by_hand():
     scores, is_nil = [0.1, 0.2, 0.3, 0.4, 0.5], [True, False, True, True, False]
     assert fit_threshold(scores, is_nil) == pytest.approx(0.45)
@@ -139,6 +164,9 @@ def test_what_cannot_be_fitted():
     for precision in (0.0, -0.1, 1.1, float("nan")):
         with pytest.raises(KrisselError, match="K006.*precision"):
             fit_threshold([0.1, 0.2], [True, False], precision)
+    for share in (0.0, 1.0):
+        with pytest.raises(KrisselError, match="K006.*share"):
+            fit_threshold([0.1, 0.2], [True, False], share=share)
 
 
 def test_scores_of_records(make_record):

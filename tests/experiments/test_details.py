@@ -20,9 +20,8 @@ def report(right, seen, unseen):
     def part(value, n):
         return {"n": n, "recall": {"1": value, "5": 0.9, "64": 1.0}}
 
-    nil = {"aupr": right, "precision": 0.5, "recall": 0.25, "f1": None, "strict": 0.7, "strict_linked": 0.6}
     slices = {"seen": part(seen, 3), **({"unseen": part(unseen, 1)} if unseen is not None else {})}
-    return {**part(right, 4), "slices": slices, "nil": nil}
+    return {**part(right, 4), "slices": slices}
 
 
 def record(i, score, gold):
@@ -38,11 +37,27 @@ def test_seen_and_unseen_are_means_of_the_seeds():
     assert nothing == {"n": 0, "recall": {"1": None, "64": None}}
 
 
+def calibration(threshold, share=None):
+    return {"threshold": threshold, "nil_share": share, "after": {"precision": threshold, "recall": 0.5}}
+
+
 def test_nil():
-    fitted = [{"threshold": t, "after": {"precision": t, "recall": 0.5}} for t in (0.2, 0.4)]
-    found = nil_figures([report(0.5, 0, 0), report(0.7, 0, 0)], fitted)
-    assert found["aupr"] == pytest.approx(0.6) and found["f1"] is None and found["thresholds"] == [0.2, 0.4]
-    assert found["fitted"] == {"precision": pytest.approx(0.3), "recall": 0.5}
+    """Two of four mentions are called NIL, one of them rightly; with a stricter threshold, one, rightly."""
+    run = [record(0, 0.9, "D1"), record(1, 0.1, "NIL"), record(2, 0.4, "D2"), record(3, 0.5, "NIL")]
+    # As they were linked with another threshold.
+    run[3].prediction = "NIL"
+    found = nil_figures([run, run], [calibration(0.45), calibration(0.2)])
+    assert found["thresholds"] == [0.45, 0.2] and found["share"] == 0.5
+    assert found["fitted"] == {"precision": pytest.approx(0.325), "recall": 0.5}
+    assert [found[key] for key in ("precision", "recall", "strict", "strict_linked")] == [0.75, 0.5, 0.5, 0.5]
+    # With 0.45 the third is NIL, and with 0.2 its entity is not among the candidates.
+    assert found["recall_64"] == 0.5
+    run[2].ranked.append("D2")
+    assert nil_figures([run], [calibration(0.2)])["recall_64"] == 0.75
+    # A NIL mention counts a third.
+    rare = nil_figures([run], [calibration(0.45, 0.25)])
+    assert [rare[key] for key in ("share", "precision", "recall")] == pytest.approx([0.25, 0.25, 0.5])
+    assert rare["aupr"] < found["aupr"]
 
 
 def test_curve():
@@ -70,15 +85,16 @@ def test_lead():
 def test_tables():
     rows = [{"name": "a", "title": "the first"}]
     seen = {"dev": {"a": seen_figures([report(0.5, 0.6, None)])}}
-    nil = {"dev": {"a": nil_figures([report(0.5, 0, 0)], [{"threshold": 1, "after": {"precision": 1, "recall": 0}}])}}
+    nil = {"dev": {"None": {"a": nil_figures([[record(0, 0.1, "NIL"), record(1, 0.5, "D1")]], [calibration(0.2)])}}}
     parts = detail_parts({"rows": rows, "seen": seen, "nil": nil})
     assert parts[0] == "## Seen and unseen entities: dev" and parts[1] == "Mentions: all 4, seen 3, unseen 0."
     assert parts[2].splitlines()[-1] == "| the first | 50.0 | 100.0 | 60.0 | 100.0 | – | – |"
-    assert parts[3] == "## NIL: dev"
-    assert parts[4].splitlines()[-1] == "| the first | 50.0 |  | 50.0 | 25.0 | – | 70.0 | 60.0 | 100.0 | 0.0 |"
-    nil["dev"]["a"]["lead"] = {"aupr": 0.012, "interval": (-0.001, 0.025)}
+    assert parts[3] == "## NIL, 50.0 % of the mentions: dev"
+    row = "| the first | 100.0 |  | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 | 20.0 | 50.0 |"
+    assert parts[4].splitlines()[-1] == row
+    nil["dev"]["None"]["a"]["lead"] = {"aupr": 0.012, "interval": (-0.001, 0.025)}
     row = detail_parts({"rows": rows, "nil": nil})[1].splitlines()[-1]
-    assert row.startswith("| the first | 50.0 | +1.2 (-0.1 to +2.5) | 50.0 |")
+    assert row.startswith("| the first | 100.0 | +1.2 (-0.1 to +2.5) | 100.0 |")
     assert detail_parts({"rows": rows}) == []
 
 

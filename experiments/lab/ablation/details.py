@@ -3,6 +3,7 @@ and 4)."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
@@ -10,15 +11,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spacy_krissel.evaluation.bootstrap import Bootstrap
-from spacy_krissel.evaluation.nil import nil_curve, top_scores
+from spacy_krissel.evaluation.metrics import nil_scores
+from spacy_krissel.evaluation.nil import call_nil, nil_curve, share_weights, top_scores
 from spacy_krissel.evaluation.records import LinkRecord, counted, record_keys
 from spacy_krissel.evaluation.tables import improvement, markdown_table, percent
 from spacy_krissel.mentions.gold_ids import NIL
 
 RECALL_AT = ("1", "64")
 SEEN = ("all", "seen", "unseen")
-FITTED = ("fitted: precision", "recall")
-NIL_FIGURES = ("aupr", "precision", "recall", "f1", "strict", "strict_linked")
+NIL_FIGURES = {
+    "aupr": "auPR",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "strict": "strict with NIL",
+    "strict_linked": "linked",
+    "recall_64": "R@64 with NIL",
+}
 # Of a drawn curve.
 MAX_POINTS = 200
 # Steps that a drawn gradient norm is the mean of.
@@ -50,17 +59,35 @@ def seen_figures(reports: Sequence[Report]) -> dict[str, Any]:
     return found
 
 
-def nil_figures(reports: Sequence[Report], calibrations: Sequence[Report]) -> dict[str, Any]:
-    """auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with an entity, and precision
-    and recall on the mentions that the threshold was fitted to (`fitted`); means over several seeds.
+def nil_figures(runs: Sequence[Sequence[LinkRecord]], calibrations: Sequence[Report]) -> dict[str, Any]:
+    """auPR, precision, recall and F1 of NIL, accuracy over all classes and on mentions with an entity, recall at 64
+    over all classes, and precision and recall on the mentions that the threshold was fitted to (`fitted`); means over
+    several seeds.
 
-    calibrations: what `Calibration.data` holds, one a report.
+    calibrations: what `Calibration.data` holds, one for each run: the threshold, and the share of NIL that the figures
+        are for.
     """
-    found: dict[str, Any] = {key: _mean([report["nil"][key] for report in reports]) for key in NIL_FIGURES}
+    figures = [nil_run(run, each["threshold"], each["nil_share"]) for run, each in zip(runs, calibrations, strict=True)]
+    found: dict[str, Any] = {key: _mean([each[key] for each in figures]) for key in (*NIL_FIGURES, "share")}
     after = [calibration["after"] for calibration in calibrations]
     found["fitted"] = {key: _mean([each[key] for each in after]) for key in ("precision", "recall")}
     found["thresholds"] = [calibration["threshold"] for calibration in calibrations]
     return found
+
+
+def nil_run(run: Sequence[LinkRecord], threshold: float, share: float | None) -> dict[str, Any]:
+    """The figures of one run with this threshold. `recall_64` counts what is rightly NIL, and what is not called so and
+    has its entity among the first 64 candidates, which gives the figures of PEL's Table 4 from its others."""
+    gold = counted(run)
+    linked = [replace(each, prediction=each.ranked[0]) if each.ranked else each for each in gold]
+    scores = top_scores(linked)
+    assert scores is not None, "a linker's links have scores"
+    called = call_nil(linked, scores, threshold)
+    nil = np.array([each.prediction == NIL for each in called], dtype=bool)
+    is_nil = np.array([each.gold == (NIL,) for each in called], dtype=bool)
+    found = np.array([not set(each.ranked[:64]).isdisjoint(each.gold) for each in called], dtype=bool)
+    right = np.where(nil | is_nil, nil & is_nil, found)
+    return {**nil_scores(called, share), "recall_64": float(np.average(right, weights=share_weights(is_nil, share)))}
 
 
 def run_scores(records: Sequence[LinkRecord]) -> TopScores | None:
@@ -75,8 +102,11 @@ def run_scores(records: Sequence[LinkRecord]) -> TopScores | None:
     return TopScores([keys[i] for i in order], [gold[i].doc for i in order], scores[order], is_nil)
 
 
-def aupr_lead(ours: Sequence[TopScores | None], theirs: Sequence[TopScores | None]) -> dict[str, Any] | None:
-    """auPR of `ours` minus that of `theirs`, means over their runs (seeds), on the same mentions.
+def aupr_lead(
+    ours: Sequence[TopScores | None], theirs: Sequence[TopScores | None], share: float | None = None
+) -> dict[str, Any] | None:
+    """auPR of `ours` minus that of `theirs`, means over their runs (seeds), on the same mentions; where NIL is this
+    share of them.
 
     RETURNS: {"aupr": difference, "interval": its paired 95 % interval over documents}; None where a run has no scores.
     """
@@ -86,15 +116,16 @@ def aupr_lead(ours: Sequence[TopScores | None], theirs: Sequence[TopScores | Non
     bootstrap = Bootstrap(runs[0].docs)
     # All mentions once, and every resample.
     counts = np.concatenate((np.ones((1, len(runs[0].docs))), bootstrap.counts())).astype(int)
-    figures = [[_average_precision(run, each) for each in counts] for run in runs]
+    figures = [[_average_precision(run, each, share) for each in counts] for run in runs]
     leads = np.mean(figures[: len(ours)], axis=0) - np.mean(figures[len(ours) :], axis=0)
     return {"aupr": float(leads[0]), "interval": bootstrap.percentiles(leads[1:][np.isfinite(leads[1:])])}
 
 
-def _average_precision(run: TopScores, counts: np.ndarray) -> float:
+def _average_precision(run: TopScores, counts: np.ndarray, share: float | None) -> float:
     """The auPR of a resample with each mention as often as `counts` (n,) says; nan without NIL."""
     rows = np.repeat(np.arange(len(counts)), counts)
-    return nil_curve(run.scores[rows], run.is_nil[rows]).average_precision if run.is_nil[rows].any() else np.nan
+    scores, is_nil = run.scores[rows], run.is_nil[rows]
+    return nil_curve(scores, is_nil, share).average_precision if is_nil.any() else np.nan
 
 
 def drawn_nil_curve(run: TopScores | None) -> dict[str, list[float]] | None:
@@ -126,8 +157,10 @@ def detail_parts(found: Mapping[str, Any]) -> list[str]:
         counts = next(iter(rows.values()))
         numbers = ", ".join(f"{part} {counts[part]['n']:,}" for part in SEEN)
         parts += [f"## Seen and unseen entities: {gold}", f"Mentions: {numbers}.", _seen_table(rows, titles)]
-    for gold, rows in found.get("nil", {}).items():
-        parts += [f"## NIL: {gold}", _nil_table(rows, titles)]
+    for gold, tables in found.get("nil", {}).items():
+        for rows in tables.values():
+            share = percent(next(iter(rows.values()))["share"])
+            parts += [f"## NIL, {share} % of the mentions: {gold}", _nil_table(rows, titles)]
     norms = found.get("gradient_norms", {})
     if norms:
         table = [("system", "mean", "deviation / mean")]
@@ -145,20 +178,8 @@ def _seen_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
 
 
 def _nil_table(rows: Mapping[str, Any], titles: Mapping[str, str]) -> str:
-    table: list[tuple[str, ...]] = [
-        (
-            "system",
-            "auPR",
-            "lead",
-            "precision",
-            "recall",
-            "F1",
-            "strict with NIL",
-            "linked",
-            "fitted: precision",
-            "recall",
-        )
-    ]
+    first, *others = NIL_FIGURES.values()
+    table: list[tuple[str, ...]] = [("system", first, "lead", *others, "fitted: precision", "recall")]
     for name, figures in rows.items():
         cells = [percent(figures[key]) for key in NIL_FIGURES]
         cells.insert(1, improvement(figures.get("lead"), "aupr"))

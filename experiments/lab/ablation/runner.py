@@ -130,8 +130,11 @@ class AblationRun:
                     asked["train"] = data.seen
                 if data.calibration is not None:
                     asked["gold_nil"] = True
-                    fitted = calibrate(nlp, data.calibration, name=LINKER, held_out=data.held_out, seed=seed)
-                    write_text(made / CALIBRATION, json.dumps(fitted.data, indent=2) + "\n")
+                    asked_too = {"name": LINKER, "held_out": data.held_out, "seed": seed}
+                    # Last as it is, whose threshold stays.
+                    shares = (*data.nil_shares, None)
+                    fitted = [calibrate(nlp, data.calibration, nil_share=each, **asked_too).data for each in shares]
+                    write_text(made / CALIBRATION, json.dumps(fitted, indent=2) + "\n")
                 evaluate(nlp, data.gold, data.ontology, made, name=REPORT, **asked)
         return answers(read_records(folder / f"{REPORT}.links.jsonl"))
 
@@ -204,6 +207,7 @@ class AblationRun:
         # As they were named before there were these, where they are not asked for.
         further = {key: value for key, value in (("seen", data.seen), ("calibration", data.calibration)) if value}
         held_out = {"held_out": data.held_out} if data.held_out else {}
+        held_out |= {"nil_shares": data.nil_shares} if data.nil_shares else {}
         paths.update(further)
         read += further.values()
         return {
@@ -282,12 +286,14 @@ class AblationRun:
                 if data.seen is not None:
                     found["seen"].setdefault(gold, {})[name] = seen_figures(reports)
                 if data.calibration is not None:
-                    fitted = [_read_json(folder / CALIBRATION) for folder in folders]
-                    figures = nil_figures(reports, fitted)
-                    scores[name] = [run_scores(read_records(folder / f"{REPORT}.links.jsonl")) for folder in folders]
-                    if name != self.ablation.first:
-                        figures["lead"] = aupr_lead(scores[name], scores[self.ablation.first])
-                    found["nil"].setdefault(gold, {})[name] = figures
+                    runs = [read_records(folder / f"{REPORT}.links.jsonl") for folder in folders]
+                    scores[name] = [run_scores(run) for run in runs]
+                    for fitted in zip(*(_read_json(folder / CALIBRATION) for folder in folders), strict=True):
+                        share = fitted[0]["nil_share"]
+                        figures = nil_figures(runs, fitted)
+                        if name != self.ablation.first:
+                            figures["lead"] = aupr_lead(scores[name], scores[self.ablation.first], share)
+                        found["nil"].setdefault(gold, {}).setdefault(str(share), {})[name] = figures
                     found["nil_curves"].setdefault(gold, {})[name] = drawn_nil_curve(scores[name][0])
         return found
 
@@ -309,5 +315,5 @@ def _hashes(paths: Sequence[Path | None]) -> dict[str, str]:
     return {str(path): content_hash(path) for path in paths if path is not None}
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf8"))

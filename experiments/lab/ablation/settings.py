@@ -43,7 +43,8 @@ class Training(Knowledge):
 
 
 class RerankerTraining(Section):
-    """How the re-rankers are trained, each over its row's own linker, with the knowledge of `Training`.
+    """How the re-rankers are trained, each over its row's own linker, with the knowledge of `Training`, or on the gold
+    mentions of the override `paths.gold`.
 
     config, overrides: as in `Training`.
     held_out: fraction of names that the linker's knowledge base lacks meanwhile; as in the config.
@@ -63,6 +64,7 @@ class GoldSet(Knowledge):
     seen: gold mentions that were trained on; recall is told apart for entities that are linked there and others.
     calibration: gold mentions, NIL ones among them, that the threshold for NIL is fitted to; in `gold`, mentions that
         are NIL are then counted too.
+    nil_shares: further shares of NIL among the mentions that its figures are given for, as 0.118, PEL's.
     held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
     baselines: an ontology by whose names exact match and TF-IDF link the same mentions, for two more rows; with
         `seen`, a third links each form to what it stands for most often there.
@@ -72,6 +74,7 @@ class GoldSet(Knowledge):
     examples: Path | None = None
     seen: Path | None = None
     calibration: Path | None = None
+    nil_shares: list[float] = []
     held_out: float = 0.0
     baselines: Path | None = None
 
@@ -236,8 +239,9 @@ def _contradictions(ablation: Ablation) -> list[str]:
     found = [f"{kind} is empty" for kind in ("sets", "rows", "seeds") if not getattr(ablation, kind)]
     for kind, names in (("sets", ablation.sets), ("rows", ablation.rows)):
         found += [f"{kind}.{name}: the name is no file name" for name in names if not NAME.fullmatch(name)]
-    if ablation.reranker is not None and ablation.train.mentions is None:
-        found.append("train.mentions: the re-ranker learns from them")
+    trained = ablation.reranker
+    if trained is not None and ablation.train.mentions is None and "paths.gold" not in trained.overrides:
+        found.append("train.mentions: the re-ranker learns from them, unless its overrides have paths.gold")
     before: list[str] = []
     for name, row in ablation.rows.items():
         if row.of is not None:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from spacy.cli.train import train
 from spacy.util import load_config
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.commands.train_pipeline import train
 from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
@@ -22,7 +22,7 @@ STEP_LOGGER = "spacy-krissel.StepLogger.v1"
 
 
 def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_id: int = -1) -> None:
-    """`spacy train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`.
+    """`krissel train` with the overrides of row `name`; the last pipeline, without knowledge base, comes to `output`.
 
     Where the config has `StepLogger` without a path, its lines come to `steps.jsonl` beside it.
     """
@@ -30,7 +30,8 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
     overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
     with temporary_folder(output) as folder:
         steps = folder / STEPS
-        train(training.config, folder, use_gpu=gpu_id, overrides={**_logged_to(steps, training.config), **overrides})
+        logged = _logged_to(steps, training.config)
+        train(training.config, folder, gpu_id=gpu_id, overrides={**logged, **overrides})
         commit_folder(folder / "model-last", output)
         if steps.exists():
             steps.rename(output.parent / STEPS)
@@ -57,7 +58,7 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
             **training.overrides,
             **row.reranker,
         }
-        train(training.config, folder / "out", use_gpu=gpu_id, overrides=overrides)
+        train(training.config, folder / "out", gpu_id=gpu_id, overrides=overrides)
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
         nlp.add_pipe(RERANKER, source=load_pipeline(folder / "out" / "model-last"))
