@@ -3,13 +3,13 @@
 import gzip
 import sys
 import zipfile
+from functools import partial
 
 import pytest
 import spacy
-from command_line import laboratory
-from project_files import ROOT, read_project, words_of
+from command_line import run_commands
+from project_files import ROOT, read_project
 from spacy.cli._util import app
-from spacy.util import registry
 from typer.testing import CliRunner
 
 from spacy_krissel.corpora.doc_bins import read_doc_bins
@@ -98,24 +98,7 @@ def run(place, monkeypatch):
     monkeypatch.chdir(place)
     (place / "configs").symlink_to(ROOT / "experiments" / "umls" / "configs")
     (place.parents[1] / "configs").symlink_to(ROOT / "configs")
-    registry.cli.get_all()
-
-    def run(*names, extras=(), **variables):
-        project = read_project(ROOT / "experiments" / "umls", umls="../../META", **variables)
-        scripts = {command["name"]: command["script"] for command in project["commands"]}
-        lines = [line for name in names for line in scripts[name]]
-        for number, line in enumerate(lines):
-            words = words_of(f"{line} {extras[number] if extras else ''}")
-            if words[2] == "zipfile":
-                zipfile.main(words[3:])
-                continue
-            own = words[1].endswith("lab")
-            result = CliRunner().invoke(laboratory() if own else app, words[2 if own else 3 :])
-            if result.exception is not None and not isinstance(result.exception, SystemExit):
-                raise result.exception
-            assert result.exit_code == 0, f"{line}\n{result.output}"
-
-    return run
+    return partial(run_commands, ROOT / "experiments" / "umls", umls="../../META")
 
 
 def linked(path, store):
