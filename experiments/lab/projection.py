@@ -14,6 +14,7 @@ from .plots import MARKERS, draw, panels
 
 # Colours that are told apart; more entities repeat them.
 COLOURS = "tab20"
+PAIR_COLOURS = ("#0072b2", "#d55e00")
 
 
 class Projection(NamedTuple):
@@ -69,6 +70,43 @@ def project(vectors: np.ndarray, owners: np.ndarray, *, seed: int = 0) -> Projec
     return Projection(
         points, float(silhouette_score(unit, owners, metric="cosine")), float((owners[nearest] == owners).mean())
     )
+
+
+def pair_similarities(
+    vectors: np.ndarray, owners: np.ndarray, n: int = 1000, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cosines of up to n pairs of names of one entity, and of as many of two, drawn by seed (OSLAT, Figure C.1).
+
+    vectors: (m, width) of names. owners: (m,) the entity of each.
+    """
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    first, second = np.triu_indices(len(unit), 1)
+    alike = owners[first] == owners[second]
+    random = np.random.default_rng(seed)
+    found = []
+    for kind in (alike, ~alike):
+        rows = random.permutation(np.flatnonzero(kind))[: min(n, int(alike.sum()), int((~alike).sum()))]
+        found.append((unit[first[rows]] * unit[second[rows]]).sum(axis=1))
+    return found[0], found[1]
+
+
+def draw_similarities(pairs: dict[str, tuple[np.ndarray, np.ndarray]], path: Path) -> list[Path]:
+    """A panel of two densities for each encoder, by title, to the SVG at `path`. RETURNS: the files.
+
+    Warns KW901, and draws nothing, without matplotlib.
+    """
+    return draw(lambda: {path: similarities_figure(pairs)})
+
+
+def similarities_figure(pairs: dict[str, tuple[np.ndarray, np.ndarray]]) -> Any:
+    figure, axes = panels(len(pairs), sharex=True)
+    bins = np.linspace(-1, 1, 81)
+    for panel, (title, found) in zip(axes, pairs.items(), strict=True):
+        for values, label, colour in zip(found, ("of one entity", "of two entities"), PAIR_COLOURS, strict=True):
+            panel.hist(values, bins=bins, density=True, histtype="stepfilled", alpha=0.5, color=colour, label=label)
+        panel.set(title=title, xlabel="cosine of two names", ylabel="density")
+    axes[0].legend(fontsize=7)
+    return figure
 
 
 def draw_projections(

@@ -1,6 +1,13 @@
 import numpy as np
 import pytest
-from lab.projection import choose_names, draw_projections, project, projection_figure
+from lab.projection import (
+    choose_names,
+    draw_projections,
+    pair_similarities,
+    project,
+    projection_figure,
+    similarities_figure,
+)
 
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.ontology.entity import Entity
@@ -47,6 +54,17 @@ def test_figures_of_a_projection():
         silhouettes.append((other - own) / max(own, other))
     assert found.silhouette == pytest.approx(np.mean(silhouettes), abs=1e-5)
     assert np.array_equal(project(vectors, owners).points, found.points)
+
+
+def test_pairs_are_of_the_other_kind():
+    vectors = np.array([[1, 0], [2, 0], [0, 1], [0, 3]], dtype="f")
+    owners = np.array([0, 0, 1, 1])
+    same, other = pair_similarities(vectors, owners)
+    assert same.tolist() == [1, 1] and other.tolist() == [0, 0]
+    assert len(pair_similarities(vectors, owners, 1)[0]) == 1
+    pytest.importorskip("matplotlib")
+    (panel,) = similarities_figure({"before": (same, other)}).axes
+    assert panel.get_title() == "before" and len(panel.patches) == 2
 
 
 def test_figure(tmp_path):

@@ -92,6 +92,19 @@ def test_figures(findings, docs):
     assert [record.entity for record in report.records["all"]] == ["F1", "F2", "F3", "F4"]
 
 
+def test_seeds_have_not_their_mean(findings, docs):
+    """One run of a system stands beside each of two of another."""
+    systems = {"half": [Oracle(), Everything()], "all": Everything()}
+    data = evaluate_spans(systems, docs, findings).data
+    half = data["systems"]["half"]["spans"]["slices"]["all"]
+    # Right 5 and 5, predicted 5 and 8, gold 5 and 5.
+    assert half["f1"] == pytest.approx(2 * 10 / (13 + 10)) and half["exact"] == 0.5
+    assert data["systems"]["all"]["behind"]["spans"]["all"]["f1"]["lead"] == pytest.approx(20 / 23 - 10 / 13)
+    assert (data["n"], data["n_runs"]) == (4, 2)
+    with pytest.raises(KrisselError, match="K006.*systems"):
+        evaluate_spans({**systems, "thrice": [Oracle()] * 3}, docs, findings)
+
+
 def test_equal_scores_go_by_id_whatever_the_order_asked_for(findings, docs):
     report = evaluate_spans({"all": Everything()}, docs, findings, entities=["F4", "F2", "X:F1", "F3"])
     assert [record.rank for record in report.records["all"]] == [1, 2, 3, 4]

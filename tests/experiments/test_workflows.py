@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 import spacy
-from command_line import laboratory
-from project_files import ROOT, read_project, words_of
-from spacy.cli._util import app
+from command_line import run_commands
+from project_files import ROOT
 from spacy.tokens import DocBin
-from spacy.util import registry
-from typer.testing import CliRunner
+
+from spacy_krissel.ontology.store import OntologyStore
 
 pytestmark = pytest.mark.slow
 STORES = ("medic", "medic-types", "chemicals", "both-names", "cellosaurus", "disambiguated/cellosaurus", "psytar-names")
@@ -55,7 +54,6 @@ def run(toy_store, toy_shards, toy_gold, toy_names, tiny_bert, tmp_path, monkeyp
     (tmp_path / "corpus" / "psytar").mkdir()
     DocBin(docs=docs).to_disk(tmp_path / "corpus" / "psytar" / "train.spacy")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    registry.cli.get_all()
 
     def run(paper, name, *extras, encoder=tiny_bert):
         source, folder = ROOT / "experiments" / paper, tmp_path / "experiments" / paper
@@ -63,16 +61,7 @@ def run(toy_store, toy_shards, toy_gold, toy_names, tiny_bert, tmp_path, monkeyp
         if (source / "configs").exists() and not (folder / "configs").exists():
             (folder / "configs").symlink_to(source / "configs")
         monkeypatch.chdir(folder)
-        scripts = {
-            command["name"]: command["script"] for command in read_project(source, encoder=str(encoder))["commands"]
-        }
-        for line, extra in zip(scripts[name], extras, strict=False):
-            words = words_of(f"{line} {extra}")
-            own = words[1].endswith("lab")
-            result = CliRunner().invoke(laboratory() if own else app, words[2 if own else 3 :])
-            if result.exception is not None and not isinstance(result.exception, SystemExit):
-                raise result.exception
-            assert result.exit_code == 0, f"{line}\n{result.output}"
+        run_commands(source, name, extras=extras, encoder=str(encoder))
         return folder
 
     return run
@@ -103,6 +92,18 @@ def test_pels_losses(run):
     assert rows_of(folder / "metrics" / "losses" / "ablation.json") == ["proxy-random", "ce-mixed-fgsm"]
 
 
+def test_pels_ranker(run):
+    gold = f"{GOLD} --train.overrides.{LINKER}.objective.n_negatives 4 --row retriever-fgsm"
+    few = "--training.max_steps 2 --training.eval_frequency 2 --corpora.train.dev_share 0.4 --training.batcher.size 4"
+    folder = run(
+        "pel",
+        "ablate-ranker",
+        f"{gold} {few.replace('--', '--reranker.overrides.')} --rows.ranked.seeds [0] --rows.ranked-fgsm.seeds [0]",
+    )
+    found = rows_of(folder / "metrics" / "ranker" / "ablation.json")
+    assert found == ["ranked", "ranked-fgsm", "retriever-fgsm"]
+
+
 def test_belhds_cell_lines(run):
     sizes = f"--{LINKER}.objective.n_candidates 4 --{LINKER}.model.encoder.window 32 --{LINKER}.model.width 16"
     folder = run("belhd", "ablate-cell-lines", f"{GOLD} --row disambiguation {of_rows(sizes)}")
@@ -112,7 +113,24 @@ def test_belhds_cell_lines(run):
 
 def test_oslats_stages(run):
     folder = run("oslat", "train", NAMES, TEXTS, TEXTS, "")
-    assert (folder / "training" / "psytar" / "full" / "pipeline" / "meta.json").exists()
+    assert (folder / "training" / "psytar-0" / "full" / "pipeline" / "meta.json").exists()
+
+
+def test_oslats_notes(run, toy_store, tmp_path):
+    notes = tmp_path / "data" / "semeval-2015-task-14"
+    notes.mkdir(parents=True)
+    for number in range(8):
+        lines = [f"Pain number {each} of {number}." for each in range(3)]
+        (notes / f"{number}.text").write_text("\n".join(lines))
+        places = ((sum(len(line) + 1 for line in lines[:each]), id_) for each, id_ in enumerate(("T01", "T02", "T07")))
+        (notes / f"{number}.pipe").write_text(
+            "".join(f"{number}.text|{at}-{at + 4}|{id_}|no|*NULL*\n" for at, id_ in places)
+        )
+    (tmp_path / "corpus" / "umls-store").symlink_to(toy_store.path)
+    run("oslat", "hnlp-texts", *[""] * 4)
+    assert sorted(OntologyStore(tmp_path / "corpus" / "hnlp-names").ids) == ["T01", "T02", "T07"]
+    report = json.loads((tmp_path / "corpus" / "hnlp" / "report.json").read_text())
+    assert (report["texts"], report["entities"]) == (24, 3)
 
 
 def test_the_checkpoints_check_does_not_run(run, toy_files, bert_with_markers, tmp_path):

@@ -32,11 +32,12 @@ def affected_mentions_cli(
 def gold_concepts_cli(
     gold: list[Path] = typer.Argument(..., help="Gold mentions (.spacy)"),
     output: Path = typer.Option(..., "--output", "-o", help="File of JSON lines for `krissel ontology`"),
+    ontology: Path | None = typer.Option(None, help="Store to take those of; none: they are named by their mentions"),
 ) -> None:
-    """Write the concepts of gold corpora as an ontology, where the real one needs a licence."""
+    """Write the concepts of gold corpora as an ontology, where the real one is large or needs a licence."""
     from ..data.gold_concepts import gold_concepts
 
-    typer.echo(f"{gold_concepts(gold, output):,} concepts in {output}")
+    typer.echo(f"{gold_concepts(gold, output, ontology=ontology):,} concepts in {output}")
 
 
 Row = tuple[str, ...]
@@ -211,6 +212,23 @@ def _part_rows(report: dict[str, Any]) -> list[Row]:
         numbers = (f"{figures[name]:,}" for name in ("texts", "entities", "pairs", "with_spans", "disjoint"))
         rows.append((title, *numbers, percent(figures["disjoint_share"])))
     return rows
+
+
+@lab.command("text-overlap")
+def text_overlap_cli(
+    texts: list[str] = typer.Argument(..., help="Two of name=split:store, folders of `text-split` and stores of names"),
+    top: int = typer.Option(15, min=1, help="Most frequent entities to list of each"),
+) -> None:
+    """How many entities two sets of texts share, by name, and the most frequent of each (OSLAT, Tables A.1, A.2)."""
+    from spacy_krissel.evaluation.tables import markdown_table
+
+    from ..data.text_overlap import frequent, overlap_rows, read_texts
+
+    first, second = map(read_texts, texts)
+    header = ("entities", "all", "seen in the other", "unseen in the other", "not in the other")
+    typer.echo(markdown_table([header, *overlap_rows(first, second), *overlap_rows(second, first)]))
+    for each in (first, second):
+        typer.echo(f"\n{each.name}: {', '.join(frequent(each, top))}")
 
 
 @lab.command("zero-shot")

@@ -53,7 +53,9 @@ def evaluate_spans_cli(
         [], help="Rank the entities of these texts alone, as the paper does; may be repeated. None: all of the ontology"
     ),
     compare: list[str] = typer.Option(
-        [], help="name=path of another pipeline: an extractor, or a linker as bi-encoder; may be repeated"
+        [],
+        help="name=path of another pipeline: an extractor, or a linker as bi-encoder; may be repeated, with one name "
+        "for those of several seeds",
     ),
     baselines: bool = typer.Option(True, help="Rule-based and fuzzy match (the extra 'fuzzy') in the same tables"),
     gold_spans: bool = typer.Option(False, "--gold-spans", help="Also with the gold spans in place of the attention"),
@@ -81,12 +83,14 @@ def evaluate_spans_cli(
             expected = "name=path of a pipeline"
             raise KrisselError(Errors.K006.format(setting="compare", found=given, expected=expected))
     store = OntologyStore(ontology)
-    systems: dict[str, SpanSystem] = {}
+    systems: dict[str, list[SpanSystem]] = {}
     for title, path in [(name, str(pipeline)), *((title, path) for title, _, path in others)]:
-        told = gold_spans and not systems
-        systems.update(pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path))
+        told = gold_spans and title == name
+        made = pipe_systems(load_pipeline(path), store, name=title, with_gold_spans=told, source=path)
+        for each, system in made.items():
+            systems.setdefault(each, []).append(system)
     if baselines:
-        systems.update({"rule": RuleMatch(store), "fuzzy": FuzzyMatch(store)})
+        systems.update({"rule": [RuleMatch(store)], "fuzzy": [FuzzyMatch(store)]})
     vocab = spacy.blank("en").vocab
     report = evaluate_spans(
         systems,
@@ -159,6 +163,48 @@ def nil_curve_cli(
         raise KrisselError(Errors.K906.format(path=metrics, problem=repr(error))) from error
     for path in draw_nil_curve(curve, threshold, output):
         typer.echo(f"Drawn: {path}")
+
+
+@lab.command("similarities")
+def similarities_cli(
+    pipelines: list[str] = typer.Argument(..., help="title=path of pipelines with a linker, untrained and trained"),
+    ontology: Path = typer.Option(..., help="Ontology store that the names are of"),
+    output: Path = typer.Option(..., "--output", "-o", help="The .svg file to draw"),
+    entities: int = typer.Option(200, min=2, help="Entities, drawn by seed"),
+    names: int = typer.Option(2, min=2, help="Names of each"),
+    pairs: int = typer.Option(1000, min=1, help="Pairs of either kind, at most"),
+    seed: int = typer.Option(0, min=0),
+    linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipelines"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
+) -> None:
+    """Draw how alike names of one entity are, and of two, as each pipeline's encoder sees them (OSLAT, Figure C.1)."""
+    import numpy as np
+
+    from spacy_krissel.evaluation.tables import markdown_table
+    from spacy_krissel.ontology.store import OntologyStore
+    from spacy_krissel.pipeline.pipeline_io import choose_gpu, find_linker, load_pipeline
+    from spacy_krissel.util.atomic import check_file
+    from spacy_krissel.views import name_view
+
+    from ..projection import choose_names, draw_similarities, pair_similarities
+
+    check_file(output)
+    choose_gpu(gpu_id)
+    found, owners, _ = choose_names(OntologyStore(ontology), n_entities=entities, n_names=names, seed=seed)
+    similar = {}
+    for title, _, path in (each.rpartition("=") for each in pipelines):
+        encoder = find_linker(load_pipeline(path), linker)
+        vectors = encoder.encode([name_view(name) for name in found])
+        similar[title or path] = pair_similarities(vectors, owners, pairs, seed=seed)
+    drawn = draw_similarities(similar, output)
+    columns = ("pipeline", "pairs of a kind", "mean cosine, one entity", "two entities", "above 95 % of these")
+    rows: list[tuple[str, ...]] = [columns]
+    for title, (same, other) in similar.items():
+        above = (same > np.quantile(other, 0.95)).mean()
+        rows.append((title, f"{len(same):,}", f"{same.mean():.2f}", f"{other.mean():.2f}", f"{100 * above:.1f}"))
+    typer.echo(markdown_table(rows))
+    for file in drawn:
+        typer.echo(f"Drawn: {file}")
 
 
 @lab.command("projection")

@@ -10,17 +10,21 @@ from spacy.vocab import Vocab
 from spacy_krissel.corpora.doc_bins import read_doc_bins
 from spacy_krissel.mentions.gold_ids import is_nil, split_ids
 from spacy_krissel.mentions.gold_mentions import gold_spans
+from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.atomic import check_file, write_text
 
 
-def gold_concepts(gold: Sequence[str | Path], output: Path, *, spans_key: str = "") -> int:
-    """Write the concepts of gold corpora as JSON lines that `krissel ontology` reads, named by the texts of their
-    mentions, the most frequent first. RETURNS: their number.
+def gold_concepts(
+    gold: Sequence[str | Path], output: Path, *, ontology: str | Path | None = None, spans_key: str = ""
+) -> int:
+    """Write the concepts of gold corpora as JSON lines that `krissel ontology` reads: those of an ontology store with
+    their names there, or all, named by the texts of their mentions, the most frequent first. RETURNS: their number.
 
     gold: .spacy files. spans_key: as `gold_spans` takes it.
     Raises KrisselError K201, K212 (gold), K026 (the output, which is written whole or not at all).
     """
     check_file(output)
+    store = None if ontology is None else OntologyStore(ontology)
     texts: dict[str, Counter[str]] = defaultdict(Counter)
     for path in gold:
         for doc in read_doc_bins(path, Vocab()):
@@ -28,6 +32,9 @@ def gold_concepts(gold: Sequence[str | Path], output: Path, *, spans_key: str = 
                 for concept in () if is_nil(span.kb_id_) else split_ids(span.kb_id_):
                     texts[concept][" ".join(span.text.split())] += 1
     names = {concept: [text for text, _ in found.most_common() if text] for concept, found in sorted(texts.items())}
+    if store is not None:
+        known = sorted({id_ for id_ in map(store.resolve, texts) if id_ is not None})
+        names = {id_: list(store.get(id_).names) for id_ in known}
     records = [
         {"concept_id": concept, "canonical_name": own[0], "aliases": own[1:]} for concept, own in names.items() if own
     ]

@@ -60,7 +60,7 @@ class SpanReport:
 
 
 def evaluate_spans(
-    systems: Mapping[str, SpanSystem],
+    systems: Mapping[str, SpanSystem | Sequence[SpanSystem]],
     docs: str | Path | Iterable[Doc],
     ontology: OntologyStore | str | Path,
     output: str | Path | None = None,
@@ -78,7 +78,8 @@ def evaluate_spans(
     """Ask each system for the spans of the gold entities of each text, and for scores of all entities, and report.
 
     systems: by name, the first is the one that the others are compared with. A system without `spans` or `scores` has
-        no part in the tables of that kind.
+        no part in the tables of that kind. Several of one name are trained with different seeds: their pairs are
+        counted together, which gives their mean, with an interval over documents. One of a kind stands beside each.
     docs: a .spacy file or a folder of them, or docs of a language's vocabulary (a bare one knows no stop words). Their
         entities are in `doc.cats`, their gold spans are what `gold_mentions` finds: a pair without any counts for
         linking only.
@@ -91,8 +92,11 @@ def evaluate_spans(
     Raises KrisselError K006 (no system), K106 (an entity that the ontology does not hold), K736 (no pairs), and what
     `read_doc_bins` and `run_span_system` raise.
     """
-    if not systems:
-        raise KrisselError(Errors.K006.format(setting="systems", found=dict(systems), expected="at least one"))
+    runs = {title: list(each) if isinstance(each, Sequence) else [each] for title, each in systems.items()}
+    n_runs = max((len(each) for each in runs.values()), default=0)
+    if not n_runs or any(len(each) not in (1, n_runs) for each in runs.values()):
+        expected = "at least one, 1 or n of each"
+        raise KrisselError(Errors.K006.format(setting="systems", found=dict(systems), expected=expected))
     if output is not None:
         check_report(output, name)
     store = ontology if isinstance(ontology, OntologyStore) else OntologyStore(ontology)
@@ -107,7 +111,10 @@ def evaluate_spans(
         raise KrisselError(Errors.K736.format(n_docs=len(every), source=source))
     _warn_of_unknown(pairs, set(ranked))
     settings: dict[str, Any] = {"resamples": resamples, "seed": seed}
-    records = {title: run_span_system(system, texts, ranked, name=title) for title, system in systems.items()}
+    records = {}
+    for title, each in runs.items():
+        found = [run_span_system(system, texts, ranked, name=title) for system in each]
+        records[title] = [record for i in range(n_runs) for record in found[i % len(found)]]
     first = next(iter(records))
     figures: dict[str, Any] = {}
     for title, own in records.items():
@@ -125,6 +132,7 @@ def evaluate_spans(
         "content_only": content_only,
         "ks": list(ks),
         **settings,
+        "n_runs": n_runs,
         "n": len(pairs),
         "n_docs": len(texts),
         "n_gold": sum(record.gold is not None for record in pairs),

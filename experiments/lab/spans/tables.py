@@ -42,6 +42,8 @@ def _facts(data: Mapping[str, Any]) -> list[tuple[str, str]]:
     left_out = "stop words and punctuation left out of predicted and gold" if data["content_only"] else "all count"
     facts = [("pairs", pairs), ("entities that are ranked", f"{data['n_entities']:,}"), ("tokens", left_out)]
     counts = ", ".join(f"{name} {n:,}" for name, n in data["slices"].items())
+    if data["n_runs"] > 1:
+        facts.append(("seeds", f"{data['n_runs']}, counted together"))
     return [*facts, ("pairs by slice", counts)]
 
 
