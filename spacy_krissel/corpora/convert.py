@@ -52,8 +52,8 @@ def read_docs(
 
     inputs: see `convert`
     format: format of the inputs; "auto" detects all but phrases and COMETA
-    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe, n2c2: folder of the
-        texts, if they are not next to the annotations
+    documents: ZESHEL: folder with one file of documents per world; knowtator, BRAT, SemEval, ShARe, n2c2, Linnaeus,
+        S800, BioID: folder of the texts, if they are not next to the annotations
     labels: keep only mentions with this label
     types: keep only mentions of this semantic type, by id or name (`filters.keep_types`), or "st21pv", MedMentions' 21
         types, by the tree numbers in `ontology`

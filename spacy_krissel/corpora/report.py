@@ -36,9 +36,9 @@ class CorpusReport:
     cut), `trimmed_mentions` (lost white space at their edges), `rewritten_ids` (mentions whose id lost or got a
     prefix), `alternative_ids` (mentions with an id that the ontology has as an alternative one, such as a MeSH id in
     UMLS), `ambiguous_ids` (mentions with an id of several entities, of which the first counts), `unknown_as_nil`
-    (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts` and `document_annotations`
-    (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`, `unlisted_documents` (not among the
-    ids that were asked for), and the keys of `BLEMISHES`.
+    (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts`, `document_annotations` and
+    `foreign_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`,
+    `unlisted_documents` (not among the ids that were asked for), and the keys of `BLEMISHES`.
     """
 
     def __init__(self) -> None:

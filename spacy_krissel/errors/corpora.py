@@ -66,6 +66,19 @@ class CorporaErrors:
         "[K237] '{path}' is not a table of COMETA: line {line} is {found!r} ({problem}). Expected the columns Term, "
         "General SNOMED ID, Specific SNOMED ID and Example. Check the file, or name its format."
     )
+    K243 = (
+        "[K243] '{path}' is not the expected table of mentions: line {line} is {found!r} ({problem}). Expected the "
+        "published tags.tsv of Linnaeus, S800.tsv of S800 or annotations.csv of BioID. Check the file, or name its "
+        "format."
+    )
+    K244 = (
+        "[K244] '{path}' is not a BioC JSON file: {problem}. Expected one object with a list \"documents\" of objects "
+        'with "passages"; copy it again, or name its format.'
+    )
+    K245 = (
+        "[K245] '{path}' is not a corpus of BELB: line {line} is {found!r} ({problem}). Expected a JSON object a line "
+        "with id, text and annotations, each with start, end, text, type and ids. Check the file, or name its format."
+    )
 
 
 class CorporaWarnings:

@@ -11,6 +11,8 @@ _JOINT = re.compile("([|+])")
 # How gold files of genes and chemicals join ids, and what GNormPlus adds to some.
 _OTHER_JOINT = re.compile("[,;]")
 _TAX_ID = re.compile(r"\(tax:\d+\)", re.IGNORECASE)
+# What BioID writes before the names of what it does not link, such as `protein:GFP`.
+_UNLINKED = frozenset("cell cellorganismgene gene molecule organism protein subcellular tissue".split())
 
 
 class Resolver(Protocol):
@@ -36,6 +38,25 @@ def read_class(name: str) -> tuple[str, str]:
     `Disease`, which has no colon, is a label without an id."""
     prefix, colon, local = name.partition(":")
     return (prefix, name) if colon and prefix and local else (name, "")
+
+
+def read_classes(name: str) -> tuple[str, str]:
+    """The label and the ids of BioID's classes, several joined by `|`; the label is that of the first.
+
+    `NCBI gene:7157|NCBI gene:22059` is of the label `NCBI gene`, `CVCL_0030` of `Cellosaurus`; `Uberon:UBERON:0002107`
+    loses the first prefix, and `protein:GFP` is no concept. A class by itself is as in `read_class`.
+    """
+    found = []
+    for part in map(str.strip, name.split("|")):
+        label, kb_id = read_class(part)
+        if part.startswith("CVCL_"):
+            label, kb_id = "Cellosaurus", part
+        elif label in _UNLINKED and kb_id:
+            kb_id = NIL
+        elif label == "Uberon" and kb_id.count(":") > 1:
+            kb_id = kb_id.partition(":")[2]
+        found.append((label, kb_id))
+    return found[0][0], "|".join(kb_id for _, kb_id in found if kb_id)
 
 
 def split_ids(kb_id: str) -> list[str]:

@@ -9,8 +9,8 @@ _SPELLINGS = {
     "UMLS": ("umls", "umls_cui"),
     "NCIT": ("nci", "ncit"),
     "ORPHA": ("ordo", "orpha", "orphanet"),
-    "NCBITaxon": ("ncbitaxon", "taxid", "taxonomy"),
-    "NCBIGene": ("ncbigene", "geneid", "entrez"),
+    "NCBITaxon": ("ncbitaxon", "taxid", "taxonomy", "ncbi taxon"),
+    "NCBIGene": ("ncbigene", "geneid", "entrez", "ncbi gene"),
 }
 PREFIXES = {spelling: prefix for prefix, spellings in _SPELLINGS.items() for spelling in spellings}
 # Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.

@@ -34,6 +34,9 @@ BOMBS = {
     "BRAT": (READERS["brat"], "a.ann", "T1\tDisease 0 4\t" + "x" * MORE + "\n"),
     "PubTator, a line": (READERS["pubtator"], "a.txt", "1|t|" + "x" * MORE + "\n"),
     "PubTator, a document": (READERS["pubtator"], "a.txt", "1|t|x\n" + "1\t0\t1\tx\tD\tC\n" * 20_000),
+    "Linnaeus": (READERS["linnaeus"], "a.tsv", "species:ncbi:1\ta\t0\t1\t" + "x" * MORE + "\n"),
+    "BioC JSON": (READERS["bioc-json"], "a.json", '{"documents": [{"id": "' + "x" * MORE + '"}]}'),
+    "BELB": (READERS["belb"], "a.jsonl", '{"text": "' + "x" * MORE + '", "annotations": []}\n'),
     "phrases": (read_phrases, "a.txt", "C1\tname\t" + "x" * MORE + "\n"),
 }
 

@@ -299,6 +299,81 @@ COMETA = (
     '"The ""knee ache"" again"\n3\tache\tPain\t3\tPain\t4\tNothing\n',
     'Term,General SNOMED ID,Specific SNOMED ID,Example\ngout,1,2,"Gout, again"\n',
 )
+LINNAEUS: tuple[dict[str, str], ...] = (
+    {
+        "tags.tsv": table(
+            ("#species id", "document", "start", "end", "text", "code"),
+            ("species:ncbi:9606", "pmcA1", "0", "5", "Human", ""),
+            ("species:ncbi:9606|species:ncbi:10090", "pmcA1", "10", "14", "mice", "4"),
+            ("species:ncbi:0", "pmcA2", "0", "5", "Mules", "0"),
+        ),
+        "txt/pmcA1.txt": "Human and mice é.\n",
+        "txt/pmcA2.txt": "Mules\n",
+    },
+)
+S800: tuple[dict[str, str], ...] = (
+    {
+        "S800.tsv": table(("9606", "med1:7", "0", "4", "Human"), ("9606|10090", "med1:7", "10", "13", "mice")),
+        "abstracts/med1.txt": "Human and mice é.\n",
+    },
+)
+BIOID: tuple[dict[str, str], ...] = (
+    {
+        "annotations.csv": "thomas_article,don_article,figure,first left,last right,text,obj,overlap\n"
+        "sd1,7,Figure_1-A,0,4,HeLa,CVCL_0030,\nsd1,7,Figure_1-A,6,9,p53,NCBI gene:7157|NCBI gene:22059,yes\n"
+        'sd1,7,Figure_1-B,0,7,"GFP, é.",protein:GFP,\n',
+        "caption_bioc/7.xml": "<collection><document><id>7 Figure_1-A</id><infon key='pmc_id'>7</infon><passage>"
+        "<offset>0</offset><text>HeLa, p53.</text><annotation id='1'><infon key='type'>CVCL_0030</infon>"
+        "<location offset='0' length='4'/><text>HeLa</text></annotation></passage></document><document>"
+        "<id>7 Figure_1-B</id><passage><offset>0</offset><text>GFP, é.</text></passage></document></collection>\n",
+    },
+)
+BIOC_JSON = tuple(
+    json.dumps(
+        {
+            "source": "",
+            "infons": {},
+            "documents": [
+                {
+                    "id": "1",
+                    "infons": {},
+                    "passages": [
+                        {
+                            "offset": 0,
+                            "infons": {"id": 0, "type": "title"},
+                            "text": "Gout in the knee é.",
+                            "sentences": [],
+                            "annotations": [
+                                {
+                                    "id": "0",
+                                    "infons": {"type": "disease", "identifier": "D006073;D1", "foreign": False},
+                                    "text": "Gout",
+                                    "locations": [{"offset": 0, "length": 4}],
+                                },
+                                {"infons": {"type": "species", "foreign": True}, "locations": [], "text": "x"},
+                            ],
+                            "relations": [{}],
+                        },
+                        {"offset": 20, "sentences": [{"offset": 20, "text": "Fever."}]},
+                    ],
+                }
+            ],
+        },
+        indent=indent,
+    )
+    for indent in (1, None)
+)
+_ROW = {"type": "DISEASE", "text": "Gout", "start": 0, "end": 4}
+BELB = (
+    json_lines(
+        {"id": "1", "annotations": [{**_ROW, "ids": ["D006073", "D1"]}], "text": "Gout é.", "metadata": {}},
+        {
+            "id": "2",
+            "text": "Gout",
+            "annotations": [{**_ROW, "ids": ["NIL"]}, {**_ROW, "start": -1, "end": -1, "ids": []}],
+        },
+    ),
+)
 _MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
 ZESHEL: tuple[dict[str, str], ...] = (
     {

@@ -14,7 +14,8 @@ from ...errors import Errors, KrisselError
 from ..annotation import AnnotatedText
 from ..bundles import holds_suffixes, is_bundle
 from ..files import open_binary
-from . import brat, knowtator, semeval
+from . import brat, knowtator, mention_tables, semeval
+from .belb import read_belb, read_bioc_json
 from .bioc import read_bioc
 from .cometa import read_cometa
 from .phrases import read_phrases
@@ -25,6 +26,8 @@ from .zeshel import read_zeshel
 READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "pubtator": read_pubtator,
     "bioc": read_bioc,
+    "bioc-json": read_bioc_json,
+    "belb": read_belb,
     "knowtator": knowtator.read_knowtator,
     "brat": brat.read_brat,
     "semeval": semeval.read_semeval,
@@ -32,6 +35,9 @@ READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "n2c2": partial(semeval.read_barred, labelled=False),
     "cometa-general": partial(read_cometa, ids="General"),
     "cometa-specific": partial(read_cometa, ids="Specific"),
+    "linnaeus": mention_tables.read_linnaeus,
+    "s800": mention_tables.read_s800,
+    "bioid": mention_tables.read_bioid,
     "phrases": read_phrases,
     "zeshel": read_zeshel,
     "text-labels": read_text_labels,
@@ -50,6 +56,8 @@ SUFFIXES = {
     semeval.N2C2_SUFFIX: "n2c2",
 }
 _ENTITIES = re.compile(rb'"entities"\s*:')
+_COLLECTION = re.compile(rb'"documents"\s*:\s*\[')
+_ANNOTATIONS = re.compile(rb'"annotations"\s*:')
 _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
 
@@ -58,8 +66,9 @@ def check_documents(format: str, documents: str | Path | None) -> None:
 
     Raises KrisselError K006.
     """
-    if documents is None if format == "zeshel" else documents is not None and format not in SUFFIXES.values():
-        expected = f"a folder of documents for ZESHEL's mentions and {', '.join(SUFFIXES.values())}, none for others"
+    apart = (*SUFFIXES.values(), *mention_tables.HEADS)
+    if documents is None if format == "zeshel" else documents is not None and format not in apart:
+        expected = f"a folder of documents for ZESHEL's mentions and {', '.join(apart)}, none for others"
         raise KrisselError(Errors.K006.format(setting="documents", found=documents, expected=expected))
 
 
@@ -85,5 +94,9 @@ def detect_format(path: Path) -> str:
     if head.startswith(b"<"):
         return "knowtator" if _KNOWTATOR.search(head) else "bioc"
     if not head.startswith(b"{"):
-        return "pubtator"
+        return next((name for name, begins in mention_tables.HEADS.items() if begins.match(head)), "pubtator")
+    if _COLLECTION.search(head):
+        return "bioc-json"
+    if _ANNOTATIONS.search(head):
+        return "belb"
     return "text-labels" if _ENTITIES.search(head) and b'"context_document_id"' not in head else "zeshel"

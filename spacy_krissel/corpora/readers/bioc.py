@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import Errors, KrisselError
-from ...mentions.gold_ids import read_ids
+from ...mentions.gold_ids import read_classes, read_ids
 from ...util.xml_files import XmlHandler, feed
 from ..annotation import AnnotatedText, Mention, covered_text, parse_fragments, parse_offset
 from ..files import open_binary
@@ -38,11 +38,12 @@ def read_bioc(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedTe
 
     The text of a document is its passages (or their sentences) at their offsets, gaps filled with spaces. The label of
     a mention is its infon `type`; its id is the first of `ID_INFONS` that it has, else the infon named as its type
-    (GNormPlus: `Gene`). Several ids are joined as `read_ids` says. Annotations that repeat a part of a
-    composite mention (infon `CompositeRole` = `IndividualMention`) are counted and skipped; so are relations, and
-    annotations of a whole document, which have neither place nor text (NLM-Chem's MeSH headings).
+    (GNormPlus: `Gene`), else the type names both (BioID: `NCBI gene:7157`, see `read_classes`). Several ids are joined
+    as `read_ids` says. Annotations that repeat a part of a composite mention (infon `CompositeRole` =
+    `IndividualMention`) are counted and skipped; so are relations, annotations of a whole document, which have neither
+    place nor text (NLM-Chem's MeSH headings), and those that BELB adds of other types (infon `foreign`).
 
-    report: counts `composite_parts`, `relations`, `document_annotations` and `bad_records`.
+    report: counts `composite_parts`, `relations`, `document_annotations`, `foreign_annotations` and `bad_records`.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K007 (truncated or malformed XML),
     K008 (other XML), K009 (entity declarations).
@@ -69,9 +70,7 @@ class _Handler(XmlHandler):
         super().__init__(path)
         self.report = report
         self.documents: list[AnnotatedText] = []
-        self._document: AnnotatedText | None = None
-        # Offset and text of passages, and of sentences that have text of their own.
-        self._units: list[tuple[int, str]] = []
+        self._document: BioCDocument | None = None
         # Offsets of the passage and sentence that are open; a sentence without one is where its passage is.
         self._offsets: list[int | None] = []
         self._annotation: dict[str, Any] | None = None
@@ -79,8 +78,7 @@ class _Handler(XmlHandler):
 
     def start(self, name: str, attrs: Any) -> None:
         if name == "document":
-            self._document = AnnotatedText("", "", source=self.path, line=self.line)
-            self._units = []
+            self._document = BioCDocument(self.path, self.line, self.report)
         elif name in ("passage", "sentence"):
             self._offsets.append(None)
         elif name == "annotation":
@@ -96,14 +94,14 @@ class _Handler(XmlHandler):
         if self._document is None:
             return
         if name == "id" and parent == "document":
-            self._document.id = text.strip()
+            self._document.annotated.id = text.strip()
         elif name == "offset" and self._offsets:
             self._offsets[-1] = parse_offset(text.strip())
             if self._offsets[-1] is None:
                 self.report.blemish("bad_records", self.path, self.line, f"the offset {text.strip()!r} of a {parent}")
         elif name == "text" and parent in ("passage", "sentence"):
             offset = next((offset for offset in reversed(self._offsets) if offset is not None), 0)
-            self._units.append((offset, text))
+            self._document.units.append((offset, text))
         elif name == "text" and parent == "annotation" and self._annotation:
             self._annotation["text"] = text
         elif name == "infon" and parent == "annotation" and self._annotation:
@@ -111,33 +109,48 @@ class _Handler(XmlHandler):
         elif name in ("passage", "sentence"):
             self._offsets.pop()
         elif name == "annotation" and self._annotation:
-            self._end_annotation(self._document, self._annotation)
+            self._document.annotate(**self._annotation)
             self._annotation = None
         elif name == "document":
-            self._end_document(self._document)
+            self.documents.append(self._document.finished())
+            self.done += 1
             self._document = None
 
-    def _end_annotation(self, document: AnnotatedText, annotation: dict[str, Any]) -> None:
-        line, infons, locations = annotation["line"], annotation["infons"], annotation["locations"]
+
+class BioCDocument:
+    """A document under way. units: offset and text of passages, and of sentences that have text of their own."""
+
+    def __init__(self, path: str, line: int, report: CorpusReport) -> None:
+        self.annotated = AnnotatedText("", "", source=path, line=line)
+        self.units: list[tuple[int, str]] = []
+        self._report = report
+
+    def annotate(self, infons: dict[str, str], locations: list[tuple[str, str]], text: str, line: int) -> None:
+        """infons: by names in lower case. locations: offset and length."""
         if infons.get("compositerole") == "IndividualMention":
-            self.report.count("composite_parts")
-        elif not locations and not annotation["text"].strip():
-            self.report.count("document_annotations")
+            self._report.count("composite_parts")
+        elif infons.get("foreign", "").lower() == "true":
+            self._report.count("foreign_annotations")
+        elif not locations and not text.strip():
+            self._report.count("document_annotations")
         elif not (places := parse_fragments(locations)):
-            self.report.blemish("bad_records", self.path, line, "an annotation without a numeric location")
+            path = self.annotated.source
+            self._report.blemish("bad_records", path, line, "an annotation without a numeric location")
         else:
             fragments = tuple((offset, offset + length) for offset, length in places)
             label = infons.get("type", "")
             kb_id = next((infons[key] for key in (*ID_INFONS, label.lower()) if infons.get(key)), "")
-            mention = Mention(fragments, annotation["text"], label, read_ids(kb_id), line)
-            document.mentions.append(mention)
+            label, kb_id = (label, read_ids(kb_id)) if kb_id else read_classes(label)
+            self.annotated.mentions.append(Mention(fragments, text, label, kb_id, line))
 
-    def _end_document(self, document: AnnotatedText) -> None:
-        document.id = document.id or f"{Path(self.path).name}:{document.line}"
+    def finished(self) -> AnnotatedText:
+        """With its text and the mentions at their places in it."""
+        document = self.annotated
+        document.id = document.id or f"{Path(document.source).name}:{document.line}"
         # The ranges of the source's offsets that have text, each with the shift to offsets in our text.
         ranges: list[tuple[int, int, int]] = []
         whole = ""
-        for offset, text in sorted(self._units, key=itemgetter(0)):
+        for offset, text in sorted(self.units, key=itemgetter(0)):
             if not text:
                 continue
             gap = offset - (ranges[-1][1] if ranges else 0)
@@ -154,5 +167,4 @@ class _Handler(XmlHandler):
                 places.append((start + shift, end + shift))
             text = mention.text or covered_text(document.text, places)
             document.mentions[i] = replace(mention, fragments=tuple(places), text=text)
-        self.documents.append(document)
-        self.done += 1
+        return document

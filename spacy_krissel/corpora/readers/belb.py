@@ -1,0 +1,128 @@
+"""BELB's corpora (Garda et al., 2023): the BioC JSON that its first version writes, and the rows of its second."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import Errors, KrisselError
+from ...util.inputs import JSON_CLOSING
+from ..annotation import AnnotatedText, Mention
+from ..files import has_surrogate, json_object, open_binary, read_records
+from ..report import CorpusReport, reporting
+from .bioc import BioCDocument
+
+EXPECTED = "BELB's rows, one JSON object per line"
+Json = dict[str, Any]
+
+
+@reporting
+def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The documents of a BioC JSON file, `{"documents": [{"id", "passages": [{"offset", "text", "annotations"}]}]}`.
+
+    BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, its ids under the infon
+    `identifier`, joined by `;`. Everything is as in `read_bioc`, but the file is one object and held in memory, and the
+    "lines" of messages count documents.
+
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K244 (truncated, or no such object).
+    """
+    with open_binary(path, "a BioC JSON file") as file_:
+        raw = file_.read_all()
+        try:
+            data = json.loads(raw.decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise KrisselError(Errors.K244.format(path=path, problem=str(error)[:80])) from None
+    if not isinstance(data, dict) or not isinstance(data.get("documents"), list):
+        raise KrisselError(Errors.K244.format(path=path, problem="it is no object with a list of documents"))
+    n_documents = 0
+    for number, document in enumerate(data["documents"], 1):
+        try:
+            annotated = _document(document, str(path), number, report)
+        except (ValueError, RecursionError) as error:
+            report.blemish("bad_records", str(path), number, str(error))
+        else:
+            n_documents += 1
+            yield annotated
+    if not n_documents:
+        raise KrisselError(Errors.K204.format(path=path, what="document", line=1, expected="a BioC JSON file"))
+
+
+@reporting
+def read_belb(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The rows of a split that BELB's second version loads, as its `to_json` writes them: one JSON object per line.
+
+    A row is `{"id", "text", "annotations": [{"type", "text", "start", "end", "ids"}, …]}` with a list of ids, `["NIL"]`
+    for no concept. "metadata" is not read. An annotation of the whole document, from -1 to -1, is counted and skipped.
+
+    report: counts `document_annotations` and `bad_records`, rows that are not of this form.
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (no row), K245 (the first line is
+    no row).
+    """
+
+    def row(line: str, number: int) -> AnnotatedText:
+        record = json_object(line)
+        _check_text(record)
+        text, annotations = record.get("text"), record.get("annotations")
+        if not isinstance(text, str) or not isinstance(annotations, list):
+            raise ValueError('no "text" with "annotations"')
+        mentions = [_mention(each, number) for each in annotations]
+        report.count("document_annotations", mentions.count(None))
+        id_ = str(record.get("id") or f"{Path(path).name}:{number}")
+        return AnnotatedText(id_, text, [each for each in mentions if each], str(path), number)
+
+    checks: dict[str, Any] = {"first_error": Errors.K245, "closing": JSON_CLOSING}
+    return read_records(path, row, report, expected=EXPECTED, what="row", **checks)
+
+
+def _mention(record: Any, line: int) -> Mention | None:
+    """None where it is of the whole document. Raises ValueError for another form."""
+    if not isinstance(record, dict):
+        raise ValueError("an annotation is no object")
+    start, end, ids = (record.get(key) for key in ("start", "end", "ids"))
+    text, label = (record.get(key) or "" for key in ("text", "type"))
+    if type(start) is not int or type(end) is not int or not isinstance(ids, list):
+        raise ValueError('an annotation without whole numbers "start" and "end", or a list "ids"')
+    if not isinstance(text, str) or not isinstance(label, str) or not all(type(id_) in (str, int) for id_ in ids):
+        raise ValueError("an annotation whose text, type or id is of another kind")
+    return None if start == end == -1 else Mention(((start, end),), text, label, "|".join(map(str, ids)), line)
+
+
+def _document(record: Any, path: str, number: int, report: CorpusReport) -> AnnotatedText:
+    """Raises ValueError for another form."""
+    if not isinstance(record, dict):
+        raise ValueError("no object")
+    _check_text(record)
+    found = BioCDocument(path, number, report)
+    found.annotated.id = str(record.get("id") or "").strip()
+    for passage in _objects(record, "passages"):
+        for unit in (passage, *_objects(passage, "sentences")):
+            offset = unit.get("offset")
+            if isinstance(text := unit.get("text"), str):
+                found.units.append((offset if type(offset) is int and offset >= 0 else 0, text))
+            for each in _objects(unit, "annotations"):
+                _annotate(found, each, number)
+        report.count("relations", len(_objects(passage, "relations")))
+    report.count("relations", len(_objects(record, "relations")))
+    return found.finished()
+
+
+def _annotate(found: BioCDocument, record: Json, number: int) -> None:
+    infons = record.get("infons")
+    named = infons.items() if isinstance(infons, dict) else ()
+    locations = [(str(each.get("offset")), str(each.get("length"))) for each in _objects(record, "locations")]
+    found.annotate(
+        {name.lower(): str(value).strip() for name, value in named if isinstance(value, str | int)},
+        locations,
+        str(record.get("text") or ""),
+        number,
+    )
+
+
+def _objects(record: Json, key: str) -> list[Json]:
+    value = record.get(key)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _check_text(record: Json) -> None:
+    if has_surrogate(json.dumps(record, ensure_ascii=False)):
+        raise ValueError("a lone surrogate")

@@ -1,0 +1,172 @@
+"""Tables of mentions next to a folder of texts, as their authors publish them: Linnaeus, S800 and BioID."""
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import Errors, KrisselError
+from ...mentions.gold_ids import NIL, read_classes
+from ...util.inputs import control_character
+from ..annotation import AnnotatedText, Mention, parse_fragments
+from ..files import decode_text, open_binary, read_records
+from ..report import CorpusReport, reporting
+from .bioc import read_bioc
+
+LABEL = "Species"
+_LINNAEUS_ID = re.compile("species:ncbi:([0-9]+)")
+_S800_ID = re.compile(r"[0-9]+(?:\|[0-9]+)*")
+_BIOID_COLUMNS = ("don_article", "figure", "first left", "last right", "text", "obj")
+# How the tables begin, for detection; S800's has no header.
+HEADS = {
+    "linnaeus": re.compile(rb"#?species(?: id\tdocument|:ncbi:[0-9][^\t\n]*\t[^\t\n]+\t[0-9]+)\t"),
+    "s800": re.compile(rb"[0-9|]+\t[^\t\n|]+:[0-9]+\t[0-9]+\t[0-9]+\t"),
+    "bioid": re.compile(rb"[^\n]*\bdon_article,figure,"),
+}
+PathLike = str | Path
+# The document of a line and its mention; None for a header.
+Row = tuple[str, Mention] | None
+
+
+@reporting
+def read_linnaeus(
+    path: PathLike, *, documents: PathLike | None = None, report: CorpusReport
+) -> Iterator[AnnotatedText]:
+    """The articles of Linnaeus (Gerner et al., 2010) that its `tags.tsv` annotates, one at a time.
+
+    A line is `species:ncbi:9606 TAB document TAB start TAB end TAB text TAB code`, below a header; a cell may hold
+    several ids, and `species:ncbi:0` is no taxon. Ids become bare numbers; the code is not read.
+
+    documents: the folder of the texts, `<document>.txt`; without it, `txt` next to the table.
+
+    All mentions of the table are held in memory, and one text.
+    report: counts `bad_records`.
+    Raises KrisselError K201 (no file), K202 (truncated gzip), K203 (not UTF-8), K204 (nothing), K226 (no text), K243
+    (the first line is not of this table).
+    """
+
+    def row(line: str, number: int) -> Row:
+        cell, document, start, end, text = _columns(line)
+        if document == "document":
+            return None
+        if not (ids := _LINNAEUS_ID.findall(cell)):
+            raise ValueError(f"the id {cell[:40]!r}")
+        return document, _mention(start, end, text, LABEL, "|".join(NIL if id_ == "0" else id_ for id_ in ids), number)
+
+    for name, mentions in _by_document(path, row, "tags.tsv of Linnaeus", report):
+        yield _plain(path, _find(path, documents, "txt", f"{name}.txt"), name, mentions)
+
+
+@reporting
+def read_s800(path: PathLike, *, documents: PathLike | None = None, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The abstracts of S800 (Pafilis et al., 2013) that its `S800.tsv` annotates, one at a time, named by their PMIDs.
+
+    A line is `taxon TAB document:PMID TAB start TAB end TAB text`, without a header: the end is the place of the last
+    character, not of the one after it. Several taxa are joined by `|`.
+
+    documents: the folder of the texts, `<document>.txt`; without it, `abstracts` next to the table. All else is as in
+    `read_linnaeus`.
+    """
+
+    def row(line: str, number: int) -> Row:
+        kb_id, document, start, last, text = _columns(line)
+        if not _S800_ID.fullmatch(kb_id):
+            raise ValueError(f"the id {kb_id[:40]!r}")
+        return document, _mention(start, last, text, LABEL, kb_id, number, after_last=1)
+
+    for document, mentions in _by_document(path, row, "S800.tsv", report):
+        name, _, pmid = document.partition(":")
+        yield _plain(path, _find(path, documents, "abstracts", f"{name}.txt"), pmid or name, mentions)
+
+
+@reporting
+def read_bioid(path: PathLike, *, documents: PathLike | None = None, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The articles of BioID (BioCreative VI) that its `annotations.csv` annotates: their captions, a line each.
+
+    The captions are BioC files, of which only the texts are read: the offsets of their annotations are unreliable, so
+    the table's count. It is separated by commas, its columns found by name: `don_article`, `figure`, `first left`,
+    `last right`, `text` and `obj`, the class of a mention (`mentions.gold_ids.read_classes`): `NCBI gene:7157|NCBI
+    gene:22059` is of the label "NCBI gene". The id of an article is its number in PMC, as BELB's splits list it.
+
+    documents: the folder of the captions, `<article>.xml`, each a document named `<article> <figure>`; without it,
+        `caption_bioc` next to the table. All else is as in `read_linnaeus`; raises what `read_bioc` raises, too.
+    """
+    places: list[int] = []
+
+    def row(line: str, number: int) -> Row:
+        cells = _cells(line)
+        if not places:
+            places.extend(cells.index(column) for column in _BIOID_COLUMNS)
+            return None
+        if len(cells) <= max(places):
+            raise ValueError(f"{len(cells)} column(s)")
+        article, figure, start, end, text, obj = (cells[place].strip() for place in places)
+        return f"{article} {figure}", _mention(start, end, text, *read_classes(obj), number)
+
+    articles: dict[str, dict[str, list[Mention]]] = {}
+    for caption, mentions in _by_document(path, row, "annotations.csv of BioID", report):
+        articles.setdefault(caption.split(" ")[0], {})[caption] = mentions
+    for article, captions in articles.items():
+        found = AnnotatedText(article, "", [], str(path), next(iter(captions.values()))[0].line)
+        for read in read_bioc(_find(path, documents, "caption_bioc", f"{article}.xml"), report=report):
+            for mention in captions.pop(read.id, ()):
+                fragments = tuple((start + len(found.text), end + len(found.text)) for start, end in mention.fragments)
+                found.mentions.append(replace(mention, fragments=fragments))
+            found.text += f"{read.text}\n"
+        for caption, mentions in captions.items():
+            for mention in mentions:
+                report.blemish("bad_records", str(path), mention.line, f"there is no caption {caption!r}")
+        yield found
+
+
+def _by_document(
+    path: PathLike, row: Callable[[str, int], Row], expected: str, report: CorpusReport
+) -> Iterator[tuple[str, list[Mention]]]:
+    """Documents with their mentions, in the order of the first ones."""
+    found: dict[str, list[Mention]] = {}
+    for each in read_records(path, row, report, expected=expected, what="mention", first_error=Errors.K243):
+        if each is not None:
+            found.setdefault(each[0], []).append(each[1])
+    return iter(found.items())
+
+
+def _find(path: PathLike, documents: PathLike | None, folder: str, name: str) -> Path:
+    """The file of a text. Raises KrisselError K226 where there is none."""
+    place = Path(path).parent / folder if documents is None else Path(documents)
+    # A table names files of the folder alone, and unlike `Path.is_file`, `isfile` takes names that no file can have.
+    if not os.path.isfile(place / Path(name).name):
+        raise KrisselError(Errors.K226.format(path=path, name=name, places=f"'{place}'"))
+    return place / Path(name).name
+
+
+def _plain(path: PathLike, file_: Path, id_: str, mentions: list[Mention]) -> AnnotatedText:
+    with open_binary(file_, "a text") as stream:
+        text = decode_text(stream.read_all(), file_)
+    return AnnotatedText(id_, text, mentions, str(path), mentions[0].line)
+
+
+def _columns(line: str) -> list[str]:
+    columns = line.split("\t")[:5]
+    if len(columns) < 5:
+        raise ValueError(f"{len(columns)} column(s)")
+    return [*map(str.strip, columns[:4]), columns[4]]
+
+
+def _cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error as error:
+        raise ValueError(str(error)) from None
+
+
+def _mention(start: str, end: str, text: str, label: str, kb_id: str, line: int, *, after_last: int = 0) -> Mention:
+    """Raises ValueError where the offsets are none, or a control character is among the text or ids."""
+    fragments = parse_fragments([(start, end)])
+    if problem := control_character(f"{text}{kb_id}"):
+        raise ValueError(problem)
+    if not fragments:
+        raise ValueError(f"the offsets {start[:20]!r} and {end[:20]!r}")
+    ((first, last),) = fragments
+    return Mention(((first, last + after_last),), text, label, kb_id, line)
