@@ -103,6 +103,37 @@ def test_cross_species(names_of):
     assert (figures["before"]["preferred"], figures["before"]["other"]) == (1, 1)
 
 
+@pytest.mark.parametrize("common_names", [True, False])
+def test_a_gene_has_not_the_common_name_of_its_species(tmp_path, common_names):
+    """§4.1.1 from NCBI's own files: "A2M (IGHA2, human)", where the taxonomy is named as Table 11 names species."""
+    taxa = [
+        ("9606", "human", "", "genbank common name"),
+        ("9606", "Homo sapiens", "", "scientific name"),
+        ("9913", "Bos taurus", "", "scientific name"),
+        ("9913", "cattle", "", "genbank common name"),
+        ("9913", "cow", "", "common name"),
+    ]
+    (tmp_path / "names.dmp").write_text("".join("\t|\t".join(cells) + "\t|\n" for cells in taxa))
+    options = {"common_names": True} if common_names else {}
+    taxonomy = build_ontology(tmp_path / "names.dmp", tmp_path / "taxonomy", **options)
+    columns = ["#tax_id", "GeneID", "Symbol", "dbXrefs", "Synonyms", "description", "Other_designations"]
+    columns += ["Symbol_from_nomenclature_authority", "Full_name_from_nomenclature_authority"]
+    genes = [
+        ("9606", "2", "A2M", "-", "α2microglobulin", *"----"),
+        ("9913", "513856", "A2M", "-", "α2microglobulin", *"----"),
+        ("9606", "3494", "IGHA2", "-", "A2M", *"----"),
+    ]
+    table = "".join("\t".join(cells) + "\n" for cells in (columns, *genes))
+    (tmp_path / "gene_info").write_text(table, encoding="utf8")
+    store = build_ontology(tmp_path / "gene_info", tmp_path / "genes", disambiguate="shortest", taxonomy=taxonomy)
+    human, cattle = ("human", "cattle") if common_names else ("Homo sapiens", "Bos taurus")
+    assert {entity.id: (entity.name, *entity.aliases) for entity in store} == {
+        "2": (f"A2M (α2microglobulin, {human})", f"α2microglobulin ({human})"),
+        "513856": (f"A2M ({cattle})", f"α2microglobulin ({cattle})"),
+        "3494": ("IGHA2", f"A2M (IGHA2, {human})"),
+    }
+
+
 def test_one_species_is_not_cross_species(names_of):
     """Appendix C: 81618 and 25798 are both human, whatever bears another name."""
     names, _ = names_of(
