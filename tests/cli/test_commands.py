@@ -39,8 +39,8 @@ def test_disambiguated_ontology(made, run, tmp_path):
     assert store.find("MS") == [] and store.find("MS (mitral stenosis)") == ["T02"]
     assert store.manifest["info"]["disambiguated"] == found["disambiguated"]
     # "MS" twice and "cold", both of them second names.
-    assert f"| {gold} | 11 | 4 | 36.4 | 0 |" in run("affected-mentions", made.path / "store", gold)
-    assert f"| {gold} | 11 | 0 | 0.0 | 0 |" in run("affected-mentions", tmp_path / "apart", gold)
+    assert f"| {gold} | 11 | 11 | 4 | 36.4 | 4 | 36.4 |" in run("affected-mentions", made.path / "store", gold)
+    assert f"| {gold} | 11 | 11 | 0 | 0.0 | 0 | 0.0 |" in run("affected-mentions", tmp_path / "apart", gold)
     said = run("ontology", tmp_path / "apart", "-o", tmp_path / "again", "--disambiguate", "longest")
     assert "No homonyms to disambiguate" in said and "Report" not in said
 

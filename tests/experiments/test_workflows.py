@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import spacy
 from command_line import run_commands
+from lab.data.affected_mentions import affected_mentions
 from project_files import ROOT
 from spacy.tokens import DocBin
 
@@ -109,6 +110,65 @@ def test_belhds_cell_lines(run):
     folder = run("belhd", "ablate-cell-lines", f"{GOLD} --row disambiguation {of_rows(sizes)}")
     rows = rows_of(folder / "metrics" / "cell-lines" / "ablation.json")
     assert rows == ["full", "disambiguation", "exact", "tfidf", "memorisation"]
+
+
+# Two taxa, genes, cell lines, diseases and chemicals each that share a name, and a mention of it.
+GENE_COLUMNS = (
+    "#tax_id GeneID Symbol dbXrefs Synonyms description Other_designations Symbol_from_nomenclature_authority "
+    "Full_name_from_nomenclature_authority"
+)
+GENES = "Homo_sapiens Mus_musculus Danio_rerio Drosophila_melanogaster Saccharomyces_cerevisiae".split()
+TABLE_1 = {
+    "ontologies/medic_06Jul2012.txt": "D1||first gout|gout\nD2||second gout|gout\n",
+    "ontologies/mesh_descriptor_terms.tsv.gz": "DescriptorUI\tTermName\tRecordPreferredTermYN\n"
+    "D3\tlead\tY\nD4\tlead\tY\n",
+    "ontologies/mesh_tree_numbers.tsv.gz": "DescriptorUI\tDescriptorName\ttree_location\nD3\tx\tD1\nD4\tx\tD2\n",
+    "ontologies/Cellosaurus.tsv.gz": "HEK\tCVCL_0001\tHomo sapiens\nHEK\tCVCL_0002\tHomo sapiens\n",
+    "ontologies/taxslim_2022-10-06.obo": "".join(
+        f'[Term]\nid: NCBITaxon:{id_}\nname: {name}\nsynonym: "mouse" EXACT []\n\n'
+        for id_, name in (("10090", "Mus musculus"), ("10088", "Mus"))
+    ),
+    **{
+        f"ontologies/gene_info/{name}.gene_info.gz": f"{GENE_COLUMNS}\n9606 {number} A2M - - - - - -\n".replace(
+            " ", "\t"
+        )
+        for number, name in enumerate([*GENES, "Rattus_norvegicus.derived", "other_species.derived"], 1)
+    },
+}
+TABLE_1_GOLD = {
+    "ncbi_disease/NCBItrainset_corpus.txt": ("gout", "SpecificDisease", "D1"),
+    "ncbi_disease/NCBIdevelopset_corpus.txt": ("GOUT", "SpecificDisease", "D2"),
+    "bc5cdr/CDR_TrainingSet.PubTator.txt": ("gout", "Disease", "D1"),
+    "bc5cdr/CDR_DevelopmentSet.PubTator.txt": ("lead", "Chemical", "D3"),
+    "bioid/BioID_Train_revision.PubTator": ("HEK", "CellLine", "CVCL_0001"),
+    "genes/GNormPlus_Train.PubTator": ("A2M", "Gene", "1"),
+    "genes/NLMgene_Train.PubTator.gz": ("A2M", "Gene", "2,3"),
+    "genes/BioRED_TrainDev.PubTator.gz": ("mouse", "Species", "10090"),
+    "species/Linnaeus_Train.PubTator": ("mouse", "Species", "10090"),
+    "species/SPECIES_Train.PubTator": ("Mus", "Species", "10088"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*KW(130|209)")
+def test_belhds_table_1(run, tmp_path, monkeypatch):
+    """From the publishers' files on; and a mention is affected where its text is the name that is shared."""
+    gold = {}
+    for number, (path, (text, label, id_)) in enumerate(TABLE_1_GOLD.items(), 1):
+        mention = f"{number}\t3\t{3 + len(text)}\t{text}\t{label}\t{id_}"
+        gold[f"corpora/{path}"] = f"{number}|t|In {text}.\n{number}|a|\n{mention}\n\n"
+    for path, text in {**TABLE_1, **gold}.items():
+        file_ = tmp_path / "source" / path
+        file_.parent.mkdir(parents=True, exist_ok=True)
+        file_.write_bytes((gzip.compress if path.endswith(".gz") else bytes)(text.encode("utf8")))
+    monkeypatch.setattr("project_files.DATA", str(tmp_path / "source"))
+    for name, n_lines in (("table1-stores", 7), ("table1-gold", 13), ("affected", 6)):
+        run("belhd", name, *[""] * n_lines)
+    folder = tmp_path / "corpus" / "table1"
+    found = {
+        store: affected_mentions(folder / f"{name}.spacy", OntologyStore(folder / store))
+        for name, store in (("ncbi-disease", "medic"), ("s800", "taxslim"), ("nlm-gene", "genes-nlm-gene"))
+    }
+    assert found == {"medic": (2, 2, 0, 2), "taxslim": (1, 0, 0, 0), "genes-nlm-gene": (1, 1, 0, 1)}
 
 
 def test_oslats_stages(run):

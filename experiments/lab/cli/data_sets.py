@@ -20,11 +20,12 @@ def affected_mentions_cli(
     from ..data.affected_mentions import affected_mentions
 
     store = OntologyStore(ontology)
-    rows = [("corpus", "mentions", "affected", "affected %", "unknown id")]
+    rows = [("corpus", "mentions", "in the store", "affected", "affected %", "spelt alike", "spelt alike %")]
     for path in gold:
         found = affected_mentions(path, store)
-        part = percent(found.affected / max(found.mentions, 1))
-        rows.append((str(path), f"{found.mentions:,}", f"{found.affected:,}", part, f"{found.unknown:,}"))
+        known = found.mentions - found.unknown
+        parts = [(f"{n:,}", percent(n / max(known, 1))) for n in (found.affected, found.spelt)]
+        rows.append((str(path), f"{found.mentions:,}", f"{known:,}", *parts[0], *parts[1]))
     typer.echo(markdown_table(rows))
 
 

@@ -12,11 +12,13 @@ from spacy_krissel.ontology.store import OntologyStore
 
 class AffectedMentions(NamedTuple):
     """Gold mentions that name a concept, those of them that homonyms affect, and those of which the ontology knows no
-    concept, so that they are not affected."""
+    concept, so that they are not affected; `spelt` of the affected ones are so by names spelt alike, to the letter, as
+    the paper's queries compare names (Listing 2)."""
 
     mentions: int
     affected: int
     unknown: int
+    spelt: int
 
 
 def affected_mentions(gold: str | Path, store: OntologyStore, *, spans_key: str = "") -> AffectedMentions:
@@ -29,23 +31,35 @@ def affected_mentions(gold: str | Path, store: OntologyStore, *, spans_key: str 
     gold: a .spacy file, or a folder of them. spans_key: as `gold_spans` takes it.
     Raises KrisselError K201, K212 (gold).
     """
-    homonyms: dict[str, frozenset[str]] = {}
-    n_mentions = n_affected = n_unknown = 0
+    homonyms: dict[str, tuple[set[str], set[str]]] = {}
+    n_mentions = n_affected = n_unknown = n_spelt = 0
     for doc in read_doc_bins(gold, Vocab()):
         for span in gold_spans(doc, spans_key):
             ids = split_gold(span.kb_id_, store)
             known = [id_ for id_ in ids if store.resolve(id_) is not None]
             for id_ in known:
                 if id_ not in homonyms:
-                    homonyms[id_] = frozenset(
-                        squeeze(name) for name in store.get(id_).names if len(store.find(name)) > 1
-                    )
+                    homonyms[id_] = _homonyms(store, id_)
             text = squeeze(span.text)
             n_mentions += bool(ids)
             n_unknown += bool(ids) and not known
             # Symbols alone have nothing left that could be equal.
-            n_affected += bool(text) and any(text in homonyms[id_] for id_ in known)
-    return AffectedMentions(n_mentions, n_affected, n_unknown)
+            n_affected += bool(text) and any(text in homonyms[id_][0] for id_ in known)
+            n_spelt += bool(text) and any(text in homonyms[id_][1] for id_ in known)
+    return AffectedMentions(n_mentions, n_affected, n_unknown, n_spelt)
+
+
+def _homonyms(store: OntologyStore, id_: str) -> tuple[set[str], set[str]]:
+    """The homonyms among an entity's names, squeezed: all, and those that another entity spells alike."""
+    entity = store.get(id_)
+    folded, spelt = set(), set()
+    for name in entity.names:
+        others = set(store.find(name)) - {entity.id}
+        if others:
+            folded.add(squeeze(name))
+        if any(name in store.get(other).names for other in others):
+            spelt.add(squeeze(name))
+    return folded, spelt
 
 
 def squeeze(text: str) -> str:
