@@ -21,8 +21,8 @@ def read_bioc_json(path: str | Path, *, report: CorpusReport) -> Iterator[Annota
     """The documents of a BioC JSON file, `{"documents": [{"id", "passages": [{"offset", "text", "annotations"}]}]}`.
 
     BELB writes `train.bioc.json`, `dev.bioc.json` and `test.bioc.json` for each corpus, its ids under the infon
-    `identifier`, joined by `;`. Everything is as in `read_bioc`, but the file is one object and held in memory, and the
-    "lines" of messages count documents.
+    `identifier`, joined by `;`; its option `--markers` puts marks into the texts, which stay there. Everything is as in
+    `read_bioc`, but the file is one object and held in memory, and the "lines" of messages count documents.
 
     Raises KrisselError K201 (no file), K202 (truncated gzip), K204 (no document), K244 (truncated, or no such object).
     """
