@@ -3,7 +3,7 @@
 import inspect
 import json
 import shutil
-from pathlib import Path
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import spacy
 from project_files import ROOT, rows_in, settings_of
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
-from spacy.util import import_file, load_config
+from spacy.util import load_config
 
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.export_encoder import export_encoder
@@ -297,7 +297,6 @@ LOSSES = (
     "FocalLoss", "ProxyLoss", "SoftmaxLoss", "MultiSimilarity",
     "CosinePairs", "MaxMarginTriplet", "NCA", "LiftedStructure", "Circle",
 )  # fmt: skip
-LABORATORY = Path(__file__).parents[1] / "experiments" / "lab" / "losses.py"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -305,7 +304,7 @@ LABORATORY = Path(__file__).parents[1] / "experiments" / "lab" / "losses.py"
 def test_any_loss_by_the_config(configs, toy_overrides, tmp_path, capsys, loss, miner):
     """The loss is a block of the config, and its settings are those of Table 9 where none are given."""
     config = load_config(SMALL_NAMES, overrides=toy_overrides["sapbert-small"], interpolate=False)
-    import_file("krissel_lab_losses", LABORATORY)
+    import_module("lab.losses")
     objective = config["components"]["krissel_linker"]["objective"]
     objective.update(loss={"@losses": f"spacy-krissel.{loss}.v1"}, miner=miner)
     config["training"].update(max_steps=2, eval_frequency=1)

@@ -328,7 +328,7 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
     del content["reranker"]
     content["rows"] = {"full": toy_ablation["rows"]["full"]}
     found, _ = run(output=tmp_path / "out", content=content)
-    nil, seen = found["nil"]["nil"]["full"], found["seen"]["nil"]["full"]
+    nil, seen = found["nil"]["nil"]["None"]["full"], found["seen"]["nil"]["full"]
     assert nil["aupr"] is not None and len(nil["thresholds"]) == 1
     assert (
         seen["all"]["n"]
@@ -343,7 +343,7 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
     assert 0 < found["rows"][-1]["sets"]["nil"]["strict"] < 1
     curve = found["nil_curves"]["nil"]["full"]
     assert curve["recall"][-1] == 1.0
-    assert "## NIL: nil" in (tmp_path / "out" / "ablation.md").read_text()
+    assert "of the mentions: nil" in (tmp_path / "out" / "ablation.md").read_text()
 
 
 @pytest.mark.parametrize("file", ["losses", "nil"])
@@ -353,9 +353,10 @@ def test_the_shipped_rows_of_pel(configs, file):
     trained = []
     for row in ablation.rows.values():
         config = load_config(configs / "pel.cfg", overrides={**ablation.train.overrides, **row.train})
-        config = config["components"]["krissel_linker"]
-        registry.resolve({"loss": config["objective"]["loss"]})
-        trained.append(json.dumps([config["objective"], config["model"]], sort_keys=True))
+        linker = config["components"]["krissel_linker"]
+        registry.resolve({"loss": linker["objective"]["loss"]})
+        steps = config["training"]["max_steps"]
+        trained.append(json.dumps([linker["objective"], linker["model"], steps], sort_keys=True))
         prototypes = row.prototypes
         assert prototypes.reference_prototypes and not (prototypes.names or prototypes.use_references)
     assert len(set(trained)) == len(ablation.rows)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import spacy
-from spacy.cli.train import train as spacy_train
 from spacy.util import load_config
 
 from spacy_krissel.commands.train_pipeline import _check, _evaluated_by_first, train
@@ -73,7 +72,7 @@ def test_as_one_process(two_processes, logged_config, tiny_bert, capsys, name, c
             for key, value in model.items()
         }
     alone, together = (logged_config(name, folder, **changes) for folder in ("alone", "together"))
-    spacy_train(alone, alone.parent / "out")
+    train(alone, alone.parent / "out")
     printed = capsys.readouterr().out
     first, second = two_processes(run, str(together), joined=False)
     assert second == ""
