@@ -1,13 +1,20 @@
 """OSLAT's three stages on the toy ontology, with the paper's values and with those for a CPU."""
 
+import numpy as np
 import pytest
 import spacy
 from project_files import settings_of
 from spacy.cli.train import train
 from spacy.tokens import DocBin
+from spacy.util import load_config
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
 from spacy_krissel.kb.build.sources import PrototypeSource
+from spacy_krissel.layers.label_attention import attend
+from spacy_krissel.losses.softmax import SoftmaxLoss
+from spacy_krissel.training.data.examples import linked_mentions
+from spacy_krissel.training.data.synonyms import SynonymCorpus
+from spacy_krissel.training.objectives.sapbert import SelfAlignmentObjective
 
 NAME = "krissel_span_extractor"
 
@@ -49,3 +56,31 @@ def test_from_names_to_texts_to_probabilities(cpu, configs, texts, toy_store, ti
     build_prototypes(stages[1], PrototypeSource(toy_store, None, mentions_per_entity=0, class_names=False), name=NAME)
     found = stages[1].get_pipe(NAME).scores([stages[1].make_doc("the patient had fever")], ["T01", "T03"])
     assert ((0 < found) & (found < 1)).all()
+
+
+def test_the_first_stage_sees_entities_that_no_training_text_has(toy_store, toy_names, tmp_path):
+    """As a positive pair, a name to be developed on, or a negative (§5.1: the unseen are unseen by all stages)."""
+    nlp = spacy.blank("en")
+    doc = nlp.make_doc("MS and bronchial asthma")
+    doc.cats = {"T01": 1.0, "T07": 1.0}
+    DocBin(docs=[doc]).to_disk(tmp_path / "train.spacy")
+    settings = {"ontology": toy_store.path, "held_out": 0.3, "seen": tmp_path / "train.spacy"}
+    for split in ("train", "dev"):
+        examples = list(SynonymCorpus(split=split, **settings)(nlp))
+        found = {entity for each in examples for entity, _ in linked_mentions(each.reference)}
+        assert found and found <= {"T01", "T07"}, split
+    objective = SelfAlignmentObjective(SoftmaxLoss(), n_negatives=100, seen=tmp_path / "train.spacy")
+    objective.initialize(toy_store)
+    drawn = {entity for _ in range(20) for entity, _ in objective._negatives(set(), {"T01"})}
+    assert drawn == {"T07"} and len(toy_names) > 2
+
+
+@pytest.mark.parametrize("name", ["oslat", "oslat-classifier"])
+def test_attention_is_on_one_piece(configs, name):
+    """Of states of BioBERT's width, as without the released code's scale."""
+    scale = load_config(configs / f"{name}.cfg")["components"]["krissel_span_extractor"]["model"]["scale"]
+    assert scale == pytest.approx(768**-0.5, rel=1e-3)
+    random = np.random.default_rng(0)
+    queries, states = random.normal(size=(50, 768)), random.normal(size=(16, 768))
+    heaviest = [attend(queries, states, each)[0].weights.max(axis=1).mean() for each in (scale, 1.0)]
+    assert heaviest[0] < 0.35 and heaviest[1] > 0.9
