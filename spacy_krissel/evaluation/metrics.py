@@ -85,7 +85,7 @@ def measure(
     one = np.ones(len(gold))
     strict = np.array([is_strict(record) for record in gold], dtype=float)
     lenient = np.array([is_lenient(record, find) for record in gold], dtype=float)
-    at_random = [random_accuracy(record) for record in gold]
+    at_random = np.array([random_accuracy(record) for record in gold], dtype=float)
     # Recall is over mentions with an entity.
     linked = np.array([record.gold != (NIL,) for record in gold], dtype=float)
     ranks = np.array([gold_rank(record) for record in gold], dtype=float)
@@ -98,6 +98,7 @@ def measure(
                 "n": sum(members),
                 "strict": _ratio(strict * inside, inside),
                 "lenient": _ratio(lenient * inside, inside),
+                "random": _ratio(at_random * inside, inside),
                 "interval": bootstrap.interval(strict * inside, inside),
                 "recall": {k: _ratio(values * inside, linked * inside) for k, values in hits.items()},
             }
@@ -109,7 +110,7 @@ def measure(
         "n_tied": sum(len(record.ties) > 1 for record in gold),
         "strict": _ratio(strict, one),
         "lenient": _ratio(lenient, one),
-        "random": _mean(at_random),
+        "random": _ratio(at_random, one),
         "macro": macro_accuracy(gold),
         "recall": {k: _ratio(values, linked) for k, values in hits.items()},
         "nil": nil_scores(gold),

@@ -42,11 +42,12 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
     """A header, and a row per slice with enough mentions."""
     shown = {name: figures for name, figures in data["slices"].items() if figures["n"] >= MIN_SHOWN}
     types = sorted((name for name in shown if name.startswith("type:")), key=lambda name: -shown[name]["n"])
-    rows: list[Row] = [("slice", "n", "strict", "95 %", "lenient", f"R@{RECALL_AT[-1]}")]
+    rows: list[Row] = [("slice", "n", "strict", "95 %", "random tie", "lenient", f"R@{RECALL_AT[-1]}")]
     for name in [name for name in shown if name not in types] + types[:MAX_SHOWN_TYPES]:
-        n, strict, lenient = (shown[name][key] for key in ("n", "strict", "lenient"))
+        n, strict, at_random, lenient = (shown[name][key] for key in ("n", "strict", "random", "lenient"))
         recall = shown[name]["recall"][str(RECALL_AT[-1])]
-        cells = (percent(strict), bounds(shown[name]["interval"]), percent(lenient), percent(recall))
+        interval = bounds(shown[name]["interval"])
+        cells = (percent(strict), interval, percent(at_random), percent(lenient), percent(recall))
         rows.append((name, f"{n:,}", *cells))
     return rows
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, islice, product
+from itertools import combinations, islice, product
 from math import comb, isqrt
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -14,7 +14,6 @@ from spacy.training import Example
 
 from ...errors import Errors, KrisselError
 from ...ontology.entity import Entity
-from ...ontology.folding import fold_name
 from ...ontology.held_out import HeldOut
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
@@ -114,21 +113,19 @@ class SynonymCorpus:
 @checked
 @dataclass(eq=False)
 class GoldSynonymCorpus(GoldCorpus):
-    """SapBERT's fine-tuning data: pairs as in `SynonymCorpus`, at least one name of which is a gold mention (§2: "an
-    entity mention and its corresponding mapping from the ontology"); the other is a name of the ontology or another
-    mention.
+    """SapBERT's fine-tuning data: each gold mention with each name that the ontology has of its entity (§2), once.
 
     Composite mentions and those without an id of the ontology are left out. The corpus of names to develop on is
     `spacy-krissel.GoldCorpus.v1`.
 
     path, ontology, split, dev_share, seed, dev, spans_key: as in `spacy-krissel.GoldCorpus.v1`; `seed` also of the
         pairs and their order.
-    pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all.
+    pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all, as in the paper.
     lowercase: names and mentions in lower case.
     """
 
     split: Split = "train"
-    pairs_per_entity: Count = 50
+    pairs_per_entity: Count = 0
     lowercase: bool = True
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
@@ -142,11 +139,9 @@ class GoldSynonymCorpus(GoldCorpus):
         pairs: list[Pair] = []
         for entity, found in mentions.items():
             forms = different_names(found, self.lowercase)
-            known = set(forms)
-            # A name that folds to a mention is that mention.
-            names = different_names([*found, *store.get(entity).names], self.lowercase)
-            others = [name for name in names if name not in known]
-            both = [synonym_pair(entity, *pair) for pair in chain(combinations(forms, 2), product(forms, others))]
+            names = different_names(store.get(entity).names, self.lowercase)
+            distinct = {frozenset(pair): pair for pair in product(forms, names) if pair[0] != pair[1]}
+            both = [synonym_pair(entity, *pair) for pair in distinct.values()]
             if self.pairs_per_entity and len(both) > self.pairs_per_entity:
                 both = random.Random(stable_hash(self.seed, entity)).sample(both, self.pairs_per_entity)
             pairs.extend(both)
@@ -162,12 +157,9 @@ def synonym_pair(entity: str, first: str, second: str) -> Pair:
 
 
 def different_names(names: Iterable[str], lowercase: bool = True) -> list[str]:
-    """The names, in lower case; of those that fold to the same, the first."""
-    found: dict[str, str] = {}
-    for name in names:
-        one_line = " ".join(name.split())
-        found.setdefault(fold_name(one_line), one_line)
-    return [name.lower() if lowercase else name for name in found.values()]
+    """The names, each once, in lower case or as they are: one with other punctuation is another (SapBERT §3.1)."""
+    one_line = (" ".join(name.split()) for name in names)
+    return list(dict.fromkeys(name.lower() if lowercase else name for name in one_line))
 
 
 def draw_pairs(names: Sequence[str], limit: int, rng: random.Random) -> list[tuple[str, str]]:
