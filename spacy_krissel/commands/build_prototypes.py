@@ -97,6 +97,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "use_references",
     "reference_prototypes",
     "mentions_only",
+    "shared_names",
 )
 @checked
 def prototypes(

@@ -44,6 +44,7 @@ OUTPUTS = [
     Written(("prototypes", "{in}", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),
     Written(("psytar", "{in}", "-o", "{out}"), ".spacy"),
     Written(("psytar-names", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("similarities", "a={in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
     Written(("text-split", "{in}", "-o", "{out}")),
     Written(("train", "{config}", "-o", "{out}")),
     Written(("tune", "{in}", "-o", "{out}")),
@@ -51,7 +52,7 @@ OUTPUTS = [
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints.
-PRINT = {"affected-mentions", "check-sources", "sample"}
+PRINT = {"affected-mentions", "check-sources", "sample", "text-overlap"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

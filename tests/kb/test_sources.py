@@ -63,6 +63,13 @@ def test_a_shared_name_of_an_entity_that_was_not_mined_stands_bare(make, write_m
         assert {p.entity for p in of_kind(bare, "name") if p.view.mention == "MS"} == {"T01", "T02"}
 
 
+def test_a_shared_name_is_not_a_tie_of_its_entities(make, toy_shards):
+    """Where names alone are to decide, whatever was mined."""
+    found = list(make(toy_shards, shared_names=True).prototypes())
+    bare = {each.entity for each in found if each.kind == "name" and each.view.mention == "MS"}
+    assert len(bare) == 2 and not any(each.kind == "replaced" for each in found)
+
+
 def test_words_for_a_class_are_prototypes_of_it(tmp_path):
     from spacy_krissel.ontology.entity import Entity
     from spacy_krissel.ontology.store import write_store

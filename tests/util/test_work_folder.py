@@ -99,9 +99,12 @@ def test_a_killed_process_holds_its_folder(tmp_path):
 @LOCKS
 def test_a_forked_worker_holds_the_folder_after_its_parent(tmp_path):
     lock = FolderLock(tmp_path / "w")
-    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    context = multiprocessing.get_context("fork")
+    started = context.Event()
+    worker = context.Process(target=lambda: (started.set(), time.sleep(60)))
     worker.start()
     try:
+        assert started.wait(60)
         with pytest.raises(KrisselError, match="K045"):
             FolderLock(tmp_path / "w")
         lock.release()

@@ -56,6 +56,8 @@ class PrototypeSource:
         without `use_references` it is the only one, as in PEL.
     mentions_only: make no prototype of a name, as in KRISSBERT's paper (eq. 6); an entity without mentions is found by
         its reference, where references are used.
+    shared_names: make a bare prototype of a shared name for each of its entities, which it then ties, as a linker by
+        names such as SapBERT has it (KRISSBERT §4.5).
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class PrototypeSource:
         use_references: bool = True,
         reference_prototypes: bool = False,
         mentions_only: bool = False,
+        shared_names: bool = False,
     ) -> None:
         self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
         self.ontology = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
@@ -87,6 +90,7 @@ class PrototypeSource:
         self.use_references = use_references
         self.reference_prototypes = reference_prototypes
         self.mentions_only = mentions_only
+        self.shared_names = shared_names
         self._chosen: set[str] | None = None
 
     def entities(self) -> Iterator[Entity]:
@@ -99,7 +103,7 @@ class PrototypeSource:
     def prototypes(self) -> Iterator[Prototype]:
         """The prototypes of these entities, entity by entity."""
         mined = {} if self.mentions is None else self.mentions.by_entity()
-        shared = self._shared_names()
+        shared = {} if self.shared_names else self._shared_names()
         classes = self._class_names()
         for entity in self.entities():
             found = self._mined(entity, mined[entity.id]) if entity.id in mined else []
