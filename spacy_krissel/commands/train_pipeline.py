@@ -61,7 +61,8 @@ def train(
     Each batch is divided among the processes, with the gradient that one process would have. Without a launcher this is
     `spacy train`, but `model-best` and `model-last` are complete at any moment, `initialize` sees all of a stream, and
     a learning rate with `total_steps` ends with the training, unless that option is given: after `max_steps` or the
-    batches of its epochs, whichever are fewer; `warmup_steps` keep their share.
+    batches of its epochs, whichever are fewer; `warmup_steps` keep their share. An `eval_frequency` of 0 is once an
+    epoch.
     Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg
@@ -113,17 +114,27 @@ def train(
 
 
 def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
-    """Let the learning rate of the config end with the training."""
-    rate = nlp.config["training"]["optimizer"].get("learn_rate")
-    if not isinstance(rate, dict) or "total_steps" not in rate or f"{RATE}.total_steps" in overrides:
-        return
+    """Let the learning rate of the config end with the training, and an `eval_frequency` of 0 be once an epoch.
+
+    Raises KrisselError K006 for an `eval_frequency` of 0 where a stream is trained on.
+    """
     training = nlp.config.interpolate()["training"]
+    rate = nlp.config["training"]["optimizer"].get("learn_rate")
+    has_end = isinstance(rate, dict) and "total_steps" in rate and f"{RATE}.total_steps" not in overrides
+    each_epoch = training["eval_frequency"] == 0
+    if each_epoch and training["max_epochs"] == -1:
+        expected = "a whole number, 1 or more, with max_epochs -1"
+        raise KrisselError(Errors.K006.format(setting="training.eval_frequency", found=0, expected=expected))
     steps = [training["max_steps"]] if training["max_steps"] else []
-    if training["max_epochs"] > 0:
+    if each_epoch or (has_end and training["max_epochs"] > 0):
         T = registry.resolve({"batcher": training["batcher"]})
         (corpus,) = resolve_dot_names(nlp.config.interpolate(), [training["train_corpus"]])
-        steps.append(training["max_epochs"] * sum(1 for _ in T["batcher"](list(corpus(nlp)))))
-    if steps and (total := min(steps)) != (planned := rate["total_steps"]):
+        epoch = sum(1 for _ in T["batcher"](list(corpus(nlp))))
+        if training["max_epochs"] > 0:
+            steps.append(training["max_epochs"] * epoch)
+        if each_epoch:
+            nlp.config["training"]["eval_frequency"] = max(1, epoch)
+    if has_end and steps and (total := min(steps)) != (planned := rate["total_steps"]):
         rate["total_steps"] = total
         if "warmup_steps" in rate and f"{RATE}.warmup_steps" not in overrides:
             rate["warmup_steps"] = round(rate["warmup_steps"] * total / planned) if planned else 0

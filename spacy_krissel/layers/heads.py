@@ -1,9 +1,10 @@
 """Layers above an encoder: a projection head for training only (OSLAT §3.1), and a projection to fewer dimensions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from thinc.api import LayerNorm as layer_norm_of
 from thinc.api import Linear as linear
 from thinc.api import Model, Relu, chain
 from thinc.layers.chain import forward as forward_all
@@ -51,15 +52,17 @@ def _forward_headed(model: Model, X: list[View], is_train: bool) -> tuple[Floats
 
 @checked
 def ProjectedEncoder(
-    encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False
+    encoder: Model[list[View], Floats2d], *, width: PositiveInt = 128, normalize: bool = False, layer_norm: bool = False
 ) -> Model[list[View], Floats2d]:
-    """`W v` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
+    """`vᵀW` of each vector v of `encoder`: n views to (n, width), so that an index of them is smaller (BELHD §4.2).
 
     W (h, p) starts with orthogonal columns, so that inner products hardly change before training.
 
     encoder: views to vectors
     width: p, at most the encoder's own; 128 in the paper, where h is 768
     normalize: scale the projected vectors to unit length
+    layer_norm: a layer norm before W and one after it, `LN(LN(v)ᵀW)`, as BELHD's released code has it; the bias of its
+        projection is that of the first norm, times W. Until the norms learn, inner products are within ±width
 
     Raises KrisselError K006 on initialize for a width above the encoder's.
     """
@@ -67,10 +70,11 @@ def ProjectedEncoder(
         "projected_encoder",
         _forward_projected,
         init=_init_projected,
-        layers=[encoder, normalize_rows()] if normalize else [encoder],
+        # The encoder, what follows it, and what follows W.
+        layers=[encoder, *[layer_norm_of() for _ in range(2 * layer_norm)], *[normalize_rows()] * normalize],
         dims={"nO": width, "nI": None},
         params={"W": None},
-        attrs={"settings": Settings(normalize=normalize)},
+        attrs={"settings": Settings(normalize=normalize, layer_norm=layer_norm)},
     )
 
 
@@ -85,21 +89,36 @@ def _init_projected(model: Model, X: list[View] | None = None, Y: Floats2d | Non
     if model.has_param("W") is None:
         columns, _ = np.linalg.qr(np.random.normal(size=(width, p)))
         model.set_param("W", model.ops.asarray2f((columns * (width / p) ** 0.5).astype("float32")))
+    if model.attrs["settings"].layer_norm:
+        for norm, size in zip(model.layers[1:], (width, p), strict=False):
+            norm.initialize(X=model.ops.alloc2f(1, size))
 
 
 def _forward_projected(
     model: Model, X: list[View], is_train: bool
 ) -> tuple[Floats2d, Callable[[Floats2d], list[View]]]:
     W: Any = model.get_param("W")
-    vectors, backprop_encoder = model.layers[0](X, is_train)
-    Y, backprop_unit = vectors @ W, None
-    for normalized in model.layers[1:]:
-        Y, backprop_unit = normalized(Y, is_train)
+    n_before = 1 + model.attrs["settings"].layer_norm
+    vectors, backprop_before = _through(model.layers[:n_before], X, is_train)
+    Y, backprop_after = _through(model.layers[n_before:], vectors @ W, is_train)
 
     def backprop(dY: Floats2d) -> list[View]:
-        if backprop_unit is not None:
-            dY = backprop_unit(dY)
+        dY = backprop_after(dY)
         model.inc_grad("W", vectors.T @ dY)
-        return backprop_encoder(dY @ W.T)
+        return backprop_before(dY @ W.T)
 
     return Y, backprop
+
+
+def _through(layers: Sequence[Model], X: Any, is_train: bool) -> tuple[Any, Callable]:
+    backprops = []
+    for layer in layers:
+        X, backprop_layer = layer(X, is_train)
+        backprops.append(backprop_layer)
+
+    def backprop(dY: Any) -> Any:
+        for backprop_layer in reversed(backprops):
+            dY = backprop_layer(dY)
+        return dY
+
+    return X, backprop

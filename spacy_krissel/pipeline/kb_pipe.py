@@ -21,7 +21,8 @@ from ..kb.prototype_kb import PrototypeKB
 from ..layers.identity import fingerprint
 from ..layers.referenced import reference_parts
 from ..ontology.store import OntologyStore
-from ..training.objectives.protocol import Objective
+from ..training.data.examples import linked_views
+from ..training.objectives.protocol import Objective, SearchingObjective
 from ..util.atomic import backups_of, remove_folder
 from ..util.disk import coded_io
 from ..util.lock import Lock
@@ -179,6 +180,8 @@ class KBPipe(KrisselPipe):
         self._weights_changed()
         if self.objective is not None:
             self.objective.initialize(store)
+        if isinstance(self.objective, SearchingObjective) and self.objective.refresh_every == "epoch":
+            self.objective.set_epoch(sum(1 for _ in linked_views(get_examples(), self.cfg["spans_key"])))
         self._dev = dev_kb() if dev_kb is not None else None
 
     def _init_sample(self, examples: Iterable[Example], store: OntologyStore | None) -> list[Any]:

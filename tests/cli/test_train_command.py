@@ -67,6 +67,27 @@ def test_the_learning_rate_ends_before_or_after_the_training(configs, toy_store,
     assert (rate["total_steps"], rate["warmup_steps"]) == expected
 
 
+@pytest.mark.parametrize("frequency, expected", [(0, 2), (5, 5)])
+def test_accuracy_is_not_measured_once_an_epoch(configs, toy_store, write_gold, frequency, expected):
+    """Two batches of three mentions, whatever the number of epochs; at a constant rate too."""
+    path = write_gold([("T01", "T02"), ("T04",)])
+    for config, max_epochs in (("pel.cfg", 0), ("pel.cfg", 3), ("belhd.cfg", 3)):
+        data = {"paths.gold": str(path), "paths.ontology": str(toy_store.path), "corpora.train.dev_share": 0.0}
+        size = {"training.batcher.size": 1 if config == "belhd.cfg" else 2, "training.max_epochs": max_epochs}
+        nlp = spacy.blank("en")
+        settings = {**data, **size, "training.eval_frequency": frequency}
+        nlp.config = load_config(configs / config, settings, interpolate=False)
+        fit_schedule(nlp, {})
+        assert nlp.config["training"]["eval_frequency"] == expected
+
+
+def test_a_stream_has_epochs_to_measure_after(configs):
+    nlp = spacy.blank("en")
+    nlp.config = load_config(configs / "pel.cfg", {"training.max_epochs": -1}, interpolate=False)
+    with pytest.raises(KrisselError, match=r"K006.*'training.eval_frequency'"):
+        fit_schedule(nlp, {})
+
+
 def test_a_constant_rate_has_an_end(configs):
     nlp = spacy.blank("en")
     nlp.config = load_config(configs / "sapbert.cfg", {"training.max_steps": 7}, interpolate=False)

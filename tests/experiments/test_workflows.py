@@ -15,7 +15,8 @@ from spacy.tokens import DocBin
 from spacy_krissel.ontology.store import OntologyStore
 
 pytestmark = pytest.mark.slow
-STORES = ("medic", "medic-types", "chemicals", "both-names", "cellosaurus", "disambiguated/cellosaurus", "psytar-names")
+STORES = ("medic", "medic-types", "chemicals", "both-names", "cellosaurus", "psytar-names")
+STORES += ("disambiguated/cellosaurus", "disambiguated/medic")
 MENTIONS = ("medic-mentions", "chemicals-mentions", "both-mentions")
 CORPORA = ("ncbi", "bc5cdr", "chemicals", "bioid")
 FEW = "--training.max_epochs 0 --training.max_steps 2 --training.eval_frequency 2"
@@ -110,6 +111,21 @@ def test_belhds_cell_lines(run):
     folder = run("belhd", "ablate-cell-lines", f"{GOLD} --row disambiguation {of_rows(sizes)}")
     rows = rows_of(folder / "metrics" / "cell-lines" / "ablation.json")
     assert rows == ["full", "disambiguation", "exact", "tfidf", "memorisation"]
+
+
+def test_belhds_twins(run):
+    """Refreshed at each epoch, of a number of steps that nobody typed."""
+    few = "--training.max_epochs 1 --corpora.train.dev_share 0.4 --training.batcher.size 4"
+    windows = f"--{LINKER}.model.mention.window 32 --{LINKER}.model.reference.window 32"
+    short = f"--rows.names.train.{LINKER}.model.window 32"
+    folder = run("belhd", "compare-twins", f"{of_rows(f'{few} {windows}')} {short}")
+    assert rows_of(folder / "metrics" / "twins" / "ablation.json") == ["entities", "names"]
+    linkers = [
+        spacy.load(folder / "metrics" / "twins" / row / "seed-0" / "linker" / "pipeline").get_pipe("krissel_linker")
+        for row in ("entities", "names")
+    ]
+    assert [linker.reference_parts() is None for linker in linkers] == [False, True]
+    assert {linker.objective.refresh_every for linker in linkers} == {"epoch"}
 
 
 # Two taxa, genes, cell lines, diseases and chemicals each that share a name, and a mention of it.

@@ -83,8 +83,6 @@ def test_another_config_than_pels(configs):
     assert {key for key in pel if ours.get(key) != pel[key]} == {
         "paths.encoder",
         "components.krissel_linker.model.types",
-        "components.krissel_linker.objective.refresh_every",
-        "training.eval_frequency",
         "training.optimizer.learn_rate.total_steps",
         "training.optimizer.learn_rate.warmup_steps",
     }

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from thinc.api import fix_random_seed
 
@@ -73,11 +74,49 @@ def test_encoder_gets_its_gradient(make):
     assert_allclose(seen[0], d_vectors @ model.get_param("W").T)
 
 
+@pytest.mark.parametrize("normalize", [False, True])
+def test_layer_norms_differ_from_torchs(make, normalize):
+    """`LayerNorm, Linear, LayerNorm`: vectors, and the gradients of all weights and of the encoder's output."""
+    model = make(normalize=normalize, layer_norm=True)
+    random = np.random.default_rng(0)
+    given = random.normal(size=(3, 8)).astype("float32")
+    norms, seen = model.layers[1:3], []
+    model.layers[0]._func = lambda layer, X, is_train: (given, seen.append)
+    for node in norms:
+        for name in ("G", "b"):
+            node.set_param(name, random.normal(size=node.get_param(name).shape).astype("float32"))
+    places = [(norms[0], "G"), (norms[0], "b"), (model, "W"), (norms[1], "G"), (norms[1], "b")]
+    vectors, *weights = (
+        torch.tensor(each, dtype=torch.float64, requires_grad=True)
+        for each in (given, *(node.get_param(name) for node, name in places))
+    )
+    G, b, W, last_G, last_b = weights
+    inner = torch.nn.functional.layer_norm(vectors, (8,), G, b, eps=1e-8)
+    expected = torch.nn.functional.layer_norm(inner @ W, (3,), last_G, last_b, eps=1e-8)
+    if normalize:
+        expected = torch.nn.functional.normalize(expected)
+    d_vectors = random.normal(size=(3, 3)).astype("float32")
+    found, backprop = model.begin_update(VIEWS)
+    backprop(d_vectors)
+    (expected * torch.tensor(d_vectors)).sum().backward()
+    assert_allclose(found, expected.detach(), atol=1e-5)
+    assert_allclose(seen[0], vectors.grad, atol=1e-4)
+    for (node, name), weight in zip(places, weights, strict=True):
+        assert_allclose(node.get_grad(name), weight.grad, atol=1e-4)
+
+
+def test_inner_products_are_beyond_the_width_with_layer_norms(make):
+    vectors = make(layer_norm=True).predict(VIEWS)
+    assert_allclose((vectors**2).sum(axis=1), 3, rtol=1e-4)
+
+
 def test_differs_after_saving_and_loading(make):
-    model, other = make(), ProjectedEncoder(small(), width=3)
-    other.from_bytes(model.to_bytes())
-    assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)
-    assert fingerprint(other) == fingerprint(model) != fingerprint(make(normalize=True))
+    for layer_norm in (False, True):
+        model, other = make(layer_norm=layer_norm), ProjectedEncoder(small(), width=3, layer_norm=layer_norm)
+        other.from_bytes(model.to_bytes())
+        assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)
+        others = [fingerprint(make(normalize=True)), fingerprint(make(layer_norm=not layer_norm))]
+        assert fingerprint(other) == fingerprint(model) not in others
 
 
 def test_widths_are_checked(make):

@@ -36,6 +36,7 @@ def TransformerEncoder(
     transformer_config: dict[str, Any] = SimpleFrozenDict(),  # noqa: B006, B008 (frozen)
     markers: Markers = True,
     units: bool = False,
+    bare_names: bool = False,
     compile: bool = False,
 ) -> Model[list[View], Floats2d]:
     """Encode views as `[CLS] left [Ms] mention [Me] right [SEP]` with a Hugging Face encoder: n views to (n, width).
@@ -63,6 +64,8 @@ def TransformerEncoder(
         the tokenizer has keep their embeddings, others are added
     units: mark all mentions of a sentence and read it once for all of them (BELHD §4.2; `context = "sentence"` of the
         linker); needs pooling "marker" or "mention", which distinguish its mentions
+    bare_names: read names, and mentions without any context, as `[CLS] name [SEP]`, whose vector by markers is that of
+        `[CLS]`, as BELHD's released code does
     compile: run the encoder by `torch.compile`, for long trainings on a GPU; the first passes take minutes
 
     Raises KrisselError K006 for a wrong setting; on initialize K401 to K404.
@@ -72,7 +75,13 @@ def TransformerEncoder(
         expected = f"one of {', '.join(BY_MARKERS)} where `units` is true"
         raise KrisselError(Errors.K006.format(setting="pooling", found=pooling, expected=expected))
     settings = Settings(
-        window=window, pooling=pooling, normalize=normalize, markers=tokens, units=units, name_weight=name_weight
+        window=window,
+        pooling=pooling,
+        normalize=normalize,
+        markers=tokens,
+        units=units,
+        bare_names=bare_names,
+        name_weight=name_weight,
     )
     wrapped = hf_wrapper(
         tokenizer_config, transformer_config, pooling=pooling, mixed_precision=mixed_precision, compile=compile
@@ -111,7 +120,8 @@ def forward(
     named = [i for i in range(n) if weight and not hidden[i]]
     views = [*views, *(name_view(views[i].mention) for i in named)]
     width, window = model.get_dim("nO"), settings.window
-    rows = (unit_pieces if settings.units else view_pieces)(shim.tokenizer, views, window, settings.markers)
+    read = unit_pieces if settings.units else view_pieces
+    rows = read(shim.tokenizer, views, window, settings.markers, settings.bare_names)
     Y, backprop_rows = encode_rows(
         model.layers[0], rows, is_train, width=width, batch_pieces=batch_pieces, window=window
     )

@@ -44,16 +44,19 @@ class Pieces(NamedTuple):
     ends: numpy.ndarray
 
 
-def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS) -> list[PieceRow]:
+def view_pieces(
+    tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS, bare_names: bool = False
+) -> list[PieceRow]:
     """Tokenise views to `[CLS] left [Ms] mention [Me] right [SEP]`, at most `window` pieces each; references to
     `[CLS] part [SEP] part [SEP] …`.
 
     The mention of a masked view is one mask token.
 
     markers: the two tokens around the mention; () for none.
+    bare_names: none around what has no context.
     RAISES: KrisselError K407 for a masked view where the tokenizer has no mask token, K416 where it lacks a marker.
     """
-    start_id, end_id = _marker_ids(tokenizer, markers) if markers else (None, None)
+    marker_ids = _marker_ids(tokenizer, markers) if markers else (None, None)
     frame = {"window": window, "cls_id": tokenizer.cls_token_id, "sep_id": tokenizer.sep_token_id}
     rows: list[PieceRow] = []
     for i in range(0, len(views), TOKENIZE_AT_ONCE):
@@ -70,6 +73,7 @@ def view_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Seq
                     if tokenizer.mask_token_id is None:
                         raise KrisselError(Errors.K407)
                     mention = [tokenizer.mask_token_id]
+                start_id, end_id = marker_ids if left or right or not bare_names else (None, None)
                 row, start, end = piece_window(left, mention, right, start_id=start_id, end_id=end_id, **frame)
             rows.append(PieceRow(numpy.asarray(row, dtype="int32"), start, end))
     return rows
@@ -92,7 +96,9 @@ def _texts(view: View, window: int) -> list[str]:
     return [view.left, "" if view.masked else view.mention, view.right]
 
 
-def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS) -> list[PieceRow]:
+def unit_pieces(
+    tokenizer: Any, views: Sequence[View], window: int, markers: Sequence[str] = MARKERS, bare_names: bool = False
+) -> list[PieceRow]:
     """`[CLS] left [Ms] mention [Me] between [Ms] mention [Me] right [SEP]`: as `view_pieces`, with all mentions of a
     sentence marked (BELHD §4.2), and one array of ids for all its views where it fits the window.
 
@@ -133,7 +139,8 @@ def unit_pieces(tokenizer: Any, views: Sequence[View], window: int, markers: Seq
             part = numpy.asarray(cls + [body[place] for place in kept] + sep, dtype="int32")
             rows[i] = PieceRow(part, 1 + kept.index(start), 1 + kept.index(end))
     alone = [i for i in range(len(views)) if i not in rows]
-    rows.update(zip(alone, view_pieces(tokenizer, [views[i] for i in alone], window, markers), strict=True))
+    found = view_pieces(tokenizer, [views[i] for i in alone], window, markers, bare_names)
+    rows.update(zip(alone, found, strict=True))
     return [rows[i] for i in range(len(views))]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from thinc.api import to_numpy
@@ -11,6 +11,8 @@ from ...distributed.processes import make_shared
 from ...util.progress import progress_bar
 from ...util.settings import Count, checked
 
+# Searches between two refreshes, or as many queries as an epoch has.
+RefreshEvery = Count | Literal["epoch"]
 # Entities encoded at a time.
 BLOCK = 4096
 
@@ -23,17 +25,21 @@ class NearestEntities:
 
     make_index: makes the vector index, such as that of `spacy-krissel.ExactIndex.v1`.
     n_rows: number of rows.
-    refresh_every: searches between two refreshes, the first before the first search; 0 for the first alone.
+    refresh_every: searches between two refreshes, the first before the first search; 0 for the first alone. "epoch":
+        `epoch` queries, as many as an epoch of training has, whatever its batches are. Processes that train together
+        search for the same queries, so that all of them refresh at the same search.
     what: what the rows are, for the progress bar.
     """
 
     make_index: Callable[[], Any]
     n_rows: int
-    refresh_every: Count
+    refresh_every: RefreshEvery
     what: str = "entities"
 
     def __post_init__(self) -> None:
-        self._n_searches = 0
+        self.epoch = 0
+        # Until the next refresh.
+        self._left = 0
         self._index: Any = None
 
     def search(self, encode: Callable[[range], Any], queries: Any, k: int) -> np.ndarray:
@@ -42,9 +48,12 @@ class NearestEntities:
 
         encode: rows to their vectors (n, d), for a refresh.
         """
-        if self._index is None or (self.refresh_every and self._n_searches % self.refresh_every == 0):
+        by_epoch = self.refresh_every == "epoch"
+        period: Any = self.epoch if by_epoch else self.refresh_every
+        if self._index is None or (period and self._left <= 0):
             self._refresh(encode)
-        self._n_searches += 1
+            self._left += period
+        self._left -= len(queries) if by_epoch else 1
         vectors = to_numpy(queries).astype(np.float32, copy=False)
         return make_shared(lambda own: self._index.search(vectors[own], k)[1], [[i] for i in range(len(vectors))])
 

@@ -15,7 +15,7 @@ from ...ontology.store import OntologyStore
 from ...util.settings import Count, PositiveInt, checked
 from ...views import View, name_view
 from ..data.examples import mentions_in_context
-from ..data.nearest_entities import NearestEntities
+from ..data.nearest_entities import NearestEntities, RefreshEvery
 from ..passes import begin_views, predict_views
 from ..scores import inner
 from .protocol import LINKS, BatchCount, EncoderModel, entity_row, given
@@ -37,9 +37,11 @@ class NameObjective:
         the candidates that are names of its entity may be right.
     n_candidates: 16 in the paper.
     n_shared: 16 in the paper; 0 leaves sharing out.
+    in_batch: all candidates of the other mentions of the batch that are no names of a mention's entity are negatives
+        of it too (appendix E.1, the name-based bi-encoder).
     gold_name: a mention without a right candidate has nothing to learn from. With this, the name of its entity that is
         most similar to it replaces its own least similar candidate. Not in the paper.
-    refresh_every: steps until the vectors by which the nearest names are found are encoded again, see
+    refresh_every: steps until the vectors by which the nearest names are found are encoded again, or "epoch", see
         `NearestEntities`: in the paper after each epoch, and every 1,000 steps for a large ontology.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`.
     context: "sentence", all mentions of a sentence together; "window", each in the surrounding text; None, the mention
@@ -50,8 +52,9 @@ class NameObjective:
     index: Callable[[], Any]
     n_candidates: PositiveInt = 16
     n_shared: Count = 16
+    in_batch: bool = False
     gold_name: bool = False
-    refresh_every: Count = 500
+    refresh_every: RefreshEvery = 500
     context: Literal["window", "sentence"] | None = "sentence"
 
     def __post_init__(self) -> None:
@@ -71,6 +74,10 @@ class NameObjective:
         self._texts: pa.Array = pa.concat_arrays(texts)
         self._rows = np.array(rows, dtype=np.int64)
         self._nearest = NearestEntities(self.index, len(rows), self.refresh_every, "names")
+
+    def set_epoch(self, n_mentions: int) -> None:
+        """Take the number of linked mentions after which names are encoded again, with `refresh_every = "epoch"`."""
+        self._nearest.epoch = n_mentions
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradient over the linked mentions of `examples`, documents. RETURNS: the loss; 0 where there
@@ -101,7 +108,8 @@ class NameObjective:
         candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, documents)
         right = self._rows[numbers][None] == gold[:, None]
         xp: Any = model.ops.xp
-        d_scores, loss = self.loss(scores, xp.asarray(candidates & right), xp.asarray(candidates & ~right))
+        wrong = ~right if self.in_batch else candidates & ~right
+        d_scores, loss = self.loss(scores, xp.asarray(candidates & right), xp.asarray(wrong))
         d_queries, d_names = backprop_scores(d_scores)
         backprop_names(d_names)
         backprop_queries(d_queries)

@@ -13,7 +13,7 @@ from ...util.settings import Count, Fraction, NotNegative, PositiveInt, checked
 from ...views import ReferenceParts, View, reference_view
 from ..data.batchers import homonym_groups
 from ..data.examples import linked_mentions
-from ..data.nearest_entities import NearestEntities
+from ..data.nearest_entities import NearestEntities, RefreshEvery
 from ..data.negatives import Candidates, Negatives
 from ..passes import adverse, begin_views, in_chunks, predict_views, with_adversary
 from ..scores import inner
@@ -40,7 +40,7 @@ class RetrievalObjective:
         paper, which takes the highest scoring wrong entities: on ontologies with many homonyms the hardest pairs. Else
         they never are: a mention of their name may mean either.
     share_negatives: whether the mentions of a batch have one set of negatives, see `Negatives`.
-    refresh_every: steps until the entities among which hard negatives are found are encoded again, see
+    refresh_every: steps until the entities among which hard negatives are found are encoded again, or "epoch", see
         `NearestEntities`.
     index: makes the index of these, such as `spacy-krissel.ExactIndex.v1`; needed with a hard_share above 0.
     fgsm_weight: λ; 0 leaves the second pass out.
@@ -57,7 +57,7 @@ class RetrievalObjective:
     hard_share: Fraction = 0.0
     homonym_negatives: bool = False
     share_negatives: bool = True
-    refresh_every: Count = 500
+    refresh_every: RefreshEvery = 500
     index: Callable[[], Any] | None = None
     fgsm_weight: NotNegative = 0.0
     fgsm_epsilon: NotNegative = 0.01
@@ -83,6 +83,11 @@ class RetrievalObjective:
         self._nearest = None
         if self.index is not None and self._negatives.n_hard:
             self._nearest = NearestEntities(self.index, len(rows), self.refresh_every)
+
+    def set_epoch(self, n_mentions: int) -> None:
+        """Take the number of linked mentions after which entities are encoded again, with `refresh_every = "epoch"`."""
+        if self._nearest is not None:
+            self._nearest.epoch = n_mentions
 
     def update(self, model: EncoderModel, examples: Sequence[Example], spans_key: str = "") -> float:
         """Accumulate the gradient of `L + λ L_adv` over the linked mentions in `examples`. RETURNS: the loss; 0 where

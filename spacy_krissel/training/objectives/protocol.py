@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from spacy.training import Example
 from thinc.api import Model
@@ -13,6 +13,7 @@ from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...layers.referenced import reference_parts
 from ...ontology.store import OntologyStore
 from ...views import ReferenceParts, View
+from ..data.nearest_entities import RefreshEvery
 
 # What to look for where batches hold no linked mention.
 LINKS = "Check that the examples carry kb_id_ on their entities, or on the spans of the component's spans_key"
@@ -36,6 +37,17 @@ class Objective(Protocol):
         spans_key: the pipe's own: mentions are those of `doc.spans[spans_key]`; "" for `doc.ents`.
         A re-ranker's objective (`RerankObjective`) also takes the linker whose candidates it learns to correct.
         """
+        ...
+
+
+@runtime_checkable
+class SearchingObjective(Protocol):
+    """An objective that searches among vectors which it encodes again from time to time."""
+
+    refresh_every: RefreshEvery
+
+    def set_epoch(self, n_mentions: int) -> None:
+        """Take the number of linked mentions of an epoch, after `initialize`, where `refresh_every` is "epoch"."""
         ...
 
 

@@ -48,11 +48,27 @@ def test_index_is_refreshed_though_it_should_never_be():
     assert found == [0] * 7 and encoded == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("sizes", [[2, 3, 2, 3, 2], [5, 5, 5], [3, 3, 3, 3]])
+def test_index_is_not_refreshed_after_each_epoch(sizes):
+    """Of five queries: at the first search of each epoch, or where a batch reaches across its end, at the next one."""
+    encoder, index, refreshed = Encoder(), NearestEntities(ExactIndex, 4, "epoch"), []
+    index.epoch = 5
+    done = 0
+    for size in sizes:
+        index.search(encoder, np.eye(4)[np.zeros(size, dtype=int)], 2)
+        if encoder.rows:
+            refreshed.append(done)
+        encoder.rows.clear()
+        done += size
+    assert refreshed == {5: [0, 5, 10], 3: [0, 6]}.get(sizes[0] if sizes[0] != 2 else 5)
+
+
 def test_missing_neighbours_are_not_padded():
     found = NearestEntities(ExactIndex, 3, 500).search(Encoder(), QUERY, 5)
     assert sorted(found[0].tolist()) == [-1, -1, 0, 1, 2]
 
 
-def test_settings():
+@pytest.mark.parametrize("refresh_every", [-1, "batch"])
+def test_settings(refresh_every):
     with pytest.raises(KrisselError, match="K006"):
-        NearestEntities(ExactIndex, 4, refresh_every=-1)
+        NearestEntities(ExactIndex, 4, refresh_every=refresh_every)

@@ -12,6 +12,7 @@ from spacy_krissel.index.exact import ExactIndex
 from spacy_krissel.layers.small import SmallEncoder
 from spacy_krissel.losses.softmax import SoftmaxLoss
 from spacy_krissel.training.data.examples import mentions_in_context
+from spacy_krissel.training.data.nearest_entities import NearestEntities
 from spacy_krissel.training.objectives.belhd import NameObjective
 from spacy_krissel.views import View, name_view
 
@@ -93,6 +94,92 @@ def test_candidates_are_own_and_shared(make, model, toy_store, examples, n_share
         assert_allclose(seen["scores"][i], vectors @ model.predict([view])[0], atol=1e-5)
     if not n_shared:
         assert (seen["candidates"].sum(axis=1) == 3).all()
+
+
+def test_shared_candidates_are_not_those_of_brute_force(make):
+    """At the paper's 16 and 16: 300 mentions of documents of several sizes, that find some of 400 names."""
+    objective, random = make(n_candidates=16, n_shared=16), np.random.default_rng(0)
+    documents = random.permutation(np.repeat(np.arange(60), random.multinomial(300 - 60, np.ones(60) / 60) + 1))
+    scores = random.normal(size=(300, 400)).astype("float32")
+    own = [set(random.choice(400, 16, replace=False).tolist()) for _ in documents]
+    is_own = np.array([[name in mine for name in range(400)] for mine in own])
+    found = objective._shared(scores, is_own, documents)
+    n_shared = set()
+    for i, document in enumerate(documents):
+        others = [own[j] for j in np.flatnonzero(documents == document) if j != i]
+        pool = sorted(set().union(*others) - own[i], key=lambda name: -scores[i, name])
+        assert set(np.flatnonzero(found[i]).tolist()) == set(pool[:16]), i
+        n_shared.add(len(pool[:16]))
+    assert n_shared >= {0, 16}
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.1])
+def test_loss_is_not_the_papers_equations_1_and_2(make, model, toy_store, examples, temperature):
+    """Eq. 1, the probability of a name among a mention's candidates; eq. 2, the sum of those of its entity's names, its
+    negative logarithm averaged over the mentions that have one."""
+    losses = []
+    names, found = brute_force(model, toy_store, examples, 3, 2)
+    for entity, view, own, shared in found:
+        candidates = sorted(own | shared)
+        vectors = model.predict([name_view(names[name][1]) for name in candidates]).astype("float64")
+        exponentials = np.exp(vectors @ model.predict([view])[0] / temperature)
+        probability = exponentials / exponentials.sum()
+        marginal = sum(p for p, name in zip(probability, candidates, strict=True) if names[name][0] == entity)
+        if marginal:
+            losses.append(-np.log(marginal))
+    loss = make(SoftmaxLoss(temperature, "sum")).update(model, examples)
+    assert 0 < len(losses) < len(found) and loss == pytest.approx(np.mean(losses), rel=1e-4)
+
+
+def test_names_that_others_found_are_not_negatives_in_a_batch(make, model, toy_store, examples):
+    """All of the batch, whatever their documents, but the names of a mention's own entity."""
+    seen = {}
+
+    def loss(scores, positives, negatives):
+        seen.update(positives=positives, negatives=negatives)
+        return np.zeros_like(scores), 1.0
+
+    make(loss, n_shared=0, in_batch=True).update(model, examples)
+    names, found = brute_force(model, toy_store, examples, 3, 0)
+    columns = sorted(set().union(*(own for _, _, own, _ in found)))
+    for i, (entity, _, own, _) in enumerate(found):
+        assert seen["negatives"][i].tolist() == [names[column][0] != entity for column in columns]
+        assert seen["positives"][i].tolist() == [column in own and names[column][0] == entity for column in columns]
+    assert (seen["negatives"].sum(axis=1) > 3).all() and seen["positives"].any()
+
+
+@pytest.mark.parametrize("refresh_every, times", [("epoch", 3), (1, 9), (0, 1)])
+def test_names_are_not_encoded_again_at_each_epoch(toy_store, refresh_every, times, monkeypatch):
+    """Three epochs of three documents, one at a time in any order, one of them without a linked mention and one with
+    several; a pipe counts the mentions when it is initialized."""
+    documents = [
+        example("MS with a cold . No rickets here .", (0, 1, "T01"), (3, 4, "T04"), (6, 7, "T12")),
+        example("flu or asthma", (0, 1, "T10"), (2, 3, "NIL")),
+        example("flu again", (0, 1, "T10")),
+        example("nothing here"),
+    ]
+    nlp = spacy.blank("en")
+    objective = {
+        "@misc": "spacy-krissel.NameObjective.v1",
+        "loss": {"@losses": "spacy-krissel.SoftmaxLoss.v1", "positives": "sum"},
+        "n_candidates": 3,
+        "refresh_every": refresh_every,
+        "index": {"@misc": "spacy-krissel.ExactIndex.v1"},
+    }
+    linker = nlp.add_pipe("krissel_linker", config={"objective": objective})
+    linker.initialize(lambda: documents, nlp=nlp, ontology=lambda: toy_store)
+    refreshed, refresh = [], NearestEntities._refresh
+    monkeypatch.setattr(NearestEntities, "_refresh", lambda *args: (refreshed.append(step), refresh(*args)))
+    step = 0
+    with pytest.warns(KrisselWarning, match="KW625"):
+        for order in ((0, 1, 2, 3), (3, 2, 0, 1), (1, 3, 0, 2)):
+            for number in order:
+                linker.update([documents[number]])
+                step += 1
+    assert len(refreshed) == times
+    if refresh_every == "epoch":
+        # The first with a mention: the second epoch begins with one that has none.
+        assert refreshed == [0, 5, 8]
 
 
 @pytest.mark.parametrize("n_candidates", [1, 3])

@@ -174,6 +174,18 @@ CASES = {
         "units",
         {"loss": SoftmaxLoss(0.1, "sum"), "n_candidates": 3, "index": ExactIndex, "gold_name": True},
     ),
+    "candidate names, in the batch, at each epoch": (
+        NameObjective,
+        "small",
+        {
+            "loss": SoftmaxLoss(0.1, "sum"),
+            "n_candidates": 3,
+            "n_shared": 0,
+            "in_batch": True,
+            "refresh_every": "epoch",
+            "index": ExactIndex,
+        },
+    ),
     "words": (
         LabelAttentionObjective,
         "words",
@@ -204,6 +216,9 @@ def make_step(case, store, path):
     if make is RerankObjective:
         return model, lambda n: objective.step(model, RANKED[:n], [2, 0, 1, 3][:n])
     objective.initialize(OntologyStore(store))
+    if settings.get("refresh_every") == "epoch":
+        # The linked mentions of `DOCUMENTS`: a batch is an epoch.
+        objective.set_epoch(4)
     documents = make in (NameObjective, LabelAttentionObjective)
     examples = DOCUMENTS if documents else [one_mention(*mention) for mention in MENTIONS]
     return model, lambda n: objective.update(model, examples[:n])
