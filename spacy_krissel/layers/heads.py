@@ -89,9 +89,9 @@ def _init_projected(model: Model, X: list[View] | None = None, Y: Floats2d | Non
     if model.has_param("W") is None:
         columns, _ = np.linalg.qr(np.random.normal(size=(width, p)))
         model.set_param("W", model.ops.asarray2f((columns * (width / p) ** 0.5).astype("float32")))
-    if model.attrs["settings"].layer_norm:
-        for norm, size in zip(model.layers[1:], (width, p), strict=False):
-            norm.initialize(X=model.ops.alloc2f(1, size))
+        if model.attrs["settings"].layer_norm:
+            for norm, size in zip(model.layers[1:3], (width, p), strict=True):
+                norm.initialize(X=model.ops.alloc2f(1, size))
 
 
 def _forward_projected(

@@ -115,6 +115,12 @@ def test_differs_after_saving_and_loading(make):
         model, other = make(layer_norm=layer_norm), ProjectedEncoder(small(), width=3, layer_norm=layer_norm)
         other.from_bytes(model.to_bytes())
         assert_allclose(other.predict(VIEWS), model.predict(VIEWS), atol=1e-7)
+        for node in other.layers[1:]:
+            node.set_param("b", node.get_param("b") + 1)
+        trained = other.predict(VIEWS)
+        other.initialize(X=VIEWS)
+        assert_allclose(other.predict(VIEWS), trained, err_msg="initialized again, it keeps its weights")
+        other.from_bytes(model.to_bytes())
         others = [fingerprint(make(normalize=True)), fingerprint(make(layer_norm=not layer_norm))]
         assert fingerprint(other) == fingerprint(model) not in others
 
