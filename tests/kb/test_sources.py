@@ -63,7 +63,7 @@ def test_a_shared_name_of_an_entity_that_was_not_mined_stands_bare(make, write_m
         assert {p.entity for p in of_kind(bare, "name") if p.view.mention == "MS"} == {"T01", "T02"}
 
 
-def test_a_shared_name_is_not_a_tie_of_its_entities(make, toy_shards):
+def test_a_shared_name_is_not_a_prototype_of_each_of_its_entities(make, toy_shards):
     """Where names alone are to decide, whatever was mined."""
     found = list(make(toy_shards, shared_names=True).prototypes())
     bare = {each.entity for each in found if each.kind == "name" and each.view.mention == "MS"}

@@ -56,8 +56,8 @@ class PrototypeSource:
         without `use_references` it is the only one, as in PEL.
     mentions_only: make no prototype of a name, as in KRISSBERT's paper (eq. 6); an entity without mentions is found by
         its reference, where references are used.
-    shared_names: make a bare prototype of a shared name for each of its entities, which it then ties, as a linker by
-        names such as SapBERT has it (KRISSBERT §4.5).
+    shared_names: make a bare prototype of a shared name for each of its entities, as a linker by names such as SapBERT
+        has it (KRISSBERT §4.5): its score is that of all of them, and their next names decide (`order_ties`).
     """
 
     def __init__(
