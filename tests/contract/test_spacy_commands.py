@@ -48,6 +48,7 @@ def paths(toy_store, toy_shards, tiny_bert, save_linker, save_extractor, make_ex
         "mentions": toy_shards,
         "encoder": tiny_bert,
         "gold": tmp_path / "gold.spacy",
+        "dev": tmp_path / "gold.spacy",
         "texts": tmp_path / "texts.spacy",
         "linker": save_linker("small"),
         "aligned": save_linker("transformer"),
