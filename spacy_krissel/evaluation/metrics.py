@@ -219,9 +219,6 @@ def winners(records: Sequence[LinkRecord], *, mined: Collection[str] | None = No
     return found
 
 
-NIL_SCORES = ("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share")
-
-
 def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dict[str, Any]:
     """Detection of NIL among gold mentions; all None when no gold mention is NIL (PEL, Table 4).
 
@@ -236,7 +233,7 @@ def nil_scores(records: Sequence[LinkRecord], share: float | None = None) -> dic
     is_nil = np.array([record.gold == (NIL,) for record in records], dtype=bool)
     called = np.array([record.prediction == NIL for record in records], dtype=bool)
     n_gold, n_predicted = int(is_nil.sum()), int(called.sum())
-    scores: dict[str, Any] = dict.fromkeys(NIL_SCORES)
+    scores: dict[str, Any] = dict.fromkeys(("precision", "recall", "f1", "aupr", "strict", "strict_linked", "share"))
     if n_gold:
         top, weights = top_scores(records), share_weights(is_nil, share)
         n_right, n_called = weights @ (called & is_nil), weights @ called

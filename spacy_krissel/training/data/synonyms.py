@@ -120,12 +120,10 @@ class GoldSynonymCorpus(GoldCorpus):
 
     path, ontology, split, dev_share, seed, dev, spans_key: as in `spacy-krissel.GoldCorpus.v1`; `seed` also of the
         pairs and their order.
-    pairs_per_entity: maximum number of pairs per entity, drawn by seed; 0 for all, as in the paper.
     lowercase: names and mentions in lower case.
     """
 
     split: Split = "train"
-    pairs_per_entity: Count = 0
     lowercase: bool = True
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
@@ -141,10 +139,7 @@ class GoldSynonymCorpus(GoldCorpus):
             forms = different_names(found, self.lowercase)
             names = different_names(store.get(entity).names, self.lowercase)
             distinct = {frozenset(pair): pair for pair in product(forms, names) if pair[0] != pair[1]}
-            both = [synonym_pair(entity, *pair) for pair in distinct.values()]
-            if self.pairs_per_entity and len(both) > self.pairs_per_entity:
-                both = random.Random(stable_hash(self.seed, entity)).sample(both, self.pairs_per_entity)
-            pairs.extend(both)
+            pairs.extend(synonym_pair(entity, *pair) for pair in distinct.values())
         if not pairs:
             todo = "No entity that is mentioned has two names."
             raise KrisselError(Errors.K608.format(split=self.split, path=self.path, todo=todo))
