@@ -27,10 +27,13 @@ def evaluate_pipeline(
     predicted: bool = False,
     compare: Sequence[str] = (),
     train: Sequence[Path] = (),
+    overrides: dict[str, Any] | None = None,
     command: str = "",
     **settings: Any,
 ) -> Report:
     """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+
+    Further options override the pipeline's config: --components.krissel_linker.context none
 
     pipeline: A pipeline with a knowledge base
     gold: Gold corpus: .spacy, PubTator or BioC
@@ -47,7 +50,7 @@ def evaluate_pipeline(
             raise KrisselError(Errors.K006.format(setting="compare", found=pair, expected="name=path"))
     check_report(output, settings.get("name", signature(evaluate).parameters["name"].default))
     return evaluate(
-        load_pipeline(pipeline),
+        load_pipeline(pipeline, overrides),
         gold,
         ontology,
         output,

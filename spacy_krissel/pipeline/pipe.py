@@ -20,6 +20,7 @@ from ..distributed.processes import gradient_norm, scale_gradients, sum_gradient
 from ..errors import Errors, KrisselError
 from ..mentions.annotations import register_extensions
 from ..mentions.gold_ids import NIL
+from ..training.objectives.protocol import SettingsObjective
 from ..util.disk import coded_io
 from ..util.settings import Settings
 
@@ -125,6 +126,8 @@ class KrisselPipe(TrainablePipe):
     def _learn(self, objective: Any, examples: list[Example]) -> float:
         """Accumulate the gradient of a batch. RETURNS: its loss."""
         loss: float = objective.update(self.model, examples, self.cfg["spans_key"])
+        if isinstance(objective, SettingsObjective):
+            self.cfg.update(objective.learned_settings)
         return loss
 
     def finish_update(self, sgd: Optimizer) -> None:

@@ -350,6 +350,13 @@ def test_evaluate_compares_and_leaves_out_baselines(made, run, tmp_path):
     assert set(json.loads((tmp_path / "evaluation.json").read_text())["baselines"]) == {"earlier"}
 
 
+def test_evaluate_measures_another_setting_than_it_says(made, run, refuse, tmp_path):
+    arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
+    run(*arguments, "-o", tmp_path, "--no-baselines", "--components.krissel_linker.threshold", "99")
+    assert json.loads((tmp_path / "evaluation.json").read_text())["strict"] == 0
+    assert "treshold" in refuse(*arguments, "-o", tmp_path, "--components.krissel_linker.treshold", "99")
+
+
 def test_evaluate_counts_seen_and_unseen_entities(made, run, refuse, toy_files, tmp_path):
     arguments = ("evaluate", made.path / "linker", made.path / "gold.spacy", "--ontology", made.path / "store")
     train = ("--train", made.path / "gold.spacy", "--train", toy_files / "gold.pubtator")

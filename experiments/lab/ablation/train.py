@@ -11,7 +11,8 @@ from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline, save_whole
 from spacy_krissel.util.atomic import commit_folder, temporary_folder
 
-# Registers the losses of SapBERT's Table 6.
+# Registers what SapBERT is compared with.
+from .. import biosyn as biosyn
 from .. import losses as losses
 from .settings import Ablation
 

@@ -165,6 +165,34 @@ def nil_curve_cli(
         typer.echo(f"Drawn: {path}")
 
 
+@lab.command("name-recall")
+def name_recall_cli(
+    pipelines: list[str] = typer.Argument(..., help="title=path of pipelines with a linker by names"),
+    gold: Path = typer.Option(..., help="Gold corpus to evaluate on: .spacy, PubTator or BioC"),
+    ontology: Path = typer.Option(..., help="Ontology store: primary ids"),
+    linker: str = typer.Option("krissel_linker", help="Name of the linker in the pipelines"),
+    gpu_id: int = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU"),
+) -> None:
+    """Recall at 1 and 5 over the nearest names, as SapBERT counts, and a random choice among entities that share one.
+
+    For the latter the knowledge bases are made with `krissel prototypes --shared-names`.
+    """
+    from spacy_krissel.evaluation.tables import markdown_table, percent
+    from spacy_krissel.ontology.store import OntologyStore
+    from spacy_krissel.pipeline.pipeline_io import choose_gpu, load_pipeline
+
+    from ..name_recall import name_recall
+
+    choose_gpu(gpu_id)
+    store = OntologyStore(ontology)
+    rows = [("pipeline", "mentions", "@1", "random choice", "@5", "nearest name is shared")]
+    for title, _, path in (each.rpartition("=") for each in pipelines):
+        found = name_recall(load_pipeline(path), gold, store, name=linker)
+        shares = map(percent, (found.recall[1], found.random, found.recall[5], found.shared))
+        rows.append((title or path, f"{found.n:,}", *shares))
+    typer.echo(markdown_table(rows))
+
+
 @lab.command("similarities")
 def similarities_cli(
     pipelines: list[str] = typer.Argument(..., help="title=path of pipelines with a linker, untrained and trained"),

@@ -96,15 +96,14 @@ class NameObjective:
         views = [view for view, *_ in mentions]
         gold, documents = np.array([each[1:] for each in mentions]).T
         queries, backprop_queries = begin_views(model.begin_update, views)
-        k = min(self.n_candidates, len(self._rows))
-        found = self._nearest.search(lambda numbers: model.predict(self._views(numbers)), queries, k)
+        found = self._candidates(model, views, queries, min(self.n_candidates, len(self._rows)))
         if self.gold_name:
             found = self._with_gold(model, queries, found, gold)
         numbers, own = np.unique(found[found >= 0], return_inverse=True)
         is_own = np.zeros((len(views), len(numbers)), dtype=bool)
         is_own[np.nonzero(found >= 0)[0], own] = True
         names, backprop_names = begin_views(model.begin_update, self._views(numbers))
-        scores, backprop_scores = inner(queries, names)
+        scores, backprop_scores = self._scores(views, numbers, queries, names)
         candidates = is_own | self._shared(model.ops.to_numpy(scores), is_own, documents)
         right = self._rows[numbers][None] == gold[:, None]
         xp: Any = model.ops.xp
@@ -114,6 +113,16 @@ class NameObjective:
         backprop_names(d_names)
         backprop_queries(d_queries)
         return loss
+
+    def _candidates(self, model: EncoderModel, views: Sequence[View], queries: Floats2d, k: int) -> np.ndarray:
+        """The numbers of `k` names for each mention (q, k), nearest first, -1 for none."""
+        return self._nearest.search(lambda numbers: model.predict(self._views(numbers)), queries, k)
+
+    def _scores(
+        self, views: Sequence[View], numbers: np.ndarray, queries: Floats2d, names: Floats2d
+    ) -> tuple[Floats2d, Callable]:
+        """The scores (q, n) of mentions with the names `numbers`, and a backprop to the gradients of both."""
+        return inner(queries, names)
 
     def _views(self, numbers: Sequence[int] | np.ndarray) -> list[View]:
         return [name_view(text) for text in self._texts.take(pa.array(numbers, type=pa.int64())).to_pylist()]

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from spacy.training import Example
 from thinc.api import Model
@@ -49,6 +49,17 @@ class SearchingObjective(Protocol):
     def set_epoch(self, n_mentions: int) -> None:
         """Take the number of linked mentions of an epoch, after `initialize`, where `refresh_every` is "epoch"."""
         ...
+
+
+@runtime_checkable
+class SettingsObjective(Protocol):
+    """An objective that also learns settings of its component.
+
+    learned_settings: their present values by name, as in the component's config.
+    """
+
+    @property
+    def learned_settings(self) -> dict[str, Any]: ...
 
 
 @dataclass

@@ -1,0 +1,64 @@
+"""Recall over the nearest names, which SapBERT counts where our reports count the nearest entities."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from spacy.language import Language
+
+from spacy_krissel.evaluation.gold import Source, read_gold
+from spacy_krissel.index.exact import ExactIndex
+from spacy_krissel.mentions.gold_ids import Resolver
+from spacy_krissel.mentions.gold_mentions import split_gold
+from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.util.settings import PositiveInt, checked
+
+
+@dataclass(frozen=True)
+class NameRecall:
+    """n: mentions. recall: by k, the fraction with a gold entity among those with one of the k nearest names.
+
+    random: the probability of a gold entity when one of those with the nearest name is drawn (KRISSBERT §4.5).
+    shared: the fraction whose nearest name several entities share.
+    """
+
+    n: int
+    recall: dict[int, float]
+    random: float
+    shared: float
+
+
+@checked
+def name_recall(
+    nlp: Language, gold: Source, store: Resolver, *, at: Sequence[PositiveInt] = (1, 5), name: str = "krissel_linker"
+) -> NameRecall:
+    """Recall at `at` over the names of a linker's knowledge base, by vectors alone; names that differ in case are one.
+
+    Of a composite mention any entity is right. Raises what `find_linker` and `read_gold` do.
+    """
+    linker = find_linker(nlp, name)
+    views, wanted = [], []
+    for item in read_gold(gold, nlp):
+        ids = [split_gold(mention.kb_id_, store) for mention in item.mentions]
+        views += linker.views(item.doc, [mention for mention, own in zip(item.mentions, ids, strict=True) if own])
+        wanted += [set(own) for own in ids if own]
+    kb, row_of, bearers = linker.kb, {}, {}
+    for row, prototype in enumerate(kb.prototypes_at(range(kb.n_prototypes))):
+        if prototype.kind == "name":
+            text = prototype.view.mention.lower()
+            row_of.setdefault(text, row)
+            bearers.setdefault(text, set()).add(store.resolve(prototype.entity))
+    index = ExactIndex()
+    index.build(kb.vectors[list(row_of.values())])
+    _, nearest = index.search(kb.queries(linker.encode(views)), max(at))
+    entities = list(bearers.values())
+    found = [[entities[place] for place in places if place >= 0] for places in nearest]
+    recall = {
+        k: _mean([any(own & right for own in near[:k]) for near, right in zip(found, wanted, strict=True)]) for k in at
+    }
+    drawn = _mean([len(near[0] & right) / len(near[0]) for near, right in zip(found, wanted, strict=True)])
+    return NameRecall(len(wanted), recall, drawn, _mean([len(near[0]) > 1 for near in found]))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0
