@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .corpora.convert import convert
     from .errors import KrisselError, KrisselWarning
     from .evaluation.calibrate import calibrate
+    from .evaluation.confidence import fit_confidence
     from .evaluation.evaluate import evaluate
     from .kb.build.sources import PrototypeSource
     from .kb.prototype_kb import PrototypeKB
@@ -36,6 +37,7 @@ __all__ = [
     "calibrate",
     "convert",
     "evaluate",
+    "fit_confidence",
     "link",
     "mine",
 ]
@@ -52,6 +54,7 @@ _MODULES = {
     "calibrate": "evaluation.calibrate",
     "convert": "corpora.convert",
     "evaluate": "evaluation.evaluate",
+    "fit_confidence": "evaluation.confidence",
     "link": "commands.link_texts",
     "mine": "mining.mine",
 }

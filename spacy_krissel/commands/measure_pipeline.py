@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import Errors, KrisselError
 from ..evaluation.calibrate import Calibration, calibrate
+from ..evaluation.confidence import ConfidenceFit, fit_confidence
 from ..evaluation.evaluate import evaluate
 from ..evaluation.report import Report
 from ..evaluation.tables import check_report, nil_line, strict_line
@@ -112,3 +113,30 @@ def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metri
         title = f"{when} ({'no threshold' if threshold is None else format(threshold, '.6g')})"
         lines.append(f"{title}\n  NIL     {nil_line(data[when])}\n  strict  {strict_line(data[when])}")
     return "\n".join([*lines, f"Pipeline: {output}", *([f"Written: {metrics}"] if metrics else [])])
+
+
+@passes_on(fit_confidence, "precision", "nil_share", "n_mentions", "seed", "progress")
+def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKER, **settings: Any) -> ConfidenceFit:
+    """Fit how sure links are, without gold mentions, and leave unsure ones out.
+
+    Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
+    NIL. Fit last: another encoder, knowledge base or `lexical_weight` gives other ones.
+
+    pipeline: A pipeline with a knowledge base
+    output: Where to save the pipeline with its confidence
+    linker: Name of the linker in the pipeline
+    """
+    check_place(output)
+    nlp = load_pipeline(pipeline)
+    found = fit_confidence(nlp, name=linker, **settings)
+    save_pipeline(nlp, output, name=linker)
+    return found
+
+
+def show_fit_pipeline_confidence(found: ConfidenceFit, output: Path) -> str:
+    data = found.data
+    shares = f"{100 * data['linked']:.0f} % of mentions are linked, {100 * data['precision']:.0f} % of these rightly"
+    return (
+        f"min_confidence: {found.min_confidence:.3f}, by {data['n']:,} names and mentions of the knowledge base\n"
+        f"Expected: {shares}, where {100 * data['nil_share']:.0f} % have no entity there\nPipeline: {output}"
+    )

@@ -37,6 +37,10 @@ class EvaluationErrors:
         "some mentions at least, all of them numbers. Check the knowledge base, and `types` and `types_by_label` of "
         "the linker."
     )
+    K715 = (
+        "[K715] The confidence of '{name}' cannot be fitted: its knowledge base has no names and no mentions, but "
+        "{kinds}. Expected prototypes of these kinds; make it with names (`krissel prototypes`)."
+    )
     K721 = (
         "[K721] No entity is seen in {source}: it has {n_docs} document(s) and no mention with a gold id. Expected "
         "the gold documents used in training, with `kb_id_`. Check the file and `spans_key`."

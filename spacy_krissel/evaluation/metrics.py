@@ -21,6 +21,8 @@ from .slices import Find, primary_ids, slice_mentions
 RECALL_AT = (1, 5, 20, 64)
 # Enough for a stable mean, at a negligible cost.
 N_SHUFFLES = 20
+# Equal parts of the confidences from 0 to 1.
+N_BINS = 10
 
 
 def is_strict(record: LinkRecord) -> bool:
@@ -61,6 +63,26 @@ def gold_rank(record: LinkRecord) -> int | None:
     return next((rank for rank, entity in enumerate(dict.fromkeys(record.ranked)) if entity in record.gold), None)
 
 
+def reliability(records: Sequence[LinkRecord]) -> dict[str, Any] | None:
+    """How true confidences are: the best candidates of `n` mentions by confidence, in `bins` of 0.1 ("n", mean
+    "confidence", share "right"), and the expected calibration error, "ece": their mean difference, weighted by n. Of a
+    mention that is NIL no candidate is right. None where no mention has a confidence.
+    """
+    known = [record for record in counted(records) if record.confidence is not None]
+    if not known:
+        return None
+    confidence = np.array([record.confidence for record in known], dtype=float)
+    right = np.array([bool(record.ranked) and record.ranked[0] in record.gold for record in known], dtype=float)
+    of_bin = np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)
+    bins = []
+    for number in np.unique(of_bin):
+        inside = of_bin == number
+        figures = {"confidence": float(confidence[inside].mean()), "right": float(right[inside].mean())}
+        bins.append({"n": int(inside.sum()), **figures})
+    ece = sum(each["n"] * abs(each["confidence"] - each["right"]) for each in bins) / len(known)
+    return {"n": len(known), "ece": ece, "bins": bins}
+
+
 def measure(
     records: Sequence[LinkRecord],
     store: OntologyStore,
@@ -75,8 +97,8 @@ def measure(
     seen: ids of entities seen in training, for the slices seen and unseen.
     mined: ids of entities with mined mentions as prototypes, for the slices mined and unmined, and for `winners`.
     RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `macro`, `recall` by k, `slices` (each with its
-        own `recall`), `winners`, `nil`, `intervals` and counts; None for a measure without mentions. Intervals are
-        95 %, from `resamples` resamples of documents.
+        own `recall`), `winners`, `nil`, `reliability`, `intervals` and counts; None for a measure without mentions.
+        Intervals are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
     find = cache(store.find)
@@ -114,6 +136,7 @@ def measure(
         "macro": macro_accuracy(gold),
         "recall": {k: _ratio(values, linked) for k, values in hits.items()},
         "nil": nil_scores(gold),
+        "reliability": reliability(gold),
         "slices": slices,
         "winners": winners(gold, mined=mined),
         "intervals": {

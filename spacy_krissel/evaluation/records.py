@@ -26,6 +26,7 @@ class LinkRecord:
     prototype, prototype_surface, prototype_kind: the winning prototype as a line of text, its surface form, and its
         kind ("name", "mention", "gold", "reference", "replaced", "class").
     left, right: context, for display.
+    confidence: of the best candidate, whether it was linked or not; None where the linker computes none.
     found: the system was given this mention or found it; False counts as missing.
     """
 
@@ -44,6 +45,7 @@ class LinkRecord:
     prototype_kind: str = ""
     left: str = ""
     right: str = ""
+    confidence: float | None = None
     found: bool = True
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")

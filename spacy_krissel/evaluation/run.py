@@ -155,6 +155,7 @@ def _record(item: GoldDoc, place: Span, gold: tuple[str, ...], linked: Span | No
         return record
     record.ranked = [primary_id(candidate["id"], store) for candidate in candidates]
     record.scores = [float(candidate["score"]) for candidate in candidates]
+    record.confidence = candidates[0].get("confidence")
     if Span.has_extension("krissel_ties"):
         record.ties = [primary_id(entity, store) for entity in linked._.krissel_ties or ()]
     # The winning prototype is the predicted entity's; with NIL, the best candidate's.

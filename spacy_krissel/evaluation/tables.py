@@ -81,6 +81,10 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("NIL", nil_line(nil)))
     if nil["n_gold"]:
         facts.append(("strict with NIL", strict_line(nil)))
+    if data["reliability"] is not None:
+        bins = data["reliability"]["bins"]
+        shares = ", ".join(f"{percent(each['confidence'])} is {percent(each['right'])}" for each in bins)
+        facts.append(("confidence", f"expected calibration error {data['reliability']['ece']:.3f}; {shares}"))
     if data["span"]:
         interval = bounds(data["span"]["interval"])
         facts.append(("span and id", f"{precision_recall_line(data['span'])} (95 %: {interval})"))

@@ -7,6 +7,7 @@ import numpy as np
 from spacy.kb import Candidate
 from spacy.tokens import Span
 
+from ..index.protocol import Scores
 from ..views import evidence
 from .ranking import SearchResult
 
@@ -14,9 +15,12 @@ if TYPE_CHECKING:
     from .prototype_kb import PrototypeKB
 
 
-def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = None) -> list[list[dict[str, Any]]]:
-    """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
-    and "evidence", its text as one line."""
+def candidate_dicts(
+    kb: "PrototypeKB", result: SearchResult, k: int | None = None, confidence: Scores | None = None
+) -> list[list[dict[str, Any]]]:
+    """For each query up to `k` of its entities, best first: "id", "name", "score", of the winning prototype "kind" and
+    "evidence", its text as one line, and, where the score is more than that of vectors, its parts: "vector" and
+    "lexical", the similarities. With `confidence` (q, k) the candidate's own as "confidence"."""
     entities, scores = result.entities[:, :k], result.scores[:, :k]
     found = entities >= 0
     # Queries of one batch often share entities and prototypes: each is read once.
@@ -24,11 +28,15 @@ def candidate_dicts(kb: "PrototypeKB", result: SearchResult, k: int | None = Non
     names = list(zip(kb.entities.ids.take(rows), kb.entities.names.take(rows), strict=True))
     rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
     texts = [(prototype.kind, evidence(prototype.view)) for prototype in kb.prototypes_at(rows)]
-    candidates = []
+    candidates: list[dict[str, Any]] = []
     columns = (entity_places.tolist(), scores[found].tolist(), prototype_places.tolist())
     for entity, score, prototype in zip(*columns, strict=True):
         (id_, name), (kind, text) = names[entity], texts[prototype]
         candidates.append({"id": id_, "name": name, "score": score, "kind": kind, "evidence": text})
+    for key, values in (("vector", result.vector), ("lexical", result.lexical), ("confidence", confidence)):
+        if values is not None:
+            for candidate, value in zip(candidates, values[:, :k][found].tolist(), strict=True):
+                candidate[key] = value
     ends = np.cumsum(found.sum(axis=1)).tolist()
     return [candidates[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 

@@ -1,6 +1,7 @@
 """One score of vectors, lexical similarity and gold mentions."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
@@ -93,24 +94,30 @@ def rank_candidates(
         _, by_name = _nearest(prototypes, names, query, entity)
         fraction = np.float32(name_weight) * alone[query]
         total = (1 - fraction) * total + fraction * by_name
+    vector, similar = total, np.zeros_like(total)
     if lexical is not None:
-        total += np.float32(lexical_weight) * lexical.similarity(query, entity)
+        similar = lexical.similarity(query, entity)
+        total = total + np.float32(lexical_weight) * similar
     if gold_prior:
-        total += np.float32(gold_prior) * (alone[query] & np.isin(entity, prototypes.gold_entities))
+        total = total + np.float32(gold_prior) * (alone[query] & np.isin(entity, prototypes.gold_entities))
 
     found = rows >= 0
     entities, scores = np.full(entities.shape, -1), np.full(entities.shape, -np.inf, dtype=np.float32)
-    nearest = entities.copy()
-    for table, values in ((entities, entity), (scores, total), (nearest, rows)):
+    nearest, vectors, lexicals = entities.copy(), scores.copy(), np.zeros_like(scores)
+    columns = ((entities, entity), (scores, total), (nearest, rows), (vectors, vector), (lexicals, similar))
+    for table, values in columns:
         table[query[found], place[found]] = values[found]
     order = np.lexsort((entities, -scores), axis=1)
-    entities, scores, nearest = (np.take_along_axis(each, order, axis=1) for each in (entities, scores, nearest))
+    entities, scores, nearest, vectors, lexicals = (np.take_along_axis(each, order, axis=1) for each, _ in columns)
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), nearest[:, :k].copy(), ties)
     if can_see is None:
         order_ties(ranked, prototypes, queries)
-    return ranked
+    # Of entities that tie, the order has changed.
+    place = np.argmax(entities[:, None] == ranked.entities[:, :, None], axis=2)
+    vector, lexical_part = (np.take_along_axis(each, place, axis=1) for each in (vectors, lexicals))
+    return replace(ranked, vector=vector, lexical=lexical_part if lexical is not None else None)
 
 
 def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:

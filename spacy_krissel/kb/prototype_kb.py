@@ -20,7 +20,7 @@ from ..errors import Errors, KrisselError
 from ..index.checks import check_mask, check_vectors
 from ..index.fork import guard_forks
 from ..index.kinds import make_index
-from ..index.protocol import MakeIndex, Mask, Rows, VectorIndex, Vectors
+from ..index.protocol import MakeIndex, Mask, Rows, Scores, VectorIndex, Vectors
 from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
@@ -415,6 +415,15 @@ class PrototypeKB(KnowledgeBase):
             name_weight=name_weight,
             gold_prior=gold_prior,
         )
+
+    def lexical_similarity(self, texts: Sequence[str], entities: Rows) -> Scores:
+        """The lexical similarity (`LexicalIndex`) of each text with each of its entities (q, k), -1 for none: (q, k), 0
+        to 1."""
+        query, place = np.nonzero(entities >= 0)
+        similarity = np.zeros(entities.shape, dtype=np.float32)
+        lexical = LexicalQuery(self._indexed().prototypes.lexical_index, texts)
+        similarity[query, place] = lexical.similarity(query, entities[query, place])
+        return similarity
 
     def search_unseen(
         self,

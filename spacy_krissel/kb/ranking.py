@@ -30,12 +30,16 @@ class SearchResult:
     prototypes: the row of that prototype (q, k), padded with -1.
     ties: the entity rows that tie at the top after `order_ties`, in the order of their ids, for each query with two or
         more; an approximate index may have missed some.
+    vector, lexical: of the score, the similarity of vectors, and the lexical similarity without its weight (q, k); None
+        where the score is the former and nothing else.
     """
 
     entities: Rows
     scores: Scores
     prototypes: Rows
     ties: dict[int, Rows]
+    vector: Scores | None = None
+    lexical: Scores | None = None
 
     @classmethod
     def padded(cls, n: int, k: int) -> "SearchResult":

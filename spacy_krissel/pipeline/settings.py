@@ -23,6 +23,9 @@ class LinkerSettings(Settings):
     spans_key: link the spans of `doc.spans[spans_key]`; "" links `doc.ents`.
     n_candidates: number of candidates kept on `span._.krissel_candidates`; null: 5, or more if a re-ranker reads more.
     threshold: a mention whose best score is lower is "NIL"; null links every mention. `krissel calibrate` fits it.
+    min_confidence: a mention whose best candidate has less confidence is "NIL" too; 0 links every mention. `krissel
+        confidence` fits it, and needs no gold mentions.
+    confidence: the coefficients of `Confidence`, as `krissel confidence` fits them; empty: candidates have none.
     context: what a mention is encoded with: "window", the text around it; "sentence", its sentence with all mentions
         there, which encoders with `units` read in one pass; "none", nothing.
     use_abbreviations: write out the abbreviations in a mention that the doc defines: in `doc._.abbreviations` where a
@@ -43,6 +46,8 @@ class LinkerSettings(Settings):
     spans_key: str = ""
     n_candidates: Count | None = None
     threshold: float | None = None
+    min_confidence: Fraction = 0.0
+    confidence: dict[str, float] = field(default_factory=dict)
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
     lexical_weight: NotNegative = 0.0

@@ -336,8 +336,11 @@ def links_of():
         links = []
         for span in doc.spans.get(spans_key, ()) if spans_key else doc.ents:
             candidates = [
-                {**candidate, "score": pytest.approx(candidate["score"], abs=1e-5)}
-                for candidate in span._.krissel_candidates
+                {
+                    key: pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
+                    for key, value in each.items()
+                }
+                for each in span._.krissel_candidates
             ]
             links.append((span.start, span.end, span.label_, span.kb_id_, candidates, list(span._.krissel_ties)))
         return links

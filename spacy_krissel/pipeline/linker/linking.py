@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...errors import Errors, KrisselError
 from ...kb.candidates import candidate_dicts
 from ...kb.prototype_kb import PrototypeKB
 from ...kb.ranking import SearchResult
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ..settings import LinkerSettings
+from .confidence import Confidence
 
 # Ties and thresholds need the second-best entity even where one candidate is wanted.
 MIN_CANDIDATES = 2
@@ -33,7 +35,8 @@ def decide(
     n_candidates: kept of each. allowed: mask of entities.
     """
     prior = settings.gold_prior if kb.has_gold else 0.0
-    reordered = settings.lexical_weight or prior or names is not None
+    model = confidence_of(settings)
+    reordered = settings.lexical_weight or prior or names is not None or model is not None
     k = max(n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
     result = kb.search(
         vectors,
@@ -45,15 +48,42 @@ def decide(
         name_weight=settings.gold_name_weight,
         gold_prior=prior,
     )
-    return _links(kb, result, n_candidates, settings.threshold)
+    confidence = None if model is None else model(*similarities(kb, result, texts))
+    return _links(kb, result, n_candidates, settings, confidence)
 
 
-def _links(kb: PrototypeKB, result: SearchResult, n_candidates: int, threshold: float | None) -> list[SpanLink]:
-    candidates = candidate_dicts(kb, result, n_candidates)
+def confidence_of(settings: LinkerSettings) -> Confidence | None:
+    """Raises KrisselError K006 for a least confidence where nothing computes one."""
+    model = Confidence.of(settings.confidence)
+    if model is None and settings.min_confidence:
+        expected = "0, or a linker that `krissel confidence` gave its `confidence`"
+        raise KrisselError(
+            Errors.K006.format(setting="min_confidence", found=settings.min_confidence, expected=expected)
+        )
+    return model
+
+
+def similarities(kb: PrototypeKB, result: SearchResult, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The similarity of vectors, and the lexical one, of each candidate of the mentions `texts` (q, k)."""
+    vector = result.scores if result.vector is None else result.vector
+    lexical = result.lexical
+    return vector, kb.lexical_similarity(texts, result.entities) if lexical is None else lexical
+
+
+def _links(
+    kb: PrototypeKB,
+    result: SearchResult,
+    n_candidates: int,
+    settings: LinkerSettings,
+    confidence: np.ndarray | None,
+) -> list[SpanLink]:
+    candidates = candidate_dicts(kb, result, n_candidates, confidence)
+    threshold = settings.threshold
     links = []
     for i, found in enumerate(candidates):
         best, score = int(result.entities[i, 0]), float(result.scores[i, 0])
         nil = best < 0 or (threshold is not None and score < threshold)
+        nil |= confidence is not None and float(confidence[i, 0]) < settings.min_confidence
         ties = [kb.entity_ids[row] for row in result.ties.get(i, ())]
         links.append(SpanLink(NIL if nil else kb.entity_ids[best], found, ties))
     return links

@@ -18,14 +18,16 @@ def reorder(candidates: Sequence[dict[str, Any]], ties: Sequence[str], correctio
     corrections: (k,) in the unit of the scores. Candidates beyond k stay behind the others in their order, with the
         lowest of the others' scores where theirs is higher.
 
-    Candidates with equal sums keep their order, so that corrections of zero change nothing.
+    Candidates with equal sums keep their order, so that corrections of zero change nothing. None keeps its confidence,
+    which was that of the linker's scores.
     """
     k = len(corrections)
     scores = [candidate["score"] + float(change) for candidate, change in zip(candidates[:k], corrections, strict=True)]
     order = sorted(range(k), key=lambda i: -scores[i])
-    new: list[dict[str, Any]] = [{**candidates[i], "score": scores[i]} for i in order]
+    kept = [{key: value for key, value in each.items() if key != "confidence"} for each in candidates]
+    new: list[dict[str, Any]] = [{**kept[i], "score": scores[i]} for i in order]
     lowest = new[-1]["score"]
-    new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in candidates[k:]]
+    new += [{**candidate, "score": min(candidate["score"], lowest)} for candidate in kept[k:]]
     best = new[0]["score"]
     at_top = {candidate["id"] for candidate in new if best - candidate["score"] <= TIE * max(1.0, abs(best))}
     left = [id_ for id_ in ties if id_ in at_top] if new[0]["id"] in ties else []

@@ -1,0 +1,80 @@
+"""How sure a link is: the probability of each candidate, from what sets it apart from the others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.special import expit
+
+from ...errors import Errors, KrisselError
+
+# Lexical similarity of a text with a name that it folds to.
+SAME = 0.9999
+# The most that a candidate can be ahead of no other.
+ALONE = 1.0
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """The probability that a candidate is right is `σ(bias + lexical · l + lexical_lead · (l - l') + vector_lead · (v -
+    v'))`, at most `trust`: l is its lexical similarity with the mention, v its similarity as vectors, l' and v' are the
+    highest of the other candidates. Where the mention is a name of this one candidate alone, it is `trust`.
+
+    The similarity itself of vectors is left out: it differs from text to text more than from right to wrong, which
+    makes probabilities that were fitted to one text wrong on another.
+    """
+
+    trust: float
+    bias: float
+    lexical: float
+    lexical_lead: float
+    vector_lead: float
+
+    @classmethod
+    def of(cls, setting: Mapping[str, float]) -> "Confidence | None":
+        """That of the linker's setting `confidence`; None for an empty one. Raises KrisselError K006 for another one
+        than `krissel confidence` makes."""
+        if not setting:
+            return None
+        names = [field.name for field in fields(cls)]
+        if sorted(setting) != sorted(names):
+            found, expected = ", ".join(sorted(setting)), f"{', '.join(names)}, as `krissel confidence` fits them"
+            raise KrisselError(Errors.K006.format(setting="confidence", found=found, expected=expected))
+        return cls(**setting)
+
+    def __call__(self, vector: np.ndarray, lexical: np.ndarray) -> np.ndarray:
+        """The similarities of each candidate (q, k), -inf in `vector` for none, to its probability (q, k), then 0."""
+        found = self.by(features(vector, lexical))
+        found[named(lexical)] = self.trust
+        return np.where(np.isfinite(vector), found, 0.0)
+
+    def by(self, x: np.ndarray) -> np.ndarray:
+        """The probabilities (…) by the `features` x (…, 3)."""
+        return np.minimum(expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), self.trust)
+
+
+def features(vector: np.ndarray, lexical: np.ndarray) -> np.ndarray:
+    """What the probability of each candidate is fitted to (q, k, 3)."""
+    found = np.isfinite(vector)
+    # Of no other candidate, the lead is the most; of none itself, whatever comes is not used.
+    leads = [each - _best_other(np.where(found, each, -np.inf)) for each in (lexical, np.where(found, vector, 0.0))]
+    return np.stack([lexical, *(np.minimum(lead, ALONE) for lead in leads)], axis=2)
+
+
+def named(lexical: np.ndarray) -> np.ndarray:
+    """Which candidates alone have the mention as a name (q, k) bool."""
+    return (lexical >= SAME) & (_best_other(lexical) < SAME)
+
+
+def _best_other(values: np.ndarray) -> np.ndarray:
+    """The highest of the other values in each row (q, k); -inf where there is no other."""
+    if values.shape[1] < 2:
+        return np.full_like(values, -np.inf)
+    first = values.argmax(axis=1)
+    rows = np.arange(len(values))
+    best = values[rows, first]
+    others = values.copy()
+    others[rows, first] = -np.inf
+    result = np.repeat(best[:, None], values.shape[1], axis=1)
+    result[rows, first] = others.max(axis=1)
+    return result

@@ -1,0 +1,100 @@
+"""Confidence fitted by a knowledge base's own names, and how true it is."""
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.evaluation.confidence import TRUST, _fit, _least, fit_confidence
+from spacy_krissel.evaluation.evaluate import evaluate
+from spacy_krissel.evaluation.metrics import reliability
+from spacy_krissel.evaluation.records import read_records, write_records
+
+
+def test_the_fit_is_not_the_likeliest():
+    rng = np.random.default_rng(0)
+    x, true = rng.normal(size=(60_000, 3)), np.array([-1.0, 2.0, 0.5, -3.0])
+    right = rng.random(len(x)) < 1 / (1 + np.exp(-(true[0] + x @ true[1:])))
+    assert _fit(x, right, np.ones(len(x)), 0.0) == pytest.approx(true, abs=0.1)
+    # A mention with twice the weight counts as two.
+    weights = rng.integers(1, 4, len(x))
+    twice = _fit(np.repeat(x, weights, axis=0), np.repeat(right, weights), np.ones(weights.sum()), 0.1)
+    assert _fit(x, right, weights.astype(float), 0.1) == pytest.approx(twice, abs=1e-6)
+
+
+def test_the_least_confidence_has_another_precision():
+    confidence, weights = np.array([0.2, 0.9, 0.6, 0.8]), np.array([1.0, 1.0, 2.0, 1.0])
+    assert _least(confidence, weights, 0.75) == pytest.approx((0.8, 0.4, 0.85))
+    assert _least(confidence, weights, 0.725) == pytest.approx((0.6, 0.8, 0.725))
+    assert _least(confidence, weights, 0.5) == pytest.approx((0.0, 1.0, 0.62))
+
+
+@pytest.fixture
+def nlp(gold_linker):
+    nlp = spacy.load(gold_linker)
+    nlp.get_pipe("krissel_linker").cfg["lexical_weight"] = 0.3
+    return nlp
+
+
+def test_a_fit_is_not_kept(nlp, tmp_path):
+    fit = fit_confidence(nlp, precision=0.9)
+    cfg = nlp.get_pipe("krissel_linker").cfg
+    assert cfg["confidence"] == vars(fit.confidence) and cfg["min_confidence"] == fit.min_confidence
+    assert fit.confidence.trust == TRUST
+    # What is nearer to its entity than to others is likelier.
+    assert fit.confidence.vector_lead > 0
+    assert 0.9 <= fit.data["precision"] <= TRUST and 0.6 <= fit.data["linked"] <= 1
+    assert nlp.meta["krissel"]["confidence"]["krissel_linker"] == fit.data
+    nlp.to_disk(tmp_path / "nlp")
+    again = spacy.load(tmp_path / "nlp").get_pipe("krissel_linker").cfg
+    assert again["min_confidence"] == pytest.approx(fit.min_confidence) and again["confidence"] == cfg["confidence"]
+    assert fit_confidence(nlp, precision=0.9).data == fit.data
+
+
+def test_more_precision_links_more(nlp):
+    fits = [fit_confidence(nlp, precision=precision) for precision in (0.5, 0.8, 0.95)]
+    least = [fit.min_confidence for fit in fits]
+    linked = [fit.data["linked"] for fit in fits]
+    assert least == sorted(least) and least[-1] <= TRUST and linked == sorted(linked, reverse=True)
+
+
+@pytest.mark.parametrize("settings", [{"precision": 0.99}, {"precision": 0.0}, {"nil_share": 0.5}, {"n_mentions": 0}])
+def test_a_wrong_setting_is_accepted(nlp, settings):
+    with pytest.raises(KrisselError, match=f"K006.*{next(iter(settings))}"):
+        fit_confidence(nlp, **settings)
+
+
+def test_a_kb_without_names_is_fitted(nlp):
+    kb = nlp.get_pipe("krissel_linker").kb
+    for kind in ("name", "mention"):
+        if kb.description()["prototype_kinds"].get(kind):
+            kb.remove_prototypes(kind=kind)
+    if kb.n_prototypes:
+        with pytest.raises(KrisselError, match="K715"):
+            fit_confidence(nlp)
+
+
+def test_reliability_by_hand(make_record, tmp_path):
+    records = [
+        make_record(prediction="D5", confidence=0.95),
+        make_record(prediction="D5", confidence=0.91),
+        make_record(prediction="D1", confidence=0.31),
+        # Not linked, though right; and one that no candidate is right of.
+        make_record(prediction="NIL", ranked=["D5"], confidence=0.35),
+        make_record(gold=("NIL",), prediction="D1", confidence=1.0),
+        make_record(prediction="D5"),
+    ]
+    found = reliability(records)
+    assert found["n"] == 5
+    assert [(each["n"], each["right"]) for each in found["bins"]] == [(2, 0.5), (3, pytest.approx(2 / 3))]
+    assert found["ece"] == pytest.approx((2 * abs(0.33 - 0.5) + 3 * abs((0.95 + 0.91 + 1) / 3 - 2 / 3)) / 5)
+    assert reliability(records[-1:]) is None
+    write_records(records, tmp_path / "x.links.jsonl")
+    assert read_records(tmp_path / "x.links.jsonl") == records
+
+
+def test_a_report_has_no_reliability(nlp, toy_store, toy_files, tmp_path):
+    fit_confidence(nlp)
+    report = evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, name="toy", baselines=False)
+    assert report.data["reliability"]["n"] == report.data["n"]
+    assert "expected calibration error" in (tmp_path / "toy.md").read_text()

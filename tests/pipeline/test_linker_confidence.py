@@ -1,0 +1,107 @@
+"""The confidence of candidates: its equation, and what a linker does with it."""
+
+import math
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.commands.build_prototypes import build_prototypes
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb.build.sources import PrototypeSource
+from spacy_krissel.pipeline.linker.confidence import Confidence
+
+MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
+SIMILAR = st.floats(0, 1, width=16)
+
+
+def one(vector, lexical, j):
+    """By the equation, for candidate j of one mention."""
+    others = [i for i in range(len(vector)) if i != j and vector[i] != -math.inf]
+    if lexical[j] == 1 and all(lexical[i] < 0.9999 for i in range(len(lexical)) if i != j):
+        return 0.95
+    leads = [min(1.0, mine[j] - max((mine[i] for i in others), default=-math.inf)) for mine in (lexical, vector)]
+    logit = -2 + 3 * lexical[j] + leads[0] + 2 * leads[1]
+    return min(0.95, 1 / (1 + math.exp(-logit)))
+
+
+@given(st.lists(st.tuples(SIMILAR, SIMILAR), min_size=1, max_size=4))
+def test_the_equation(pairs):
+    vector, lexical = (list(each) for each in zip(*pairs, strict=True))
+    found = MODEL(np.array([vector]), np.array([lexical]))[0]
+    assert found == pytest.approx([one(vector, lexical, j) for j in range(len(pairs))], abs=1e-9)
+
+
+def test_a_missing_candidate_has_a_confidence():
+    found = MODEL(np.array([[0.9, -np.inf]]), np.array([[0.5, 0.0]]))
+    assert found[0, 1] == 0 and found[0, 0] == pytest.approx(one([0.9, -math.inf], [0.5, 0.0], 0))
+
+
+@pytest.fixture
+def nlp(toy_store):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns(
+        [{"label": "Disease", "pattern": text} for text in ("rickets", "MS", "asthmatic cough")]
+    )
+    names = spacy.blank("en")
+    names.add_pipe("krissel_linker", config={"lexical_weight": 0.3})
+    names.initialize()
+    build_prototypes(names, PrototypeSource(toy_store, class_names=False))
+    nlp.add_pipe("krissel_linker", source=names)
+    return nlp
+
+
+TEXT = "rickets, MS and asthmatic cough"
+
+
+def found(nlp):
+    return {ent.text: (ent.kb_id_, ent._.krissel_candidates) for ent in nlp(TEXT).ents}
+
+
+def test_candidates_have_none_before_it_is_fitted(nlp):
+    assert not any("confidence" in candidate for _, candidates in found(nlp).values() for candidate in candidates)
+
+
+def test_the_parts_are_not_the_score(nlp):
+    for _, candidates in found(nlp).values():
+        for each in candidates:
+            assert each["vector"] + 0.3 * each["lexical"] == pytest.approx(each["score"], abs=1e-5)
+    assert found(nlp)["rickets"][1][0]["lexical"] == pytest.approx(1)
+
+
+def test_an_unsure_mention_is_linked_or_loses_its_candidates(nlp, tmp_path):
+    linker = nlp.get_pipe("krissel_linker")
+    linker.cfg["confidence"] = vars(MODEL)
+    before = found(nlp)
+    confidence = {text: candidates[0]["confidence"] for text, (_, candidates) in before.items()}
+    # A name of one entity, one of two, and none.
+    assert confidence["rickets"] == pytest.approx(0.95)
+    assert confidence["MS"] < 0.95 and confidence["asthmatic cough"] < 0.95
+    linker.cfg["min_confidence"] = 0.9
+    nlp.to_disk(tmp_path / "nlp")
+    for each in (nlp, spacy.load(tmp_path / "nlp")):
+        after = found(each)
+        assert [kb_id for kb_id, _ in after.values()] == ["T12", "NIL", "NIL"]
+        for text, (_, candidates) in after.items():
+            assert [each["id"] for each in candidates] == [each["id"] for each in before[text][1]]
+            assert candidates[0]["confidence"] == pytest.approx(confidence[text], abs=1e-3)
+
+
+def test_vectors_alone_have_no_lexical_similarity(nlp):
+    linker = nlp.get_pipe("krissel_linker")
+    linker.cfg["confidence"] = vars(MODEL)
+    with_weight = found(nlp)["rickets"][1][0]["confidence"]
+    linker.cfg["lexical_weight"] = 0.0
+    candidate = found(nlp)["rickets"][1][0]
+    assert candidate["confidence"] == pytest.approx(with_weight) and "lexical" not in candidate
+
+
+def test_a_least_confidence_without_any_links_nothing_silently(nlp):
+    nlp.get_pipe("krissel_linker").cfg["min_confidence"] = 0.5
+    with pytest.raises(KrisselError, match="K006.*min_confidence.*krissel confidence"):
+        nlp(TEXT)
+    nlp.get_pipe("krissel_linker").cfg["confidence"] = {"bias": 1.0}
+    with pytest.raises(KrisselError, match="K006.*confidence.*trust"):
+        nlp(TEXT)
