@@ -98,6 +98,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "reference_prototypes",
     "mentions_only",
     "shared_names",
+    "details",
 )
 @checked
 def prototypes(

@@ -85,8 +85,15 @@ def spans_of(doc: Doc, spans_key: str) -> tuple[Span, ...]:
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
 
 
+def kb_ents(span: Span) -> list[tuple[str, float]]:
+    """`span._.kb_ents` as scispaCy has it: the id and score of each candidate, best first."""
+    return [(candidate["id"], candidate["score"]) for candidate in span._.krissel_candidates]
+
+
 def register_extensions() -> None:
-    """A second call changes nothing."""
+    """A second call changes nothing; scispaCy's `kb_ents` stays where it is there already."""
+    if not Span.has_extension("kb_ents"):
+        Span.set_extension("kb_ents", getter=kb_ents)
     for kind, names in ((Span, SPAN_EXTENSIONS), (Doc, DOC_EXTENSIONS)):
         for name in names:
             if not kind.has_extension(name):

@@ -58,6 +58,7 @@ class PrototypeSource:
         its reference, where references are used.
     shared_names: make a bare prototype of a shared name for each of its entities, as a linker by names such as SapBERT
         has it (KRISSBERT §4.5): its score is that of all of them, and their next names decide (`order_ties`).
+    details: keep what no search reads of an entity: aliases, definition, cross-references, tree numbers.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class PrototypeSource:
         reference_prototypes: bool = False,
         mentions_only: bool = False,
         shared_names: bool = False,
+        details: bool = True,
     ) -> None:
         self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
         self.ontology = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
@@ -91,6 +93,7 @@ class PrototypeSource:
         self.reference_prototypes = reference_prototypes
         self.mentions_only = mentions_only
         self.shared_names = shared_names
+        self.details = details
         self._chosen: set[str] | None = None
 
     def entities(self) -> Iterator[Entity]:
