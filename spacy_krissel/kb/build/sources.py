@@ -36,7 +36,7 @@ class PrototypeSource:
       that was never mined keeps the bare name. Where the name is the preferred one of a single entity, as "Aniridia" is
       of Aniridia and an alias of Aniridia, type 2, that entity alone has it bare.
     - A word for a class of entities, though no entity has it as a name, is a prototype of that class (kind "class",
-      `class_names`): beyond the paper, and only where the ontology has tree numbers.
+      `class_names`): beyond the paper, and only where the ontology has parents or tree numbers.
     - Every entity has a reference (§3.5), for encoders that were trained with them.
 
     `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity without any.
