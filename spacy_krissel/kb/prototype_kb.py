@@ -111,7 +111,7 @@ class PrototypeKB(KnowledgeBase):
     def __getitem__(self, entity: str) -> Entity:
         """The entity with this primary or alternative id, in any usual spelling (`HP_0001677`, `D003920`, a URL).
 
-        Without details (`krissel prototypes --no-details`) it has neither aliases, definition, xrefs nor tree numbers.
+        Without details (`krissel prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
         Raises KrisselError K525 for an unknown id.
         """
         entities = self.entities
@@ -146,7 +146,7 @@ class PrototypeKB(KnowledgeBase):
         """Replace the entities (`id`, `name` and `types` of each, and what else it has of an `Entity`); prototypes and
         references stay.
 
-        details: keep what no search reads: aliases, definitions, xrefs, tree numbers.
+        details: keep what no search reads: aliases, definitions, xrefs, parents, tree numbers.
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
         table = EntityTable.from_entities(entities, details=details, scratch=self.scratch)

@@ -19,7 +19,8 @@ class SpanLink(NamedTuple):
     """The answer for one span.
 
     kb_id: entity id, or "NIL".
-    candidates: best first, JSON-able: id, name, score, kind of the winning prototype, and its text as evidence.
+    candidates: best first, JSON-able: id, name, score, and of the winning prototype its kind, its text as evidence, and
+        the doc and source that it is from (`candidate_dicts`).
     ties: ids that share the best score, when there are two or more.
     """
 
