@@ -100,6 +100,7 @@ COMMANDS = {
     ),
     "tune": Command("spacy_krissel.commands.tune_pipeline:tune_index", "Build", names={"types": "index"}),
     "link": Command("spacy_krissel.commands.link_texts:link", "Use", gpu=True),
+    "show": Command("spacy_krissel.commands.show_entity:show", "Use"),
     "extract": Command("spacy_krissel.commands.extract_entities:extract", "Use", gpu=True),
     "evaluate": Command("spacy_krissel.commands.measure_pipeline:evaluate_pipeline", "Measure", gpu=True),
     "calibrate": Command("spacy_krissel.commands.measure_pipeline:calibrate_pipeline", "Measure", gpu=True),

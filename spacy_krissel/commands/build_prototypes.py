@@ -98,6 +98,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "reference_prototypes",
     "mentions_only",
     "shared_names",
+    "details",
 )
 @checked
 def prototypes(
@@ -130,8 +131,8 @@ def prototypes(
     output: Where to save the pipeline with its knowledge base
     ontology: Ontology store; without it, gold mentions (`gold`) are added to the pipeline's knowledge base
     mentions: Mention shards; without them, names only
-    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs tree
-        numbers)
+    class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
+        parents or tree numbers)
     gold: Gold mentions (.spacy) as prototypes too
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05

@@ -18,7 +18,7 @@ from ..util.settings import passes_on
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
 
-@passes_on(build_ontology, "format", "tree_types", "disambiguate", "version", "licence")
+@passes_on(build_ontology, "format", "below", "not_below", "tree_types", "disambiguate", "version", "licence")
 def ontology(
     sources: list[Path],
     output: Path,
@@ -34,6 +34,7 @@ def ontology(
     umls_relation: Sequence[str] = (),
     umls_code: Sequence[str] = (),
     umls_tradenames: bool = False,
+    umls_parents: bool = False,
     umls_preset: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
@@ -61,10 +62,13 @@ def ontology(
     umls_relation: UMLS: concepts with this relation (RL, SY) are cross-references
     umls_code: UMLS: ids of this source (MSH, OMIM) are alternative ids, so that gold ids of it are found
     umls_tradenames: UMLS: trade names of a drug are its names too
+    umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, semantic types and sources of 2017AA (all) or st21pv (MedMentions' subset)
     merge: Merge the entities of several sources that are one concept, which is named by the first source
     enrich: Ontology file or store to take definitions and tree numbers from
     enrich_names: Take names too, where an id is shared
+    below: Keep this entity (HP:0000118) and those below it, by parents or tree numbers
+    not_below: Leave out this entity and those below it
     tree: Keep entities with a tree number that begins with this (D)
     tree_types: The types of an entity are the names of the roots of its trees
     disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
@@ -89,6 +93,7 @@ def ontology(
         "relations": umls_relation,
         "codes": umls_code,
         "tradenames": umls_tradenames,
+        "parents": umls_parents,
         "preset": umls_preset,
     }
     check_replaceable(output, KIND)

@@ -26,6 +26,11 @@ class OntologyErrors:
     )
     K110 = "[K110] The {format} format has no option {found!r}. Expected one of {expected}."
     K111 = "[K111] Cannot enrich the field {found!r}. Expected one of {expected}."
+    K112 = "[K112] The ontology store would hold no entity: {why}. Nothing was written. Expected at least one entity."
+    K113 = (
+        "[K113] Cannot tell what is below {id!r}: {problem}. Expected ids of the sources, and entities with parents or "
+        "tree numbers."
+    )
     K130 = (
         "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the"
         " first column of the file."

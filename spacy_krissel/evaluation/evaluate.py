@@ -12,6 +12,7 @@ from ..ontology.store import OntologyStore
 from ..util.settings import Count, checked, passes_on
 from .baselines import BASELINES, write_out_abbreviations
 from .bootstrap import RESAMPLES
+from .distance import link_distance
 from .gold import Source, linked_entities, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
@@ -105,6 +106,7 @@ def evaluate(
         "n_left_out": run.n_left_out,
         "n_own_gold": n_own_gold,
         **measure(records, store, seen=seen, mined=mined, **resampled),
+        "distance": link_distance(records, store),
         "span": span_scores(records, **resampled) if mentions == "predicted" else None,
         "shuffled": shuffled_scores(records, store, seed=seed),
         "mentions_per_second": run.mentions_per_second,

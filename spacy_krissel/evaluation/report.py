@@ -23,7 +23,7 @@ class Report:
     """The results of `evaluate`.
 
     data: the content of `metrics/<name>.json`: `n`, `strict`, `lenient`, `macro`, `recall` by k,
-        `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`, `intervals`,
+        `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`, `distance`, `intervals`,
         `mentions_per_second`, `command`, and more.
     records: the evaluated mentions.
     titles: canonical names of the entities in errors, by id.

@@ -74,6 +74,11 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         figures = won["unmined"]
         shares = f"{percent(figures['share'])} of links, of which {percent(figures['strict'])} right"
         facts.append(("unmined entities", shares))
+    if far := data["distance"]:
+        near = ", ".join(f"{percent(far[kind])} % a {kind}" for kind in ("parent", "child", "sibling"))
+        facts.append(
+            ("wrong links", f"{far['n']:,}, of which {near} of the right entity, {percent(far['other'])} % other")
+        )
     if data["n_own_gold"]:
         facts.append(("own gold", f"{data['n_own_gold']:,} gold prototypes of these documents not used"))
     nil = data["nil"]

@@ -18,21 +18,25 @@ if TYPE_CHECKING:
 def candidate_dicts(
     kb: "PrototypeKB", result: SearchResult, k: int | None = None, confidence: Scores | None = None
 ) -> list[list[dict[str, Any]]]:
-    """For each query up to `k` of its entities, best first: "id", "name", "score", of the winning prototype "kind" and
-    "evidence", its text as one line, and, where the score is more than that of vectors, its parts: "vector" and
-    "lexical", the similarities. With `confidence` (q, k) the candidate's own as "confidence"."""
+    """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
+    (`Prototype`), "evidence", its text as one line, "doc", the id of the document that it is from, and "source", as
+    `add_gold` was told; "" where it has none. Where the score is more than that of vectors, its parts: "vector" and
+    "lexical", the similarities. With `confidence` (q, k), that as "confidence"."""
     entities, scores = result.entities[:, :k], result.scores[:, :k]
     found = entities >= 0
     # Queries of one batch often share entities and prototypes: each is read once.
     rows, entity_places = np.unique(entities[found], return_inverse=True)
     names = list(zip(kb.entities.ids.take(rows), kb.entities.names.take(rows), strict=True))
     rows, prototype_places = np.unique(result.prototypes[:, :k][found], return_inverse=True)
-    texts = [(prototype.kind, evidence(prototype.view)) for prototype in kb.prototypes_at(rows)]
+    shown = [
+        {"kind": kind, "evidence": evidence(view), "doc": origin.doc, "source": origin.source}
+        for _, kind, view, origin in kb.prototypes_at(rows)
+    ]
     candidates: list[dict[str, Any]] = []
     columns = (entity_places.tolist(), scores[found].tolist(), prototype_places.tolist())
     for entity, score, prototype in zip(*columns, strict=True):
-        (id_, name), (kind, text) = names[entity], texts[prototype]
-        candidates.append({"id": id_, "name": name, "score": score, "kind": kind, "evidence": text})
+        id_, name = names[entity]
+        candidates.append({"id": id_, "name": name, "score": score, **shown[prototype]})
     for key, values in (("vector", result.vector), ("lexical", result.lexical), ("confidence", confidence)):
         if values is not None:
             for candidate, value in zip(candidates, values[:, :k][found].tolist(), strict=True):

@@ -149,6 +149,12 @@ def read_table(path: Path, schema: pa.Schema, rows: int, *, verify: bool = True)
     return table
 
 
+def check_table(table: pa.Table, path: Path, row: int) -> None:
+    """Check the batch with this row of a table that was read from `path` without `verify`. Raises KrisselError K524."""
+    with damage(path, partial(_damaged, path)):
+        table.slice(row // BATCH_ROWS * BATCH_ROWS, BATCH_ROWS).validate(full=True)
+
+
 def appended(table: pa.Table, added: pa.Table, directory: Path | None = None) -> pa.Table:
     """Both tables as one; full batches of `added` go to the `directory`, None: all of it stays in memory.
 

@@ -13,14 +13,18 @@ import pyarrow.compute as pc
 from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows
 from ..ontology.entity import Entity
+from ..ontology.ids import spellings
+from ..ontology.table import SCHEMA as WHOLE
 from ..util.lock import Lock, once
-from .columns import BATCH_ROWS, read_table, take_rows, write_table
+from .columns import BATCH_ROWS, check_table, on_disk, read_table, take_rows, write_table
 
-FILE = "entities.arrow"
+FILE, DETAILS_FILE = "entities.arrow", "details.arrow"
 LIST = pa.list_(pa.string())
 SCHEMA = pa.schema(
     [("id", pa.string()), ("name", pa.string()), ("types", LIST), ("alt_ids", LIST), ("species", pa.string())]
 )
+# The other fields of `Entity`, which no search reads, in a file of their own.
+DETAILS = pa.schema([field for field in WHOLE if field.name not in SCHEMA.names])
 # Number of ids from which on one hash table over all entities beats a search for each.
 MANY_IDS = 1000
 
@@ -51,51 +55,75 @@ class StringColumn(Sequence[str]):
 class EntityTable:
     """Entities in the order of their ids, so that a lower row is also the lower id."""
 
-    def __init__(self, table: pa.Table | None = None) -> None:
+    def __init__(
+        self, table: pa.Table | None = None, details: pa.Table | None = None, unchecked: Path | None = None
+    ) -> None:
+        """table: of `SCHEMA`. details: of `DETAILS`, in the same order; None: there are none. unchecked: the file of
+        details whose contents were not checked."""
         self.table = SCHEMA.empty_table() if table is None else table
+        self.details = details
         self.ids = StringColumn(self.table.column("id"))
         self.names = StringColumn(self.table.column("name"))
+        self._unchecked = unchecked
         self._lock = Lock()
 
     @classmethod
-    def from_entities(cls, entities: Iterable[Any]) -> "EntityTable":
-        """entities: see `PrototypeKB.set_entities`. Raises KrisselError K513 (an id twice), K514 (an empty id)."""
-        tables, stream = [SCHEMA.empty_table()], iter(entities)
+    def from_entities(
+        cls, entities: Iterable[Any], *, details: bool = True, scratch: Path | None = None
+    ) -> "EntityTable":
+        """entities: see `PrototypeKB.set_entities`. scratch: a folder for unnamed files that hold the details; None: in
+        memory. Raises KrisselError K513 (an id twice), K514 (an empty id)."""
+        tables, others, stream = [SCHEMA.empty_table()], [DETAILS.empty_table()], iter(entities)
+
+        def kept(part: pa.Table) -> pa.Table:
+            return part if scratch is None else on_disk(part, scratch)
+
         # As Python objects, millions of entities would be gigabytes.
         while batch := list(islice(stream, BATCH_ROWS)):
             for number, entity in enumerate(batch, sum(map(len, tables))):
                 if not entity.id:
                     raise KrisselError(Errors.K514.format(first=number, name=entity.name))
-            columns = {
-                "id": [entity.id for entity in batch],
-                "name": [entity.name for entity in batch],
-                "types": [list(entity.types) for entity in batch],
-                "alt_ids": [list(getattr(entity, "alt_ids", ())) for entity in batch],
-                "species": [getattr(entity, "species", "") for entity in batch],
-            }
-            tables.append(pa.table(columns, schema=SCHEMA))
+            tables.append(_columns(batch, SCHEMA))
+            if details:
+                others.append(kept(_columns(batch, DETAILS)))
         table = pa.concat_tables(tables).combine_chunks()
         # In the order of code points, as Python sorts too: that of UTF-8 bytes is the same.
-        table = table.take(pc.sort_indices(table.column("id")))
+        order = pc.sort_indices(table.column("id"))
+        table = table.take(order)
         ids = table.column("id")
         repeated = ids[1:].filter(pc.equal(ids[1:], ids[:-1])) if len(ids) > 1 else ids[:0]
         if len(repeated):
             raise KrisselError(Errors.K513.format(count=len(repeated.unique()), entity=repeated[0]))
-        return cls(table)
+        if not details or not len(table):
+            return cls(table)
+        whole, rows = pa.concat_tables(others), order.to_numpy().astype(np.int64)
+        parts = [kept(take_rows(whole, rows[start : start + BATCH_ROWS])) for start in range(0, len(rows), BATCH_ROWS)]
+        return cls(table, pa.concat_tables(parts))
 
     @classmethod
-    def from_disk(cls, directory: Path, rows: int) -> "EntityTable":
-        """Raises KrisselError K524. The file is always checked whole: Arrow follows damaged offsets of lists."""
-        return cls(read_table(directory / FILE, SCHEMA, rows))
+    def from_disk(cls, directory: Path, rows: int, *, details: bool, verify: bool = True) -> "EntityTable":
+        """Raises KrisselError K524. The file of what is searched is always checked whole: Arrow follows damaged offsets
+        of lists. details: there are some; without `verify` they are checked in part when first read."""
+        table, path = read_table(directory / FILE, SCHEMA, rows), directory / DETAILS_FILE
+        if not details:
+            return cls(table)
+        return cls(table, read_table(path, DETAILS, rows, verify=verify), None if verify else path)
 
     def to_disk(self, directory: Path) -> None:
         write_table(self.table, directory / FILE)
+        if self.details is not None:
+            write_table(self.details, directory / DETAILS_FILE)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def at(self, row: int) -> Entity:
-        found = {name: self.table.column(name)[row].as_py() for name in SCHEMA.names}
+        """The entity; without details, what is searched of it."""
+        found = take_rows(self.table, [row]).to_pylist()[0]
+        if self.details is not None:
+            if self._unchecked is not None:
+                check_table(self.details, self._unchecked, row)
+            found.update(take_rows(self.details, [row]).to_pylist()[0])
         fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in found.items()}
         return Entity(**fields)
 
@@ -104,11 +132,15 @@ class EntityTable:
         return found if found < len(self) and self.ids[found] == entity else None
 
     def resolve(self, entity: str) -> int | None:
-        """The row of a primary or alternative id; a primary id wins, then the lowest row."""
-        found = self.row(entity)
-        if found is not None:
-            return found
-        return self._alternatives.get(entity)
+        """The row of a primary or alternative id, in any usual spelling (`ids.spellings`); a primary id wins, then the
+        lowest row."""
+        for spelling in spellings(entity):
+            found = self.row(spelling)
+            if found is None:
+                found = self._alternatives.get(spelling)
+            if found is not None:
+                return found
+        return None
 
     @once
     def _alternatives(self) -> dict[str, int]:
@@ -148,3 +180,13 @@ class EntityTable:
         some = ", ".join(known[:5]) or "none"
         message = Errors.K525.format(count=len(unknown), what=what, first=unknown[0], total=len(known), known=some)
         return KrisselError(message)
+
+
+def _columns(entities: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    """What the entities have of these fields; the rest is empty."""
+    lists = {field.name: pa.types.is_list(field.type) for field in schema}
+    columns = {
+        name: [list(getattr(each, name, ())) if is_list else getattr(each, name, "") for each in entities]
+        for name, is_list in lists.items()
+    }
+    return pa.table(columns, schema=schema)

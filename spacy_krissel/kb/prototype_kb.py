@@ -109,8 +109,9 @@ class PrototypeKB(KnowledgeBase):
         return isinstance(entity, str) and self.entities.row(entity) is not None
 
     def __getitem__(self, entity: str) -> Entity:
-        """The entity with this primary or alternative id, without names other than the canonical one.
+        """The entity with this primary or alternative id, in any usual spelling (`HP_0001677`, `D003920`, a URL).
 
+        Without details (`krissel prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
         Raises KrisselError K525 for an unknown id.
         """
         entities = self.entities
@@ -141,13 +142,14 @@ class PrototypeKB(KnowledgeBase):
         """
         return self.entities.mask(types)
 
-    def set_entities(self, entities: Iterable[Any]) -> None:
-        """Replace the entities (`id`, `name`, `types` of each, `alt_ids` and `species` where it has them, as `Entity`);
-        prototypes and references stay.
+    def set_entities(self, entities: Iterable[Any], *, details: bool = True) -> None:
+        """Replace the entities (`id`, `name` and `types` of each, and what else it has of an `Entity`); prototypes and
+        references stay.
 
+        details: keep what no search reads: aliases, definitions, xrefs, parents, tree numbers.
         Raises KrisselError K513 (an id twice), K514 (no id), K515 (an entity with prototypes is missing).
         """
-        table = EntityTable.from_entities(entities)
+        table = EntityTable.from_entities(entities, details=details, scratch=self.scratch)
         with self._lock:
             now = self._now
             prototypes = now.prototypes
@@ -320,6 +322,16 @@ class PrototypeKB(KnowledgeBase):
                 weight = self._reference_weight if present is None else present.weight
                 prototypes = self.prototypes.with_references(References(vectors, weight), self.scratch)
                 self._change_vectors(prototypes)
+
+    @property
+    def ontology(self) -> list[dict[str, Any]]:
+        """Where the entities come from, by source: its file, format, `version` and `licence` where they are known."""
+        return self._now.ontology
+
+    @ontology.setter
+    def ontology(self, provenance: list[dict[str, Any]]) -> None:
+        with self._lock:
+            self._change(ontology=provenance)
 
     @property
     def encoder(self) -> str:

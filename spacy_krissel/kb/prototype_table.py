@@ -78,7 +78,7 @@ class Prototype(NamedTuple):
         of §3.5), "replaced" (a mention's context with another of the entity's names in its place), "class" (a word that
         the names of the entities below this one share).
     view: the text that was encoded; a reference's own kind of view where `kind` is "reference".
-    origin: where it was seen; recorded for gold mentions.
+    origin: where it was seen; of names, nowhere. A "replaced" one has the offsets of the mention that was replaced.
     """
 
     entity: str

@@ -1,7 +1,7 @@
 """All that a knowledge base holds at one time, in memory and as a folder."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,13 +19,13 @@ from ..util.disk import damage
 from ..util.manifest import Count, Shape, new_directory, read_manifest
 from .columns import read_array
 from .directory import KIND, Source
+from .entity_columns import DETAILS_FILE, EntityTable
 from .entity_columns import FILE as ENTITIES
-from .entity_columns import EntityTable
 from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 INDEX_DIR = "index"
 METRIC = "inner product"
 
@@ -44,6 +44,8 @@ class KBShape(Shape):
     """See `Version.description`."""
 
     entities: Count
+    details: bool
+    ontology: list[dict[str, Any]]
     prototypes: Count
     dimensions: Annotated[int, Field(ge=0, le=2**24)]
     dtype: Literal["float32", "float16"]
@@ -56,6 +58,8 @@ class KBShape(Shape):
 
     def needs(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
+        if self.details:
+            yield DETAILS_FILE
         if self.references is not None:
             yield REFERENCES_FILE
         if self.index_saved:
@@ -68,6 +72,7 @@ class Version:
     """A change makes another one; the index and the folders are noted when they are there.
 
     encoder: fingerprint of the encoder that made the vectors; empty where none was stated.
+    ontology: where the entities come from: `info.provenance` of the ontology store's manifest.
     make_index: makes the kind of index that was asked for. make_read: that of the index that was read, used where none
         was asked for.
     index: of all prototypes where `is_indexed`, else of the first ones; None: to be built.
@@ -79,6 +84,7 @@ class Version:
     prototypes: PrototypeTable
     normalized: bool
     encoder: str = ""
+    ontology: list[dict[str, Any]] = field(default_factory=list)
     make_index: MakeIndex | None = None
     make_read: MakeIndex | None = None
     index: VectorIndex | None = None
@@ -121,6 +127,8 @@ class Version:
             references = {"entities": len(used), "weight": used.weight}
         return {
             "entities": len(self.entities),
+            "details": self.entities.details is not None,
+            "ontology": self.ontology,
             "prototypes": len(prototypes),
             "prototype_kinds": prototypes.kind_counts(),
             "prototype_sources": prototypes.source_counts(),
@@ -172,8 +180,9 @@ class Version:
         dimensions, dtype = manifest["dimensions"], manifest["dtype"]
         if width and dimensions and dimensions != width:
             raise KrisselError(Errors.K523.format(path=path, found=dimensions, expected=width))
-        entities = EntityTable.from_disk(path, manifest["entities"])
-        read = cls(entities, PrototypeTable.empty(dimensions, dtype), manifest["normalized"], manifest["encoder"], make)
+        entities = EntityTable.from_disk(path, manifest["entities"], details=manifest["details"], verify=verify)
+        policy = manifest["normalized"], manifest["encoder"], manifest["ontology"]
+        read = cls(entities, PrototypeTable.empty(dimensions, dtype), *policy, make)
         if "prototypes" in excluded:
             return read
         described, references = manifest["references"], None

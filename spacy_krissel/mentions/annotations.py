@@ -19,7 +19,8 @@ class SpanLink(NamedTuple):
     """The answer for one span.
 
     kb_id: entity id, or "NIL".
-    candidates: best first, JSON-able: id, name, score, kind of the winning prototype, and its text as evidence.
+    candidates: best first, JSON-able: id, name, score, and of the winning prototype its kind, its text as evidence, and
+        the doc and source that it is from (`candidate_dicts`).
     ties: ids that share the best score, when there are two or more.
     """
 
@@ -85,8 +86,15 @@ def spans_of(doc: Doc, spans_key: str) -> tuple[Span, ...]:
     return tuple(doc.spans[spans_key]) if spans_key in doc.spans else ()
 
 
+def kb_ents(span: Span) -> list[tuple[str, float]]:
+    """`span._.kb_ents` as scispaCy has it: the id and score of each candidate, best first."""
+    return [(candidate["id"], candidate["score"]) for candidate in span._.krissel_candidates]
+
+
 def register_extensions() -> None:
-    """A second call changes nothing."""
+    """A second call changes nothing; scispaCy's `kb_ents` stays where it is there already."""
+    if not Span.has_extension("kb_ents"):
+        Span.set_extension("kb_ents", getter=kb_ents)
     for kind, names in ((Span, SPAN_EXTENSIONS), (Doc, DOC_EXTENSIONS)):
         for name in names:
             if not kind.has_extension(name):

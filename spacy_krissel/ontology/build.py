@@ -1,7 +1,7 @@
 """From ontology files to an ontology store, whole."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -10,10 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ..errors import Errors, KrisselError
 from ..util.manifest import MANIFEST
 from ..util.settings import checked
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
+from .hierarchy import subtree
 from .homonyms.disambiguate import Disambiguation
 from .homonyms.expansions import Order
 from .merge import merge
@@ -34,6 +36,8 @@ def build_ontology(
     format: str = "auto",
     enrich_from: list[PathLike] = [],  # noqa: B006
     fields: list[str] = list(DEFAULT_FIELDS),  # noqa: B006, B008
+    below: list[str] = [],  # noqa: B006
+    not_below: list[str] = [],  # noqa: B006
     trees: list[str] = [],  # noqa: B006
     tree_types: bool = False,
     disambiguate: Order | None = None,
@@ -53,6 +57,9 @@ def build_ontology(
     format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
     enrich_from: ontology files or stores to take definitions and tree numbers from, the preferred first
     fields: what to take from them (`enrich.FIELDS`)
+    below: keep only entities with one of these ids, and those below them by their parents, or by tree numbers where an
+        entity has no parents (HP:0000118)
+    not_below: leave out entities with one of these ids, and those below them
     trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
         drugs; the numbers may come from `enrich_from`
     tree_types: make the names of the tops of an entity's trees its types (`tree_numbers.with_tree_types`)
@@ -69,15 +76,15 @@ def build_ontology(
     The manifest's "info" names the sources, with the hashes, versions and licences of their files (`provenance`), the
     options of the reader, and counts what was merged, enriched and disambiguated.
 
-    Raises KrisselError K006 (a wrong setting), and what `read_ontology`, `enrich` and `write_store` raise; an earlier
-    store at `output` is then left as it was.
+    Raises KrisselError K006 (a wrong setting), K112 (no entity is left), K113 (an unknown id in `below`), and what
+    `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
     """
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
     streams: list[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence}
-    related = bool(options.get("relations") or options.get("tradenames"))
+    related = any(map(options.get, ("relations", "tradenames", "parents")))
     if options:
         info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
     info["provenance"] = [each for path in paths for each in provenance(path, format, related=related, **stated)]
@@ -93,9 +100,14 @@ def build_ontology(
             found: Counter = Counter()
             info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
             entities = enrich(entities, stores, fields=fields, counts=found)
+        if below or not_below:
+            info.update({name: ids for name, ids in (("below", below), ("not_below", not_below)) if ids})
+            entities = subtree(_kept(entities, stack), below, not_below)
         if trees:
             info["trees"] = list(trees)
-            entities = (each for each in entities if any(n.startswith(tuple(trees)) for n in each.tree_numbers))
+            entities = _in_trees(entities, tuple(trees))
+        if not isinstance(entities, OntologyStore):
+            entities = _some(entities)
         if tree_types:
             info["tree_types"] = True
             # The tops must be known before the first entity is written.
@@ -114,6 +126,27 @@ def build_ontology(
 
 def _open_source(path: PathLike, format: str, options: dict[str, Any]) -> Iterable[Entity]:
     return OntologyStore(path) if (Path(path) / MANIFEST).is_file() else read_ontology(path, format, **options)
+
+
+def _in_trees(entities: Iterable[Entity], trees: tuple[str, ...]) -> Iterator[Entity]:
+    n_entities = n_numbered = n_kept = 0
+    for entity in entities:
+        n_entities, n_numbered = n_entities + 1, n_numbered + bool(entity.tree_numbers)
+        if any(number.startswith(trees) for number in entity.tree_numbers):
+            n_kept += 1
+            yield entity
+    if not n_kept:
+        hint = "" if n_numbered else "; `below` takes an id of an entity instead"
+        why = f"{n_numbered} of {n_entities} have a tree number, and none of these begins with {', '.join(trees)}{hint}"
+        raise KrisselError(Errors.K112.format(why=why))
+
+
+def _some(entities: Iterable[Entity]) -> Iterator[Entity]:
+    stream = iter(entities)
+    first = next(stream, None)
+    if first is None:
+        raise KrisselError(Errors.K112.format(why="the sources have none, or none with the options of their format"))
+    return chain([first], stream)
 
 
 def _kept(entities: Iterable[Entity], stack: ExitStack, progress: bool = False) -> OntologyStore:

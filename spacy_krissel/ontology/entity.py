@@ -17,6 +17,7 @@ class Entity:
     species: its organism, or "": a name where the source has one, else an id of NCBI Taxonomy.
     source: the ontology it was read from.
     alt_ids: other ids of this concept.
+    parents: ids of the concepts directly above it in its ontology.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Entity:
     species: str = ""
     source: str = ""
     alt_ids: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

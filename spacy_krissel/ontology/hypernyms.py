@@ -2,12 +2,13 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import accumulate
 
 import numpy as np
 
 from .folding import fold_name
+from .hierarchy import Hierarchy
 from .store import OntologyStore
 
 # Shorter words are rarely more than a particle, a number or a letter of a type.
@@ -24,12 +25,12 @@ def class_names(
 ) -> dict[str, int]:
     """Words that name a class of entities although no entity has this name, with the row of that class.
 
-    Text says "nephropathy" for Kidney Diseases, which do not have this name; but IgA nephropathy, diabetic
-    nephropathy and seven more are below them in the hierarchy, and few are elsewhere. A word, folded, of five
-    characters or more, that is not a whole name, names the smallest class (an entity, with all that are below it by
-    tree numbers) with most of the entities with this word in a name: of n such entities with a position in the
-    hierarchy, m are in the class, and the lower bound of Wilson's interval for m / n, of one standard error, is above
-    `coverage`.
+    Text says "nephropathy" for Kidney Diseases, which do not have this name; but IgA nephropathy, diabetic nephropathy
+    and seven more are below them in the hierarchy, and few are elsewhere. A word, folded, of five characters or more,
+    that is not a whole name, names the smallest class (an entity, with all that are below it by tree numbers, or by
+    parents where an entity has no tree number) with most of the entities with this word in a name: of n such entities
+    with a position in the hierarchy, m are in the class, and the lower bound of Wilson's interval for m / n, of one
+    standard error, is above `coverage`.
 
     min_entities: the minimum m.
     own_coverage: in place of `coverage` where the class has the word in a name of its own, as Angina Pectoris does
@@ -37,7 +38,7 @@ def class_names(
     largest: the largest class, as a fraction of the entities with a position in the hierarchy.
 
     The defaults are chosen by the training splits of NCBI Disease and BC5CDR's diseases. In memory are 8 bytes for each
-    word of each name.
+    word of each name, and 4 for each entity above another.
     """
     classes = _classes(store)
     sizes = Counter(above for each in classes for above in each)
@@ -56,15 +57,18 @@ def class_names(
     return found
 
 
-def _classes(store: OntologyStore) -> list[set[int]]:
-    """For every row, the rows of all entities at or above it in the hierarchy; none without a tree number."""
+def _classes(store: OntologyStore) -> list[Collection[int]]:
+    """For every row, the rows of all entities at or above it in the hierarchy; none without a place in it."""
     places: dict[str, int] = {}
     for row, numbers in enumerate(store.each("tree_numbers")):
         for number in numbers:
             places.setdefault(number, row)
+    hierarchy = Hierarchy(store, by_numbers=False)
     return [
         {places[each] for n in numbers for each in accumulate(n.split("."), "{}.{}".format) if each in places}
-        for numbers in store.each("tree_numbers")
+        if numbers
+        else array("I", hierarchy.above(row))
+        for row, numbers in enumerate(store.each("tree_numbers"))
     ]
 
 

@@ -16,6 +16,7 @@ PREFIXES = {spelling: prefix for prefix, spellings in _SPELLINGS.items() for spe
 # Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
 _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")
+_URL_END = re.compile("[/#=]")
 # Cellosaurus's own prefix is part of its ids.
 _CELLOSAURUS = re.compile(r"(?:cellosaurus:)?cvcl[_:]([a-z0-9]{4})", re.IGNORECASE | re.ASCII)
 
@@ -42,9 +43,31 @@ def canonical_id(text: str) -> str:
 
 
 def spellings(text: str) -> list[str]:
-    """The id itself and other spellings that a store may have, the most likely first."""
-    canonical = canonical_id(text)
-    local = canonical.partition(":")[2]
+    """The id itself and other spellings that a store may have, the most likely first.
+
+    `HP_0001677`, `hp:0001677` and `http://purl.obolibrary.org/obo/HP_0001677` are looked for as `HP:0001677` too.
+    """
+    local = _URL_END.split(text)[-1] if "://" in text else text
+    canonical = canonical_id(local)
+    number = canonical.partition(":")[2]
     # A bare number does not show its publisher: only spellings that lead back to the same id are tried.
-    bare = [local] if local and canonical_id(local) == canonical else []
-    return list(dict.fromkeys([text, canonical, *bare]))
+    bare = [number] if number and canonical_id(number) == canonical else []
+    curie = local if ":" in local else local.replace("_", ":", 1)
+    prefix, colon, number = curie.partition(":")
+    others = [canonical_id(curie), f"{prefix.upper()}:{number}"] if colon and number else []
+    return list(dict.fromkeys([text, canonical, *bare, *others]))
+
+
+def entity_url(id: str) -> str:
+    """The address of an entity's page; "" where none is known for the id's prefix, or the extra `urls` is missing.
+
+    Reads the tables of the package `bioregistry`, without network.
+    """
+    prefix, colon, local = canonical_id(id).partition(":")
+    if local.startswith("//"):
+        return id
+    try:
+        import bioregistry
+    except ImportError:
+        return ""
+    return (colon and bioregistry.get_default_iri(prefix, local)) or ""

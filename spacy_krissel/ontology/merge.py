@@ -18,7 +18,7 @@ def merge(stores: Sequence[OntologyStore], *, counts: Counter | None = None) -> 
     Two entities are the same concept when they share an id, or when one has an id of the other among its xrefs and
     they share a name, folded: with the xref alone it is often a narrower or wider concept. Entities of one store are
     never merged with each other. The first entity determines id, name, and, where it has them, definition, types, tree
-    numbers and species; it gets the names, ids and xrefs of the others.
+    numbers, parents and species; it gets the names, ids and xrefs of the others.
 
     counts: receives how many entities were "seen" and how many of them were "merged" into another.
     """

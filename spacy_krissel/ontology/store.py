@@ -31,7 +31,7 @@ from .ids import spellings
 from .table import EntityFile, numbered_names
 
 KIND = "ontology store"
-VERSION = 2
+VERSION = 3
 ENTITIES = "entities.arrow"
 NAMES = "names.arrow"
 IDS = "ids.arrow"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from .entity import Entity
+from .hierarchy import Hierarchy
 from .store import OntologyStore
 
 
@@ -56,16 +57,20 @@ def with_tree_types(store: OntologyStore) -> Iterator[Entity]:
     what has a tree number below MeSH's C10.
 
     A top is named as the entity that stands there, else as MeSH has it, else by its number. An entity without a tree
-    number keeps the types that it has.
+    number has the names of the tops above it by its parents (`Hierarchy.tops`), or else keeps the types that it has.
     """
     tops: dict[str, str] = {}
     for entity in store:
         for number in entity.tree_numbers:
             if "." not in number:
                 tops.setdefault(number, entity.name)
-    for entity in store:
+    hierarchy = Hierarchy(store, by_numbers=False)
+    roots = {row: store.entity_at(row).name for row in hierarchy.tops()}
+    for row, entity in enumerate(store):
         numbers = dict.fromkeys(number.partition(".")[0] for number in entity.tree_numbers)
         if numbers:
             types = dict.fromkeys(tops.get(number) or MESH_TREES.get(number, number) for number in numbers)
             entity = replace(entity, types=tuple(types))
+        elif above := dict.fromkeys(roots[each] for each in hierarchy.above(row) if each in roots):
+            entity = replace(entity, types=tuple(above))
         yield entity

@@ -65,7 +65,7 @@ LINKER_CONFIG: dict[str, Any] = {
     "krissel_linker",
     # Reads `doc.ents`, or `doc.spans[spans_key]`: the default is declared.
     requires=["doc.ents"],
-    assigns=["token.ent_kb_id", "doc.spans"],
+    assigns=["token.ent_kb_id", "doc.spans", *(f"span._.{name}" for name in annotations.SPAN_EXTENSIONS[:2])],
     default_config=LINKER_CONFIG,
     default_score_weights={
         "krissel_acc": 1.0,

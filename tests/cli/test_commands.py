@@ -511,3 +511,11 @@ def test_damaged_kb_has_no_code(refuse, made, tmp_path):
     vectors = max((tmp_path / "linker" / "krissel_linker" / "kb").rglob("*"), key=lambda path: path.stat().st_size)
     vectors.write_bytes(vectors.read_bytes()[:-8])
     assert "[K004]" in refuse("link", tmp_path / "linker", made.path / "gold.spacy", "-o", tmp_path / "links.jsonl")
+
+
+def test_an_entity_is_not_shown(made, run, refuse):
+    said = run("show", made.path / "linker", "T01")
+    assert "name          multiple sclerosis\naliases       MS; disseminated sclerosis" in said
+    assert "types         T047" in said and "ontology      ontology.jsonl" in said
+    assert "mention" in next(line for line in said.splitlines() if line.startswith("prototypes"))
+    assert "[K525]" in refuse("show", made.path / "linker", "T99")

@@ -33,7 +33,7 @@ def test_a_report_has_the_agreed_keys_and_files(make_nlp, docs, store, tmp_path)
     assert data["baselines"]["exact"]["lenient"] == 0.75
     assert data["baselines"]["tfidf"]["strict"] == 0.25
     assert data["baselines"]["exact"]["difference"]["strict"] == 0.25
-    assert data["span"] is None
+    assert data["span"] is None and data["distance"] is None
     assert read_records(tmp_path / "metrics" / "demo.links.jsonl") == report.records
     assert [record.text for record in report.errors()] == ["cold", "MS", "breast cancers"]
     assert report.titles["D5"] == "Breast Neoplasms"

@@ -18,6 +18,7 @@ def make_report(store):
             "n_left_out": 0,
             "n_own_gold": 0,
             **figures,
+            "distance": None,
             "span": span_scores(records, resamples=50),
             "shuffled": shuffled_scores(records, store),
             "mentions_per_second": 1234.5,
@@ -76,6 +77,13 @@ def test_the_page_is_well_formed_self_contained_and_escaped(report):
     assert "&lt;Odd &amp; Sons&gt; disease" in text
     assert "left <mark>&lt;MS&gt;</mark> right" in text
     assert page.tags.count("article") == 1
+
+
+def test_the_distance_of_wrong_links_is_missing(make_report, make_record):
+    far = {"n": 1200, "parent": 0.25, "child": 0.125, "sibling": 0.1, "other": 0.525}
+    report = make_report([make_record(prediction="D1")], distance=far)
+    row = "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the right entity, 52.5 % other"
+    assert f"- wrong links: {row}" in report.to_markdown() and f"<dt>wrong links</dt><dd>{row}</dd>" in report.to_html()
 
 
 def test_a_page_without_errors_has_no_filter(make_report, make_record):

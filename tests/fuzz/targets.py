@@ -275,7 +275,7 @@ def checked(*texts: str) -> None:
 
 def check_entity(entity: Entity) -> None:
     checked(entity.id, entity.name, entity.definition, entity.species, entity.source)
-    for texts in (entity.aliases, entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids):
+    for texts in (entity.aliases, entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids, entity.parents):
         checked(*texts)
     if not entity.id or not entity.name:
         raise CheckFailed("an entity without id or name")

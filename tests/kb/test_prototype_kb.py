@@ -122,6 +122,8 @@ def test_candidates_as_dicts(make_kb):
         "score": 1.0,
         "kind": "mention",
         "evidence": "Proteins were found by ⟦MS⟧",
+        "doc": "",
+        "source": "",
     }
     assert [candidate["id"] for candidate in second] == ["D001", "D002"]
     # Plain values, which msgpack takes.

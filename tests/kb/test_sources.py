@@ -52,6 +52,14 @@ def test_a_shared_name_stands_in_the_contexts_of_its_entity(make, toy_shards):
     assert len(of_kind(source, "replaced")) == 4 * 5
 
 
+def test_a_mined_prototype_does_not_say_where_it_was_seen(make, toy_shards):
+    places = {(m.entity, m.doc, m.start, m.end) for m in MentionShards(toy_shards)}
+    for kind in ("mention", "replaced"):
+        origins = [(p.entity, *p.origin[1:4]) for p in of_kind(make(), kind)]
+        assert origins and set(origins) <= places
+    assert all(not p.origin.doc for p in of_kind(make(), "name"))
+
+
 def test_a_shared_name_of_an_entity_that_was_not_mined_stands_bare(make, write_mentions):
     mentions = write_mentions([MinedMention("T01", "multiple sclerosis", "d", 2, 20, "a ", "multiple sclerosis", " b")])
     source = make(mentions)

@@ -289,7 +289,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     fails("K524.*prototypes.arrow: it has 5 rows", prototypes=6)
     fails("K524.*vectors.npy holds", dimensions=5)
     fails("K524.*vectors.npy holds", dtype="float16")
-    for name in ("entities.arrow", "prototypes.arrow", "vectors.npy"):
+    for name in ("entities.arrow", "details.arrow", "prototypes.arrow", "vectors.npy"):
         content = (tmp_path / "kb" / name).read_bytes()
         (tmp_path / "kb" / name).write_bytes(b"\0" * len(content))
         fails(f"K524.*{name}")
@@ -298,7 +298,7 @@ def test_names_files_that_contradict_the_manifest(make_kb, tmp_path, monkeypatch
     shutil.copyfile(tmp_path / "kb/entities.arrow", tmp_path / "entities.arrow")
     PrototypeKB(Vocab(), 4).to_disk(tmp_path / "none")
     shutil.copyfile(tmp_path / "none/entities.arrow", tmp_path / "kb/entities.arrow")
-    fails("K524.*outside 0 to", entities=0)
+    fails("K524.*outside 0 to", entities=0, details=False)
 
 
 def test_refuses_another_width_and_keeps_what_it_had(make_kb, tmp_path):

@@ -24,6 +24,7 @@ def entities(id_: str) -> st.SearchStrategy:
         xrefs=tuples,
         species=texts,
         source=texts,
+        parents=tuples,
     )
 
 

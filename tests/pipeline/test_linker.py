@@ -60,6 +60,8 @@ def test_candidates_are_plain_and_ordered(link, linker):
     assert scores == sorted(scores, reverse=True) and scores[0] <= 1 + 1e-6
     assert all("⟦" in candidate["evidence"] and candidate["kind"] for candidate in candidates)
     assert linker.kb.entities.row(candidates[-1]["id"]) is not None
+    # The ids of the toy texts begin with that of their entity.
+    assert candidates[0]["doc"].startswith("T01-") and candidates[0]["source"] == ""
 
 
 @pytest.mark.parametrize("wanted, found", [(0, 0), (1, 1), (3, 3), (100, 12)])

@@ -39,7 +39,8 @@ def fill_kb(
     encoders: where the views are encoded; None: here, by `encode`.
     work: keeps the vectors of an interrupted run, for the next one.
     """
-    kb.set_entities(source.entities())
+    kb.set_entities(source.entities(), details=source.details)
+    kb.ontology = source.ontology.manifest["info"].get("provenance", [])
     encoders = encoders or Encoders(encode)
     if work is not None and kb.prototypes.dtype == "float16" and not kb.description()["normalized"]:
         work.dtype = "<f2"

@@ -20,7 +20,7 @@ from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
 from ...util.settings import Count, Fraction, checked, maker
 from ...views import ReferenceParts, View, name_view, reference_view
-from ..prototype_table import Prototype
+from ..prototype_table import Origin, Prototype
 from .gold_prototypes import gold_prototypes
 
 
@@ -36,7 +36,7 @@ class PrototypeSource:
       that was never mined keeps the bare name. Where the name is the preferred one of a single entity, as "Aniridia" is
       of Aniridia and an alias of Aniridia, type 2, that entity alone has it bare.
     - A word for a class of entities, though no entity has it as a name, is a prototype of that class (kind "class",
-      `class_names`): beyond the paper, and only where the ontology has tree numbers.
+      `class_names`): beyond the paper, and only where the ontology has parents or tree numbers.
     - Every entity has a reference (§3.5), for encoders that were trained with them.
 
     `mentions_only` is the paper's knowledge base: mined mentions, and the reference of each entity without any.
@@ -58,6 +58,7 @@ class PrototypeSource:
         its reference, where references are used.
     shared_names: make a bare prototype of a shared name for each of its entities, as a linker by names such as SapBERT
         has it (KRISSBERT §4.5): its score is that of all of them, and their next names decide (`order_ties`).
+    details: keep what no search reads of an entity: aliases, definition, cross-references, parents, tree numbers.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class PrototypeSource:
         reference_prototypes: bool = False,
         mentions_only: bool = False,
         shared_names: bool = False,
+        details: bool = True,
     ) -> None:
         self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
         self.ontology = OntologyStore(ontology) if isinstance(ontology, (str, Path)) else ontology
@@ -91,6 +93,7 @@ class PrototypeSource:
         self.reference_prototypes = reference_prototypes
         self.mentions_only = mentions_only
         self.shared_names = shared_names
+        self.details = details
         self._chosen: set[str] | None = None
 
     def entities(self) -> Iterator[Entity]:
@@ -108,7 +111,7 @@ class PrototypeSource:
         for entity in self.entities():
             found = self._mined(entity, mined[entity.id]) if entity.id in mined else []
             for mention in found[: self.mentions_per_entity]:
-                yield Prototype(entity.id, "mention", mention.view)
+                yield Prototype(entity.id, "mention", mention.view, _origin(mention))
             if not self.names:
                 continue
             seen = set()
@@ -119,7 +122,8 @@ class PrototypeSource:
                 seen.add(folded)
                 contexts = found[: self.contexts_per_shared_name] if folded in shared else []
                 for mention in contexts:
-                    yield Prototype(entity.id, "replaced", mention.view._replace(mention=name))
+                    view = mention.view._replace(mention=name)
+                    yield Prototype(entity.id, "replaced", view, _origin(mention))
                 owner = shared.get(folded)
                 if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
@@ -174,6 +178,10 @@ class PrototypeSource:
             missing = self.max_entities - len(chosen)
             self._chosen = chosen.union(heapq.nsmallest(missing, others, key=lambda id_: stable_hash(self.seed, id_)))
         return self._chosen
+
+
+def _origin(mention: MinedMention) -> Origin:
+    return Origin(doc=mention.doc, start=mention.start, end=mention.end)
 
 
 @checked

@@ -93,6 +93,7 @@ def _to_entity(line: str, header: Header, types: Sequence[str] | None) -> Entity
         xrefs=unique(xrefs),
         source="CTD",
         alt_ids=unique((alt_id.removeprefix("DO:") for alt_id in _parts(row, "AltDiseaseIDs")), without=id_),
+        parents=unique(parent for parent in _parts(row, "ParentIDs") if parent not in TOPS),
     )
 
 

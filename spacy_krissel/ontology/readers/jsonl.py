@@ -21,7 +21,7 @@ TEXTS = {
     "species": "species",
     "source": "source",
 }
-LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids")
+LISTS = ("aliases", "types", "tree_numbers", "xrefs", "alt_ids", "parents")
 KNOWN = (*TEXTS, *LISTS)
 # JSON can escape half a surrogate pair, which is no text and cannot be stored, and control characters.
 _ESCAPED = re.compile(r"\\(?:b|u(?:[dD][89a-fA-F]|00[01]|007[fF]))")
@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r"\\(?:b|u(?:[dD][89a-fA-F]|00[01]|007[fF]))")
 
 def read_jsonl(path: str | Path) -> Iterator[Entity]:
     """Read one object a line: `concept_id` and `canonical_name`, and where known `aliases`, `types`, `definition`
-    (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`.
+    (scispaCy's keys), `tree_numbers`, `xrefs`, `species`, `source`, `alt_ids`, `parents`.
 
     Warns KW104 of values under unknown keys.
     """

@@ -19,7 +19,7 @@ _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "t": " ", "W": " "}
 # Tags whose values are quoted texts.
 _QUOTING = ("def", "synonym")
-_USED = ("id", "name", "namespace", "alt_id", "def", "synonym", "xref", "is_obsolete")
+_USED = ("id", "name", "namespace", "alt_id", "def", "synonym", "xref", "is_a", "is_obsolete")
 _OF_HEADER = ("default-namespace", "ontology")
 Tags = dict[str, list[str]]
 
@@ -30,8 +30,8 @@ def read_obo(
     """Read the terms of an OBO file that are not obsolete.
 
     scopes: which synonyms become aliases. BROAD and NARROW ones are names of other concepts by their own account.
-    types: given to every term. Without it, a term's type is its namespace, or the file's default one. The hierarchy
-        (`is_a`) is not kept: to draw types from it, the whole graph would have to be held before the first term.
+    types: given to every term. Without it, a term's type is its namespace, or the file's default one.
+    Parents are those of `is_a`; other relationships, such as part_of, are left out.
     An xref to NCBI Taxonomy, as cell lines of Cellosaurus have it, is the species instead of an xref.
     """
     with open_records(path, "obo", "`tag: value` lines with the terms in [Term] stanzas") as records:
@@ -94,6 +94,7 @@ def _to_entity(tags: Tags, header: Tags, scopes: Sequence[str], types: Sequence[
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=header.get("ontology", [""])[0],
         alt_ids=unique(map(_first_word, tags.get("alt_id", [])), without=id_),
+        parents=unique(map(_first_word, tags.get("is_a", [])), without=id_),
     )
 
 

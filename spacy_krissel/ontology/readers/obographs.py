@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,8 @@ def read_obographs(
     that ends in `CL_0000540`. A class without a label is one of another ontology that edges lead to, and left out; so
     is a node without a type in a graph that states types ("has part").
 
+    Parents are those of `is_a` edges.
+
     scopes, types: as `read_obo` takes them; so is an xref to NCBI Taxonomy.
     KW101 counts nodes, not lines.
     """
@@ -35,7 +38,11 @@ def read_obographs(
         for graph in _graphs(records):
             source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
             untyped = None if any(node.get("type") for node in _objects(graph["nodes"])) else "CLASS"
-            parse = partial(_to_entity, scopes=scopes, types=types, source=source, untyped=untyped)
+            parents: dict[str, list[str]] = defaultdict(list)
+            for edge in _objects(graph.get("edges")):
+                if edge.get("pred") == "is_a":
+                    parents[str(edge.get("sub"))].append(_id(str(edge.get("obj"))))
+            parse = partial(_to_entity, parents, scopes=scopes, types=types, source=source, untyped=untyped)
             yield from records.parsed(_nodes(records, graph), parse)
 
 
@@ -64,7 +71,12 @@ def _nodes(records: RecordFile, graph: dict[str, Any]) -> Iterator[Any]:
 
 
 def _to_entity(
-    node: Any, scopes: Sequence[str], types: Sequence[str] | None, source: str, untyped: str | None
+    parents: dict[str, list[str]],
+    node: Any,
+    scopes: Sequence[str],
+    types: Sequence[str] | None,
+    source: str,
+    untyped: str | None,
 ) -> Entity | None:
     if not isinstance(node, dict) or not isinstance(node.get("id"), str) or not node["id"].strip():
         raise BadRecord("(counting nodes) is no node with an id")
@@ -88,6 +100,7 @@ def _to_entity(
         species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
         source=source.removesuffix(".json").removesuffix(".owl"),
         alt_ids=unique(map(_id, _property(meta, "hasAlternativeId")), without=id_),
+        parents=unique(parents.get(node["id"], ()), without=id_),
     )
     try:
         return storable(entity)

@@ -197,7 +197,7 @@ def storable(entity: Entity) -> Entity:
     Control characters other than white space are refused in ids and names alone.
     """
     names = (entity.id, entity.name, *entity.aliases)
-    lists = (entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids)
+    lists = (entity.types, entity.tree_numbers, entity.xrefs, entity.alt_ids, entity.parents)
     try:
         "".join((*names, entity.definition, entity.species, entity.source, *chain(*lists))).encode("utf8")
     except UnicodeEncodeError:

@@ -1,6 +1,7 @@
 """NCBI Taxonomy's `names.dmp`: a name a line, `tax_id | name | unique name | name class |` between tabs; and
-`merged.dmp` next to it, `old tax_id | new tax_id |`."""
+next to it `merged.dmp`, `old tax_id | new tax_id |`, and `nodes.dmp`, `tax_id | parent tax_id | rank | …`."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,7 +30,9 @@ NAME_CLASSES = (
 JOINT = "\t|\t"
 END = "\t|"
 COLUMNS = 4
-MERGED = "merged.dmp"
+MERGED, NODES = "merged.dmp", "nodes.dmp"
+# The digits of a tax id; parents are held in memory, 4 bytes for each number up to the largest.
+MAX_DIGITS = 8
 
 
 def read_taxonomy(
@@ -43,7 +46,7 @@ def read_taxonomy(
 
     Ids are bare numbers, as in the file and in the corpora that are linked to it. The name is the scientific one. With
     `merged.dmp` next to the file, as in NCBI's archive, ids that were merged into a taxon are its alternative ids:
-    corpora are older than taxonomies.
+    corpora are older than taxonomies. With `nodes.dmp`, a taxon has its parent.
 
     classes: the classes of names that become aliases.
     types: given to every taxon.
@@ -51,7 +54,7 @@ def read_taxonomy(
         what texts say, and what BELHD (§4.1, Table 11) tells homonyms of several species apart by.
     """
     wanted = (COMMON, PREFERRED) if common_names else (PREFERRED,)
-    merged = _read_merged(Path(path).with_name(MERGED))
+    merged, nodes = _read_merged(Path(path).with_name(MERGED)), _read_nodes(Path(path).with_name(NODES))
     expected = "lines `tax_id | name | unique name | name class |`, with tabs around bars"
     with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
         for tax_id, rows in groups(records, records.parsed(records.lines(), _name_row)):
@@ -64,6 +67,7 @@ def read_taxonomy(
                 types=tuple(types),
                 source="NCBI Taxonomy",
                 alt_ids=tuple(merged.get(tax_id, ())),
+                parents=_parents(nodes, tax_id),
             )
 
 
@@ -81,6 +85,32 @@ def _read_merged(path: Path) -> dict[str, dict[str, None]]:
             for old, new in records.parsed(records.lines(), _merged_row):
                 merged[new][old] = None
     return merged
+
+
+def _read_nodes(path: Path) -> array:
+    """The parent of each taxon by its number, 0 for none; empty without the file."""
+    parents = array("I")
+    if path.is_file():
+        expected = "lines `tax_id | parent tax_id | rank | …`, with tabs around bars"
+        with open_records(path, "taxonomy", expected, closing=(b"|",)) as records:
+            for tax_id, parent in records.parsed(records.lines(), _node_row):
+                if tax_id >= len(parents):
+                    parents.extend([0] * (tax_id + 1 - len(parents)))
+                # The root is its own parent.
+                parents[tax_id] = parent if parent != tax_id else 0
+    return parents
+
+
+def _parents(nodes: array, tax_id: str) -> tuple[str, ...]:
+    number = int(tax_id) if len(tax_id) <= MAX_DIGITS else 0
+    return (str(nodes[number]),) if number < len(nodes) and nodes[number] else ()
+
+
+def _node_row(line: str) -> tuple[int, int]:
+    ids = _cells(line)[:2]
+    if len(ids) != 2 or not all(id_.isdecimal() and len(id_) <= MAX_DIGITS for id_ in ids):
+        raise BadRecord("does not begin with two tax ids")
+    return int(ids[0]), int(ids[1])
 
 
 def _merged_row(line: str) -> list[str]:

@@ -20,7 +20,7 @@ from .records import BadRecord, RecordFile, Start, check_width, groups, open_rec
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
-SYNONYMOUS = "SY"
+SYNONYMOUS, PARENT = "SY", "PAR"
 # An atom is obsolete in its source, or suppressed by UMLS's editors or users.
 SUPPRESSED = frozenset("OEY")
 # UMLS's name for the source of taxa's ids; `canonical_id` knows the prefixes of other sources.
@@ -37,14 +37,14 @@ TRADENAMES = {"tradename_of": True, "has_tradename": False}
 
 
 # The number of columns of each file, and the places of those that are read: CUI, LAT, TS, STT, ISPREF, SAB, TTY, STR,
-# SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2; CUI1, REL, CUI2, SUPPRESS, RELA; RSAB,
-# VSAB, SRL, CURVER; record type, UI, STY, STN.
+# SUPPRESS, CODE; CUI, TUI, STN, STY; CUI, SAB, DEF, SUPPRESS; CUI1, REL, CUI2; CUI1, REL, CUI2, SUPPRESS, RELA, SAB;
+# RSAB, VSAB, SRL, CURVER; record type, UI, STY, STN.
 COLUMNS = {
     CONCEPTS: (18, (0, 1, 2, 4, 6, 11, 12, 14, 16, 13)),
     TYPES: (6, (0, 1, 2, 3)),
     DEFINITIONS: (8, (0, 4, 5, 6)),
     RETIRED: (7, (0, 2, 5)),
-    RELATIONS: (16, (0, 3, 4, 14, 7)),
+    RELATIONS: (16, (0, 3, 4, 14, 7, 10)),
     SOURCES: (25, (3, 2, 13, 21)),
     NETWORK: (10, (0, 1, 2, 3)),
 }
@@ -65,6 +65,7 @@ def read_umls(
     relations: Sequence[str] = (),
     codes: Sequence[str] = (),
     tradenames: bool = False,
+    parents: bool = False,
     preset: str = "",
 ) -> Iterator[Entity]:
     """Read UMLS's concepts, one at a time, in the order of MRCONSO.
@@ -85,6 +86,7 @@ def read_umls(
         descriptor's id is that of the concept with its heading (`HEADINGS`), whatever atoms are taken.
     tradenames: names of a drug's trade names (MRREL's tradename_of) are its aliases (SapBERT §3.1). They are held in
         memory.
+    parents: keep the parents (MRREL's PAR) that the vocabularies give a concept.
     preset: "st21pv", MedMentions' semantic types and vocabularies, or "2017AA", which takes everything; both warn of
         another release (`umls_presets`). `vocabularies` and `semantic_types` replace its own.
 
@@ -92,8 +94,8 @@ def read_umls(
     STT PF, ISPREF Y) among those that are taken, else the first; a concept's tree numbers are those of its types in the
     semantic network. The definition is the first of MeSH, NCI, SNOMED CT or HPO, else any.
 
-    Raises KrisselError K006 (an unknown type or preset), K101 also without MRSTY or MRREL where types, relations or
-    trade names are asked for, K131 (a file that is not sorted by CUI).
+    Raises KrisselError K006 (an unknown type or preset), K101 also without MRSTY or MRREL where types, relations,
+    parents or trade names are asked for, K131 (a file that is not sorted by CUI).
     """
     folder, concepts = _locate(path)
     trees: Sequence[str] = ()
@@ -103,7 +105,8 @@ def read_umls(
         trees = () if semantic_types else chosen.trees
     retired = _retired(folder)
     positions = _positions(folder, semantic_types, trees) if semantic_types or trees else None
-    related_path = _needed(folder, RELATIONS) if relations else None
+    related_path = _needed(folder, RELATIONS) if relations or parents else None
+    kept = (*relations, PARENT) if parents else relations
 
     def takes(row: Row) -> bool:
         _, language, _, _, _, source, term_type, text, suppress, _ = row
@@ -119,7 +122,7 @@ def read_umls(
     with (
         _joined(_find(folder, TYPES), TYPES) as types,
         _joined(_find(folder, DEFINITIONS), DEFINITIONS) as definitions,
-        _joined(related_path, RELATIONS, lambda row: row[1] in relations) as related,
+        _joined(related_path, RELATIONS, lambda row: row[1] in kept) as related,
         _open(concepts, CONCEPTS) as records,
     ):
         unread = set(codes)
@@ -132,6 +135,7 @@ def read_umls(
             if not names:
                 continue
             name = min(names, key=_preference)[7].strip()
+            above = [row for row in own_related if parents and (not vocabularies or row[5] in vocabularies)]
             yield Entity(
                 id=cui,
                 name=name,
@@ -139,9 +143,10 @@ def read_umls(
                 types=unique(tui if type_ids else title for _, tui, _, title in own_types),
                 tree_numbers=unique(number for _, _, number, _ in own_types),
                 definition=_definition(own_definitions, suppressed),
-                xrefs=unique((*_codes(names), *_related(own_related, suppressed))),
+                xrefs=unique((*_codes(names), *map(canonical_id, _related(own_related, relations, suppressed)))),
                 source="UMLS",
                 alt_ids=unique((*retired.get(cui, ()), *_codes(_headings(rows, codes, suppressed)))),
+                parents=unique(_related(above, [PARENT], suppressed)),
             )
         if unread:
             message = Warnings.KW107.format(path=folder, sources=", ".join(sorted(unread)))
@@ -193,7 +198,7 @@ def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppress
     """The names of each drug's trade names."""
     brands: dict[str, dict[str, None]] = defaultdict(dict)
     with _open(_needed(folder, RELATIONS), RELATIONS) as records:
-        for first, _, second, suppress, label in _rows(records, RELATIONS):
+        for first, _, second, suppress, label, _ in _rows(records, RELATIONS):
             if label in TRADENAMES and first != second and (suppressed or suppress not in SUPPRESSED):
                 drug, brand = (first, second) if TRADENAMES[label] else (second, first)
                 brands[drug][brand] = None
@@ -205,10 +210,10 @@ def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppress
     return {drug: [name for brand in found for name in names[brand]] for drug, found in brands.items()}
 
 
-def _related(rows: Sequence[Row], suppressed: bool) -> Iterator[str]:
-    for cui, _, other, suppress, _ in rows:
-        if other and other != cui and (suppressed or suppress not in SUPPRESSED):
-            yield canonical_id(other)
+def _related(rows: Sequence[Row], relations: Sequence[str], suppressed: bool) -> Iterator[str]:
+    for cui, relation, other, suppress, _, _ in rows:
+        if relation in relations and other and other != cui and (suppressed or suppress not in SUPPRESSED):
+            yield other
 
 
 def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str] = ()) -> frozenset[str]:

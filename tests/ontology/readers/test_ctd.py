@@ -16,7 +16,7 @@ DISEASES = f"""{COMMENT}# {DISEASE_FIELDS}
 Diseases,MESH:C,,,,C,,,
 "Neoplasms, Cystic",MESH:D018297,DO:DOID:5156|OMIM:145250,"A cyst, called ""new"".",MESH:D009370,C04.557|C04.5/D018297,\
 C04,"Cystic Neoplasm|Neoplasm, Cystic|Cystic Neoplasm",Cancer
-Ataxia 9,OMIM:612876,,,MESH:D020754,,,,
+Ataxia 9,OMIM:612876,,,MESH:D020754|MESH:C,,,,
 """
 OLD_CHEMICALS = (
     f"{COMMENT}# ChemicalName\tChemicalID\tCasRN\tDefinition\tParentIDs\tTreeNumbers\tParentTreeNumbers\tSynonyms\t"
@@ -53,8 +53,10 @@ def test_diseases(write, tmp_path):
         'A cyst, called "new".',
         source="CTD",
         alt_ids=("DOID:5156", "OMIM:145250"),
+        parents=("MESH:D009370",),
     )
     assert (ataxia.id, ataxia.name, ataxia.aliases) == ("OMIM:612876", "Ataxia 9", ())
+    assert ataxia.parents == ("MESH:D020754",), "the top of the tree is no disease"
     store = write_store(read_ctd(path), tmp_path / "store")
     assert {store.resolve(id_) for id_ in ("D018297", "MESH:D018297", "OMIM:145250", "DOID:5156")} == {"MESH:D018297"}
 
@@ -74,12 +76,19 @@ def test_diseases(write, tmp_path):
                 'The "prototypical" analgesic.',
                 ("CAS:50-78-2", "DrugBank:DB00945", "DrugBank:DB1"),
                 source="CTD",
+                parents=("MESH:D012459",),
             ),
         ),
         (
             CHEMICALS,
             Entity(
-                "MESH:C534883", "10074-G5", ("G5", "one", "1,2-two"), ("Chemical",), ("D03.3/C534883",), source="CTD"
+                "MESH:C534883",
+                "10074-G5",
+                ("G5", "one", "1,2-two"),
+                ("Chemical",),
+                ("D03.3/C534883",),
+                source="CTD",
+                parents=("MESH:D010069",),
             ),
         ),
     ],

@@ -32,11 +32,12 @@ def test_scispacys_keys_and_ours(write):
         "species": "mouse",
         "source": "UMLS",
         "alt_ids": ["3"],
+        "parents": ["4"],
     }
     first, second = read_jsonl(write({**RECORD, "definition": None}, "", more))
     assert first == Entity("C0000039", "DPPC", ("a",), ("T109",))
     assert second == Entity(
-        "2", "DPPC", ("a",), ("T109",), ("D10.570",), "A lipid.", ("MESH:D015060",), "mouse", "UMLS", ("3",)
+        "2", "DPPC", ("a",), ("T109",), ("D10.570",), "A lipid.", ("MESH:D015060",), "mouse", "UMLS", ("3",), ("4",)
     )
 
 

@@ -11,7 +11,7 @@ name: angiosarcoma \(vascular\)
 alt_id: DOID:267
 alt_id: DOID:4508
 def: "A \"malignant\" tumor,\nrapid." [url:http\://example.org, PMID:1]
-comment: not kept
+relationship: part_of DOID:9 ! not kept
 synonym: "hemangiosarcoma" EXACT []
 synonym: "AS" RELATED ABBREVIATION [PMID:2] {source="x"}
 synonym: "sarcoma" BROAD []
@@ -64,6 +64,7 @@ def test_terms(write):
         xrefs=("MESH:D006394", "OMIM:106150", "BAMS:1028", "UMLS_CUI:C0018923"),
         source="doid",
         alt_ids=("DOID:267", "DOID:4508"),
+        parents=("DOID:1115",),
     )
     assert other == Entity("DOID:3", "other", types=("elsewhere",), source="doid")
 

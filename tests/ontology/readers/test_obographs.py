@@ -41,6 +41,11 @@ OTHERS = [
     {"id": f"{OBO}BFO_0000051", "lbl": "has part"},
 ]
 
+EDGES = [
+    {"sub": f"{OBO}CL_0000540", "pred": pred, "obj": f"{OBO}CL_{number}"}
+    for pred, number in (("is_a", "0000404"), (f"{OBO}BFO_0000050", "0000001"))
+]
+
 
 @pytest.fixture
 def write(tmp_path):
@@ -53,7 +58,7 @@ def write(tmp_path):
 
 
 def graph(nodes):
-    return {"meta": {"version": "1"}, "graphs": [{"id": f"{OBO}cl.json", "nodes": nodes, "edges": []}]}
+    return {"meta": {"version": "1"}, "graphs": [{"id": f"{OBO}cl.json", "nodes": nodes, "edges": EDGES}]}
 
 
 def test_classes(write):
@@ -69,6 +74,7 @@ def test_classes(write):
         species=neuron.species,
         source="cl",
         alt_ids=("CL:0000899", "CL:0000538"),
+        parents=("CL:0000404",),
     )
     assert neuron.species and (thing.id, thing.name) == ("http://example.org/thing", "some thing")
     exact, _ = read_obographs(path, scopes=["EXACT"], types=["Cell"])
@@ -85,7 +91,7 @@ def test_the_same_as_of_the_obo_file(write, tmp_path):
         "format-version: 1.2\nontology: cl\n\n[Term]\nid: CL:0000540\nname: neuron\nnamespace: cell\n"
         'alt_id: CL:0000899\nalt_id: CL:0000538\ndef: "A cell of the nervous system." [PMID:1]\n'
         'synonym: "nerve cell" EXACT []\nsynonym: "nerve unit" RELATED []\nsynonym: "cell" BROAD []\n'
-        "xref: FMA:54527\nxref: NCBI_TaxID:9606 ! Homo sapiens\n"
+        "xref: FMA:54527\nxref: NCBI_TaxID:9606 ! Homo sapiens\nis_a: CL:0000404\n"
     )
     assert list(read_obographs(write(graph([NEURON])))) == list(read_obo(tmp_path / "cl.obo"))
 

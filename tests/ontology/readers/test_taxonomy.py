@@ -58,6 +58,19 @@ def test_merged_ids_stand_for_their_taxon(names):
     assert (bacteria.alt_ids, human.alt_ids) == ((), ("12", "30"))
 
 
+def test_a_taxon_has_not_its_parent(names):
+    rows = [
+        line("1", "1", "no rank"),
+        line("2", "131567", "superkingdom"),
+        line("9606", "9605", "species"),
+        line("x", "1"),
+    ]
+    names.with_name("nodes.dmp").write_text("".join([*rows, line("9" * 5000, "1")]), encoding="utf8")
+    with pytest.warns(KrisselWarning, match="KW101.*2 of 5.*line 4 does not begin with two tax ids"):
+        bacteria, human = read_taxonomy(names)
+    assert (bacteria.parents, human.parents) == (("131567",), ("9605",))
+
+
 def test_classes_can_be_chosen(names):
     bacteria, human = read_taxonomy(names, classes=["in-part", "type material"], types=["Taxon"])
     assert (bacteria.name, bacteria.aliases, bacteria.types) == ("Bacteria", ("Monera",), ("Taxon",))

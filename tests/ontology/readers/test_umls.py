@@ -173,6 +173,16 @@ def test_related_concepts_are_references_where_they_are_asked_for(umls, tmp_path
         list(read_umls(folder, relations=["RL"]))
 
 
+def test_a_parent_of_another_vocabulary_is_kept(umls, tmp_path):
+    folder = umls(**{"MRREL.RRF": RELATIONS})
+    assert [entity.parents for entity in read_umls(folder)] == [(), ()]
+    first, second = read_umls(folder, parents=True)
+    assert (first.parents, first.xrefs, second.parents) == (("C0000011",), KNEE_PAIN.xrefs, ())
+    assert [each.parents for each in read_umls(folder, parents=True, vocabularies=["SNOMEDCT_US"])] == [()]
+    (provenance,) = build_ontology(folder, tmp_path / "s", parents=True).manifest["info"]["provenance"]
+    assert "MRREL.RRF" in provenance["files"]
+
+
 def test_ids_of_sources_that_have_their_prefix_or_none(umls):
     codes = {"GO": "GO:0008150", "NCBI": "9606", "MTH": "NOCODE", "RXNORM": " "}
     rows = [f"C1|ENG|P|L|PF|S|Y|A||||{source}|PT|{code}|x|0|N||\n" for source, code in codes.items()]

@@ -1,0 +1,44 @@
+"""Print an entity as a pipeline's knowledge base has it."""
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..kb.prototype_kb import PrototypeKB
+from ..ontology.ids import entity_url
+from ..pipeline.pipeline_io import find_kb_pipe, load_pipeline
+from ..pipeline.settings import LINKER
+
+
+def show(pipeline: str | Path, id: str, *, linker: str = LINKER) -> str:
+    """Show an entity: names, definition, prototypes, licence.
+
+    pipeline: A pipeline with a knowledge base
+    id: Id of the entity, in any usual spelling: HP:0001677, HP_0001677, a URL
+    linker: Name of the linker in the pipeline
+
+    Raises KrisselError K610, K611 (pipeline), K525 (an unknown id).
+    """
+    kb: PrototypeKB = find_kb_pipe(load_pipeline(pipeline), linker).kb
+    return describe_entity(kb, id)
+
+
+def describe_entity(kb: PrototypeKB, id: str) -> str:
+    """What a knowledge base holds of an entity, a line each. Raises KrisselError K525 for an unknown id."""
+    entity = kb[id]
+    kinds = Counter(prototype.kind for prototype in kb.prototypes_at(kb.prototype_rows(entity.id)))
+    facts: dict[str, Any] = asdict(entity)
+    if "parents" in facts:
+        facts["parents"] = [f"{each} {kb[each].name}" if each in kb else each for each in facts["parents"]]
+    facts["prototypes"] = [f"{count} {kind}" for kind, count in kinds.items()]
+    facts["url"] = entity_url(entity.id)
+    for each in kb.ontology:
+        stated = [f"{key} {each[key]}" for key in ("version", "licence") if each.get(key)]
+        facts["ontology"] = [*facts.get("ontology", ()), ", ".join([str(each.get("source", "")), *stated])]
+    lines = []
+    for name, value in facts.items():
+        shown = value if isinstance(value, str) else "; ".join(value)
+        if shown:
+            lines.append(f"{name.replace('_', ' '):<13} {shown}")
+    return "\n".join(lines)
