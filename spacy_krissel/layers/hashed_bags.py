@@ -15,6 +15,8 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from .features import Bags
 
 NAME = "hashed_bags"
+# Of a signed byte.
+MAX_STEP = 127
 
 
 class HashedTable(Shim):
@@ -33,8 +35,10 @@ class HashedTable(Shim):
         self._gradients: list[tuple[np.ndarray, np.ndarray]] = []
         self._warned = False
 
-    def _set(self, table: np.ndarray | None) -> None:
+    def _set(self, table: np.ndarray | None, steps: np.ndarray | None = None) -> None:
         self.table = table
+        # Of a rounded table, the distance between the values of each row (rows, 1).
+        self._rounded_to = steps
         self._moments: tuple[np.ndarray, np.ndarray] | None = None
         self._steps = 0
 
@@ -45,6 +49,14 @@ class HashedTable(Shim):
         if scale is not None:
             table *= scale[:, None].astype(np.float32)
         self._set(cast(Any, get_current_ops()).asarray(table))
+
+    def round(self) -> None:
+        """Round each row to 255 values, so that the table is saved in a quarter of the bytes, until it is trained."""
+        table = self._on_cpu()
+        assert table is not None
+        steps = np.abs(table).max(axis=1, keepdims=True) / np.float32(MAX_STEP)
+        steps[steps == 0] = 1
+        self._set(cast(Any, get_current_ops()).asarray(np.rint(table / steps) * steps), steps)
 
     def accumulate(self, rows: np.ndarray, gradient: np.ndarray) -> None:
         """Accumulate the gradient (n, width) of distinct `rows` (n,) for the next update."""
@@ -94,6 +106,7 @@ class HashedTable(Shim):
             return
         assert self.table is not None
         self._check(optimizer)
+        self._rounded_to = None
         xp = get_array_module(self.table)
         rows, gradient = self._summed()
         self._gradients = []
@@ -139,16 +152,21 @@ class HashedTable(Shim):
             import cupy
 
             table = cupy.asarray(table)
-        self._set(table)
+        self._set(table, self._rounded_to)
 
     def _on_cpu(self) -> np.ndarray | None:
         table: Any = self.table
         return table if table is None or isinstance(table, np.ndarray) else table.get()
 
     def to_bytes(self) -> bytes:
-        table = self._on_cpu()
-        data = None if table is None else np.ascontiguousarray(table).tobytes()
-        return srsly.msgpack_dumps({"rows": self.rows, "width": self.width, "table": data})
+        table, steps = self._on_cpu(), self._rounded_to
+        message: dict[str, Any] = {"rows": self.rows, "width": self.width}
+        if table is None or steps is None:
+            message["table"] = None if table is None else np.ascontiguousarray(table).tobytes()
+        else:
+            message["table"] = np.rint(table / steps).astype(np.int8).tobytes()
+            message["steps"] = steps.tobytes()
+        return srsly.msgpack_dumps(message)
 
     def from_bytes(self, bytes_data: bytes) -> "HashedTable":
         """Raises KrisselError K408 for a table of another size, in which features would get wrong rows."""
@@ -156,11 +174,14 @@ class HashedTable(Shim):
         found = (message["rows"], message["width"])
         if found != (self.rows, self.width):
             raise KrisselError(Errors.K408.format(found=found, expected=(self.rows, self.width)))
-        table = self.table
+        table, steps = self.table, None
         if message["table"] is not None:
-            read = np.frombuffer(message["table"], dtype=np.float32).reshape(self.rows, self.width)
-            table = cast(Any, get_current_ops()).asarray(read.copy())
-        self._set(table)
+            read = np.frombuffer(message["table"], dtype=np.int8 if "steps" in message else np.float32)
+            read = read.reshape(self.rows, self.width)
+            if "steps" in message:
+                steps = np.frombuffer(message["steps"], dtype=np.float32).reshape(self.rows, 1)
+            table = cast(Any, get_current_ops()).asarray(read.copy() if steps is None else read * steps)
+        self._set(table, steps)
         self._gradients = []
         return self
 

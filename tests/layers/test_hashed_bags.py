@@ -220,3 +220,35 @@ def test_features_may_be_a_partial():
     model = HashedBags(ROWS, WIDTH, partial(given_bags, scale=2))
     model.initialize()
     assert_allclose(model.predict([[3]])[0], model.shims[0].table[6])
+
+
+def test_a_rounded_table_changes_when_it_is_saved(table):
+    table.table[3] = 0
+    before = table.table.copy()
+    table.round()
+    largest = np.abs(before).max(axis=1, keepdims=True)
+    assert (np.abs(table.table - before) <= largest / 127 / 2 + 1e-7).all() and (table.table != before).any()
+    saved = table.to_bytes()
+    loaded = HashedTable(ROWS, WIDTH).from_bytes(saved)
+    assert (loaded.table == table.table).all() and loaded.to_bytes() == saved
+    loaded.round()
+    assert (loaded.table == table.table).all()
+
+
+def test_a_rounded_table_takes_as_many_bytes(table):
+    wide = HashedTable(64, 256)
+    wide.initialize(seed=0)
+    whole = len(wide.to_bytes())
+    wide.round()
+    assert len(wide.to_bytes()) < 0.27 * whole
+
+
+def test_training_goes_on_by_rounded_steps(table):
+    table.round()
+    exact = HashedTable(ROWS, WIDTH).from_bytes(table.to_bytes())
+    rows = np.array([1, 4])
+    for each in (table, exact):
+        each.accumulate(rows, gradient_of(rows))
+        each.finish_update(Adam(1e-5, grad_clip=0.0, L2=0.0, use_averages=False))
+    again = HashedTable(ROWS, WIDTH).from_bytes(table.to_bytes())
+    assert (again.table == table.table).all() and (table.table == exact.table).all()
