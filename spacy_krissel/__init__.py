@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .commands.build_linker import build
     from .commands.build_prototypes import build_prototypes
     from .commands.link_texts import link
     from .corpora.convert import convert
@@ -32,6 +33,7 @@ __all__ = [
     "PrototypeKB",
     "PrototypeSource",
     "View",
+    "build",
     "build_ontology",
     "build_prototypes",
     "calibrate",
@@ -49,6 +51,7 @@ _MODULES = {
     "PrototypeKB": "kb.prototype_kb",
     "PrototypeSource": "kb.build.sources",
     "View": "views",
+    "build": "commands.build_linker",
     "build_ontology": "ontology.build",
     "build_prototypes": "commands.build_prototypes",
     "calibrate": "evaluation.calibrate",

@@ -113,6 +113,10 @@ class PipelineErrors:
         "[K661] A setting of '{name}' cannot be removed ({setting}). Expected a value for each: set cfg['{setting}'] "
         "to another one."
     )
+    K680 = (
+        "[K680] '{path}' holds the work of another build: {difference}. Build with what that one was given to continue "
+        "it, or drop it (--restart)."
+    )
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
         "for the CPU."

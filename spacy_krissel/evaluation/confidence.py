@@ -32,8 +32,9 @@ KINDS = ("name", "mention")
 # Candidates looked at: the mention's own entity may be one of them, and leads are over the best other one.
 N_CANDIDATES = 8
 BLOCK = 512
-# The coefficients are drawn to those of MEDIC, as by so many mentions: there are knowledge bases of ten names.
-PRIOR, PRIOR_MENTIONS = np.array([3.0, 1.0, 7.0]), 20.0
+# Bias and coefficients are drawn to those of MEDIC, as by so many mentions: there are knowledge bases of ten names, and
+# of entities that have one name each.
+PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
 ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
 
 
@@ -88,14 +89,18 @@ def fit_confidence(
     ]
     unseen, nil = ([np.concatenate(each) for each in zip(*kind, strict=True)] for kind in zip(*found, strict=True))
     x, right = (np.concatenate([unseen[i], nil[i]]) for i in (0, 1))
-    weights = np.repeat([1 - LISTED - nil_share, nil_share], len(rows))
-    confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / len(rows))))
-    weights = np.append(weights / len(rows), LISTED)
-    least, linked, expected = _least(np.append(confidence.by(x), TRUST), weights, precision)
+    # An entity without another name cannot be found without this one.
+    n = int(unseen[2].sum())
+    weights = np.concatenate(
+        [(1 - LISTED - nil_share) / max(1, n) * unseen[2], np.full(len(rows), nil_share / len(rows))]
+    )
+    confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / max(1, n))))
+    least, linked, expected = _least(np.append(confidence.by(x), TRUST), np.append(weights, LISTED), precision)
     data = {
         "version": __version__,
         "n": len(rows),
-        "right_without_the_name": float(unseen[1].mean()),
+        "n_with_other_names": n,
+        "right_without_the_name": float(unseen[1][unseen[2]].mean()) if n else None,
         "nil_share": nil_share,
         "asked_precision": precision,
         "confidence": asdict(confidence),
@@ -109,8 +114,8 @@ def fit_confidence(
 
 
 def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[list[np.ndarray]]:
-    """The features of the best candidate of these prototypes (n, 3), and whether it is right (n,): without the name,
-    and without the entity."""
+    """The features of the best candidate of these prototypes (n, 3), whether it is right (n,), and whether the entity
+    has something left to be found by (n,): without the name, and without the entity."""
     prototypes = kb.prototypes_at(rows)
     texts = [prototype.view.mention for prototype in prototypes]
     vectors = linker.encode([prototype.view for prototype in prototypes])
@@ -131,7 +136,7 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
         # The own entity stands behind the others.
         right = best == result.entities.shape[1]
         every = np.arange(len(rows))
-        found.append([features(vector, lexical)[every, best], right])
+        found.append([features(vector, lexical)[every, best], right, np.isfinite(of_name[:, 0])])
     return found
 
 
@@ -155,19 +160,18 @@ def _without_name(kb: PrototypeKB, entity: int, prototype: Prototype, query: np.
 def _fit(x: np.ndarray, right: np.ndarray, weights: np.ndarray, ridge: float) -> np.ndarray:
     """Logistic regression: the bias and the coefficients of x (n, d), (1 + d,).
 
-    ridge: of the squares of the coefficients' distances from `PRIOR`.
+    ridge: of the squares of their distances from `PRIOR`.
     """
     inputs = np.column_stack([np.ones(len(x)), x])
-    weights, prior = weights / weights.sum(), np.array([0.0, *PRIOR])
-    penalty = ridge * np.array([0.0, *np.ones(x.shape[1])])
+    weights = weights / weights.sum()
 
     def loss(found: np.ndarray) -> tuple[float, np.ndarray]:
         logits = inputs @ found
-        away = found - prior
-        value = weights @ (np.logaddexp(0, logits) - right * logits) + penalty @ away**2 / 2
-        return value, inputs.T @ (weights * (expit(logits) - right)) + penalty * away
+        away = found - PRIOR
+        value = weights @ (np.logaddexp(0, logits) - right * logits) + ridge * away @ away / 2
+        return value, inputs.T @ (weights * (expit(logits) - right)) + ridge * away
 
-    return minimize(loss, prior, jac=True, method="BFGS", options={"gtol": 1e-8}).x
+    return minimize(loss, PRIOR, jac=True, method="BFGS", options={"gtol": 1e-8}).x
 
 
 def _least(confidence: np.ndarray, weights: np.ndarray, precision: float) -> tuple[float, float, float]:

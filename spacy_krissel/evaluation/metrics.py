@@ -97,7 +97,7 @@ def measure(
     seen: ids of entities seen in training, for the slices seen and unseen.
     mined: ids of entities with mined mentions as prototypes, for the slices mined and unmined, and for `winners`.
     RETURNS: a JSON-ready dict with `n`, `strict`, `lenient`, `random`, `macro`, `recall` by k, `slices` (each with its
-        own `recall`), `winners`, `nil`, `reliability`, `intervals` and counts; None for a measure without mentions.
+        own `recall`), `winners`, `nil`, `reliability`, `linked`, `intervals` and counts; None without mentions.
         Intervals are 95 %, from `resamples` resamples of documents.
     """
     gold = counted(records)
@@ -137,6 +137,7 @@ def measure(
         "recall": {k: _ratio(values, linked) for k, values in hits.items()},
         "nil": nil_scores(gold),
         "reliability": reliability(gold),
+        "linked": _linked(gold),
         "slices": slices,
         "winners": winners(gold, mined=mined),
         "intervals": {
@@ -146,6 +147,12 @@ def measure(
             "recall": {k: bootstrap.interval(values, linked) for k, values in hits.items()},
         },
     }
+
+
+def _linked(gold: Sequence[LinkRecord]) -> dict[str, float | None]:
+    """The share of mentions that are linked to an entity, and the share of right ones among these links."""
+    links = [record for record in gold if record.prediction not in ("", NIL)]
+    return {"share": len(links) / len(gold) if gold else None, "precision": _mean([*map(is_strict, links)])}
 
 
 def compare(

@@ -86,6 +86,9 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("NIL", nil_line(nil)))
     if nil["n_gold"]:
         facts.append(("strict with NIL", strict_line(nil)))
+    if data["linked"]["share"] not in (None, 1.0):
+        share, precision = (percent(data["linked"][key]) for key in ("share", "precision"))
+        facts.append(("linked", f"{share} % of mentions, {precision} % of these rightly"))
     if data["reliability"] is not None:
         bins = data["reliability"]["bins"]
         shares = ", ".join(f"{percent(each['confidence'])} is {percent(each['right'])}" for each in bins)

@@ -111,7 +111,7 @@ class PrototypeKB(KnowledgeBase):
     def __getitem__(self, entity: str) -> Entity:
         """The entity with this primary or alternative id, in any usual spelling (`HP_0001677`, `D003920`, a URL).
 
-        Without details (`krissel prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
+        Without details (`prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
         Raises KrisselError K525 for an unknown id.
         """
         entities = self.entities

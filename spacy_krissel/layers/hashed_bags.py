@@ -176,7 +176,7 @@ class HashedTable(Shim):
             raise KrisselError(Errors.K408.format(found=found, expected=(self.rows, self.width)))
         table, steps = self.table, None
         if message["table"] is not None:
-            read = np.frombuffer(message["table"], dtype=np.int8 if "steps" in message else np.float32)
+            read: Any = np.frombuffer(message["table"], dtype=np.int8 if "steps" in message else np.float32)
             read = read.reshape(self.rows, self.width)
             if "steps" in message:
                 steps = np.frombuffer(message["steps"], dtype=np.float32).reshape(self.rows, 1)

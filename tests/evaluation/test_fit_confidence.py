@@ -98,3 +98,15 @@ def test_a_report_has_no_reliability(nlp, toy_store, toy_files, tmp_path):
     report = evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, name="toy", baselines=False)
     assert report.data["reliability"]["n"] == report.data["n"]
     assert "expected calibration error" in (tmp_path / "toy.md").read_text()
+
+
+def test_a_report_hides_what_is_not_linked(nlp, toy_store, toy_files, tmp_path):
+    asked = {"name": "toy", "baselines": False}
+    evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, **asked)
+    scores = sorted(record.scores[0] for record in read_records(tmp_path / "toy.links.jsonl"))
+    nlp.get_pipe("krissel_linker").cfg["threshold"] = (scores[0] + scores[-1]) / 2
+    report = evaluate(nlp, toy_files / "gold.pubtator", toy_store, tmp_path, **asked)
+    linked = report.data["linked"]
+    assert 0 < linked["share"] < 1
+    assert linked["precision"] * linked["share"] == pytest.approx(report.data["strict"])
+    assert f"{100 * linked['share']:.1f} % of mentions" in (tmp_path / "toy.md").read_text()

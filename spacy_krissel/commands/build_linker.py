@@ -1,0 +1,285 @@
+"""From an ontology to a pipeline that links to it, in one command."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from wasabi import msg
+
+from ..errors import Errors, KrisselError
+from ..evaluation.confidence import fit_confidence
+from ..mining.mine import mine
+from ..mining.shards import MentionShards
+from ..ontology.build import build_ontology
+from ..ontology.store import OntologyStore, write_store
+from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
+from ..pipeline.settings import LINKER
+from ..util.hashing import stable_hash
+from ..util.manifest import content_hash
+from ..util.settings import Count, PositiveInt, checked, passes_on
+from ..util.work_folder import WorkFolder
+from .build_prototypes import prototypes
+from .train_pipeline import train
+
+CONFIG = Path(__file__).parent / "build.cfg"
+COMPONENT = f"components.{LINKER}"
+# With fewer mined mentions nothing is trained: too few are held out to see what training does.
+FEWEST_MENTIONS = 500
+# For a transformer: fewer pairs at a smaller rate.
+TRANSFORMER: dict[str, Any] = {
+    f"{COMPONENT}.model": {
+        "@architectures": "spacy-krissel.TransformerEncoder.v1",
+        "window": 32,
+        "pooling": "mean",
+        "normalize": True,
+        "name_weight": 1.0,
+        "mixed_precision": True,
+    },
+    "training.batcher.pairs": 64,
+    "training.dropout": 0.0,
+    "training.optimizer.learn_rate.initial_rate": 0.0001,
+}
+
+
+@dataclass
+class Built:
+    """A pipeline, and what `krissel build` says of it.
+
+    n_entities, n_names: of the ontology. n_mentions: mined ones, 0 without text. confidence: `ConfidenceFit.data`.
+    """
+
+    nlp: Language
+    output: Path
+    n_entities: int
+    n_names: int
+    n_mentions: int
+    confidence: dict[str, Any]
+
+
+class BuildWork(WorkFolder):
+    """The store, the mentions and the trained pipeline of an unfinished build."""
+
+    def has_work(self) -> bool:
+        return (self.path / "store").exists()
+
+    def refusal(self, difference: str) -> KrisselError:
+        return KrisselError(Errors.K680.format(path=self.path, difference=difference))
+
+    def once(self, name: str, make: Callable[[Path], Any]) -> Path:
+        """The path `name` in the folder, which `make` fills unless it did before."""
+        done = f"{name}.done"
+        if not (self.path / done).exists():
+            began = time.perf_counter()
+            make(self.path / name)
+            self.write(done, json.dumps({"seconds": time.perf_counter() - began}).encode())
+        return self.path / name
+
+
+@passes_on(build_ontology, "format", "below", "not_below", "trees", "version", "licence")
+@passes_on(fit_confidence, "precision", "nil_share")
+@checked
+def build(
+    ontology: Any,
+    output: Path,
+    *,
+    text: Sequence[Path] = (),
+    ner: str | None = None,
+    encoder: str | None = None,
+    steps: Count | None = None,
+    seed: Count = 0,
+    n_process: PositiveInt = 1,
+    gpu_id: int = -1,
+    restart: bool = False,
+    progress: bool = False,
+    **settings: Any,
+) -> Built:
+    """Build a pipeline that links to an ontology: store, knowledge base, confidence.
+
+    Without text the encoder compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
+    trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
+    stopped.
+
+    ontology: an ontology file, a store, several of them, or entities (`Entity`)
+    output: Where to save the pipeline
+    text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
+    ner: A pipeline that finds mentions, by name or path: the linker is added to it
+    encoder: A transformer to train, by name or path, in place of the small encoder; needs text
+    steps: Training steps; 0 trains nothing; default: 600 with text
+    seed: Of mining, training and what is drawn
+    n_process: Processes that mine
+    gpu_id: GPU, or -1 for the CPU
+    restart: Drop what an interrupted build left
+
+    RETURNS: the pipeline, saved at `output`, and its figures.
+    Raises KrisselError K005 (the output is something else), K006 (a setting), K680 (other work left), and what
+    `build_ontology`, `mine`, `train`, `prototypes` and `fit_confidence` raise.
+    """
+    if not text and (encoder or steps):
+        given = "encoder" if encoder else "steps"
+        expected = "none without `text` to train on"
+        raise KrisselError(Errors.K006.format(setting=given, found=encoder or steps, expected=expected))
+    check_place(output)
+    # Before minutes of work.
+    finder = None if ner is None else load_pipeline(ner)
+    if finder is not None and LINKER in finder.pipe_names:
+        expected = f"a pipeline without a '{LINKER}'"
+        raise KrisselError(Errors.K006.format(setting="ner", found=ner, expected=expected))
+    of_confidence = {key: settings.pop(key) for key in ("precision", "nil_share") if key in settings}
+    sources: list[Any] = [ontology] if isinstance(ontology, (str, Path)) else [*ontology]
+    are_files = all(isinstance(each, (str, Path)) for each in sources)
+    state = {
+        "ontology": [content_hash(Path(each)) for each in sources] if are_files else stable_hash(repr(sources)),
+        "text": [content_hash(each) for each in text],
+        "settings": {key: value for key, value in settings.items() if value is not None},
+        "encoder": encoder,
+        "steps": steps,
+        "seed": seed,
+    }
+    work = BuildWork(output.absolute().with_name(f".{output.name}.build"))
+    with work:
+        work.start(state, restart=restart)
+
+        def read(path: Path) -> None:
+            _say("Reading the ontology", progress)
+            if are_files:
+                build_ontology(sources, path, progress=progress, **settings)
+            else:
+                write_store(iter(sources), path)
+
+        store = OntologyStore(work.once("store", read))
+        mentions = None
+        if text:
+            mentions = work.once("mentions", lambda path: _mine(store, text, path, seed, n_process, progress))
+        trained = mentions if mentions is not None and steps != 0 and _are_enough(mentions) else None
+        base = work.once("encoder", lambda path: _encoder(store, trained, path, encoder, steps, seed, gpu_id, progress))
+        if trained is not None:
+            base = base / "model-last"
+        work.once(
+            "linker",
+            lambda path: _prototypes(base, path, store.path, mentions, seed, gpu_id, progress),
+        )
+        nlp = load_pipeline(work.path / "linker")
+        _say("Fitting the confidence of links", progress)
+        fit = fit_confidence(nlp, seed=seed, progress=progress, **of_confidence)
+        if finder is not None:
+            finder.add_pipe(LINKER, source=nlp)
+            finder.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
+            nlp = finder
+        save_pipeline(nlp, output, name=LINKER)
+        manifest = store.manifest
+        linker: Any = nlp.get_pipe(LINKER)
+        n_mentions = linker.kb.description()["prototype_kinds"].get("mention", 0)
+        work.remove()
+    return Built(load_pipeline(output), output, manifest["entities"], manifest["names"], n_mentions, fit.data)
+
+
+@passes_on(
+    build,
+    "text",
+    "ner",
+    "encoder",
+    "steps",
+    "precision",
+    "nil_share",
+    "format",
+    "below",
+    "not_below",
+    "trees",
+    "version",
+    "licence",
+    "seed",
+    "n_process",
+    "gpu_id",
+    "restart",
+    "progress",
+)
+def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
+    """Build a pipeline that links to an ontology, from its files.
+
+    Without text the encoder compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
+    trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
+    stopped.
+
+    ontology: Ontology files, or stores
+    output: Where to save the pipeline
+    """
+    return build(ontology, output, **settings)
+
+
+def show_build_files(built: Built) -> str:
+    data = built.confidence
+    mined = f", {built.n_mentions:,} mined mentions" if built.n_mentions else ""
+    linked, precision = 100 * data["linked"], 100 * data["precision"]
+    n, right = data["n_with_other_names"], data["right_without_the_name"]
+    lines = [
+        f"{built.n_entities:,} entities, {built.n_names:,} names{mined} in {built.output}",
+        *([f"Of {n:,} names that it is not given, it links {100 * right:.0f} % rightly."] if n else []),
+        f"Expected of mentions in text: {linked:.0f} % are linked, {precision:.0f} % of these rightly; others are NIL.",
+        f'Use: nlp = spacy.load("{built.output}")',
+    ]
+    if not [name for name in built.nlp.pipe_names if name != LINKER]:
+        lines.append(
+            "Nothing in it finds mentions: add it to a pipeline that does, or build it with --ner.\n"
+            f'Add: nlp.add_pipe("{LINKER}", source=spacy.load("{built.output}"))'
+        )
+    return "\n".join(lines)
+
+
+def _say(what: str, progress: bool) -> None:
+    if progress:
+        msg.divider(what)
+
+
+def _mine(store: OntologyStore, text: Sequence[Path], path: Path, seed: int, n_process: int, progress: bool) -> None:
+    _say("Mining mentions", progress)
+    mine(store, [*text], path, seed=seed, n_process=n_process, progress=progress)
+
+
+def _are_enough(mentions: Path) -> bool:
+    n = len(MentionShards(mentions))
+    if n < FEWEST_MENTIONS:
+        msg.warn(f"{n:,} mentions were mined, fewer than {FEWEST_MENTIONS:,}: the encoder is not trained on them")
+    return n >= FEWEST_MENTIONS
+
+
+def _encoder(
+    store: OntologyStore,
+    mentions: Path | None,
+    path: Path,
+    encoder: str | None,
+    steps: int | None,
+    seed: int,
+    gpu_id: int,
+    progress: bool,
+) -> None:
+    """A pipeline without knowledge base: its encoder untrained, at `path`, or trained on `mentions`, in model-last."""
+    overrides: dict[str, Any] = {"paths.ontology": str(store.path), "system.seed": seed}
+    if mentions is None:
+        _say("Making the encoder", progress)
+        config = spacy.util.load_config(CONFIG, overrides={**overrides, "paths.mentions": None}).interpolate()
+        nlp = spacy.blank("en")
+        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
+        nlp.add_pipe(LINKER, config={**linker, "objective": None})
+        nlp.initialize()
+        nlp.to_disk(path)
+        return
+    overrides["paths.mentions"] = str(mentions)
+    if encoder is not None:
+        overrides.update(TRANSFORMER)
+        overrides[f"{COMPONENT}.model"] = {**TRANSFORMER[f"{COMPONENT}.model"], "name": encoder}
+    if steps is not None:
+        overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
+    _say("Training the encoder", progress)
+    train(CONFIG, path, gpu_id=gpu_id, overrides=overrides)
+
+
+def _prototypes(
+    base: Path, path: Path, store: Path, mentions: Path | None, seed: int, gpu_id: int, progress: bool
+) -> None:
+    _say("Encoding names and mentions", progress)
+    prototypes(base, path, store, mentions, seed=seed, gpu_id=gpu_id, progress=progress)

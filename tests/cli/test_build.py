@@ -1,0 +1,96 @@
+"""`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
+
+import pytest
+import spacy
+
+from spacy_krissel import Entity, KrisselError, build
+from spacy_krissel.commands import build_linker
+
+TEXT = "She had rickets, MS and a common cold."
+
+
+@pytest.fixture
+def finder(tmp_path):
+    nlp = spacy.blank("en")
+    patterns = [{"label": "Disease", "pattern": name} for name in ("rickets", "MS", "common cold")]
+    nlp.add_pipe("entity_ruler").add_patterns(patterns)
+    nlp.to_disk(tmp_path / "finder")
+    return tmp_path / "finder"
+
+
+def test_one_command_makes_no_pipeline(run, toy_files, finder, tmp_path):
+    ontology = toy_files / "ontology.jsonl"
+    said = run("build", ontology, "--output", tmp_path / "built", "--ner", finder, "--precision", "0.5")
+    assert "12 entities" in said and "spacy.load(" in said and "finds mentions" not in said
+    nlp = spacy.load(tmp_path / "built")
+    assert nlp.pipe_names == ["entity_ruler", "krissel_linker"]
+    links = {ent.text: ent.kb_id_ for ent in nlp(TEXT).ents}
+    assert links["rickets"] == "T12" and links["common cold"] == "T04"
+    candidate = nlp(TEXT).ents[0]._.krissel_candidates[0]
+    assert candidate["confidence"] == pytest.approx(0.95)
+    assert nlp.get_pipe("krissel_linker").kb["T04"].aliases
+    # Nothing is left of the work.
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["built", "finder"]
+
+
+def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch):
+    texts = toy_files / "texts.jsonl"
+    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
+    trained = []
+    original = build_linker.train
+    monkeypatch.setattr(
+        build_linker, "train", lambda *args, **settings: trained.append(settings) or original(*args, **settings)
+    )
+    built = build(toy_files / "ontology.jsonl", tmp_path / "built", text=[texts], steps=2)
+    assert built.n_mentions > 0 and built.n_entities == 12
+    assert [each["overrides"]["training.max_steps"] for each in trained] == [2]
+    kinds = spacy.load(tmp_path / "built").get_pipe("krissel_linker").kb.description()["prototype_kinds"]
+    assert kinds["mention"] == built.n_mentions
+    # Mined mentions as prototypes of the encoder as it is.
+    built = build(toy_files / "ontology.jsonl", tmp_path / "again", text=[texts], steps=0)
+    assert built.n_mentions > 0 and len(trained) == 1
+    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10_000)
+    built = build(toy_files / "ontology.jsonl", tmp_path / "few", text=[texts], steps=2)
+    assert built.n_mentions > 0 and len(trained) == 1
+
+
+def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_path, monkeypatch):
+    ontology, made = toy_files / "ontology.jsonl", []
+    original = build_linker.build_ontology
+    monkeypatch.setattr(
+        build_linker, "build_ontology", lambda *args, **settings: made.append(1) or original(*args, **settings)
+    )
+
+    def killed(*args, **settings):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(build_linker, "fit_confidence", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build(ontology, tmp_path / "built")
+    assert not (tmp_path / "built").exists()
+    with pytest.raises(KrisselError, match="K680.*seed"):
+        build(ontology, tmp_path / "built", seed=1)
+    build(ontology, tmp_path / "built")
+    assert len(made) == 1 and (tmp_path / "built" / "meta.json").exists()
+
+
+def test_entities_are_written_to_a_file_first(tmp_path):
+    entities = [Entity("X1", "Odd disease", ("oddity",)), Entity("X2", "Even disease", ("evenness", "even fever"))]
+    built = build(entities, tmp_path / "built")
+    assert built.n_entities == 2
+    doc = built.nlp.make_doc("oddity")
+    doc.ents = [doc.char_span(0, 6, label="D")]
+    assert built.nlp.get_pipe("krissel_linker")(doc).ents[0].kb_id_ == "X1"
+
+
+def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_path):
+    ontology = toy_files / "ontology.jsonl"
+    assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--steps", "3")
+    assert "[K611]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "nothing")
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y" / "mine.txt").write_text("mine")
+    assert "[K005]" in refuse("build", ontology, "-o", tmp_path / "y")
+    build(ontology, tmp_path / "z")
+    assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "z")
+    assert not (tmp_path / "x").exists()
