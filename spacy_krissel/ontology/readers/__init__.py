@@ -24,6 +24,7 @@ from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
 from .phrases import read_phrases
 from .records import Start, open_bytes
+from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls
 from .zeshel import is_zeshel, read_zeshel
@@ -56,6 +57,9 @@ READERS: dict[str, Reader] = {
     "cellosaurus-tsv": Reader(read_cellosaurus_table, is_cellosaurus_table),
     "ctd": Reader(read_ctd, is_ctd),
     "cellosaurus": Reader(read_cellosaurus, is_cellosaurus),
+    "ssslm": Reader(read_ssslm, is_ssslm),
+    "medcat": Reader(read_medcat, is_medcat),
+    "table": Reader(read_table, is_table),
     # Any table could be one: it is never detected.
     "phrases": Reader(read_phrases, lambda start: False),
 }

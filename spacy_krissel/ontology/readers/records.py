@@ -21,6 +21,12 @@ Record = TypeVar("Record")
 # How the OBO file of Cellosaurus refers to a species.
 TAXON_XREF = "NCBI_TaxID:"
 _NUMBER = re.compile(r"\d+")
+_OBO_IRI = re.compile(
+    r"https?://(?:purl\.obolibrary\.org/obo/|\S*[/#](?=[A-Za-z0-9.]+_\d))([A-Za-z][A-Za-z0-9.]+)_(\w+)"
+)
+_KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicitb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
+_PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
+_IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
 PLACES_SHOWN = 3
@@ -214,7 +220,7 @@ def with_all_names(entities: Iterable[Entity]) -> Iterator[Entity]:
     names: dict[str, dict[str, None]] = {}
     for entity in entities:
         first.setdefault(entity.id, entity)
-        names.setdefault(entity.id, {})[entity.name] = None
+        names.setdefault(entity.id, {}).update(dict.fromkeys(entity.names))
     for id_, (_, *aliases) in names.items():
         yield replace(first[id_], aliases=tuple(aliases))
 
@@ -224,8 +230,14 @@ def unique(values: Iterable[str], *, without: str = "") -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for value in map(str.strip, values) if value and value != without))
 
 
-def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """The values of `columns` in a tab-separated table whose first line names them, none of them blank."""
+def table_rows(
+    records: RecordFile, columns: Sequence[str], filled: Sequence[str] | None = None
+) -> Iterator[tuple[str, ...]]:
+    """The values of `columns` in a tab-separated table whose first line names them, none of those in `filled` blank.
+
+    filled: None for all of them.
+    """
+    needed = columns if filled is None else filled
     lines = records.lines()
     header = next(lines, "\t".join(columns)).split("\t")
     for column in columns:
@@ -237,8 +249,9 @@ def table_rows(records: RecordFile, columns: Sequence[str]) -> Iterator[tuple[st
         cells = line.split("\t")
         check_width(cells, len(header))
         values = tuple([cells[place].strip() for place in places])
-        if not all(values):
-            raise BadRecord(f"has nothing in column {columns[values.index('')]!r}")
+        for column, value in zip(columns, values, strict=True):
+            if not value and column in needed:
+                raise BadRecord(f"has nothing in column {column!r}")
         return values
 
     return records.parsed(lines, parse)
@@ -248,6 +261,15 @@ def check_width(cells: Sequence[str], width: int) -> None:
     """Raises `BadRecord` unless there are `width` cells."""
     if len(cells) != width:
         raise BadRecord(f"has {len(cells)} columns instead of {width}")
+
+
+def curie(text: str) -> str:
+    """An address as a prefix and an id; other texts as they are.
+
+    `…/obo/HP_0001677` is `HP:0001677`; else the prefix is the part before the last: `…/mesh/D009103` is `mesh:D009103`.
+    """
+    match = _OBO_IRI.fullmatch(text) or _KNOWN_IRI.fullmatch(text) or _IRI.fullmatch(text)
+    return f"{_PREFIXES.get(match[1], match[1])}:{match[2]}" if match else text
 
 
 def species_name(references: Iterable[str]) -> str:
