@@ -87,6 +87,13 @@ FORMATS: list[Format] = [
     ontology(
         "cellosaurus", lines("ID   Line {i}\nAC   CVCL_000{i}\nSY   L{i}; L-{i}\nOX   NCBI_TaxID=9606; ! Human\n//")
     ),
+    ontology("table", "id,name,synonyms,definition\n" + lines("X:{i},Name {i},a {i}|b {i},Text of {i}."), several=True),
+    ontology("medcat", "cui,name,name_status,description\n" + lines("C{i},name {i},P,text"), several=True),
+    ontology(
+        "ssslm",
+        "text\tcurie\tname\tpredicate\tsource\n" + lines("a {i}\tX:{i}\tName {i}\toboInOwl:hasExactSynonym\tX"),
+        several=True,
+    ),
     ontology("cellosaurus-tsv", lines("Line {i}\tCVCL_000{i}\tHomo sapiens"), several=True),
     ontology(
         "ctd",

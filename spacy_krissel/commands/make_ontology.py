@@ -36,6 +36,13 @@ def ontology(
     umls_tradenames: bool = False,
     umls_parents: bool = False,
     umls_preset: str = "",
+    id_column: str = "",
+    name_column: str = "",
+    synonyms_column: str = "",
+    definition_column: str = "",
+    type_column: str = "",
+    parents_column: str = "",
+    separator: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
     enrich_names: bool = False,
@@ -50,7 +57,7 @@ def ontology(
     sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
-        cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml
+        cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml, table, medcat, ssslm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
     umls_source: UMLS: atoms of this source (SNOMEDCT_US)
@@ -64,6 +71,13 @@ def ontology(
     umls_tradenames: UMLS: trade names of a drug are its names too
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, semantic types and sources of 2017AA (all) or st21pv (MedMentions' subset)
+    id_column: Table: the column of ids; default: by its usual names
+    name_column: Table: the column of names
+    synonyms_column: Table: the column of other names
+    definition_column: Table: the column of definitions
+    type_column: Table: the column of semantic types
+    parents_column: Table: the column of ids of parents
+    separator: Table: what stands between several in a cell; default: |
     merge: Merge the entities of several sources that are one concept, which is named by the first source
     enrich: Ontology file or store to take definitions and tree numbers from
     enrich_names: Take names too, where an id is shared
@@ -95,6 +109,13 @@ def ontology(
         "tradenames": umls_tradenames,
         "parents": umls_parents,
         "preset": umls_preset,
+        "id_column": id_column,
+        "name_column": name_column,
+        "synonyms_column": synonyms_column,
+        "definition_column": definition_column,
+        "type_column": type_column,
+        "parents_column": parents_column,
+        "separator": separator,
     }
     check_replaceable(output, KIND)
     if homonyms is not None:

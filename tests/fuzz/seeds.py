@@ -215,6 +215,18 @@ ZESHEL_WORLD = (
         {"document_id": "0B", "title": "Batman", "text": "Batman is é ."},
     ),
 )
+TABLE = (
+    'id,name,synonyms,definition,parents\nX:1,Gout,Podagra|"Arthritis, gouty",,\nX:2,Fièvre,,"A ""high"" one.",X:1\n',
+    table(("Class ID", "Preferred Label", "Obsolete"), ("http://a.org/b#C_1", "Pain", "false"), ("D2", "Ague", "true")),
+)
+MEDCAT = ("cui,name,ontologies,name_status,type_ids,description\nC1,fits,HPO,A,T1|T2,\nC1,seizure,HPO,P,T1,An event\n",)
+SSSLM = (
+    table(
+        ("text", "curie", "name", "predicate", "source"),
+        ("ALK1", "g:1", "ALK", "oboInOwl:hasExactSynonym", "g"),
+        ("kinase", "g:1", "ALK", "oboInOwl:hasBroadSynonym", "g"),
+    ),
+)
 PHRASES = (
     table(
         ("22253000", "Pain", "it hurts"),

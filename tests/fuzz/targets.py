@@ -459,6 +459,9 @@ def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "gene-info": ("gene_info", seeds.GENE_INFO),
         "cellosaurus": ("cellosaurus.txt", seeds.CELLOSAURUS),
         "cellosaurus-tsv": ("cells.tsv", seeds.CELLOSAURUS_TSV),
+        "table": ("terms.csv", seeds.TABLE),
+        "medcat": ("cdb.csv", seeds.MEDCAT),
+        "ssslm": ("synonyms.tsv", seeds.SSSLM),
         "zeshel": ("lego.json", seeds.ZESHEL_WORLD),
         "phrases": ("phrases.tsv", seeds.PHRASES),
     }

@@ -58,7 +58,11 @@ def read_table(
     separator: stands between the synonyms, types or parents in a cell.
     """
     given = dict(
-        zip(HEADERS, (id_column, name_column, synonyms_column, definition_column, type_column, parents_column))
+        zip(
+            HEADERS,
+            (id_column, name_column, synonyms_column, definition_column, type_column, parents_column),
+            strict=False,
+        )
     )
     with open_records(path, "table", "columns with an id and a name, which the first line names") as records:
         rows = _csv_rows(records)
