@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,8 @@ class MadeEntity(NamedTuple):
 class MadeSource:
     """What `fill_kb` asks of a source: so many entities, and prototypes spread over them as evenly as can be."""
 
-    use_references = reference_prototypes = mentions_only = False
+    use_references = reference_prototypes = mentions_only = details = False
+    ontology = SimpleNamespace(manifest={"info": {}})
 
     def __init__(self, entities: int, prototypes: int) -> None:
         self.n_entities = entities

@@ -11,8 +11,9 @@ class PipelineErrors:
         "set `kb_path`, or give `dev_kb` in [initialize.components.{name}] for training."
     )
     K604 = (
-        "[K604] '{name}' is not initialized: its encoder has no weights. Train it with `spacy train`, load a trained "
-        "pipeline with `spacy.load`, or call `nlp.initialize()`."
+        "[K604] '{name}' is not initialized: its encoder has no weights. Make a linker with `krissel build`, train one "
+        "with `spacy train`, or load one with `spacy.load` and add it with `source=`. `nlp.initialize()` gives it "
+        "untrained weights, but resets every other component too: call it in a blank pipeline only."
     )
     K605 = (
         "[K605] '{name}' cannot be loaded from {source}: {problem}. Expected what nlp.to_disk or nlp.to_bytes wrote, "

@@ -262,7 +262,7 @@ class PrototypeKB(KnowledgeBase):
             with self._lock:
                 self._set(before)
 
-    def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
+    def add_gold(self, docs: Doc | Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
         """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
 
         They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
@@ -270,13 +270,17 @@ class PrototypeKB(KnowledgeBase):
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
-        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
-        mentions of a corpus that were corrected in `doc.ents`. To add a document again, remove it first
-        (`remove_prototypes(docs=[…])`).
+        RETURNS: what was added and what was left out; a mention that was added before is left out. Warns KW501 of ids
+        that are not in the knowledge base, KW030 of mentions of a corpus that were corrected in `doc.ents`. To change
+        the links of a document, remove it first (`remove_prototypes(docs=[…])`).
         Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
         """
         self._attached()
         prototypes, counts = gold_prototypes(docs, self, **settings)
+        table = self.prototypes
+        rows = np.flatnonzero(table.where("gold", None, list({prototype.origin.doc for prototype in prototypes})))
+        before = {(prototype.entity, prototype.origin) for prototype in self.prototypes_at(rows)}
+        prototypes = [prototype for prototype in prototypes if (prototype.entity, prototype.origin) not in before]
         counts.prototypes, counts.shared = self.add_gold_prototypes(prototypes, weight=weight)
         counts.warn()
         return counts
@@ -294,6 +298,8 @@ class PrototypeKB(KnowledgeBase):
         with self._lock:
             weighted, others = split_shared(list(prototypes), self.entities.ids, self.prototypes)
             added = [*weighted, *others]
+            if not added:
+                return 0, 0
             vectors = encode([prototype.view for prototype in added])
             self._add(added, vectors, np.repeat([weight, 1.0], [len(weighted), len(others)]))
         return len(added), len(others)

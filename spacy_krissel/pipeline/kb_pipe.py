@@ -71,6 +71,8 @@ class KBPipe(KrisselPipe):
         super().__init__(vocab, model, name, objective=objective, settings=settings, scorer=scorer)
         self.generate_empty_kb = generate_empty_kb
         self.kb_path = kb_path
+        # One that is not loaded with the pipe is opened when it is first needed.
+        self._opens_kb_path = True
         self._kb: PrototypeKB | None = None
         self._dev: PrototypeSource | None = None
         self._dev_kb: PrototypeKB | None = None
@@ -84,6 +86,7 @@ class KBPipe(KrisselPipe):
     @property
     def kb(self) -> PrototypeKB:
         """The knowledge base; empty until it is set, or loaded with the pipeline."""
+        self._open_given_kb()
         with self._lock:
             if self._kb is None:
                 self._kb = self.new_kb()
@@ -141,6 +144,7 @@ class KBPipe(KrisselPipe):
 
         Raises KrisselError K603 when there is none, K520 when there is one without prototypes.
         """
+        self._open_given_kb()
         kb = self._kb
         if kb is not None and not kb.is_empty():
             return kb.snapshot()
@@ -277,4 +281,11 @@ class KBPipe(KrisselPipe):
 
     def _open_kb_path(self, exclude: Iterable[str]) -> None:
         if self.kb_path and "kb" not in exclude:
+            self._load_kb(Path(self.kb_path))
+        self._opens_kb_path = False
+
+    def _open_given_kb(self) -> None:
+        """Open the knowledge base at `kb_path` of a pipe that was made with it, by `nlp.add_pipe`, and not loaded."""
+        if self._opens_kb_path and self.kb_path and self._kb is None and self._dev is None:
+            self.require_weights()
             self._load_kb(Path(self.kb_path))

@@ -20,8 +20,10 @@ class Written(NamedTuple):
 
 OUTPUTS = [
     Written(("ablation", "{in}", "-o", "{out}")),
+    Written(("build", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
+    Written(("confidence", "{in}", "{out}")),
     Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
     Written(("encoder", "{in}", "{out}")),
     Written(("evaluate", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
@@ -52,7 +54,7 @@ OUTPUTS = [
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints.
-PRINT = {"affected-mentions", "check-sources", "sample", "text-overlap"}
+PRINT = {"affected-mentions", "check-sources", "name-recall", "sample", "show", "text-overlap"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

@@ -181,9 +181,9 @@ def gold_of(kb, entity):
 def test_gold_that_comes_one_document_at_a_time_settles_a_shared_name_too(kb):
     kb.add_prototypes([Prototype("D2", "name", name_view("MS"))], np.ones((1, 4)))
     shared = [kb.add_gold([make_doc([(0, 1, "D1")], text=f"{TEXT} {i}")]).shared for i in (0, 0, 1, 2)]
-    # The second is the first again.
-    assert shared == [1, 1, 0, 0]
-    assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False, False] + [False, True] * 2
+    # The second is the first again, which is there already.
+    assert shared == [1, 0, 0, 0]
+    assert [prototype.view == name_view("MS") for prototype in gold_of(kb, "D1")] == [False] + [False, True] * 2
 
 
 def test_gold_shares_names_as_well(kb):
@@ -223,6 +223,20 @@ def test_vectors_are_not_made_by_the_attached_encoder(kb):
     for add in (lambda: bare.add_gold([make_doc([(0, 1, "D1")])]), lambda: bare.add_prototypes(kb.prototypes_at([0]))):
         with pytest.raises(KrisselError, match="K521"):
             add()
+
+
+def test_a_document_counts_twice(kb):
+    doc = make_doc([(0, 1, "D1")], "d")
+    kb.add_gold([doc], source="mine")
+    before = kb.prototypes_at(range(kb.n_prototypes))
+    # One more mention, and the first again; one document as it is.
+    more = make_doc([(0, 1, "D1"), (4, 5, "D2")], "d")
+    assert kb.add_gold(doc, source="mine").prototypes == 0
+    assert kb.add_gold([more], source="mine").prototypes == 2
+    after = kb.prototypes_at(range(kb.n_prototypes))
+    assert after[: len(before)] == before and {prototype.entity for prototype in after[len(before) :]} == {"D2"}
+    # From elsewhere it is another one.
+    assert kb.add_gold([doc], source="theirs").prototypes == 2
 
 
 def test_docs_are_taken_for_prototypes(kb):

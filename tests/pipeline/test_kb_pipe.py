@@ -10,8 +10,9 @@ import spacy
 from spacy.vocab import Vocab
 from thinc.api import Adam
 
-from spacy_krissel.commands.build_prototypes import prototypes
+from spacy_krissel.commands.build_prototypes import build_prototypes, prototypes
 from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.kb.build.sources import PrototypeSource
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.kb_pipe import kb_left_out
 from spacy_krissel.pipeline.pipeline_io import find_linker, save_pipeline
@@ -194,6 +195,37 @@ def test_kb_elsewhere_that_is_gone_is_not_noticed(outside, path, tmp_path):
     find_linker(outside).kb.to_disk(tmp_path / "kb")
     outside.to_disk(path)
     assert find_linker(spacy.load(path)).kb.n_entities == 12
+
+
+def test_a_linker_made_with_a_kb_path_has_no_knowledge_base(toy_store, tmp_path, make_doc):
+    model = {
+        "@architectures": "spacy-krissel.SmallEncoder.v1",
+        "width": 8,
+        "rows": 512,
+        "context_rows": 64,
+        "hidden": 4,
+    }
+    config = {"model": model, "objective": None}
+
+    def made(**settings):
+        nlp = spacy.blank("en")
+        nlp.add_pipe("krissel_linker", config={**config, **settings})
+        return nlp
+
+    first = made()
+    first.initialize()
+    build_prototypes(first, PrototypeSource(toy_store))
+    find_linker(first).kb.to_disk(tmp_path / "kb")
+    nlp = made(kb_path=str(tmp_path / "kb"))
+    with pytest.raises(KrisselError, match="K604"):
+        nlp(make_doc(nlp, MS))
+    find_linker(nlp).model.from_bytes(find_linker(first).model.to_bytes())
+    assert linked(nlp, make_doc) == linked(first, make_doc)
+    assert find_linker(nlp).kb.n_entities == 12
+    wrong = made(kb_path=str(tmp_path))
+    find_linker(wrong).model.from_bytes(find_linker(first).model.to_bytes())
+    with pytest.raises(KrisselError, match="K00"):
+        wrong(make_doc(wrong, MS))
 
 
 def test_relative_kb_path_depends_on_the_working_directory(nlp, path, tmp_path, monkeypatch):

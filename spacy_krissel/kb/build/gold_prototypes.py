@@ -55,7 +55,7 @@ class GoldCounts:
 
 @checked
 def gold_prototypes(
-    docs: Iterable[Doc],
+    docs: Doc | Iterable[Doc],
     resolver: Resolver,
     *,
     source: str = "",
@@ -83,7 +83,7 @@ def gold_prototypes(
     wanted = None if labels is None else set(labels)
     counts = GoldCounts()
     found: list[Prototype] = []
-    for doc in docs:
+    for doc in [docs] if isinstance(docs, Doc) else docs:
         text, id_, hash_ = doc.text, document_id(doc), text_hash(doc)
         for span in gold_spans(doc, spans_key, counts.corrections):
             if wanted is not None and span.label_ not in wanted:
