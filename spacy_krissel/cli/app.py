@@ -119,6 +119,14 @@ krissel = CodedApp(
 app.add_typer(krissel)
 
 
+def main() -> None:
+    """`krissel …`, which is `python -m spacy krissel …`."""
+    from spacy.cli import setup_cli
+
+    sys.argv.insert(1, "krissel")
+    setup_cli()
+
+
 def _end(error: KrisselError, code: int = 1) -> NoReturn:
     typer.secho(f"✘ {error}", fg=typer.colors.RED, err=True)
     raise typer.Exit(code) from None
