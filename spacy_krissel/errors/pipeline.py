@@ -11,8 +11,9 @@ class PipelineErrors:
         "set `kb_path`, or give `dev_kb` in [initialize.components.{name}] for training."
     )
     K604 = (
-        "[K604] '{name}' is not initialized: its encoder has no weights. Train it with `spacy train`, load a trained "
-        "pipeline with `spacy.load`, or call `nlp.initialize()`."
+        "[K604] '{name}' is not initialized: its encoder has no weights. Source it from a trained pipeline "
+        "(nlp.add_pipe('{name}', source=...)), train it, or call nlp.initialize() in a blank pipeline of its own: that "
+        "resets every component, a named entity recogniser too."
     )
     K605 = (
         "[K605] '{name}' cannot be loaded from {source}: {problem}. Expected what nlp.to_disk or nlp.to_bytes wrote, "
@@ -166,6 +167,10 @@ class PipelineWarnings:
     KW621 = (
         "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions in {where}: check "
         "the component that sets them (the pipeline holds {found})."
+    )
+    KW622 = (
+        "[KW622] '{name}' got a document without mentions, and no component has set {where}, so nothing is linked. "
+        "Expected a component before it that finds mentions (such as ner or entity_ruler). Shown once."
     )
     KW625 = (
         "[KW625] {skipped} of {batches} training batches so far had no {missing}, and were skipped with a loss of 0. "

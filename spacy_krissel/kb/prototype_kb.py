@@ -25,7 +25,7 @@ from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
-from .build.gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, split_shared
+from .build.gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, new_gold, split_shared
 from .candidates import spacy_candidates
 from .columns import zero_vectors
 from .directory import Source, pack, unpack
@@ -111,7 +111,7 @@ class PrototypeKB(KnowledgeBase):
     def __getitem__(self, entity: str) -> Entity:
         """The entity with this primary or alternative id, in any usual spelling (`HP_0001677`, `D003920`, a URL).
 
-        Without details (`krissel prototypes --no-details`) it has no aliases, definition, xrefs, parents or tree numbers.
+        Without details (`krissel prototypes --no-details`) it has no aliases, definition, xrefs, parents, tree numbers.
         Raises KrisselError K525 for an unknown id.
         """
         entities = self.entities
@@ -262,7 +262,7 @@ class PrototypeKB(KnowledgeBase):
             with self._lock:
                 self._set(before)
 
-    def add_gold(self, docs: Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
+    def add_gold(self, docs: Doc | Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
         """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
 
         They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
@@ -271,12 +271,12 @@ class PrototypeKB(KnowledgeBase):
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
         RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
-        mentions of a corpus that were corrected in `doc.ents`. To add a document again, remove it first
-        (`remove_prototypes(docs=[…])`).
+        mentions of a corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and
+        source, is not added again.
         Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
         """
         self._attached()
-        prototypes, counts = gold_prototypes(docs, self, **settings)
+        prototypes, counts = gold_prototypes([docs] if isinstance(docs, Doc) else docs, self, **settings)
         counts.prototypes, counts.shared = self.add_gold_prototypes(prototypes, weight=weight)
         counts.warn()
         return counts
@@ -292,8 +292,11 @@ class PrototypeKB(KnowledgeBase):
         """
         encode = encode or self._attached()
         with self._lock:
-            weighted, others = split_shared(list(prototypes), self.entities.ids, self.prototypes)
+            new = new_gold(prototypes, self.entities.ids, self.prototypes)
+            weighted, others = split_shared(new, self.entities.ids, self.prototypes)
             added = [*weighted, *others]
+            if not added:
+                return 0, 0
             vectors = encode([prototype.view for prototype in added])
             self._add(added, vectors, np.repeat([weight, 1.0], [len(weighted), len(others)]))
         return len(added), len(others)

@@ -4,13 +4,14 @@ import errno
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from spacy_krissel.cli.app import coded_errors
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 
 
 @pytest.fixture
@@ -59,6 +60,17 @@ def test_an_error_ends_with_one_message_and_its_exit_code(end, error, code, said
 @pytest.mark.parametrize("error", [RuntimeError("an error of ours"), KeyError("x"), AssertionError()], ids=repr)
 def test_an_unexpected_error_keeps_its_traceback(end, error):
     assert end(error)[2] is error
+
+
+def test_a_warning_shows_pythons_file_and_line():
+    @coded_errors
+    def command():
+        # What pytest records is not printed.
+        return warnings.formatwarning(KrisselWarning("[KW204] cake"), KrisselWarning, "x.py", 1)
+
+    before = warnings.formatwarning
+    assert command() == "⚠ [KW204] cake\n"
+    assert warnings.formatwarning is before
 
 
 CLOSED = """
