@@ -16,7 +16,11 @@ def entry_points() -> list[EntryPoint]:
     return sorted(distribution("spacy-krissel").entry_points, key=lambda point: (point.group, point.name))
 
 
-POINTS = [pytest.param(point, id=f"{point.group}-{point.name}") for point in entry_points()]
+POINTS = [
+    pytest.param(point, id=f"{point.group}-{point.name}")
+    for point in entry_points()
+    if point.group != "console_scripts"
+]
 
 
 @pytest.mark.parametrize("point", POINTS)

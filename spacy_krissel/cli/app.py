@@ -1,4 +1,4 @@
-"""`python -m spacy krissel …`: each command is a plain function, whose signature has its options.
+"""`krissel …`, or `python -m spacy krissel …`: each command is a plain function, whose signature has its options.
 
 spaCy's command line imports this module through the `spacy_cli` entry point each time it starts, so nothing heavy is
 imported here; the module of a command is imported when the command is asked for.
@@ -118,6 +118,11 @@ krissel = CodedApp(
     commands=COMMANDS,
 )
 app.add_typer(krissel)
+
+
+def main() -> None:
+    """The command `krissel`."""
+    typer.main.get_group(krissel)(prog_name="krissel")
 
 
 def _format_warning(message: Any, category: type, *place: Any) -> str:
