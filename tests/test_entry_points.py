@@ -1,13 +1,11 @@
 """Registered names: every entry point resolves by the name that a config gives, and setup.cfg is what is installed."""
 
-import sys
 from configparser import ConfigParser
 from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
 
 import pytest
 import spacy
-from spacy.cli import setup_cli
 
 SETUP = Path(__file__).parents[1] / "setup.cfg"
 PREFIXES = {"spacy_factories": "krissel_", "spacy_cli": "krissel"}
@@ -23,18 +21,6 @@ POINTS = [
     for point in entry_points()
     if point.group != "console_scripts"
 ]
-
-
-def test_the_script_is_another_command_than_spacys(capsys, monkeypatch):
-    (script,) = [point.load() for point in entry_points() if point.group == "console_scripts"]
-    said = []
-    for arguments in (["krissel", "show", "--help"], ["spacy", "krissel", "show", "--help"]):
-        monkeypatch.setattr(sys, "argv", arguments)
-        with pytest.raises(SystemExit) as ended:
-            script() if arguments[0] == "krissel" else setup_cli()
-        assert not ended.value.code
-        said.append(capsys.readouterr().out)
-    assert said[0] == said[1] and "Show an entity" in said[0]
 
 
 @pytest.mark.parametrize("point", POINTS)

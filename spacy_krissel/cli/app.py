@@ -1,4 +1,4 @@
-"""`python -m spacy krissel …`: each command is a plain function, whose signature has its options.
+"""`krissel …`, or `python -m spacy krissel …`: each command is a plain function, whose signature has its options.
 
 spaCy's command line imports this module through the `spacy_cli` entry point each time it starts, so nothing heavy is
 imported here; the module of a command is imported when the command is asked for.
@@ -6,6 +6,7 @@ imported here; the module of a command is imported when the command is asked for
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NoReturn, TextIO, TypeVar
@@ -14,7 +15,7 @@ import typer
 from spacy.cli._util import app
 from typer.core import TyperGroup
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning
 from .options import Command, click_command
 from .options import command_line as command_line
 
@@ -64,6 +65,8 @@ def coded_errors(command: Function) -> Function:
 
     @wraps(command)
     def guarded(*args: Any, **settings: Any) -> Any:
+        before = warnings.formatwarning
+        warnings.formatwarning = _format_warning  # type: ignore[assignment]
         try:
             return command(*args, **settings)
         except KrisselError as error:
@@ -82,6 +85,8 @@ def coded_errors(command: Function) -> Function:
             _end(KrisselError(Errors.K802.format(problem=str(error).splitlines()[0])))
         except KeyboardInterrupt:
             _end(KrisselError(Errors.K801), INTERRUPTED)
+        finally:
+            warnings.formatwarning = before
 
     return guarded  # type: ignore[return-value]
 
@@ -120,11 +125,15 @@ app.add_typer(krissel)
 
 
 def main() -> None:
-    """`krissel …`, which is `python -m spacy krissel …`."""
-    from spacy.cli import setup_cli
+    """The command `krissel`."""
+    typer.main.get_group(krissel)(prog_name="krissel")
 
-    sys.argv.insert(1, "krissel")
-    setup_cli()
+
+def _format_warning(message: Any, category: type, *place: Any) -> str:
+    """Ours as one line, without the place in Python."""
+    if issubclass(category, KrisselWarning):
+        return f"⚠ {message}\n"
+    return f"{category.__name__}: {message}\n"
 
 
 def _end(error: KrisselError, code: int = 1) -> NoReturn:

@@ -39,7 +39,8 @@ class Command(NamedTuple):
 
 def command_line() -> str:
     """The command as it was typed, for reports."""
-    return " ".join(["python -m spacy", *sys.argv[1:]])
+    begins = "krissel" if Path(sys.argv[0]).stem == "krissel" else "python -m spacy"
+    return " ".join([begins, *sys.argv[1:]])
 
 
 def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> Any:

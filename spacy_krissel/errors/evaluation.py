@@ -19,6 +19,10 @@ class EvaluationErrors:
         "[K705] '{name}' cannot be compared with the evaluated system: {n_missing} of {n} mentions are not in it, the "
         "first is {first}. Expected the same documents and the same kind of mentions (gold or predicted) for both."
     )
+    K706 = (
+        "[K706] None of the ids of {n} gold mentions is in the ontology '{path}' (first: {first}), so no link could be "
+        "right. Expected the ontology that the corpus was annotated with; check both."
+    )
     K711 = (
         "[K711] No threshold for NIL can be fitted: none of the {n} mentions is NIL. Expected some whose gold id is "
         "'NIL', '-1' or '-'. Annotate them so, or create the corpus with `python -m spacy krissel convert "

@@ -12,7 +12,7 @@ class KrisselWarning(UserWarning):
 class GeneralErrors:
     K001 = "[K001] There is no {what} at '{path}'. Expected {expected}. Check the path, or create it with: {make}"
     K002 = (
-        "[K002] '{path}' is not a {kind}: its manifest.json {problem}. Expected a directory written by spacy-krissel; "
+        "[K002] '{path}' holds no {kind}: its manifest.json {problem}. Expected a directory written by spacy-krissel; "
         "create it again with: {make}"
     )
     K003 = (
@@ -23,7 +23,7 @@ class GeneralErrors:
         "[K004] '{file}' in '{path}' is damaged: {problem}. The directory was changed or truncated after it was "
         "written; create it again with: {make}"
     )
-    K005 = "[K005] '{path}' exists and is not a {kind}. Choose another path, or remove it."
+    K005 = "[K005] '{path}' exists and holds no {kind}. Choose another path, or remove it."
     K006 = "[K006] Setting '{setting}' is {found!r}. Expected {expected}."
     K007 = (
         "[K007] '{path}' is truncated or malformed XML: line {line}: {problem}. Expected {kind} up to `</{root}>`; "

@@ -172,6 +172,10 @@ class PipelineWarnings:
         "[KW621] No mention was found in {n_docs} docs, so nothing was linked. Expected mentions in {where}: check "
         "the component that sets them (the pipeline holds {found})."
     )
+    KW622 = (
+        "[KW622] '{name}' got a document without mentions, and no component has set {where}, so nothing is linked. "
+        "Expected a component before it that finds mentions (such as ner or entity_ruler). Shown once."
+    )
     KW625 = (
         "[KW625] {skipped} of {batches} training batches so far had no {missing}, and were skipped with a loss of 0. "
         "{todo}. Shown at 1, 10, 100 and so on."

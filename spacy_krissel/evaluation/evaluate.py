@@ -7,13 +7,13 @@ from typing import Any, Literal
 from spacy.language import Language
 
 from .. import __version__
-from ..errors import Warnings
+from ..errors import Errors, KrisselError, Warnings
 from ..ontology.store import OntologyStore
 from ..util.settings import Count, checked, passes_on
 from .baselines import BASELINES, write_out_abbreviations
 from .bootstrap import RESAMPLES
 from .distance import link_distance
-from .gold import Source, linked_entities, read_gold, without_own_gold
+from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
 from .metrics import compare as compare_systems
 from .metrics import measure, shuffled_scores, span_scores
 from .records import LinkRecord, counted, read_records
@@ -66,8 +66,8 @@ def evaluate(
 
     Gold prototypes of the evaluated documents are not used meanwhile (`without_own_gold`).
 
-    Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention), K721 (no linked
-    mention in `train`), and what `read_gold`, `run_pipeline` and `compare` raise.
+    Raises KrisselError K006 (a wrong setting), K026 (`check_report`), K701 (no counted mention), K706 (no gold id is
+    known), K721 (no linked mention in `train`), and what `read_gold`, `run_pipeline` and `compare` raise.
     """
     if output is not None:
         check_report(output, name)
@@ -80,6 +80,9 @@ def evaluate(
     if trained:
         seen = linked_entities(trained, nlp, store, spans_key=spans_key).union(seen or ())
     gold = read_gold(docs, nlp, spans_key=spans_key, labels=labels)
+    ids = [id_ for _, id_ in linked_mentions(gold, store)]
+    if ids and not any(id_ in store for id_ in ids):
+        raise KrisselError(Errors.K706.format(n=len(ids), path=store.path, first=ids[0]))
     with without_own_gold(nlp, gold) as n_own_gold:
         run = run_pipeline(nlp, gold, store, mentions=mentions, labels=labels, gold_nil=gold_nil, **settings)
         mined = mined_entities(nlp)

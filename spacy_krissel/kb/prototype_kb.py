@@ -25,7 +25,7 @@ from ..ontology.entity import Entity
 from ..util.lock import Lock
 from ..util.settings import NotNegative, Positive, PositiveInt, checked, maker
 from ..views import View, span_view
-from .build.gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, split_shared
+from .build.gold_prototypes import GOLD_WEIGHT, GoldCounts, gold_prototypes, new_gold, split_shared
 from .candidates import spacy_candidates
 from .columns import zero_vectors
 from .directory import Source, pack, unpack
@@ -270,17 +270,13 @@ class PrototypeKB(KnowledgeBase):
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
-        RETURNS: what was added and what was left out; a mention that was added before is left out. Warns KW501 of ids
-        that are not in the knowledge base, KW030 of mentions of a corpus that were corrected in `doc.ents`. To change
-        the links of a document, remove it first (`remove_prototypes(docs=[…])`).
+        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
+        mentions of a corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and
+        source, is not added again.
         Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
         """
         self._attached()
         prototypes, counts = gold_prototypes(docs, self, **settings)
-        table = self.prototypes
-        rows = np.flatnonzero(table.where("gold", None, list({prototype.origin.doc for prototype in prototypes})))
-        before = {(prototype.entity, prototype.origin) for prototype in self.prototypes_at(rows)}
-        prototypes = [prototype for prototype in prototypes if (prototype.entity, prototype.origin) not in before]
         counts.prototypes, counts.shared = self.add_gold_prototypes(prototypes, weight=weight)
         counts.warn()
         return counts
@@ -296,7 +292,8 @@ class PrototypeKB(KnowledgeBase):
         """
         encode = encode or self._attached()
         with self._lock:
-            weighted, others = split_shared(list(prototypes), self.entities.ids, self.prototypes)
+            new = new_gold(prototypes, self.entities.ids, self.prototypes)
+            weighted, others = split_shared(new, self.entities.ids, self.prototypes)
             added = [*weighted, *others]
             if not added:
                 return 0, 0

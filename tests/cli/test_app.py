@@ -4,13 +4,15 @@ import errno
 import os
 import subprocess
 import sys
+import warnings
+from importlib.metadata import entry_points
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from spacy_krissel.cli.app import coded_errors
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.cli.app import coded_errors, command_line, main
+from spacy_krissel.errors import KrisselError, KrisselWarning
 
 
 @pytest.fixture
@@ -61,6 +63,17 @@ def test_an_unexpected_error_keeps_its_traceback(end, error):
     assert end(error)[2] is error
 
 
+def test_a_warning_shows_pythons_file_and_line():
+    @coded_errors
+    def command():
+        # What pytest records is not printed.
+        return warnings.formatwarning(KrisselWarning("[KW204] cake"), KrisselWarning, "x.py", 1)
+
+    before = warnings.formatwarning
+    assert command() == "⚠ [KW204] cake\n"
+    assert warnings.formatwarning is before
+
+
 CLOSED = """
 import sys
 from spacy.cli._util import app
@@ -87,3 +100,15 @@ def test_a_reader_that_leaves_ends_the_command_quietly():
     assert process.stderr.read() == ""
     process.stderr.close()
     assert process.wait() == 141
+
+
+@pytest.mark.parametrize("typed", [["/usr/bin/krissel", "link"], ["/lib/spacy/__main__.py", "krissel", "link"]])
+def test_a_report_names_another_command_than_was_typed(monkeypatch, typed):
+    monkeypatch.setattr(sys, "argv", typed)
+    assert command_line() in ("krissel link", "python -m spacy krissel link")
+    assert command_line().startswith("krissel") == typed[0].endswith("krissel")
+
+
+def test_there_is_no_console_script():
+    (script,) = (each for each in entry_points(group="console_scripts") if each.name == "krissel")
+    assert script.load() is main

@@ -85,6 +85,12 @@ def test_gold_ids_missing_from_the_ontology_are_not_warned_of(make_nlp, make_doc
     assert report.data["n"] == 2
 
 
+def test_an_evaluation_against_the_wrong_ontology_is_a_table_of_zeros(make_nlp, make_doc, store):
+    docs = [make_doc("He has MS and a cold", [(2, 3, "X9"), (5, 6, "-1")])]
+    with pytest.raises(KrisselError, match="K706.*1 gold mentions.*first: X9"):
+        evaluate(make_nlp({"MS": "D1"}), docs, store)
+
+
 def test_gold_nil_is_reported_when_asked_for(make_nlp, docs, store):
     nlp = make_nlp({"MS": "NIL", "|": "NIL"})
     assert evaluate(nlp, docs, store).data["n"] == 4

@@ -1,4 +1,5 @@
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from spacy_krissel.commands.build_prototypes import build_prototypes
-from spacy_krissel.errors import KrisselError
+from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype
@@ -658,3 +659,14 @@ def test_initialize_reads_the_examples(make_linker, encoders):
     blank = nlp.add_pipe("krissel_linker", config={"model": encoders["small"]})
     nlp.initialize()
     assert blank.fingerprint() != shown.fingerprint()
+
+
+def test_a_linker_without_mentions_says_nothing(linker, nlp):
+    with pytest.warns(KrisselWarning, match="KW622.*doc.ents"):
+        nlp(nlp.make_doc("Nothing looked for mentions here."))
+    doc = nlp.make_doc("A component looked and found none.")
+    doc.ents = []
+    linker._warned = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nlp(doc)

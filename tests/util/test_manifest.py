@@ -116,7 +116,7 @@ def test_k001_missing(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "[]", "1", "null", '"text"', '{"kind": "cake"}', "{}", "\0"])
 def test_k002_not_such_a_directory(directory, content):
     (directory / MANIFEST).write_text(content)
-    with pytest.raises(KrisselError, match="K002.*not a mention shards.*python -m spacy krissel mine"):
+    with pytest.raises(KrisselError, match="K002.*holds no mention shards.*python -m spacy krissel mine"):
         read_manifest(directory, KIND, 1)
 
 

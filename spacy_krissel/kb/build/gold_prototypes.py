@@ -109,6 +109,16 @@ def gold_prototypes(
     return found, counts
 
 
+def new_gold(prototypes: Iterable[Prototype], ids: StringColumn, known: PrototypeTable) -> list[Prototype]:
+    """Those whose mention is not among the `known` prototypes as one of the entity, each once. ids: as in
+    `split_shared`."""
+    distinct = list(dict.fromkeys(prototypes))
+    docs = sorted({prototype.origin.doc for prototype in distinct} - {""})
+    rows = np.flatnonzero(known.where("gold", None, docs))
+    there = {(ids[row], origin) for row, _, _, origin in known.at(rows)}
+    return [each for each in distinct if (each.entity, each.origin) not in there]
+
+
 def split_shared(
     prototypes: Sequence[Prototype], ids: StringColumn, known: PrototypeTable
 ) -> tuple[list[Prototype], list[Prototype]]:

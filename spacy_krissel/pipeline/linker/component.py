@@ -1,5 +1,6 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -7,6 +8,7 @@ import numpy as np
 from spacy.tokens import Doc, Span
 from spacy.training import Example
 
+from ...errors import KrisselWarning, Warnings
 from ...kb.prototype_kb import PrototypeKB
 from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
@@ -36,15 +38,28 @@ class KrisselLinker(KBPipe):
     # Of the re-rankers that read the candidates. Never saved: a pipeline makes new ones.
     _asked_by: dict[int, Weak[RerankerSettings]] = {}  # noqa: RUF012 (replaced, never changed)
 
+    _warned = False
+
     # Linking -------------------------------------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[list[SpanLink]]:
         """The link of every span of every doc, without writing any."""
+        docs = list(docs)
         spans = [spans_of(doc, self.cfg.spans_key) for doc in docs]
+        if not self._warned and not any(spans):
+            self._warn_of_no_mentions(docs)
         views = [view for doc, own in zip(docs, spans, strict=True) for view in self.views(doc, own)]
         labels = [span.label_ for own in spans for span in own]
         links = iter(self._link(views, labels) if views else ())
         return [list(islice(links, len(own))) for own in spans]
+
+    def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
+        """Warn KW622, once, where no component can have looked for mentions: one that finds none says so in the doc."""
+        key = self.cfg.spans_key
+        if any(key not in doc.spans if key else len(doc) and not doc.has_annotation("ENT_IOB") for doc in docs):
+            self._warned = True
+            where = f"doc.spans['{key}']" if key else "doc.ents"
+            warnings.warn(Warnings.KW622.format(name=self.name, where=where), KrisselWarning, stacklevel=4)
 
     def set_annotations(self, docs: Iterable[Doc], links: list[list[SpanLink]]) -> None:
         """Write the links that `predict` found to the docs."""

@@ -96,7 +96,11 @@ class SelfSupervisedCorpus:
             is_empty = False
             yield linked
         if is_empty:
-            todo = "Mine more text, raise `held_out`, or lower the limits." if self.mentions else "Set `mentions`."
+            todo = (
+                "Mine more text, raise `held_out`, or lower the limits."
+                if self.mentions
+                else "Set `mentions` (--paths.mentions)."
+            )
             raise KrisselError(Errors.K608.format(split=self.split, path=self.mentions or self.ontology, todo=todo))
 
     def _development(self) -> list[Linked]:
