@@ -27,6 +27,9 @@ SAMPLES = {
         "<DescriptorRecordSet><DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>one</String>"
         "</DescriptorName></DescriptorRecord></DescriptorRecordSet>\n"
     ),
+    "table": "id,name\nX:1,one\n",
+    "medcat": "cui,name,name_status\nC1,one,P\n",
+    "ssslm": "text\tcurie\tname\tpredicate\none\tX:1\tone\trdfs:label\n",
     "umls": "C0000001|ENG|P|L1|PF|S1|Y|A1||||S|PT|C1|one|0|N||\n",
     "ctd": "# CTD\n# Fields:\n# DiseaseName,DiseaseID,TreeNumbers,Synonyms\n#\none,MESH:D1,C01,\n",
 }
@@ -47,7 +50,7 @@ def test_format_is_told_by_content(tmp_path, format, pack, start):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"Once upon a time\n", b"name\tid\n", b"<?xml?>", b"\x00\x01" * 50, b"%PDF-1.4"]
+    "content", [b"", b"Once upon a time\n", b"word\tcount\n", b"<?xml?>", b"\x00\x01" * 50, b"%PDF-1.4"]
 )
 def test_unknown_content_is_accepted(tmp_path, content):
     path = tmp_path / "what.txt"
@@ -82,13 +85,16 @@ def test_truncated_and_damaged_gzip(tmp_path, format):
         "cellosaurus": "ID   name {0}\nAC   CVCL_{0}\n//",
         "cellosaurus-tsv": "name {0}\tCVCL_0001\tHomo sapiens",
         "ctd": "name {0},MESH:D{0},C{0},",
+        "table": "X:{0},name {0}",
+        "medcat": "C{0},name {0},P",
+        "ssslm": "s {0}\tX:{0}\tname {0}\trdfs:label",
         "umls": "C0000001|ENG|P|L1|PF|S{0}|Y|A{0}||||S|PT|C1|name {0}|0|N||",
     }
     one = block.get(format, record.replace("009103", "{0}").replace('"1"', '"{0}"').replace("1\t", "{0}\t"))
     body = "\n".join(one.replace("{0}", str(i * 7919 % 100_003)) for i in range(12_000))
     header = (
         head
-        if format in ("mesh", "mesh-tree", "gene-info", "ctd")
+        if format in ("mesh", "mesh-tree", "gene-info", "ctd", "table", "medcat", "ssslm")
         else "format-version: 1.2"
         if format == "obo"
         else ""
