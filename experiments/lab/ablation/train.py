@@ -1,5 +1,6 @@
 """Train a row's pipeline: its linker and, over that, its re-ranker."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ def train_linker(ablation: Ablation, name: str, seed: int, output: Path, *, gpu_
     Where the config has `StepLogger` without a path, its lines come to `steps.jsonl` beside it.
     """
     row, training = ablation.rows[name], ablation.train
-    overrides = {**_data(ablation, name, seed), **training.overrides, **row.train}
+    # spaCy writes into sections that are given whole.
+    overrides = deepcopy({**_data(ablation, name, seed), **training.overrides, **row.train})
     with temporary_folder(output) as folder:
         steps = folder / STEPS
         logged = _logged_to(steps, training.config)
@@ -53,12 +55,14 @@ def train_reranker(ablation: Ablation, name: str, seed: int, linker: Path, outpu
         mined = knowledge.mined(row.mined_aliases)
         build_prototypes(nlp, PrototypeSource(ontology, mined, **settings), name=LINKER, progress=True)
         save_pipeline(nlp, folder / "linker", name=LINKER)
-        overrides = {
-            "paths.linker": str(folder / "linker"),
-            **_data(ablation, name, seed),
-            **training.overrides,
-            **row.reranker,
-        }
+        overrides = deepcopy(
+            {
+                "paths.linker": str(folder / "linker"),
+                **_data(ablation, name, seed),
+                **training.overrides,
+                **row.reranker,
+            }
+        )
         train(training.config, folder / "out", gpu_id=gpu_id, overrides=overrides)
         # The linker came back with the smaller knowledge base; what is kept is the one that went in.
         nlp = load_pipeline(linker)
