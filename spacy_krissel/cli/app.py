@@ -110,9 +110,7 @@ COMMANDS = {
     "extract": Command("spacy_krissel.commands.extract_entities:extract", "Use", gpu=True),
     "evaluate": Command("spacy_krissel.commands.measure_pipeline:evaluate_pipeline", "Measure", gpu=True),
     "calibrate": Command("spacy_krissel.commands.measure_pipeline:calibrate_pipeline", "Measure", gpu=True),
-    "confidence": Command(
-        "spacy_krissel.commands.measure_pipeline:fit_pipeline_confidence", "Measure", gpu=True, arguments=("output",)
-    ),
+    "confidence": Command("spacy_krissel.commands.measure_pipeline:fit_pipeline_confidence", "Measure", gpu=True),
     "encoder": Command("spacy_krissel.commands.export_encoder:export_encoder", "Research", arguments=("output",)),
 }
 krissel = CodedApp(

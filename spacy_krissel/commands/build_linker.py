@@ -1,7 +1,6 @@
 """From an ontology to a pipeline that links to it, in one command."""
 
-import json
-import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import spacy
 from spacy.language import Language
 from wasabi import msg
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..evaluation.confidence import fit_confidence
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
@@ -30,16 +29,16 @@ CONFIG = Path(__file__).parent / "build.cfg"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 FEWEST_MENTIONS = 500
-# For a transformer: fewer pairs at a smaller rate.
 TRANSFORMER: dict[str, Any] = {
-    f"{COMPONENT}.model": {
-        "@architectures": "spacy-krissel.TransformerEncoder.v1",
-        "window": 32,
-        "pooling": "mean",
-        "normalize": True,
-        "name_weight": 1.0,
-        "mixed_precision": True,
-    },
+    "@architectures": "spacy-krissel.TransformerEncoder.v1",
+    "window": 32,
+    "pooling": "mean",
+    "normalize": True,
+    "name_weight": 1.0,
+    "mixed_precision": True,
+}
+# Fewer pairs at a smaller rate.
+FOR_TRANSFORMER: dict[str, Any] = {
     "training.batcher.pairs": 64,
     "training.dropout": 0.0,
     "training.optimizer.learn_rate.initial_rate": 0.0001,
@@ -74,9 +73,8 @@ class BuildWork(WorkFolder):
         """The path `name` in the folder, which `make` fills unless it did before."""
         done = f"{name}.done"
         if not (self.path / done).exists():
-            began = time.perf_counter()
             make(self.path / name)
-            self.write(done, json.dumps({"seconds": time.perf_counter() - began}).encode())
+            self.write(done, b"")
         return self.path / name
 
 
@@ -159,10 +157,7 @@ def build(
         base = work.once("encoder", lambda path: _encoder(store, trained, path, encoder, steps, seed, gpu_id, progress))
         if trained is not None:
             base = base / "model-last"
-        work.once(
-            "linker",
-            lambda path: _prototypes(base, path, store.path, mentions, seed, gpu_id, progress),
-        )
+        work.once("linker", lambda path: _prototypes(base, path, store.path, mentions, seed, gpu_id, progress))
         nlp = load_pipeline(work.path / "linker")
         _say("Fitting the confidence of links", progress)
         fit = fit_confidence(nlp, seed=seed, progress=progress, **of_confidence)
@@ -175,6 +170,7 @@ def build(
         linker: Any = nlp.get_pipe(LINKER)
         n_mentions = linker.kb.description()["prototype_kinds"].get("mention", 0)
         work.remove()
+    # Loaded again: the one above has its knowledge base in the folder that was removed.
     return Built(load_pipeline(output), output, manifest["entities"], manifest["names"], n_mentions, fit.data)
 
 
@@ -243,7 +239,7 @@ def _mine(store: OntologyStore, text: Sequence[Path], path: Path, seed: int, n_p
 def _are_enough(mentions: Path) -> bool:
     n = len(MentionShards(mentions))
     if n < FEWEST_MENTIONS:
-        msg.warn(f"{n:,} mentions were mined, fewer than {FEWEST_MENTIONS:,}: the encoder is not trained on them")
+        warnings.warn(Warnings.KW680.format(n=n, fewest=FEWEST_MENTIONS), KrisselWarning, stacklevel=3)
     return n >= FEWEST_MENTIONS
 
 
@@ -259,9 +255,11 @@ def _encoder(
 ) -> None:
     """A pipeline without knowledge base: its encoder untrained, at `path`, or trained on `mentions`, in model-last."""
     overrides: dict[str, Any] = {"paths.ontology": str(store.path), "system.seed": seed}
+    if encoder is not None:
+        overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
     if mentions is None:
         _say("Making the encoder", progress)
-        config = spacy.util.load_config(CONFIG, overrides={**overrides, "paths.mentions": None}).interpolate()
+        config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
         linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
@@ -269,9 +267,6 @@ def _encoder(
         nlp.to_disk(path)
         return
     overrides["paths.mentions"] = str(mentions)
-    if encoder is not None:
-        overrides.update(TRANSFORMER)
-        overrides[f"{COMPONENT}.model"] = {**TRANSFORMER[f"{COMPONENT}.model"], "name": encoder}
     if steps is not None:
         overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
     _say("Training the encoder", progress)

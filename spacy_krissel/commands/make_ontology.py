@@ -10,14 +10,17 @@ from ..evaluation.tables import markdown_table
 from ..ontology.build import build_ontology
 from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.homonyms.shared_names import homonym_report
+from ..ontology.readers.table import read_table
 from ..ontology.store import KIND, OntologyStore
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.settings import passes_on
 
+COLUMNS = [f"{part}_column" for part in ("id", "name", "synonyms", "definition", "type", "parents")]
 CASES = {"preferred": "preferred name", "other": "other name", "cross_species": "cross-species"}
 
 
+@passes_on(read_table, *COLUMNS, "separator")
 @passes_on(build_ontology, "format", "below", "not_below", "tree_types", "disambiguate", "version", "licence")
 def ontology(
     sources: list[Path],
@@ -36,13 +39,6 @@ def ontology(
     umls_tradenames: bool = False,
     umls_parents: bool = False,
     umls_preset: str = "",
-    id_column: str = "",
-    name_column: str = "",
-    synonyms_column: str = "",
-    definition_column: str = "",
-    type_column: str = "",
-    parents_column: str = "",
-    separator: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
     enrich_names: bool = False,
@@ -109,13 +105,6 @@ def ontology(
         "tradenames": umls_tradenames,
         "parents": umls_parents,
         "preset": umls_preset,
-        "id_column": id_column,
-        "name_column": name_column,
-        "synonyms_column": synonyms_column,
-        "definition_column": definition_column,
-        "type_column": type_column,
-        "parents_column": parents_column,
-        "separator": separator,
     }
     check_replaceable(output, KIND)
     if homonyms is not None:

@@ -184,3 +184,7 @@ class PipelineWarnings:
         "[KW626] p_replace is {found}, but there is no ontology whose names could replace mentions: none is replaced. "
         "Set `ontology` in [initialize.components], or p_replace = 0."
     )
+    KW680 = (
+        "[KW680] {n} mentions were mined, fewer than {fewest}: the encoder is not trained on them, and stays as it is. "
+        "Give more text, or text that speaks of the ontology's entities."
+    )

@@ -431,12 +431,12 @@ class PrototypeKB(KnowledgeBase):
             gold_prior=gold_prior,
         )
 
-    def lexical_similarity(self, texts: Sequence[str], entities: Rows) -> Scores:
+    def lexical_similarity(self, texts: Sequence[str], entities: Rows, hidden: Sequence[bool] | None = None) -> Scores:
         """The lexical similarity (`LexicalIndex`) of each text with each of its entities (q, k), -1 for none: (q, k), 0
-        to 1."""
+        to 1. hidden (q,): as in `search_unseen`."""
         query, place = np.nonzero(entities >= 0)
         similarity = np.zeros(entities.shape, dtype=np.float32)
-        lexical = LexicalQuery(self._indexed().prototypes.lexical_index, texts)
+        lexical = LexicalQuery(self._indexed().prototypes.lexical_index, texts, hidden)
         similarity[query, place] = lexical.similarity(query, entities[query, place])
         return similarity
 

@@ -3,7 +3,7 @@
 import pytest
 import spacy
 
-from spacy_krissel import Entity, KrisselError, build
+from spacy_krissel import Entity, KrisselError, KrisselWarning, build
 from spacy_krissel.commands import build_linker
 
 TEXT = "She had rickets, MS and a common cold."
@@ -50,7 +50,8 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch):
     built = build(toy_files / "ontology.jsonl", tmp_path / "again", text=[texts], steps=0)
     assert built.n_mentions > 0 and len(trained) == 1
     monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10_000)
-    built = build(toy_files / "ontology.jsonl", tmp_path / "few", text=[texts], steps=2)
+    with pytest.warns(KrisselWarning, match="KW680"):
+        built = build(toy_files / "ontology.jsonl", tmp_path / "few", text=[texts], steps=2)
     assert built.n_mentions > 0 and len(trained) == 1
 
 
@@ -94,3 +95,9 @@ def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_p
     build(ontology, tmp_path / "z")
     assert "[K006]" in refuse("build", ontology, "-o", tmp_path / "x", "--ner", tmp_path / "z")
     assert not (tmp_path / "x").exists()
+
+
+def test_an_untrained_transformer_is_a_small_encoder(toy_files, tiny_bert, tmp_path):
+    asked = {"text": [toy_files / "texts.jsonl"], "encoder": str(tiny_bert), "steps": 0}
+    built = build(toy_files / "ontology.jsonl", tmp_path / "built", **asked)
+    assert built.nlp.config["components"]["krissel_linker"]["model"]["name"] == str(tiny_bert)

@@ -23,7 +23,7 @@ OUTPUTS = [
     Written(("build", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
-    Written(("confidence", "{in}", "{out}")),
+    Written(("confidence", "{in}", "-o", "{out}")),
     Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
     Written(("encoder", "{in}", "{out}")),
     Written(("evaluate", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),

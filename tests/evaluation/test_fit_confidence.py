@@ -9,6 +9,8 @@ from spacy_krissel.evaluation.confidence import TRUST, _fit, _least, fit_confide
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.metrics import reliability
 from spacy_krissel.evaluation.records import read_records, write_records
+from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.views import name_view
 
 
 def test_the_fit_is_not_the_likeliest():
@@ -65,13 +67,13 @@ def test_a_wrong_setting_is_accepted(nlp, settings):
 
 
 def test_a_kb_without_names_is_fitted(nlp):
-    kb = nlp.get_pipe("krissel_linker").kb
+    linker = nlp.get_pipe("krissel_linker")
+    linker.kb.add_prototypes([Prototype("T01", "class", name_view("sclerosis"))])
     for kind in ("name", "mention"):
-        if kb.description()["prototype_kinds"].get(kind):
-            kb.remove_prototypes(kind=kind)
-    if kb.n_prototypes:
-        with pytest.raises(KrisselError, match="K715"):
-            fit_confidence(nlp)
+        linker.kb.remove_prototypes(kind=kind)
+    assert linker.kb.n_prototypes
+    with pytest.raises(KrisselError, match="K715.*class"):
+        fit_confidence(nlp)
 
 
 def test_reliability_by_hand(make_record, tmp_path):

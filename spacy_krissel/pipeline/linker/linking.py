@@ -63,11 +63,14 @@ def confidence_of(settings: LinkerSettings) -> Confidence | None:
     return model
 
 
-def similarities(kb: PrototypeKB, result: SearchResult, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The similarity of vectors, and the lexical one, of each candidate of the mentions `texts` (q, k)."""
+def similarities(
+    kb: PrototypeKB, result: SearchResult, texts: Sequence[str], hidden: Sequence[bool] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The similarity of vectors, and the lexical one, of each candidate of the mentions `texts` (q, k). hidden: as in
+    `PrototypeKB.search_unseen`."""
     vector = result.scores if result.vector is None else result.vector
     lexical = result.lexical
-    return vector, kb.lexical_similarity(texts, result.entities) if lexical is None else lexical
+    return vector, kb.lexical_similarity(texts, result.entities, hidden) if lexical is None else lexical
 
 
 def _links(
