@@ -26,6 +26,8 @@ from .build_prototypes import prototypes
 from .train_pipeline import train
 
 CONFIG = Path(__file__).parent / "build.cfg"
+# The small encoder that every build starts from, with its card in meta.json; `experiments/compact` makes it.
+COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 FEWEST_MENTIONS = 500

@@ -55,23 +55,24 @@ def show_export_encoder(found: None, output: Path) -> str:
     return f"Encoder written to {output}"
 
 
-def make_encoder_from_pipeline(path: Path, name: str = LINKER) -> Callable[[Model], None]:
+def make_encoder_from_pipeline(path: Path, name: str = LINKER, contexts: bool = False) -> Callable[[Model], None]:
     """Registered in misc as `spacy-krissel.EncoderFromPipeline.v1`: the start for `[initialize.components…]`.
 
     path: a trained pipeline, a directory or the name of a package
     name: name of its linker
+    contexts: of a small encoder, take the table of contexts too, which an encoder of names has not trained
 
     Every encoder of the pipeline to be trained, that of references too, gets the weights of the trained encoder of
     mentions or names, be it small or a transformer; see `layers.start.start_from`.
     """
-    return partial(start_encoder, path=path, name=name)
+    return partial(start_encoder, path=path, name=name, contexts=contexts)
 
 
-def start_encoder(model: Model, *, path: Path, name: str) -> None:
+def start_encoder(model: Model, *, path: Path, name: str, contexts: bool = False) -> None:
     """Raises KrisselError K408, K411 (a small encoder of other sizes), K610, K611, K633 (of another kind)."""
     from ..layers.hf.weights import start_from
 
     pipe = find_kb_pipe(load_pipeline(path), name)
     pipe.require_weights()
-    if not start_from(pipe.model, model):
+    if not start_from(pipe.model, model, contexts=contexts):
         raise KrisselError(Errors.K633.format(name=path))

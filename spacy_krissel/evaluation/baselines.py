@@ -31,6 +31,18 @@ def write_out_abbreviations(records: Sequence[LinkRecord], documents: Mapping[st
     return [write_out(record.text, forms[record.doc]) for record in records]
 
 
+def settle_ties(records: Sequence[LinkRecord], store: OntologyStore) -> list[LinkRecord]:
+    """Of entities that tie, take the one with the most names, as the linker does by names alone (`kb.order_ties`)."""
+
+    def settled(record: LinkRecord) -> LinkRecord:
+        known = {id_: len(store.get(id_).names) for id_ in record.ties}
+        first = [id_ for id_ in record.ties if known[id_] == max(known.values())]
+        others = [id_ for id_ in record.ranked if id_ not in first]
+        return replace(record, ranked=first + others, ties=first if len(first) > 1 else [], prediction=first[0])
+
+    return [settled(record) if record.ties else record for record in records]
+
+
 def exact_match(
     records: Sequence[LinkRecord], store: OntologyStore, *, texts: Sequence[str] | None = None
 ) -> list[LinkRecord]:

@@ -10,7 +10,7 @@ from .. import __version__
 from ..errors import Errors, KrisselError, Warnings
 from ..ontology.store import OntologyStore
 from ..util.settings import Count, checked, passes_on
-from .baselines import BASELINES, write_out_abbreviations
+from .baselines import BASELINES, settle_ties, write_out_abbreviations
 from .bootstrap import RESAMPLES
 from .distance import link_distance
 from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
@@ -94,7 +94,7 @@ def evaluate(
         texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
         for title, link in BASELINES.items():
             linked[title] = link(records, store)
-            linked[f"{title} + abbreviations"] = link(records, store, texts=texts)
+            linked[f"{title} + abbreviations"] = settle_ties(link(records, store, texts=texts), store)
     resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,

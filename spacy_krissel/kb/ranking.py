@@ -26,7 +26,7 @@ class SearchResult:
 
     entities: entity rows (q, k), padded with -1.
     scores: the highest inner product with one of the entity's prototypes (q, k), padded with -inf. Entities that tie at
-        the top all have the top score, and stand in the order of their next-best prototypes, then of their ids.
+        the top all have the top score, and stand in the order of `order_ties`, then of their ids.
     prototypes: the row of that prototype (q, k), padded with -1.
     ties: the entity rows that tie at the top after `order_ties`, in the order of their ids, for each query with two or
         more; an approximate index may have missed some.
@@ -86,7 +86,11 @@ def search_entities(
 
 
 def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vectors) -> None:
-    """Order entities that tie at the top, as those that share a name do, by their best prototype below the top."""
+    """Order entities that tie at the top, as those that share a name do, by their best prototype below the top.
+
+    Where only names are known of all of them, context says nothing: the entity with the most names comes first, as the
+    best known one (*Rattus norvegicus* before the genus, for "rat").
+    """
     k = result.entities.shape[1]
     for query, tied in list(result.ties.items()):
         groups = [prototypes.by_entity.at(int(entity)) for entity in tied]
@@ -95,13 +99,17 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
         bound = tie_bound(max(each.max() for each in scores))
         best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
         score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
+        n_names = np.array([len(rows) for rows in groups], dtype=np.float32)
+        if len(np.intersect1d(tied, prototypes.entities_in_text)):
+            n_names[:] = 0
         # Stable: entities that still tie stay in the order of their ids.
-        order = np.argsort(-score, kind="stable")
+        order = np.lexsort((-score, -n_names))
         n = min(k, len(order))
         result.entities[query, :n] = tied[order[:n]]
         result.prototypes[query, :n] = np.array(best)[order[:n]]
         result.scores[query, :n] = result.scores[query, 0]
-        left = tied[(score >= tie_bound(score.max())) | (score == score.max())]
+        best_score = score[order[0]]
+        left = tied[(n_names == n_names[order[0]]) & ((score >= tie_bound(best_score)) | (score == best_score))]
         if len(left) > 1:
             result.ties[query] = left
         else:

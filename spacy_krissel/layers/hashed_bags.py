@@ -186,6 +186,14 @@ class HashedTable(Shim):
         return self
 
 
+def round_tables(model: Model) -> None:
+    """Round every hashed table of a model, see `HashedTable.round`; other models stay as they are."""
+    for node in model.walk():
+        for shim in node.shims:
+            if isinstance(shim, HashedTable):
+                shim.round()
+
+
 def HashedBags(rows: int, width: int, features: Callable[..., Bags], *, seed: int = 0) -> Model[Any, Floats2d]:
     """The mean of the table rows of each bag of features: n views to (n, width), zeros for an empty bag.
 

@@ -3,7 +3,7 @@ import pytest
 import spacy
 
 from spacy_krissel.evaluation import baselines
-from spacy_krissel.evaluation.baselines import BASELINES, exact_match, tfidf, write_out_abbreviations
+from spacy_krissel.evaluation.baselines import BASELINES, exact_match, settle_ties, tfidf, write_out_abbreviations
 from spacy_krissel.evaluation.gold import read_gold
 from spacy_krissel.evaluation.metrics import is_lenient, is_strict, measure
 from spacy_krissel.evaluation.records import LinkRecord
@@ -30,6 +30,16 @@ def test_tfidf_finds_the_nearest_name(make_record, store):
     assert near.scores == sorted(near.scores, reverse=True) and near.scores[0] < 1
     assert shared.ties == ["D1", "D2"] and not is_strict(shared)
     assert (nothing.prediction, nothing.ranked) == ("", [])
+
+
+def test_a_baseline_has_other_rules_for_ties_than_the_linker(make_record, store):
+    before = exact_match([make_record("ms", ("D2",)), make_record("BREAST-cancer")], store)
+    known = {id_: len(store.get(id_).names) for id_ in before[0].ties}
+    shared, single = settle_ties(before, store)
+    assert known["D1"] != known["D2"]
+    best = max(known, key=known.get)
+    assert (shared.prediction, shared.ranked[0], shared.ties) == (best, best, [])
+    assert sorted(shared.ranked) == ["D1", "D2"] and single == before[1]
 
 
 @pytest.mark.parametrize("link", BASELINES.values())

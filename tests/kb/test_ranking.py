@@ -6,6 +6,8 @@ from hypothesis.extra.numpy import arrays
 
 from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.kb import ranking
+from spacy_krissel.kb.prototype_table import Prototype
+from spacy_krissel.views import View
 
 WHOLE = st.integers(-2, 2).map(float)
 INDEXES = [None, make_faiss_index("flat"), make_faiss_index("hnsw"), make_faiss_index("ivf", nlist=4, nprobe=1)]
@@ -24,7 +26,8 @@ def searches(draw):
 def brute_force(owners, vectors, queries, allowed):
     """For each query, (score, entity) best first, and the entities at the top that nothing tells apart.
 
-    Entities at the top are ordered by their best score below it, then by id; all others by score, then by id.
+    Entities at the top are ordered by their number of names, their best score below the top, then by id; all others by
+    score, then by id.
     """
     for query in queries:
         scores = {}
@@ -35,9 +38,12 @@ def brute_force(owners, vectors, queries, allowed):
         top = max(best.values(), default=None)
         following = {o: max((s for s in found if s < top), default=-np.inf) for o, found in scores.items()}
         tied = [owner for owner in sorted(best) if best[owner] == top]
-        leading = max((following[owner] for owner in tied), default=None)
-        ranked = sorted((-best[o], -following[o] if o in tied else 0, o) for o in best)
-        yield [(score, owner) for score, _, owner in ranked], [o for o in tied if following[o] == leading]
+        place = {owner: (-owners.count(owner), -following[owner]) for owner in tied}
+        ranked = sorted((-best[o], place.get(o, (0, 0)), o) for o in best)
+        yield (
+            [(score, owner) for score, _, owner in ranked],
+            [o for o in tied if place[o] == min(place.values())],
+        )
 
 
 def check(result, owners, vectors, queries, k, allowed):
@@ -121,6 +127,19 @@ def test_next_best_prototypes_break_a_tie(random_kb):
     assert result.prototypes.tolist() == [[2, 0, 4, 5]]
     assert not result.ties
     assert result.tied(0).tolist() == [1]
+
+
+def test_the_entity_of_few_names_wins_a_tie_of_names(random_kb):
+    # 2 has the most names, 1 the nearest other one; of 0 and 3 as much is known.
+    owners = [0, 0, 1, 1, 2, 2, 2, 3, 3]
+    vectors = np.array([[1, 0], [0, 1], [1, 0], [0.9, 0.1], [1, 0], [0, 1], [0, 1], [1, 0], [0, 1]], dtype=np.float32)
+    query = np.array([[1, 0]], dtype=np.float32)
+    kb = random_kb(owners, vectors)
+    result = kb.search(query, 4)
+    assert result.entities.tolist() == [[2, 1, 0, 3]] and not result.ties
+    # What is seen of one in text decides instead.
+    kb.add_prototypes([Prototype("E00001", "mention", View("a", "b", "c"))], np.array([[0.95, 0]], dtype=np.float32))
+    assert kb.search(query, 4).entities.tolist() == [[1, 0, 2, 3]]
 
 
 @pytest.mark.parametrize("type_", ["flat", "hnsw"])

@@ -87,20 +87,20 @@ def average_with(model: Model, name: str, share: Fraction) -> None:
             weight.lerp_(others[key].to(weight), 1 - share)
 
 
-def start_from(source: Model, target: Model) -> bool:
+def start_from(source: Model, target: Model, *, contexts: bool = False) -> bool:
     """Initialize every encoder of `target` with the weights of the encoder of its kind in `source`. RETURNS: whether
     there was any.
 
     Token encoders (`PieceStates`, `WordStates`) get all weights, a classifier above them none; `PieceStates` may start
-    from a linker's transformer. A small encoder keeps its context table, which an encoder of names has not trained and
-    which may have another size.
+    from a linker's transformer. A small encoder keeps its context table and weight, which an encoder of names has not
+    trained and which may have another size, but with `contexts`.
     Raises KrisselError K408 and K411 for small encoders of other sizes, K406 for what is not a transformer.
     """
     started = False
     for node in target.walk():
         found = find_encoder(source, node.name) if node.name in KINDS else None
         if found is not None and node.name == SMALL:
-            _start_small(found, node)
+            _start_small(found, node, contexts)
         elif found is not None:
             node.from_bytes(found.to_bytes())
         elif node.name == PIECE_STATES and (encoder := find_encoder(source, TRANSFORMER)) is not None:
@@ -111,13 +111,14 @@ def start_from(source: Model, target: Model) -> bool:
     return started
 
 
-def _start_small(source: Model, target: Model) -> None:
+def _start_small(source: Model, target: Model, contexts: bool) -> None:
     sizes = [{name: node.get_dim(name) for name in ("nO", "nH")} for node in (source, target)]
     if sizes[0] != sizes[1]:
         found, expected = ((each["nO"], each["nH"]) for each in sizes)
         raise KrisselError(Errors.K411.format(found=found, expected=expected))
-    bags: list[Model] = [next(node for node in each.walk() if node.name == BAGS) for each in (source, target)]
-    bags[1].shims[0].from_bytes(bags[0].shims[0].to_bytes())
-    for name in ("W1", "b1", "W2", "b2"):
+    of_both = [[node for node in each.walk() if node.name == BAGS] for each in (source, target)]
+    for trained, started in list(zip(*of_both, strict=True))[: None if contexts else 1]:
+        started.shims[0].from_bytes(trained.shims[0].to_bytes())
+    for name in ("W1", "b1", "W2", "b2", *(["context_weight"] if contexts else [])):
         value: Any = source.get_param(name)
         target.set_param(name, cast(Any, target.ops.asarray(value)).copy())
