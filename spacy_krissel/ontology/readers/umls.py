@@ -262,9 +262,10 @@ def umls_release(path: str | Path) -> dict[str, Any]:
     return found
 
 
-def umls_files(path: str | Path, related: bool = False) -> list[Path]:
-    """UMLS's files at `path` that are read; MRREL, the largest, only for `related` concepts."""
+def umls_files(path: str | Path, **options: Any) -> list[Path]:
+    """UMLS's files at `path` that are read; MRREL, the largest, only for options that need it."""
     folder, concepts = _locate(path)
+    related = any(map(options.get, ("relations", "tradenames", "parents")))
     names = (TYPES, DEFINITIONS, *((RELATIONS,) if related else ()), RETIRED, SOURCES)
     return [concepts, *filter(None, (_find(folder, name) for name in names))]
 
