@@ -39,6 +39,8 @@ def ontology(
     umls_tradenames: bool = False,
     umls_parents: bool = False,
     umls_preset: str = "",
+    snomed_language: str = "",
+    snomed_refset: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
     enrich_names: bool = False,
@@ -50,10 +52,10 @@ def ontology(
 ) -> tuple[OntologyStore, dict[str, Any]]:
     """Read ontology files into a columnar store, which opens without being read.
 
-    sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
+    sources: Ontology files or folders (formats: see --format), or stores; .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
-        cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml, table, medcat, ssslm
+        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, obographs, mesh-xml, table, medcat, ssslm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
     umls_source: UMLS: atoms of this source (SNOMEDCT_US)
@@ -67,6 +69,8 @@ def ontology(
     umls_tradenames: UMLS: trade names of a drug are its names too
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, semantic types and sources of 2017AA (all) or st21pv (MedMentions' subset)
+    snomed_language: SNOMED CT: names in this language; default: en
+    snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
     id_column: Table: the column of ids; default: by its usual names
     name_column: Table: the column of names
     synonyms_column: Table: the column of other names
@@ -105,6 +109,8 @@ def ontology(
         "tradenames": umls_tradenames,
         "parents": umls_parents,
         "preset": umls_preset,
+        "language": snomed_language,
+        "refset": snomed_refset,
     }
     check_replaceable(output, KIND)
     if homonyms is not None:

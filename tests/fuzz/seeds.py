@@ -148,6 +148,7 @@ MESH_XML = (
     " <ConceptList><Concept><TermList><Term><String>Rare gout</String></Term></TermList></Concept></ConceptList>\n"
     "</SupplementalRecord>\n</SupplementalRecordSet>\n",
 )
+_DESCRIPTIONS = "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId".split()
 UMLS: tuple[dict[str, str], ...] = (
     {
         "MRCONSO.RRF": "C0000001|ENG|S|L2|PF|S2|Y|A2||||MSH|ET|D01|Knee ache|0|N||\n"
@@ -165,6 +166,35 @@ UMLS: tuple[dict[str, str], ...] = (
         "release.dat": "umls.release.name=2026AA\numls.release.description=x\n",
     },
     {"MRCONSO.RRF": "C0000003|ENG|P|L5|PF|S6|Y|A7||||NCI|PT|C1|Gout|0|N||\n"},
+)
+SNOMED: tuple[dict[str, str], ...] = (
+    {
+        "Terminology/sct2_Concept_Snapshot_INT_20260101.txt": table(
+            ("id", "effectiveTime", "active", "moduleId", "definitionStatusId"),
+            *((id_, "20020131", active, "9", "9") for id_, active in (("1001", "1"), ("1002", "1"), ("1003", "0"))),
+        ),
+        "Terminology/sct2_Description_Snapshot-en_INT_20260101.txt": table(
+            _DESCRIPTIONS,
+            ("11", "20020131", "1", "9", "1001", "en", "900000000000003001", "Gout (disorder)", "9"),
+            ("12", "20020131", "1", "9", "1001", "en", "900000000000013009", "Gout", "9"),
+            ("13", "20020131", "1", "9", "1001", "en", "900000000000013009", 'Podagra "é"', "9"),
+            ("14", "20020131", "1", "9", "1002", "en", "900000000000003001", "Disease (disorder)", "9"),
+            ("15", "20020131", "0", "9", "1002", "en", "900000000000013009", "Illness", "9"),
+        ),
+        "Terminology/sct2_Relationship_Snapshot_INT_20260101.txt": table(
+            ("id", "active", "sourceId", "destinationId", "typeId"),
+            ("21", "1", "1001", "1002", "116680003"),
+            ("22", "1", "1002", "1001", "363698007"),
+        ),
+        "Terminology/sct2_TextDefinition_Snapshot-en_INT_20260101.txt": table(
+            _DESCRIPTIONS, ("16", "20020131", "1", "9", "1001", "en", "900000000000550004", "Crystals.", "9")
+        ),
+        "Refset/Language/der2_cRefset_LanguageSnapshot-en_INT_20260101.txt": table(
+            ("id", "active", "refsetId", "referencedComponentId", "acceptabilityId"),
+            ("a-1", "1", "900000000000509007", "12", "900000000000548007"),
+            ("a-2", "1", "900000000000509007", "13", "900000000000549004"),
+        ),
+    },
 )
 _GENE_COLUMNS = (
     "#tax_id GeneID Symbol LocusTag Synonyms dbXrefs chromosome map_location description type_of_gene "

@@ -24,6 +24,7 @@ from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
 from .phrases import read_phrases
 from .records import Start, open_bytes
+from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
 from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls, umls_files, umls_release
@@ -59,6 +60,7 @@ READERS: dict[str, Reader] = {
     "gene-info": Reader(read_gene_info, is_gene_info),
     "taxonomy": Reader(read_taxonomy, is_taxonomy),
     "umls": Reader(read_umls, is_umls, holds_umls, umls_files, umls_release),
+    "snomed": Reader(read_snomed, holds=holds_snomed, files=snomed_files, states=snomed_release),
     "medic": Reader(read_medic, is_medic),
     "obo": Reader(read_obo, is_obo),
     "cellosaurus-tsv": Reader(read_cellosaurus_table, is_cellosaurus_table),
