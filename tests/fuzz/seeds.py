@@ -196,6 +196,31 @@ SNOMED: tuple[dict[str, str], ...] = (
         ),
     },
 )
+OMOP: tuple[dict[str, str], ...] = (
+    {
+        "CONCEPT.csv": table(
+            "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept concept_code "
+            "valid_start_date valid_end_date invalid_reason".split(),
+            ("31", "Gout", "Condition", "SNOMED", "Disorder", "S", "1001", "20020131", "20991231", ""),
+            ("32", 'The "Gouty" disease', "Condition", "MeSH", "Main", "", "D006073", "19700101", "20991231", ""),
+            ("33", "Old", "Drug", "RxNorm", "Ingredient", "", "7", "19700101", "20200101", "U"),
+        ),
+        "CONCEPT_SYNONYM.csv": table(
+            ("concept_id", "concept_synonym_name", "language_concept_id"),
+            ("31", "Podagra é", "4180186"),
+            ("31", "Gota", "4182511"),
+            ("32", "Gouty arthritis", "4180186"),
+        ),
+        "CONCEPT_RELATIONSHIP.csv": table(
+            ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason"),
+            ("31", "32", "Is a", ""),
+            ("32", "31", "Subsumes", ""),
+        ),
+        "VOCABULARY.csv": table(
+            ("vocabulary_id", "vocabulary_version"), ("SNOMED", "2026"), ("None", "v5.0 01-JAN-26"), ("Domain", "")
+        ),
+    },
+)
 _GENE_COLUMNS = (
     "#tax_id GeneID Symbol LocusTag Synonyms dbXrefs chromosome map_location description type_of_gene "
     "Symbol_from_nomenclature_authority Full_name_from_nomenclature_authority Nomenclature_status Other_designations "

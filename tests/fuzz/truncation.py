@@ -157,8 +157,9 @@ def _read(format: Format, data: bytes, folder: Path) -> Reading:
 
 def _ontology_reader(format: str) -> Callable[[Path], Any]:
     def read_folder(path: Path) -> list[Any]:
-        # MRREL is read on demand, MRSAB for what is said of the store.
-        options = {"relations": ["RL"]} if (path.parent / "MRREL.RRF").exists() else {}
+        # Relations are read on demand, MRSAB for what is said of the store.
+        on_demand = {"MRREL.RRF": {"relations": ["RL"]}, "CONCEPT_RELATIONSHIP.csv": {"parents": True}}
+        options = next((each for name, each in on_demand.items() if (path.parent / name).exists()), {})
         return [*read_ontology(path.parent, format=format, **options), READERS[format].states(path.parent)]
 
     def read_file(path: Path) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from .jsonl import is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
+from .omop import holds_omop, omop_files, omop_release, read_omop
 from .phrases import read_phrases
 from .records import Start, open_bytes
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
@@ -61,6 +62,7 @@ READERS: dict[str, Reader] = {
     "taxonomy": Reader(read_taxonomy, is_taxonomy),
     "umls": Reader(read_umls, is_umls, holds_umls, umls_files, umls_release),
     "snomed": Reader(read_snomed, holds=holds_snomed, files=snomed_files, states=snomed_release),
+    "omop": Reader(read_omop, holds=holds_omop, files=omop_files, states=omop_release),
     "medic": Reader(read_medic, is_medic),
     "obo": Reader(read_obo, is_obo),
     "cellosaurus-tsv": Reader(read_cellosaurus_table, is_cellosaurus_table),

@@ -16,7 +16,7 @@ from ..folding import fold_name
 from ..ids import canonical_id
 from ..tree_numbers import is_in_tree
 from ..umls_presets import find_preset
-from .records import BadRecord, RecordFile, Start, check_width, groups, open_records, unique
+from .records import BadRecord, RecordFile, Start, check_width, find_file, groups, needed_file, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
@@ -105,7 +105,7 @@ def read_umls(
         trees = () if semantic_types else chosen.trees
     retired = _retired(folder)
     positions = _positions(folder, semantic_types, trees) if semantic_types or trees else None
-    related_path = _needed(folder, RELATIONS) if relations or parents else None
+    related_path = needed_file(folder, RELATIONS, "UMLS") if relations or parents else None
     kept = (*relations, PARENT) if parents else relations
 
     def takes(row: Row) -> bool:
@@ -120,8 +120,8 @@ def read_umls(
 
     traded = _traded(folder, concepts, takes, suppressed) if tradenames else {}
     with (
-        _joined(_find(folder, TYPES), TYPES) as types,
-        _joined(_find(folder, DEFINITIONS), DEFINITIONS) as definitions,
+        _joined(find_file(folder, TYPES), TYPES) as types,
+        _joined(find_file(folder, DEFINITIONS), DEFINITIONS) as definitions,
         _joined(related_path, RELATIONS, lambda row: row[1] in kept) as related,
         _open(concepts, CONCEPTS) as records,
     ):
@@ -155,7 +155,7 @@ def read_umls(
 
 def holds_umls(folder: str | Path) -> bool:
     """Whether it is a folder of UMLS's files."""
-    return _find(Path(folder), CONCEPTS) is not None
+    return find_file(Path(folder), CONCEPTS) is not None
 
 
 def is_umls(start: Start) -> bool:
@@ -197,7 +197,7 @@ def _headings(atoms: Sequence[Row], sources: Sequence[str], suppressed: bool) ->
 def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppressed: bool) -> dict[str, list[str]]:
     """The names of each drug's trade names."""
     brands: dict[str, dict[str, None]] = defaultdict(dict)
-    with _open(_needed(folder, RELATIONS), RELATIONS) as records:
+    with _open(needed_file(folder, RELATIONS, "UMLS"), RELATIONS) as records:
         for first, _, second, suppress, label, _ in _rows(records, RELATIONS):
             if label in TRADENAMES and first != second and (suppressed or suppress not in SUPPRESSED):
                 drug, brand = (first, second) if TRADENAMES[label] else (second, first)
@@ -221,7 +221,7 @@ def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str]
 
     SRDEF, where it is there, names the types that no concept has.
     """
-    _needed(folder, TYPES)
+    needed_file(folder, TYPES, "UMLS")
     numbers: dict[str, set[str]] = defaultdict(set)
     for _, tui, number, title in _read(folder, TYPES):
         numbers[fold_name(tui)].add(number)
@@ -253,7 +253,7 @@ def umls_release(path: str | Path) -> dict[str, Any]:
         text = release.read_text(encoding="utf8", errors="replace")
         if named := re.search(r"^umls\.release\.name=(\S+)", text, re.MULTILINE):
             found["version"] = named[1]
-    if _find(folder, SOURCES) is not None:
+    if find_file(folder, SOURCES) is not None:
         found["vocabularies"] = {
             source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
             for source, version, level, current in _read(folder, SOURCES)
@@ -267,7 +267,7 @@ def umls_files(path: str | Path, **options: Any) -> list[Path]:
     folder, concepts = _locate(path)
     related = any(map(options.get, ("relations", "tradenames", "parents")))
     names = (TYPES, DEFINITIONS, *((RELATIONS,) if related else ()), RETIRED, SOURCES)
-    return [concepts, *filter(None, (_find(folder, name) for name in names))]
+    return [concepts, *filter(None, (find_file(folder, name) for name in names))]
 
 
 @contextmanager
@@ -328,7 +328,7 @@ def _rows(records: RecordFile, name: str) -> Iterator[Row]:
 
 def _read(folder: Path, name: str) -> Iterator[Row]:
     """The rows of a file, none where it is not there."""
-    path = _find(folder, name)
+    path = find_file(folder, name)
     if path is not None:
         with _open(path, name) as records:
             yield from _rows(records, name)
@@ -351,17 +351,4 @@ def _open(path: Path, name: str) -> AbstractContextManager[RecordFile]:
 def _locate(path: str | Path) -> tuple[Path, Path]:
     """The folder of the files, and MRCONSO."""
     path = Path(path)
-    return (path, _needed(path, CONCEPTS)) if path.is_dir() else (path.parent, path)
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    """A file of UMLS, plain or gzipped, if it is there."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
-
-
-def _needed(folder: Path, name: str) -> Path:
-    """The same. Raises KrisselError K101 where it is not there."""
-    path = _find(folder, name)
-    if path is None:
-        raise KrisselError(Errors.K101.format(path=folder / name, expected=f"UMLS's {name} or {name}.gz"))
-    return path
+    return (path, needed_file(path, CONCEPTS, "UMLS")) if path.is_dir() else (path.parent, path)
