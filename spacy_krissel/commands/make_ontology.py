@@ -59,12 +59,11 @@ def ontology(
     sources: Ontology files or folders (formats: see --format), or stores; .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
-        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, omop, obographs, mesh-xml, table, medcat,
-        ssslm
+        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop, obographs, mesh-xml, table, medcat, ssslm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
-    umls_source: UMLS: atoms of this source (SNOMEDCT_US)
-    umls_term_type: UMLS: atoms of this term type (PT)
+    umls_source: UMLS and RxNorm: atoms of this source (SNOMEDCT_US)
+    umls_term_type: UMLS and RxNorm: atoms of this term type (PT)
     umls_type: UMLS: concepts of this semantic type or below, by id, name or tree number
     umls_language: UMLS: atoms in this language; default: ENG
     umls_suppressed: UMLS: suppressible and obsolete atoms too

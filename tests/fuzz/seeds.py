@@ -196,6 +196,16 @@ SNOMED: tuple[dict[str, str], ...] = (
         ),
     },
 )
+RXNORM: tuple[dict[str, str], ...] = (
+    {
+        "RXNCONSO.RRF": "2683|ENG||||||10||2683||RXNORM|IN|2683|colchicine||N|4096|\n"
+        "2683|ENG||||||11|7|M1|D003078|MSH|MH|D003078|Colchicine||N||\n"
+        "2683|ENG||||||12||2683||RXNORM|SY|2683|kolchizin é||N||\n"
+        "197541|ENG||||||13||197541||RXNORM|PSN|197541|colchicine 0.6 MG Oral Tablet||N||\n"
+        "197541|ENG||||||14||197541||RXNORM|SCD|197541|colchicine 0.6 MG Oral Tablet||O||\n",
+        "RXNSAB.RRF": "C1|C2|RXNORM2026|RXNORM|RxNorm|RXNORM|2026||||||a;b|0|3|4|FULL|PT|ENG|UTF-8|Y|Y|RxNorm|x|y|\n",
+    },
+)
 OMOP: tuple[dict[str, str], ...] = (
     {
         "CONCEPT.csv": table(

@@ -476,6 +476,7 @@ def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
     found["umls"] = list(seeds.UMLS)
     found["snomed"] = list(seeds.SNOMED)
     found["omop"] = list(seeds.OMOP)
+    found["rxnorm"] = list(seeds.RXNORM)
     found["taxonomy"] = list(seeds.TAXONOMY)
     missing = set(ONTOLOGY_READERS) - set(found)
     assert not missing, f"no seeds for the formats {missing}"

@@ -25,6 +25,7 @@ from .obographs import is_obographs, read_obographs
 from .omop import holds_omop, omop_files, omop_release, read_omop
 from .phrases import read_phrases
 from .records import Start, open_bytes
+from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
 from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
@@ -62,6 +63,7 @@ READERS: dict[str, Reader] = {
     "taxonomy": Reader(read_taxonomy, is_taxonomy),
     "umls": Reader(read_umls, is_umls, holds_umls, umls_files, umls_release),
     "snomed": Reader(read_snomed, holds=holds_snomed, files=snomed_files, states=snomed_release),
+    "rxnorm": Reader(read_rxnorm, is_rxnorm, holds_rxnorm, rxnorm_files, rxnorm_release),
     "omop": Reader(read_omop, holds=holds_omop, files=omop_files, states=omop_release),
     "medic": Reader(read_medic, is_medic),
     "obo": Reader(read_obo, is_obo),

@@ -13,13 +13,10 @@ from .records import find_file, needed_file, open_records, table_rows, unique
 CONCEPTS, SYNONYMS = "CONCEPT.csv", "CONCEPT_SYNONYM.csv"
 RELATIONS, VOCABULARIES = "CONCEPT_RELATIONSHIP.csv", "VOCABULARY.csv"
 COLUMNS = {
-    CONCEPTS: (
-        *("concept_id", "concept_name", "domain_id", "vocabulary_id"),
-        *("concept_code", "standard_concept", "invalid_reason"),
-    ),
-    SYNONYMS: ("concept_id", "concept_synonym_name", "language_concept_id"),
-    RELATIONS: ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason"),
-    VOCABULARIES: ("vocabulary_id", "vocabulary_version"),
+    CONCEPTS: "concept_id concept_name domain_id vocabulary_id concept_code standard_concept invalid_reason",
+    SYNONYMS: "concept_id concept_synonym_name language_concept_id",
+    RELATIONS: "concept_id_1 concept_id_2 relationship_id invalid_reason",
+    VOCABULARIES: "vocabulary_id vocabulary_version",
 }
 MAY_BE_BLANK = ("domain_id", "standard_concept", "invalid_reason", "vocabulary_version")
 STANDARD, ENGLISH, IS_A = "S", "4180186", "Is a"
@@ -88,25 +85,22 @@ def holds_omop(folder: Path) -> bool:
     return find_file(folder, CONCEPTS) is not None
 
 
-def omop_files(path: str | Path, *, parents: bool = False, **options: Any) -> list[Path]:
+def omop_files(path: Path, *, parents: bool = False, **options: Any) -> list[Path]:
     """The files at `path` that are read."""
-    vocabularies = find_file(Path(path), VOCABULARIES)
-    needed = [needed_file(Path(path), name, "OMOP") for name in (CONCEPTS, SYNONYMS, *([RELATIONS] if parents else []))]
-    return [*needed, *([vocabularies] if vocabularies else [])]
+    needed = (CONCEPTS, SYNONYMS, RELATIONS) if parents else (CONCEPTS, SYNONYMS)
+    return [*(needed_file(path, name, "OMOP") for name in needed), *filter(None, [find_file(path, VOCABULARIES)])]
 
 
 def omop_release(path: Path) -> dict[str, Any]:
     """The version of the whole and of each vocabulary, as VOCABULARY.csv states them."""
     if find_file(path, VOCABULARIES) is None:
         return {}
-    versions = {vocabulary: version for vocabulary, version in _rows(path, VOCABULARIES) if version}
-    whole = versions.pop(WHOLE, "")
-    every = {"vocabularies": {vocabulary: {"version": version} for vocabulary, version in versions.items()}}
-    return {**({"version": whole} if whole else {}), **every}
+    found = {vocabulary: {"version": version} for vocabulary, version in _rows(path, VOCABULARIES) if version}
+    return {**found.pop(WHOLE, {}), "vocabularies": found}
 
 
 def _rows(folder: Path, name: str) -> Iterator[tuple[str, ...]]:
-    columns = COLUMNS[name]
+    columns = COLUMNS[name].split()
     filled = [column for column in columns if column not in MAY_BE_BLANK]
     expected = f"OMOP's {name}, with tabs between the columns {', '.join(columns)}"
     with open_records(needed_file(folder, name, "OMOP"), "omop", expected) as records:

@@ -20,7 +20,7 @@ RELATIONSHIPS = "*sct2_Relationship_*Snapshot_*.txt"
 DESCRIPTIONS = "*sct2_Description_*Snapshot-{}_*.txt"
 DEFINITIONS = "*sct2_TextDefinition_*Snapshot-{}_*.txt"
 PREFERENCES = "*der2_cRefset_Language*Snapshot-{}_*.txt"
-FULLY_SPECIFIED, IS_A = "900000000000003001", "116680003"
+FULLY_SPECIFIED, DEFINITION, IS_A = "900000000000003001", "900000000000550004", "116680003"
 PREFERRED, US_ENGLISH, ENGLISH = "900000000000548007", "900000000000509007", "en"
 _TAGGED = re.compile(r"(.*\S)\s*\(([^()]+)\)")
 _VERSION = re.compile(r"Snapshot_(\w+)\.")
@@ -57,33 +57,24 @@ def read_snomed(path: str | Path, *, language: str = ENGLISH, refset: str = US_E
     """
     concepts_file, descriptions, relationships, preferences, *definitions = snomed_files(path, language=language)
     concepts = {id_: Concept() for (id_,) in _active(concepts_file, "id")}
-    preferred = {
-        description
-        for description, acceptability, set_ in _active(
-            preferences, "referencedComponentId", "acceptabilityId", "refsetId"
-        )
-        if set_ == refset and acceptability == PREFERRED
-    }
+    levels = _active(preferences, "referencedComponentId", "acceptabilityId", "refsetId")
+    preferred = {id_ for id_, level, set_ in levels if set_ == refset and level == PREFERRED}
     if not preferred:
         expected = f"a language reference set with preferred descriptions in '{preferences.name}'"
         raise KrisselError(Errors.K006.format(setting="refset", found=refset, expected=expected))
-    texts = ("id", "conceptId", "languageCode", "typeId", "term")
-    for id_, key, code, kind, term in _active(descriptions, *texts):
-        concept = concepts.get(key)
-        if concept is None or code != language:
-            continue
-        if kind == FULLY_SPECIFIED:
-            if id_ in preferred or not concept.full:
-                concept.full = term
-        elif id_ in preferred:
-            concept.preferred = term
-        else:
-            concept.others.append(term)
-    for file_ in definitions:
-        for id_, key, code, _, term in _active(file_, *texts):
+    for file_ in (descriptions, *definitions):
+        for id_, key, code, kind, term in _active(file_, "id", "conceptId", "languageCode", "typeId", "term"):
             concept = concepts.get(key)
-            if concept is not None and code == language and (id_ in preferred or not concept.definition):
-                concept.definition = term
+            if concept is None or code != language:
+                continue
+            if kind == FULLY_SPECIFIED:
+                concept.full = concept.full if concept.full and id_ not in preferred else term
+            elif kind == DEFINITION:
+                concept.definition = concept.definition if concept.definition and id_ not in preferred else term
+            elif id_ in preferred:
+                concept.preferred = term
+            else:
+                concept.others.append(term)
     del preferred
     for key, parent, kind in _active(relationships, "sourceId", "destinationId", "typeId"):
         if kind == IS_A and key in concepts:

@@ -31,6 +31,7 @@ SAMPLES = {
     "medcat": "cui,name,name_status\nC1,one,P\n",
     "ssslm": "text\tcurie\tname\tpredicate\none\tX:1\tone\trdfs:label\n",
     "umls": "C0000001|ENG|P|L1|PF|S1|Y|A1||||S|PT|C1|one|0|N||\n",
+    "rxnorm": "1|ENG||||||A1||1||RXNORM|IN|1|one||N||\n",
     "ctd": "# CTD\n# Fields:\n# DiseaseName,DiseaseID,TreeNumbers,Synonyms\n#\none,MESH:D1,C01,\n",
 }
 # Any table of three columns looks like one of phrases, so that this format is to be named.
@@ -89,6 +90,7 @@ def test_truncated_and_damaged_gzip(tmp_path, format):
         "table": "X:{0},name {0}",
         "medcat": "C{0},name {0},P",
         "ssslm": "s {0}\tX:{0}\tname {0}\trdfs:label",
+        "rxnorm": "{0}|ENG||||||A{0}||{0}||RXNORM|IN|{0}|name {0}||N||",
         "umls": "C0000001|ENG|P|L1|PF|S{0}|Y|A{0}||||S|PT|C1|name {0}|0|N||",
     }
     one = block.get(format, record.replace("009103", "{0}").replace('"1"', '"{0}"').replace("1\t", "{0}\t"))
