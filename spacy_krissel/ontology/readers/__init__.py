@@ -4,7 +4,8 @@ All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) 
 records that cannot be used (KW101).
 
 To add a format: one module here with a reader, a function from a path (and options) to entities; one line in `READERS`;
-one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`.
+one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`. A format that
+is a folder also says which folders it `holds`, which `files` are read, and what they state (`Reader`).
 """
 
 import inspect
@@ -83,7 +84,7 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
-        `species` for "gene-info", the parts of "umls").
+        `species` for "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """
