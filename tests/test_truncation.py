@@ -104,6 +104,7 @@ FORMATS: list[Format] = [
         "umls",
         lines("C000000{i}|ENG|P|L1|PF|S{i}|Y|A{i}||||SNOMEDCT_US|PT|C1|name {i}|0|N||"),
     ),
+    ontology("rxnorm", lines("{i}|ENG||||||A{i}||{i}||RXNORM|IN|{i}|name {i}||N||")),
     ontology(
         "obographs",
         json.dumps({"graphs": [{"nodes": [{"id": f"X_{i}", "lbl": f"name {i}", "type": "CLASS"} for i in range(6)]}]}),

@@ -104,7 +104,7 @@ def build(
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
     stopped.
 
-    ontology: an ontology file, a store, several of them, or entities (`Entity`)
+    ontology: an ontology file or folder, a store, several of them, or entities (`Entity`)
     output: Where to save the pipeline
     text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
     ner: A pipeline that finds mentions, by name or path: the linker is added to it

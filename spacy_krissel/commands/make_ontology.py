@@ -39,6 +39,12 @@ def ontology(
     umls_tradenames: bool = False,
     umls_parents: bool = False,
     umls_preset: str = "",
+    omop_vocabulary: Sequence[str] = (),
+    omop_domain: Sequence[str] = (),
+    omop_standard: bool = False,
+    omop_parents: bool = False,
+    snomed_language: str = "",
+    snomed_refset: str = "",
     merge: bool = False,
     enrich: Sequence[Path] = (),
     enrich_names: bool = False,
@@ -50,14 +56,14 @@ def ontology(
 ) -> tuple[OntologyStore, dict[str, Any]]:
     """Read ontology files into a columnar store, which opens without being read.
 
-    sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
+    sources: Ontology files or folders (formats: see --format), or stores; .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
-        cellosaurus, cellosaurus-tsv, ctd, umls, obographs, mesh-xml, table, medcat, ssslm
+        cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop, obographs, mesh-xml, table, medcat, ssslm
     species: NCBI Gene: keep this species (a tax id), or those of gnormplus or nlm-gene
     common_names: Taxonomy: GenBank's common name (human) is the name of a taxon that has one
-    umls_source: UMLS: atoms of this source (SNOMEDCT_US)
-    umls_term_type: UMLS: atoms of this term type (PT)
+    umls_source: UMLS and RxNorm: atoms of this source (SNOMEDCT_US)
+    umls_term_type: UMLS and RxNorm: atoms of this term type (PT)
     umls_type: UMLS: concepts of this semantic type or below, by id, name or tree number
     umls_language: UMLS: atoms in this language; default: ENG
     umls_suppressed: UMLS: suppressible and obsolete atoms too
@@ -67,6 +73,12 @@ def ontology(
     umls_tradenames: UMLS: trade names of a drug are its names too
     umls_parents: UMLS: keep the parents of concepts (MRREL's PAR)
     umls_preset: UMLS: release, semantic types and sources of 2017AA (all) or st21pv (MedMentions' subset)
+    snomed_language: SNOMED CT: names in this language; default: en
+    snomed_refset: SNOMED CT: the language reference set that names are preferred in; default: US English
+    omop_vocabulary: OMOP: concepts of this vocabulary (SNOMED)
+    omop_domain: OMOP: concepts of this domain (Condition)
+    omop_standard: OMOP: standard concepts only
+    omop_parents: OMOP: keep the parents of concepts (CONCEPT_RELATIONSHIP.csv's "Is a")
     id_column: Table: the column of ids; default: by its usual names
     name_column: Table: the column of names
     synonyms_column: Table: the column of other names
@@ -94,7 +106,7 @@ def ontology(
     asked: dict[str, Any] = {
         "species": species,
         "common_names": common_names,
-        "vocabularies": umls_source,
+        "vocabularies": [*umls_source, *omop_vocabulary],
         "term_types": umls_term_type,
         "semantic_types": umls_type,
         "languages": umls_language,
@@ -103,8 +115,12 @@ def ontology(
         "relations": umls_relation,
         "codes": umls_code,
         "tradenames": umls_tradenames,
-        "parents": umls_parents,
+        "parents": umls_parents or omop_parents,
         "preset": umls_preset,
+        "domains": omop_domain,
+        "standard": omop_standard,
+        "language": snomed_language,
+        "refset": snomed_refset,
     }
     check_replaceable(output, KIND)
     if homonyms is not None:

@@ -51,7 +51,7 @@ def build_ontology(
 ) -> OntologyStore:
     """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
 
-    sources: ontology files, UMLS's META folder or stores, the most important first: where several have one id, the
+    sources: ontology files, folders of a format or stores, the most important first: where several have one id, the
         first one's entity is kept (KW102), or, with `merge_sources`, completed from the others
     output: directory of the store
     format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
@@ -84,10 +84,9 @@ def build_ontology(
     streams: list[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence}
-    related = any(map(options.get, ("relations", "tradenames", "parents")))
     if options:
         info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
-    info["provenance"] = [each for path in paths for each in provenance(path, format, related=related, **stated)]
+    info["provenance"] = [each for path in paths for each in provenance(path, format, options=options, **stated)]
     entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:

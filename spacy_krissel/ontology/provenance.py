@@ -1,14 +1,14 @@
 """Provenance of a store: its source files with their hashes, versions and licences."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from re import Pattern
 from typing import Any
 
 from ..util.manifest import MANIFEST, read_manifest, sha256_file
-from .readers import detect_format
+from .readers import READERS, detect_format
 from .readers.records import Start
-from .readers.umls import umls_files, umls_release
 from .store import KIND, VERSION, StoreShape
 
 # Where the first lines of a file state its version and licence.
@@ -36,13 +36,13 @@ def provenance(
     *,
     version: str | None = None,
     licence: str | None = None,
-    related: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """The provenance of an ontology file or a store: one object per source.
+    """The provenance of an ontology file or folder, or of a store: one object per source.
 
-    "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each. "version", "licence": as
-    the file states them, else as given here; absent where neither does. UMLS has "vocabularies" as well
-    (`readers.umls.umls_release`), and MRREL among its files where it is read (`related`). A store has the
+    "source": the name of the file or folder. "format". "files": bytes and SHA-256 of each that is read with these
+    `options` of the reader. "version", "licence": as the files state them, else as given here; absent where neither
+    does. Formats of several vocabularies have "vocabularies" as well (`readers.umls.umls_release`). A store has the
     provenance of its sources.
 
     Raises KrisselError K101, K102 and K104 as `read_ontology` does.
@@ -52,10 +52,11 @@ def provenance(
         earlier = read_manifest(path, KIND, VERSION, verify=False, shape=StoreShape)["info"].get("provenance", [])
         return [dict(each) for each in earlier]
     format = detect_format(path) if format == "auto" else format
-    files = umls_files(path, related) if format == "umls" else [path]
+    reader = READERS[format]
+    files = reader.files(path, **(options or {}))
     found: dict[str, Any] = {"source": path.name, "format": format}
     found["files"] = {file_.name: {"bytes": file_.stat().st_size, "sha256": sha256_file(file_)} for file_ in files}
-    stated = umls_release(path) if format == "umls" else _stated(path, format)
+    stated = {**_stated(path, format), **reader.states(path)}
     given = {"version": version, "licence": licence}
     return [{**found, **{name: value for name, value in given.items() if value}, **stated}]
 

@@ -76,6 +76,27 @@ def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_pa
     assert len(made) == 1 and (tmp_path / "built" / "meta.json").exists()
 
 
+def test_a_folder_is_built_from_as_if_it_had_not_changed(run, tmp_path, monkeypatch):
+    folder = tmp_path / "RxNorm" / "rrf"
+    folder.mkdir(parents=True)
+    row = "{0}|ENG||||||1||{0}||RXNORM|{1}|{0}|{2}||N||\n"
+    rows = [
+        row.format(*each)
+        for each in ((1, "IN", "colchicine"), (1, "SY", "colchicin"), (2, "IN", "aspirin"), (2, "SY", "ASA"))
+    ]
+    (folder / "RXNCONSO.RRF").write_text("".join(rows[:2]))
+    with monkeypatch.context() as patched:
+        patched.setattr(build_linker, "fit_confidence", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build(folder.parent, tmp_path / "built")
+    (folder / "RXNCONSO.RRF").write_text("".join(rows))
+    with pytest.raises(KrisselError, match="K680.*ontology"):
+        build(folder.parent, tmp_path / "built")
+    assert "2 entities" in run("build", folder.parent, "--output", tmp_path / "built", "--restart")
+    kb = spacy.load(tmp_path / "built").get_pipe("krissel_linker").kb
+    assert kb["RXNORM:2"].name == "aspirin"
+
+
 def test_entities_are_written_to_a_file_first(tmp_path):
     entities = [Entity("X1", "Odd disease", ("oddity",)), Entity("X2", "Even disease", ("evenness", "even fever"))]
     built = build(entities, tmp_path / "built")

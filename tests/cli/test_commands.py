@@ -125,6 +125,27 @@ def test_parts_of_umls(run, refuse, tmp_path):
     assert "[K006]" in refuse(*arguments, "--umls-type", "Illness")
 
 
+def test_parts_of_omop(run, refuse, tmp_path):
+    columns = "concept_id concept_name domain_id vocabulary_id standard_concept concept_code invalid_reason".split()
+    rows = [
+        columns,
+        ["1", "Gout", "Condition", "SNOMED", "S", "11", ""],
+        ["2", "Gout", "Condition", "MeSH", "", "12", ""],
+        ["3", "colchicine", "Drug", "RxNorm", "S", "13", ""],
+    ]
+    (tmp_path / "CONCEPT.csv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    (tmp_path / "CONCEPT_SYNONYM.csv").write_text("concept_id\tconcept_synonym_name\tlanguage_concept_id\n")
+    arguments = ("ontology", tmp_path, "--output", tmp_path / "store")
+    for options, said in (
+        ((), "3 entities"),
+        (("--omop-vocabulary", "SNOMED", "--omop-vocabulary", "MeSH"), "2 entities"),
+        (("--omop-domain", "Drug"), "1 entities"),
+        (("--omop-standard",), "2 entities"),
+    ):
+        assert said in run(*arguments, *options)
+    assert "CONCEPT_RELATIONSHIP.csv" in refuse(*arguments, "--omop-parents")
+
+
 def test_genes_of_some_species(run, refuse, tmp_path):
     """The store's ids are those of a corpus of genes."""
     columns = ("#tax_id", "GeneID", "Symbol", "Synonyms", "dbXrefs", "description", "Other_designations")

@@ -148,6 +148,7 @@ MESH_XML = (
     " <ConceptList><Concept><TermList><Term><String>Rare gout</String></Term></TermList></Concept></ConceptList>\n"
     "</SupplementalRecord>\n</SupplementalRecordSet>\n",
 )
+_DESCRIPTIONS = "id effectiveTime active moduleId conceptId languageCode typeId term caseSignificanceId".split()
 UMLS: tuple[dict[str, str], ...] = (
     {
         "MRCONSO.RRF": "C0000001|ENG|S|L2|PF|S2|Y|A2||||MSH|ET|D01|Knee ache|0|N||\n"
@@ -165,6 +166,70 @@ UMLS: tuple[dict[str, str], ...] = (
         "release.dat": "umls.release.name=2026AA\numls.release.description=x\n",
     },
     {"MRCONSO.RRF": "C0000003|ENG|P|L5|PF|S6|Y|A7||||NCI|PT|C1|Gout|0|N||\n"},
+)
+SNOMED: tuple[dict[str, str], ...] = (
+    {
+        "Terminology/sct2_Concept_Snapshot_INT_20260101.txt": table(
+            ("id", "effectiveTime", "active", "moduleId", "definitionStatusId"),
+            *((id_, "20020131", active, "9", "9") for id_, active in (("1001", "1"), ("1002", "1"), ("1003", "0"))),
+        ),
+        "Terminology/sct2_Description_Snapshot-en_INT_20260101.txt": table(
+            _DESCRIPTIONS,
+            ("11", "20020131", "1", "9", "1001", "en", "900000000000003001", "Gout (disorder)", "9"),
+            ("12", "20020131", "1", "9", "1001", "en", "900000000000013009", "Gout", "9"),
+            ("13", "20020131", "1", "9", "1001", "en", "900000000000013009", 'Podagra "é"', "9"),
+            ("14", "20020131", "1", "9", "1002", "en", "900000000000003001", "Disease (disorder)", "9"),
+            ("15", "20020131", "0", "9", "1002", "en", "900000000000013009", "Illness", "9"),
+        ),
+        "Terminology/sct2_Relationship_Snapshot_INT_20260101.txt": table(
+            ("id", "active", "sourceId", "destinationId", "typeId"),
+            ("21", "1", "1001", "1002", "116680003"),
+            ("22", "1", "1002", "1001", "363698007"),
+        ),
+        "Terminology/sct2_TextDefinition_Snapshot-en_INT_20260101.txt": table(
+            _DESCRIPTIONS, ("16", "20020131", "1", "9", "1001", "en", "900000000000550004", "Crystals.", "9")
+        ),
+        "Refset/Language/der2_cRefset_LanguageSnapshot-en_INT_20260101.txt": table(
+            ("id", "active", "refsetId", "referencedComponentId", "acceptabilityId"),
+            ("a-1", "1", "900000000000509007", "12", "900000000000548007"),
+            ("a-2", "1", "900000000000509007", "13", "900000000000549004"),
+        ),
+    },
+)
+RXNORM: tuple[dict[str, str], ...] = (
+    {
+        "RXNCONSO.RRF": "2683|ENG||||||10||2683||RXNORM|IN|2683|colchicine||N|4096|\n"
+        "2683|ENG||||||11|7|M1|D003078|MSH|MH|D003078|Colchicine||N||\n"
+        "2683|ENG||||||12||2683||RXNORM|SY|2683|kolchizin é||N||\n"
+        "197541|ENG||||||13||197541||RXNORM|PSN|197541|colchicine 0.6 MG Oral Tablet||N||\n"
+        "197541|ENG||||||14||197541||RXNORM|SCD|197541|colchicine 0.6 MG Oral Tablet||O||\n",
+        "RXNSAB.RRF": "C1|C2|RXNORM2026|RXNORM|RxNorm|RXNORM|2026||||||a;b|0|3|4|FULL|PT|ENG|UTF-8|Y|Y|RxNorm|x|y|\n",
+    },
+)
+OMOP: tuple[dict[str, str], ...] = (
+    {
+        "CONCEPT.csv": table(
+            "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept concept_code "
+            "valid_start_date valid_end_date invalid_reason".split(),
+            ("31", "Gout", "Condition", "SNOMED", "Disorder", "S", "1001", "20020131", "20991231", ""),
+            ("32", 'The "Gouty" disease', "Condition", "MeSH", "Main", "", "D006073", "19700101", "20991231", ""),
+            ("33", "Old", "Drug", "RxNorm", "Ingredient", "", "7", "19700101", "20200101", "U"),
+        ),
+        "CONCEPT_SYNONYM.csv": table(
+            ("concept_id", "concept_synonym_name", "language_concept_id"),
+            ("31", "Podagra é", "4180186"),
+            ("31", "Gota", "4182511"),
+            ("32", "Gouty arthritis", "4180186"),
+        ),
+        "CONCEPT_RELATIONSHIP.csv": table(
+            ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason"),
+            ("31", "32", "Is a", ""),
+            ("32", "31", "Subsumes", ""),
+        ),
+        "VOCABULARY.csv": table(
+            ("vocabulary_id", "vocabulary_version"), ("SNOMED", "2026"), ("None", "v5.0 01-JAN-26"), ("Domain", "")
+        ),
+    },
 )
 _GENE_COLUMNS = (
     "#tax_id GeneID Symbol LocusTag Synonyms dbXrefs chromosome map_location description type_of_gene "

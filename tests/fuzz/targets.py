@@ -34,7 +34,7 @@ from spacy_krissel.mining.shards import FORMAT_VERSION, KIND, MentionShards, Min
 from spacy_krissel.ontology.build import build_ontology
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.readers import READERS as ONTOLOGY_READERS
-from spacy_krissel.ontology.readers import read_ontology
+from spacy_krissel.ontology.readers import Reader, read_ontology
 from spacy_krissel.ontology.store import OntologyStore
 from spacy_krissel.util.manifest import new_directory
 from spacy_krissel.util.work_folder import STATE, WorkFolder
@@ -396,7 +396,7 @@ def all_targets() -> list[Target]:
 
     ontologies = ontology_seeds()
     for name, folders in ontologies.items():
-        add(f"onto:{name}", folders, read_as_ontology, format=name, folder=name == "umls")
+        add(f"onto:{name}", folders, read_as_ontology, format=name, folder=is_folder(name))
     add("onto:auto-detect", (), read_as_ontology, _any_of(ontologies), format="auto")
     _add_wrong_formats(found, ontologies)
     add("onto:species(obo)", [{"a.obo": text} for text in seeds.OBO_SPECIES], read_as_ontology, format="obo")
@@ -445,6 +445,11 @@ def all_targets() -> list[Target]:
     return found
 
 
+def is_folder(format: str) -> bool:
+    """Whether an ontology format is a folder."""
+    return ONTOLOGY_READERS[format].holds is not Reader.holds
+
+
 def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
     """By format, as `read_ontology` names them."""
     single: dict[str, tuple[str, Sequence[str]]] = {
@@ -469,6 +474,9 @@ def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
         name: [{file_: text} for text in texts] for name, (file_, texts) in single.items()
     }
     found["umls"] = list(seeds.UMLS)
+    found["snomed"] = list(seeds.SNOMED)
+    found["omop"] = list(seeds.OMOP)
+    found["rxnorm"] = list(seeds.RXNORM)
     found["taxonomy"] = list(seeds.TAXONOMY)
     missing = set(ONTOLOGY_READERS) - set(found)
     assert not missing, f"no seeds for the formats {missing}"

@@ -18,14 +18,13 @@ from spacy_krissel.corpora.readers.text_labels import read_text_labels
 from spacy_krissel.corpora.text_stream import read_texts
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.records import read_records
-from spacy_krissel.ontology.readers import read_ontology
-from spacy_krissel.ontology.readers.umls import umls_release
+from spacy_krissel.ontology.readers import READERS, read_ontology
 
 from . import seeds
 from .attempt import write_files
 from .run import fast_folder
 from .seeds import Files
-from .targets import NLP, all_targets, corpus_seeds, ontology_seeds
+from .targets import NLP, all_targets, corpus_seeds, is_folder, ontology_seeds
 
 PLACES = 200
 NOTICED, HARMLESS, SILENT = "noticed", "harmless", "silent"
@@ -64,7 +63,8 @@ def formats() -> Iterator[Format]:
     for name, files, read in lines:
         encoded = {each: text.encode("utf8") for each, text in files.items()}
         for i, each in enumerate(encoded):
-            if not i or not each.endswith(UNCUT) and each != "release.dat":
+            is_text = name.startswith("corp:") and each.endswith(UNCUT)
+            if not i or not is_text and each != "release.dat":
                 yield Format(f"{name} ({each})" if len(encoded) > 1 else name, encoded, read, each, True)
     packed: dict[str, Callable[[Path], Any]] = {
         "text:jsonl.gz": read_texts,
@@ -157,14 +157,15 @@ def _read(format: Format, data: bytes, folder: Path) -> Reading:
 
 def _ontology_reader(format: str) -> Callable[[Path], Any]:
     def read_folder(path: Path) -> list[Any]:
-        # MRREL is read on demand, MRSAB for what is said of the store.
-        relations = ["RL"] if (path.parent / "MRREL.RRF").exists() else []
-        return [*read_ontology(path.parent, format="umls", relations=relations), umls_release(path.parent)]
+        # Relations are read on demand, MRSAB for what is said of the store.
+        on_demand = {"MRREL.RRF": {"relations": ["RL"]}, "CONCEPT_RELATIONSHIP.csv": {"parents": True}}
+        options = next((each for name, each in on_demand.items() if (path.parent / name).exists()), {})
+        return [*read_ontology(path.parent, format=format, **options), READERS[format].states(path.parent)]
 
     def read_file(path: Path) -> Iterator[Any]:
         return read_ontology(path, format=format)
 
-    return read_folder if format == "umls" else read_file
+    return read_folder if is_folder(format) else read_file
 
 
 def _corpus_reader(format: str) -> Callable[[Path], Any]:

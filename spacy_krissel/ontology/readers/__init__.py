@@ -4,7 +4,8 @@ All readers raise KrisselError K101 (no such file), K102 (damaged or truncated) 
 records that cannot be used (KW101).
 
 To add a format: one module here with a reader, a function from a path (and options) to entities; one line in `READERS`;
-one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`.
+one seed in tests/fuzz/seeds.py. Detection, the choices of `--format` and messages follow from `READERS`. A format that
+is a folder also says which folders it `holds`, which `files` are read, and what they state (`Reader`).
 """
 
 import inspect
@@ -22,20 +23,30 @@ from .jsonl import is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
+from .omop import holds_omop, omop_files, omop_release, read_omop
 from .phrases import read_phrases
 from .records import Start, open_bytes
+from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
+from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
 from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
-from .umls import holds_umls, is_umls, read_umls
+from .umls import holds_umls, is_umls, read_umls, umls_files, umls_release
 from .zeshel import is_zeshel, read_zeshel
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How a format is read, and detected by the beginning of a file."""
+    """How a format is read, and detected: by the beginning of a file, or by what a folder holds.
+
+    files: those that are read of a path, with options of the reader; the first one must be there. states: what the
+        files say of themselves ("version", "licence" …), where that is not in the first lines of one.
+    """
 
     read: Callable[..., Iterator[Entity]]
-    detects: Callable[[Start], bool]
+    detects: Callable[[Start], bool] = lambda start: False
+    holds: Callable[[Path], bool] = lambda folder: False
+    files: Callable[..., list[Path]] = lambda path, **options: [path]
+    states: Callable[[Path], dict[str, Any]] = lambda path: {}
 
     def __call__(self, path: str | Path, **options: Any) -> Iterator[Entity]:
         return self.read(path, **options)
@@ -51,7 +62,10 @@ READERS: dict[str, Reader] = {
     "mesh-tree": Reader(read_mesh_tree, is_mesh_tree),
     "gene-info": Reader(read_gene_info, is_gene_info),
     "taxonomy": Reader(read_taxonomy, is_taxonomy),
-    "umls": Reader(read_umls, is_umls),
+    "umls": Reader(read_umls, is_umls, holds_umls, umls_files, umls_release),
+    "snomed": Reader(read_snomed, holds=holds_snomed, files=snomed_files, states=snomed_release),
+    "rxnorm": Reader(read_rxnorm, is_rxnorm, holds_rxnorm, rxnorm_files, rxnorm_release),
+    "omop": Reader(read_omop, holds=holds_omop, files=omop_files, states=omop_release),
     "medic": Reader(read_medic, is_medic),
     "obo": Reader(read_obo, is_obo),
     "cellosaurus-tsv": Reader(read_cellosaurus_table, is_cellosaurus_table),
@@ -61,16 +75,16 @@ READERS: dict[str, Reader] = {
     "medcat": Reader(read_medcat, is_medcat),
     "table": Reader(read_table, is_table),
     # Any table could be one: it is never detected.
-    "phrases": Reader(read_phrases, lambda start: False),
+    "phrases": Reader(read_phrases),
 }
 
 
 def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Iterator[Entity]:
-    """Read the entities of an ontology file, one at a time; gzipped files are decompressed on the way.
+    """Read the entities of an ontology file or folder, one at a time; gzipped files are decompressed on the way.
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
     options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
-        `species` for "gene-info", the parts of "umls").
+        `species` for "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """
@@ -83,19 +97,19 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     for name in options:
         if name not in known:
             raise KrisselError(Errors.K110.format(format=format, found=name, expected=", ".join(known) or "none"))
-    if not holds_umls(path):
-        with open_bytes(path):
-            pass
+    with open_bytes(reader.files(Path(path), **options)[0]):
+        pass
     return reader(path, **options)
 
 
 def detect_format(path: str | Path) -> str:
-    """The format of an ontology file by its first lines; of UMLS's folder by its file names.
+    """The format of an ontology file by its first lines; of a folder by the names of its files.
 
     Raises KrisselError K101 (no file), K102 (damaged compression), K104 (no known format).
     """
-    if holds_umls(path):
-        return "umls"
+    for name, reader in READERS.items():
+        if reader.holds(Path(path)):
+            return name
     start = Start(path)
     for name, reader in READERS.items():
         if reader.detects(start):

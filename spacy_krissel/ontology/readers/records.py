@@ -66,6 +66,19 @@ def open_bytes(path: str | Path) -> AbstractContextManager[InputFile]:
     return open_input(path, Errors.K101.format(path=path, expected=found), Errors.K102)
 
 
+def find_file(folder: Path, name: str) -> Path | None:
+    """A file of a folder, plain or gzipped, if it is there."""
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+
+
+def needed_file(folder: Path, name: str, publisher: str) -> Path:
+    """The same. Raises KrisselError K101 where it is not there."""
+    path = find_file(folder, name)
+    if path is None:
+        raise KrisselError(Errors.K101.format(path=folder / name, expected=f"{publisher}'s {name} or {name}.gz"))
+    return path
+
+
 @contextmanager
 def open_records(path: str | Path, format: str, expected: str, *, closing: Closing = ()) -> Iterator["RecordFile"]:
     """A file of records, for this block; at its end, `RecordFile.finish` reports what was left out.

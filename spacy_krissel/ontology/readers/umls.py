@@ -16,7 +16,7 @@ from ..folding import fold_name
 from ..ids import canonical_id
 from ..tree_numbers import is_in_tree
 from ..umls_presets import find_preset
-from .records import BadRecord, RecordFile, Start, check_width, groups, open_records, unique
+from .records import BadRecord, RecordFile, Start, check_width, find_file, groups, needed_file, open_records, unique
 
 CONCEPTS, TYPES, DEFINITIONS, RETIRED, NETWORK = "MRCONSO.RRF", "MRSTY.RRF", "MRDEF.RRF", "MRCUI.RRF", "SRDEF"
 RELATIONS, SOURCES, RELEASE = "MRREL.RRF", "MRSAB.RRF", "release.dat"
@@ -48,6 +48,8 @@ COLUMNS = {
     SOURCES: (25, (3, 2, 13, 21)),
     NETWORK: (10, (0, 1, 2, 3)),
 }
+# RxNorm's files have the same columns.
+COLUMNS.update({"RXNCONSO.RRF": COLUMNS[CONCEPTS], "RXNSAB.RRF": COLUMNS[SOURCES]})
 Row = tuple[str, ...]
 # After the last CUI.
 END: tuple[str, list[Row]] = ("\U0010ffff", [])
@@ -105,7 +107,7 @@ def read_umls(
         trees = () if semantic_types else chosen.trees
     retired = _retired(folder)
     positions = _positions(folder, semantic_types, trees) if semantic_types or trees else None
-    related_path = _needed(folder, RELATIONS) if relations or parents else None
+    related_path = needed_file(folder, RELATIONS, "UMLS") if relations or parents else None
     kept = (*relations, PARENT) if parents else relations
 
     def takes(row: Row) -> bool:
@@ -120,10 +122,10 @@ def read_umls(
 
     traded = _traded(folder, concepts, takes, suppressed) if tradenames else {}
     with (
-        _joined(_find(folder, TYPES), TYPES) as types,
-        _joined(_find(folder, DEFINITIONS), DEFINITIONS) as definitions,
+        _joined(find_file(folder, TYPES), TYPES) as types,
+        _joined(find_file(folder, DEFINITIONS), DEFINITIONS) as definitions,
         _joined(related_path, RELATIONS, lambda row: row[1] in kept) as related,
-        _open(concepts, CONCEPTS) as records,
+        open_rrf(concepts, CONCEPTS) as records,
     ):
         unread = set(codes)
         for cui, rows in _groups(records, CONCEPTS):
@@ -143,9 +145,9 @@ def read_umls(
                 types=unique(tui if type_ids else title for _, tui, _, title in own_types),
                 tree_numbers=unique(number for _, _, number, _ in own_types),
                 definition=_definition(own_definitions, suppressed),
-                xrefs=unique((*_codes(names), *map(canonical_id, _related(own_related, relations, suppressed)))),
+                xrefs=unique((*codes_of(names), *map(canonical_id, _related(own_related, relations, suppressed)))),
                 source="UMLS",
-                alt_ids=unique((*retired.get(cui, ()), *_codes(_headings(rows, codes, suppressed)))),
+                alt_ids=unique((*retired.get(cui, ()), *codes_of(_headings(rows, codes, suppressed)))),
                 parents=unique(_related(above, [PARENT], suppressed)),
             )
         if unread:
@@ -155,7 +157,7 @@ def read_umls(
 
 def holds_umls(folder: str | Path) -> bool:
     """Whether it is a folder of UMLS's files."""
-    return _find(Path(folder), CONCEPTS) is not None
+    return find_file(Path(folder), CONCEPTS) is not None
 
 
 def is_umls(start: Start) -> bool:
@@ -175,7 +177,7 @@ def _definition(rows: Sequence[Row], suppressed: bool) -> str:
     return min(kept, key=lambda row: order.get(row[1], len(order)))[2].strip() if kept else ""
 
 
-def _codes(atoms: Sequence[Row]) -> Iterator[str]:
+def codes_of(atoms: Sequence[Row]) -> Iterator[str]:
     """The ids of a concept in the sources of its atoms, with their prefixes; some sources' ids have theirs already."""
     for atom in atoms:
         source, code = atom[5], atom[9].strip()
@@ -197,14 +199,14 @@ def _headings(atoms: Sequence[Row], sources: Sequence[str], suppressed: bool) ->
 def _traded(folder: Path, concepts: Path, takes: Callable[[Row], bool], suppressed: bool) -> dict[str, list[str]]:
     """The names of each drug's trade names."""
     brands: dict[str, dict[str, None]] = defaultdict(dict)
-    with _open(_needed(folder, RELATIONS), RELATIONS) as records:
-        for first, _, second, suppress, label, _ in _rows(records, RELATIONS):
+    with open_rrf(needed_file(folder, RELATIONS, "UMLS"), RELATIONS) as records:
+        for first, _, second, suppress, label, _ in rrf_rows(records, RELATIONS):
             if label in TRADENAMES and first != second and (suppressed or suppress not in SUPPRESSED):
                 drug, brand = (first, second) if TRADENAMES[label] else (second, first)
                 brands[drug][brand] = None
     names: dict[str, list[str]] = {brand: [] for drug in brands.values() for brand in drug}
-    with _open(concepts, CONCEPTS) as records:
-        for row in _rows(records, CONCEPTS):
+    with open_rrf(concepts, CONCEPTS) as records:
+        for row in rrf_rows(records, CONCEPTS):
             if row[0] in names and takes(row):
                 names[row[0]].append(row[7])
     return {drug: [name for brand in found for name in names[brand]] for drug, found in brands.items()}
@@ -221,7 +223,7 @@ def _positions(folder: Path, semantic_types: Sequence[str], trees: Sequence[str]
 
     SRDEF, where it is there, names the types that no concept has.
     """
-    _needed(folder, TYPES)
+    needed_file(folder, TYPES, "UMLS")
     numbers: dict[str, set[str]] = defaultdict(set)
     for _, tui, number, title in _read(folder, TYPES):
         numbers[fold_name(tui)].add(number)
@@ -253,20 +255,26 @@ def umls_release(path: str | Path) -> dict[str, Any]:
         text = release.read_text(encoding="utf8", errors="replace")
         if named := re.search(r"^umls\.release\.name=(\S+)", text, re.MULTILINE):
             found["version"] = named[1]
-    if _find(folder, SOURCES) is not None:
-        found["vocabularies"] = {
-            source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
-            for source, version, level, current in _read(folder, SOURCES)
-            if current == "Y"
-        }
+    if find_file(folder, SOURCES) is not None:
+        found["vocabularies"] = source_versions(folder, SOURCES)
     return found
 
 
-def umls_files(path: str | Path, related: bool = False) -> list[Path]:
-    """UMLS's files at `path` that are read; MRREL, the largest, only for `related` concepts."""
+def source_versions(folder: Path, name: str) -> dict[str, dict[str, Any]]:
+    """The version and the restriction of each current source, by the file `name`, if it is there."""
+    return {
+        source: {"version": version, "restriction": int(level) if level in RESTRICTIONS else level}
+        for source, version, level, current in _read(folder, name)
+        if current == "Y"
+    }
+
+
+def umls_files(path: str | Path, **options: Any) -> list[Path]:
+    """UMLS's files at `path` that are read; MRREL, the largest, only for options that need it."""
     folder, concepts = _locate(path)
+    related = any(map(options.get, ("relations", "tradenames", "parents")))
     names = (TYPES, DEFINITIONS, *((RELATIONS,) if related else ()), RETIRED, SOURCES)
-    return [concepts, *filter(None, (_find(folder, name) for name in names))]
+    return [concepts, *filter(None, (find_file(folder, name) for name in names))]
 
 
 @contextmanager
@@ -279,7 +287,7 @@ def _joined(path: Path | None, name: str, keep: Callable[[Row], bool] = bool) ->
     if path is None:
         yield lambda cui: []
         return
-    with _open(path, name) as records:
+    with open_rrf(path, name) as records:
         every = _groups(records, name, keep)
         latest = next(every, END)
 
@@ -297,7 +305,7 @@ def _joined(path: Path | None, name: str, keep: Callable[[Row], bool] = bool) ->
 def _groups(records: RecordFile, name: str, keep: Callable[[Row], bool] = bool) -> Iterator[tuple[str, list[Row]]]:
     """The rows of each CUI. Raises KrisselError K131 where one is smaller than that before it."""
     last = ""
-    every = _rows(records, name)
+    every = rrf_rows(records, name)
     for cui, rows in groups(records, filter(keep, every)):
         if cui < last:
             line = records.line
@@ -309,7 +317,7 @@ def _groups(records: RecordFile, name: str, keep: Callable[[Row], bool] = bool) 
         yield cui, rows
 
 
-def _rows(records: RecordFile, name: str) -> Iterator[Row]:
+def rrf_rows(records: RecordFile, name: str) -> Iterator[Row]:
     """The columns of each row that are read, the first of them never blank."""
     width, read = COLUMNS[name]
     columns = itemgetter(*read)
@@ -327,10 +335,10 @@ def _rows(records: RecordFile, name: str) -> Iterator[Row]:
 
 def _read(folder: Path, name: str) -> Iterator[Row]:
     """The rows of a file, none where it is not there."""
-    path = _find(folder, name)
+    path = find_file(folder, name)
     if path is not None:
-        with _open(path, name) as records:
-            yield from _rows(records, name)
+        with open_rrf(path, name) as records:
+            yield from rrf_rows(records, name)
 
 
 def _retired(folder: Path) -> dict[str, dict[str, None]]:
@@ -342,25 +350,12 @@ def _retired(folder: Path) -> dict[str, dict[str, None]]:
     return found
 
 
-def _open(path: Path, name: str) -> AbstractContextManager[RecordFile]:
-    expected = f"UMLS's {name}, {COLUMNS[name][0]} columns that end with bars"
-    return open_records(path, "umls", expected, closing=(b"|",))
+def open_rrf(path: Path, name: str) -> AbstractContextManager[RecordFile]:
+    format = "rxnorm" if name.startswith("RXN") else "umls"
+    return open_records(path, format, f"{name}, {COLUMNS[name][0]} columns that end with bars", closing=(b"|",))
 
 
 def _locate(path: str | Path) -> tuple[Path, Path]:
     """The folder of the files, and MRCONSO."""
     path = Path(path)
-    return (path, _needed(path, CONCEPTS)) if path.is_dir() else (path.parent, path)
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    """A file of UMLS, plain or gzipped, if it is there."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
-
-
-def _needed(folder: Path, name: str) -> Path:
-    """The same. Raises KrisselError K101 where it is not there."""
-    path = _find(folder, name)
-    if path is None:
-        raise KrisselError(Errors.K101.format(path=folder / name, expected=f"UMLS's {name} or {name}.gz"))
-    return path
+    return (path, needed_file(path, CONCEPTS, "UMLS")) if path.is_dir() else (path.parent, path)
