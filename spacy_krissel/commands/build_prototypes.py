@@ -47,6 +47,9 @@ def build_prototypes(
     kb.scratch = scratch
     fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=pipe.reference_parts(), **settings)
     pipe.set_kb(kb)
+    # Lines "name of the file, SHA-256".
+    texts = [] if source.mentions is None else source.mentions.manifest.get("texts", [])
+    nlp.meta.setdefault("krissel", {}).setdefault("text", {})[name] = [text.rpartition(" ")[0] for text in texts]
     return kb
 
 
