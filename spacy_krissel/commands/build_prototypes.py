@@ -17,6 +17,7 @@ from ..kb.build.fill import fill_kb
 from ..kb.build.gold_prototypes import GoldCounts
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
+from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
@@ -50,6 +51,7 @@ def build_prototypes(
     # Lines "name of the file, SHA-256".
     texts = [] if source.mentions is None else source.mentions.manifest.get("texts", [])
     nlp.meta.setdefault("krissel", {}).setdefault("text", {})[name] = [text.rpartition(" ")[0] for text in texts]
+    update_card(nlp)
     return kb
 
 

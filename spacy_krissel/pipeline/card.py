@@ -44,7 +44,7 @@ def update_card(nlp: Language) -> None:
     meta = nlp.meta
     facts = meta.setdefault("krissel", {})
     _update_performance(nlp, facts)
-    licences = list(dict.fromkeys(_licence(each) for pipe in pipes.values() for each in pipe.kb.ontology))
+    licences = list(dict.fromkeys(_licence(each) for pipe in pipes.values() for each in pipe.kb.ontology or [{}]))
     before, description = facts.get("card", {}), " ".join(map(_summary, pipes.values()))
     # One that leaves a source out would mislead.
     facts["card"] = {"description": description, "license": "; ".join(licences) * (NOT_STATED not in licences)}
@@ -172,10 +172,10 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     for each in described["ontology"] or [{}]:
         yield f"- **Ontology**: {markdown_text(_title(each))}; licence: {markdown_text(_licence(each))}"
     config, trained = nlp.get_pipe_config(name), facts.get("training", {}).get(name)
-    how = "not trained"
-    if trained is not None:
-        steps = f", {trained['max_steps']:,} steps at most" if trained["max_steps"] else ""
-        how = f"trained by {(config.get('objective') or {}).get('@misc', NOT_STATED)}{steps}"
+    # A linker from another pipeline left there whether it was trained.
+    by = f"{'trained by' if trained else 'objective:'} {(config.get('objective') or {}).get('@misc', NOT_STATED)}"
+    steps = f", {trained['max_steps']:,} steps at most" if trained and trained["max_steps"] else ""
+    how = f"{by}{steps}" if trained or config.get("objective") else "not trained"
     models = "".join(f" of {markdown_text(model)}" for model, _ in _models(nlp, name))
     yield f"- **Encoder**: {config['model']['@architectures']}{models}, {how}"
     yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
@@ -203,10 +203,9 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
 
 
 def _evaluation(facts: dict[str, Any]) -> Iterator[str]:
-    """A table of accuracies in percent, with 95 % intervals."""
     yield "### Evaluation\n"
     if not facts.get("evaluations"):
-        yield "None of this pipeline as it is; `krissel evaluate --write-meta` adds one.\n"
+        yield "None of this pipeline as it is; `krissel evaluate --write-meta` adds one."
         return
     yield "| corpus | mentions | n | strict, 95 % interval | lenient, 95 % interval | date | spacy-krissel |"
     yield "| --- | --- | ---: | ---: | ---: | --- | --- |"
@@ -215,11 +214,10 @@ def _evaluation(facts: dict[str, Any]) -> Iterator[str]:
         shown = (f"{100 * each[key]:.1f}, {between or '–'}" for key, between in zip(FIGURES, intervals, strict=True))
         cells = [markdown_text(corpus), each["mentions"], f"{each['n']:,}", *shown, each["date"], each["version"]]
         yield f"| {' | '.join(cells)} |"
-    yield ""
 
 
 def _use(nlp: Language, pipes: dict[str, KBPipe]) -> Iterator[str]:
-    yield "### Intended use and limits\n"
+    yield "\n### Intended use and limits\n"
     yield "- For research. Links are not checked by a person: no decision on a patient should rest on them alone."
     for name, pipe in pipes.items():
         if not {"mention", "replaced", "gold", "reference"} & pipe.kb.description()["prototype_kinds"].keys():

@@ -72,6 +72,10 @@ def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, 
     meta = meta_of(tmp_path / "linker")
     assert meta["performance"] == {"ents_f": 0.81}
     assert "trained by spacy-krissel.ContrastiveObjective.v1" in meta["notes"]
+    other = spacy.blank("en")
+    other.add_pipe(LINKER, source=spacy.load(tmp_path / "linker"))
+    update_card(other)
+    assert "objective: spacy-krissel.ContrastiveObjective.v1" in other.meta["notes"]
     # The text that was mined is a source.
     assert "texts.jsonl" in [each["name"] for each in meta["sources"]]
     prototypes(tmp_path / "linker", tmp_path / "linker", toy_store.path)
