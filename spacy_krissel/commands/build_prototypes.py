@@ -50,7 +50,10 @@ def build_prototypes(
     pipe.set_kb(kb)
     # Lines "name of the file, SHA-256".
     texts = [] if source.mentions is None else source.mentions.manifest.get("texts", [])
-    nlp.meta.setdefault("krissel", {}).setdefault("text", {})[name] = [text.rpartition(" ")[0] for text in texts]
+    facts = nlp.meta.setdefault("krissel", {})
+    facts.setdefault("text", {})[name] = [text.rpartition(" ")[0] for text in texts]
+    for fitted_to_another in ("confidence", "calibration"):
+        facts.get(fitted_to_another, {}).pop(name, None)
     update_card(nlp)
     return kb
 

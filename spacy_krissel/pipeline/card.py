@@ -156,11 +156,8 @@ def _models(nlp: Language, name: str) -> Iterator[tuple[str, str]]:
     """The pretrained models of the encoder: names, without folders of this machine, and addresses."""
     for keys, value in walk_dict(nlp.get_pipe_config(name)["model"]):
         if keys[-1] == "name" and isinstance(value, str) and value:
-            yield (
-                (Path(value).name, "")
-                if Path(value).exists() or value[0] == "/"
-                else (value, f"https://huggingface.co/{value}")
-            )
+            is_local = Path(value).is_absolute() or Path(value).exists()
+            yield (Path(value).name, "") if is_local else (value, f"https://huggingface.co/{value}")
 
 
 def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> Iterator[str]:
@@ -178,14 +175,14 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     how = f"{by}{steps}" if trained or config.get("objective") else "not trained"
     models = "".join(f" of {markdown_text(model)}" for model, _ in _models(nlp, name))
     yield f"- **Encoder**: {config['model']['@architectures']}{models}, {how}"
-    yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
+    if isinstance(pipe, KrisselLinker):
+        yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
     named = {**gold, "an unnamed source": kinds.get("gold", 0) - sum(gold.values())}
     added = ", ".join(f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0)
     yield f"- **Gold prototypes**, of annotated mentions: {added or 'none'}\n"
 
 
 def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
-    """By which scores a mention has no link, and what is expected of the links where that was fitted."""
     said = []
     fit, calibrated = (facts.get(key, {}).get(name) for key in ("confidence", "calibration"))
     if least := cfg.get("min_confidence"):
@@ -197,7 +194,8 @@ def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
             f"(by {fit['n']:,} names and mentions of the knowledge base, without gold mentions)"
         )
     if (threshold := cfg.get("threshold")) is not None:
-        fitted = f", fitted to {calibrated['n']:,} gold mentions" if calibrated else ""
+        is_fitted = calibrated and math.isclose(calibrated["threshold"], threshold, abs_tol=1e-6)
+        fitted = f", fitted to {calibrated['n']:,} gold mentions" if is_fitted else ""
         said.append(f"where the best score is below {threshold:.6g}{fitted}")
     return "; ".join(said) or "none; every mention is linked, also where its entity is not in the knowledge base"
 

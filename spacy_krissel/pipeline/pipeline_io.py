@@ -65,8 +65,7 @@ def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool =
 
 
 def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = LINKER) -> None:
-    """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel. Its
-    model card is made again (`update_card`).
+    """Save the pipeline with its card (`update_card`) and knowledge base; with `kb_path` that beside it, if too large.
 
     Raises KrisselError K005 and K006 as `check_place` does.
     """

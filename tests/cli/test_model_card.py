@@ -158,6 +158,13 @@ def test_an_evaluation_outlives_what_it_was_of(evaluated):
     assert meta["performance"] == {} and "| first |" not in meta["notes"]
 
 
+def test_an_expectation_outlives_the_knowledge_base(linker, toy_store, tmp_path):
+    assert "of these rightly" in meta_of(linker)["notes"]
+    prototypes(linker, tmp_path / "again", toy_store.path)
+    meta = meta_of(tmp_path / "again")
+    assert "of these rightly" not in meta["notes"] and "confidence is below" in meta["notes"]
+
+
 def test_an_evaluation_is_written_where_it_does_not_belong(linker, toy_files, toy_store, refuse, tmp_path):
     given = (toy_files / "gold.pubtator", "--ontology", toy_store.path, "-o", tmp_path, "--write-meta")
     assert "[K006]" in refuse("evaluate", "en_some_package", *given)
