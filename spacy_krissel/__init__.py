@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .ontology.build import build_ontology
     from .ontology.entity import Entity
     from .ontology.store import OntologyStore
+    from .pipeline.card import update_card
     from .views import View
 
 __version__ = "0.1.0"
@@ -42,6 +43,7 @@ __all__ = [
     "fit_confidence",
     "link",
     "mine",
+    "update_card",
 ]
 _MODULES = {
     "Entity": "ontology.entity",
@@ -60,6 +62,7 @@ _MODULES = {
     "fit_confidence": "evaluation.confidence",
     "link": "commands.link_texts",
     "mine": "mining.mine",
+    "update_card": "pipeline.card",
 }
 
 

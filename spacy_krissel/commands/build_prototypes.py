@@ -17,6 +17,7 @@ from ..kb.build.fill import fill_kb
 from ..kb.build.gold_prototypes import GoldCounts
 from ..kb.build.sources import PrototypeSource
 from ..kb.prototype_kb import PrototypeKB
+from ..pipeline.card import update_card
 from ..pipeline.kb_pipe import kb_left_out
 from ..pipeline.pipeline_io import check_place, find_kb_pipe, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
@@ -47,6 +48,13 @@ def build_prototypes(
     kb.scratch = scratch
     fill_kb(kb, source, pipe.encode, encoder=pipe.fingerprint(), references=pipe.reference_parts(), **settings)
     pipe.set_kb(kb)
+    # Lines "name of the file, SHA-256".
+    texts = [] if source.mentions is None else source.mentions.manifest.get("texts", [])
+    facts = nlp.meta.setdefault("krissel", {})
+    facts.setdefault("text", {})[name] = [text.rpartition(" ")[0] for text in texts]
+    for fitted_to_another in ("confidence", "calibration"):
+        facts.get(fitted_to_another, {}).pop(name, None)
+    update_card(nlp)
     return kb
 
 

@@ -12,6 +12,7 @@ from ..evaluation.confidence import ConfidenceFit, fit_confidence
 from ..evaluation.evaluate import evaluate
 from ..evaluation.report import Report
 from ..evaluation.tables import check_report, nil_line, strict_line
+from ..pipeline.card import add_evaluation, write_licences
 from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.atomic import check_file, write_text
@@ -28,6 +29,7 @@ def evaluate_pipeline(
     predicted: bool = False,
     compare: Sequence[str] = (),
     train: Sequence[Path] = (),
+    write_meta: bool = False,
     overrides: dict[str, Any] | None = None,
     command: str = "",
     **settings: Any,
@@ -43,6 +45,7 @@ def evaluate_pipeline(
     predicted: Link the pipeline's own mentions, not the gold ones
     compare: name=path of another system's .links.jsonl
     train: Gold corpus that was trained on, for seen and unseen
+    write_meta: Add the results to the model card in the meta.json of the pipeline's folder
     """
     others: dict[str, str] = {}
     for pair in compare:
@@ -50,8 +53,14 @@ def evaluate_pipeline(
         if not others[title]:
             raise KrisselError(Errors.K006.format(setting="compare", found=pair, expected="name=path"))
     check_report(output, settings.get("name", signature(evaluate).parameters["name"].default))
-    return evaluate(
-        load_pipeline(pipeline, overrides),
+    if write_meta:
+        if overrides or not pipeline.is_dir():
+            expected = "false, except for a pipeline's folder (no installed package) with its own settings"
+            raise KrisselError(Errors.K006.format(setting="write_meta", found=True, expected=expected))
+        check_file(pipeline / "meta.json")
+    nlp = load_pipeline(pipeline, overrides)
+    report = evaluate(
+        nlp,
         gold,
         ontology,
         output,
@@ -61,10 +70,19 @@ def evaluate_pipeline(
         command=command,
         **settings,
     )
+    if write_meta:
+        # Figures of some labels, of predicted mentions and with NIL are not those of the corpus.
+        data = report.data
+        some = [*(data["labels"] or ()), data["spans_key"], "predicted" * predicted, "nil" * data["gold_nil"]]
+        add_evaluation(nlp, "-".join([gold.stem, *filter(None, some)]), data)
+        write_text(pipeline / "meta.json", json.dumps(nlp.meta, indent=2) + "\n")
+        write_licences(nlp, pipeline)
+    return report
 
 
-def show_evaluate_pipeline(report: Report, output: Path, name: str) -> str:
-    return f"{report.to_table()}\nReport: {output / name}.json, .md, .html"
+def show_evaluate_pipeline(report: Report, output: Path, name: str, pipeline: Path, write_meta: bool) -> str:
+    card = f"\nModel card: {pipeline / 'meta.json'}" if write_meta else ""
+    return f"{report.to_table()}\nReport: {output / name}.json, .md, .html{card}"
 
 
 @passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed")

@@ -16,6 +16,7 @@ from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.directory import KIND as KB
 from ..util.atomic import check_parent, commit_folder, temporary_folder
 from ..util.manifest import check_replaceable
+from .card import update_card, write_licences
 from .kb_pipe import KBPipe
 from .linker.component import KrisselLinker
 from .settings import LINKER
@@ -64,7 +65,7 @@ def choose_gpu(gpu_id: int, allocator: str | None = "pytorch", *, silent: bool =
 
 
 def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, name: str = LINKER) -> None:
-    """Save the pipeline with its knowledge base inside; or, with `kb_path`, beside it, if too large for a wheel.
+    """Save the pipeline with its card (`update_card`) and knowledge base; with `kb_path` that beside it, if too large.
 
     Raises KrisselError K005 and K006 as `check_place` does.
     """
@@ -77,7 +78,13 @@ def save_pipeline(nlp: Language, output: Path, *, kb_path: Path | None = None, n
         pipe.kb_path = str(kb_path)
         # Not in `nlp.config`, which is made anew from these at every access.
         nlp.get_pipe_config(name)["kb_path"] = str(kb_path)
-    save_whole(nlp.to_disk, output)
+    update_card(nlp)
+
+    def to_disk(folder: Path) -> None:
+        nlp.to_disk(folder)
+        write_licences(nlp, folder)
+
+    save_whole(to_disk, output)
 
 
 def configure(nlp: Language, name: str, **settings: Any) -> None:

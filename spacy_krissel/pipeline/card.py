@@ -1,0 +1,224 @@
+"""A pipeline's model card, which `spacy package` puts into the package: `nlp.meta` and a file of licences.
+
+It is made of what the knowledge bases, the settings and `nlp.meta["krissel"]` hold, and holds no facts of its own.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.util import walk_dict
+
+from .. import __version__
+from ..layers.identity import fingerprint
+from ..util.atomic import write_text
+from ..util.escape import markdown_text
+from ..util.hashing import stable_hash
+from .kb_pipe import KBPipe
+from .linker.component import KrisselLinker
+from .pipe import KrisselPipe
+
+# Names that `spacy package` copies from a pipeline's folder: its own licence, and those of its sources.
+LICENCE, LICENCES = "LICENSE", "LICENSES_SOURCES"
+BEGIN, END = "<!-- spacy-krissel: begin -->", "<!-- spacy-krissel: end -->"
+OURS = re.compile(rf"\s*{BEGIN}.*?{END}\s*", re.DOTALL)
+FIGURES = ("strict", "lenient")
+NOT_STATED = "not stated"
+
+
+def update_card(nlp: Language) -> None:
+    """Make the pipeline's model card again, in `nlp.meta`; nothing happens without a knowledge base.
+
+    A `description`, `license`, `sources` and `notes` of others stay. From `performance`, the scores and losses that
+    training left of this package's components are removed, and scores of evaluations (`krissel evaluate --write-meta`)
+    where knowledge base, encoder or settings have changed since. `nlp.to_disk` saves the card as it is.
+    """
+    pipes = {name: pipe for name, pipe in _pipes(nlp).items() if isinstance(pipe, KBPipe) and pipe.kb.n_entities}
+    if not pipes:
+        return
+    meta = nlp.meta
+    facts = meta.setdefault("krissel", {})
+    _update_performance(nlp, facts)
+    licences = list(dict.fromkeys(_licence(each) for pipe in pipes.values() for each in pipe.kb.ontology or [{}]))
+    before, description = facts.get("card", {}), " ".join(map(_summary, pipes.values()))
+    # One that leaves a source out would mislead.
+    facts["card"] = {"description": description, "license": "; ".join(licences) * (NOT_STATED not in licences)}
+    for key, text in facts["card"].items():
+        if meta.get(key, "") in ("", before.get(key)):
+            meta[key] = text
+    # An ontology that two components share is one source.
+    ours = {each["name"]: each for name, pipe in pipes.items() for each in _sources(nlp, name, pipe)}
+    others = [each for each in meta.get("sources") or () if not _is_ours(each)]
+    meta["sources"] = [each if isinstance(each, dict) else {"name": each} for each in others] + [*ours.values()]
+    lines = [line for name, pipe in pipes.items() for line in _section(nlp, name, pipe, facts)]
+    meta["notes"] = _with_ours(meta.get("notes") or "", [*lines, *_evaluation(facts), *_use(nlp, pipes)])
+
+
+def add_evaluation(nlp: Language, corpus: str, data: dict[str, Any]) -> None:
+    """Add an evaluation of the pipeline (`Report.data`) to its card, in place of an earlier one on this `corpus`."""
+    found = {key: data[key] for key in ("mentions", "n", *FIGURES)}
+    found["intervals"] = {key: data["intervals"][key] for key in FIGURES}
+    found |= {"date": date.today().isoformat(), "version": __version__, "state": _state(nlp)}
+    nlp.meta.setdefault("krissel", {}).setdefault("evaluations", {})[corpus] = found
+    update_card(nlp)
+
+
+def write_licences(nlp: Language, folder: Path) -> None:
+    """Write LICENSES_SOURCES into the folder of a saved pipeline. What was in the folder that it was loaded from stays:
+    LICENSE, and licences of other sources."""
+    lines = [f"- {each['name']}: licence {each['license']}" for each in nlp.meta.get("sources") or () if _is_ours(each)]
+    for pipe in _pipes(nlp).values():
+        for each in pipe.kb.ontology if isinstance(pipe, KBPipe) else ():
+            for name, of in each.get("vocabularies", {}).items():
+                lines.append(f"- {name} {of['version']}, of {each['source']}: restriction level {of['restriction']}")
+    texts = {name: _text(nlp.path / name) if nlp.path else "" for name in (LICENCE, LICENCES)}
+    texts[LICENCES] = _with_ours(texts[LICENCES], lines)
+    for name, text in texts.items():
+        if text and _text(folder / name) != text:
+            write_text(folder / name, text)
+
+
+def _pipes(nlp: Language) -> dict[str, KrisselPipe]:
+    return {name: pipe for name, pipe in nlp.components if isinstance(pipe, KrisselPipe)}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf8", errors="replace") if path.is_file() else ""
+
+
+def _with_ours(text: str, lines: list[str]) -> str:
+    """The text with these lines in place of earlier ones."""
+    ours = "\n".join(["", "", BEGIN, "", *lines, "", END]) if lines else ""
+    return (OURS.sub("\n\n", text).strip() + ours).strip()
+
+
+def _state(nlp: Language) -> str:
+    """What identifies all that links depend on, except for other components' weights."""
+    state: list[Any] = [nlp.pipe_names]
+    for name, pipe in _pipes(nlp).items():
+        kb = pipe.kb.description() if isinstance(pipe, KBPipe) else None
+        state.append([name, fingerprint(pipe.model), dict(pipe.cfg), kb])
+    return f"{stable_hash(json.dumps(state, sort_keys=True)):016x}"
+
+
+def _update_performance(nlp: Language, facts: dict[str, Any]) -> None:
+    performance = nlp.meta.get("performance") or {}
+    losses = {f"{name}_loss": name for name in _pipes(nlp)}
+    for key in losses.keys() & performance.keys():
+        facts.setdefault("training", {})[losses[key]] = {"max_steps": nlp.config["training"].get("max_steps")}
+    # Scores of training begin so too, of any group of spans.
+    kept = {key: score for key, score in performance.items() if not key.startswith("krissel_") and key not in losses}
+    if evaluations := facts.pop("evaluations", None):
+        state = _state(nlp)
+        facts["evaluations"] = {corpus: each for corpus, each in evaluations.items() if each["state"] == state}
+        for corpus, each in facts["evaluations"].items():
+            kept |= {f"krissel_{corpus}_{key}": each[key] for key in FIGURES}
+    nlp.meta["performance"] = kept
+
+
+def _summary(pipe: KBPipe) -> str:
+    does = "Links mentions to" if isinstance(pipe, KrisselLinker) else "Finds, in text,"
+    of = ", ".join(map(_title, pipe.kb.ontology))
+    return f"{does} {pipe.kb.n_entities:,} entities{f' of {of}' if of else ''}."
+
+
+def _title(ontology: dict[str, Any]) -> str:
+    version = f", version {ontology['version']}" if ontology.get("version") else ""
+    return f"{ontology.get('source', NOT_STATED)}{version}"
+
+
+def _licence(ontology: dict[str, Any]) -> str:
+    return str(ontology.get("licence") or NOT_STATED)
+
+
+def _is_ours(source: Any) -> bool:
+    return isinstance(source, dict) and "for" in source
+
+
+def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]:
+    """As `meta.json` has sources, whose keys and values are text. "for": the component."""
+    for each in pipe.kb.ontology:
+        version = str(each.get("version", ""))
+        url = {"url": version} if version.startswith("http") else {}
+        yield {"name": _title(each), **url, "license": _licence(each), "for": name}
+    texts = nlp.meta["krissel"].get("text", {}).get(name) or []
+    mined = [(", ".join([*texts[:3], *(["…"] if len(texts) > 3 else [])]), "")] if texts else []
+    for found, address in (*mined, *_models(nlp, name)):
+        yield {"name": found, **({"url": address} if address else {}), "license": NOT_STATED, "for": name}
+
+
+def _models(nlp: Language, name: str) -> Iterator[tuple[str, str]]:
+    """The pretrained models of the encoder: names, without folders of this machine, and addresses."""
+    for keys, value in walk_dict(nlp.get_pipe_config(name)["model"]):
+        if keys[-1] == "name" and isinstance(value, str) and value:
+            is_local = Path(value).is_absolute() or Path(value).exists()
+            yield (Path(value).name, "") if is_local else (value, f"https://huggingface.co/{value}")
+
+
+def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> Iterator[str]:
+    described = pipe.kb.description()
+    kinds, gold = described["prototype_kinds"], described["prototype_sources"]
+    yield f"### Knowledge base of `{name}`\n"
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+    yield f"- **Entities**: {described['entities']:,}, with {described['prototypes']:,} prototypes ({counts})"
+    for each in described["ontology"] or [{}]:
+        yield f"- **Ontology**: {markdown_text(_title(each))}; licence: {markdown_text(_licence(each))}"
+    config, trained = nlp.get_pipe_config(name), facts.get("training", {}).get(name)
+    # A linker from another pipeline left there whether it was trained.
+    by = f"{'trained by' if trained else 'objective:'} {(config.get('objective') or {}).get('@misc', NOT_STATED)}"
+    steps = f", {trained['max_steps']:,} steps at most" if trained and trained["max_steps"] else ""
+    how = f"{by}{steps}" if trained or config.get("objective") else "not trained"
+    models = "".join(f" of {markdown_text(model)}" for model, _ in _models(nlp, name))
+    yield f"- **Encoder**: {config['model']['@architectures']}{models}, {how}"
+    if isinstance(pipe, KrisselLinker):
+        yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
+    named = {**gold, "an unnamed source": kinds.get("gold", 0) - sum(gold.values())}
+    added = ", ".join(f"{count:,} of {markdown_text(source)}" for source, count in named.items() if count > 0)
+    yield f"- **Gold prototypes**, of annotated mentions: {added or 'none'}\n"
+
+
+def _nil(name: str, cfg: Any, facts: dict[str, Any]) -> str:
+    said = []
+    fit, calibrated = (facts.get(key, {}).get(name) for key in ("confidence", "calibration"))
+    if least := cfg.get("min_confidence"):
+        said.append(f"where the best candidate's confidence is below {least:.3f}")
+    if fit and math.isclose(fit["min_confidence"], least, abs_tol=1e-6):
+        linked, precision, nil = (f"{100 * fit[key]:.0f} %" for key in ("linked", "precision", "nil_share"))
+        said.append(
+            f"expected of mentions, if {nil} have no entity here: {linked} are linked, {precision} of these rightly "
+            f"(by {fit['n']:,} names and mentions of the knowledge base, without gold mentions)"
+        )
+    if (threshold := cfg.get("threshold")) is not None:
+        is_fitted = calibrated and math.isclose(calibrated["threshold"], threshold, abs_tol=1e-6)
+        fitted = f", fitted to {calibrated['n']:,} gold mentions" if is_fitted else ""
+        said.append(f"where the best score is below {threshold:.6g}{fitted}")
+    return "; ".join(said) or "none; every mention is linked, also where its entity is not in the knowledge base"
+
+
+def _evaluation(facts: dict[str, Any]) -> Iterator[str]:
+    yield "### Evaluation\n"
+    if not facts.get("evaluations"):
+        yield "None of this pipeline as it is; `krissel evaluate --write-meta` adds one."
+        return
+    yield "| corpus | mentions | n | strict, 95 % interval | lenient, 95 % interval | date | spacy-krissel |"
+    yield "| --- | --- | ---: | ---: | ---: | --- | --- |"
+    for corpus, each in facts["evaluations"].items():
+        intervals = (" to ".join(f"{100 * bound:.1f}" for bound in each["intervals"][key] or ()) for key in FIGURES)
+        shown = (f"{100 * each[key]:.1f}, {between or '–'}" for key, between in zip(FIGURES, intervals, strict=True))
+        cells = [markdown_text(corpus), each["mentions"], f"{each['n']:,}", *shown, each["date"], each["version"]]
+        yield f"| {' | '.join(cells)} |"
+
+
+def _use(nlp: Language, pipes: dict[str, KBPipe]) -> Iterator[str]:
+    yield "\n### Intended use and limits\n"
+    yield "- For research. Links are not checked by a person: no decision on a patient should rest on them alone."
+    for name, pipe in pipes.items():
+        if not {"mention", "replaced", "gold", "reference"} & pipe.kb.description()["prototype_kinds"].keys():
+            yield f"- `{name}` knows names without contexts: it cannot decide between entities that share a name."
+        if isinstance(pipe, KrisselLinker) and len(nlp.pipe_names) == len(_pipes(nlp)):
+            yield f"- `{name}` needs a component before it that finds mentions; none is in this pipeline."

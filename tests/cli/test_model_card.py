@@ -1,0 +1,187 @@
+"""The model card: `meta.json`, and what `spacy package` makes of it."""
+
+import json
+import zipfile
+
+import pytest
+import spacy
+from spacy.cli.package import generate_readme, package
+from spacy.schemas import ModelMetaSchema, validate
+
+from spacy_krissel import build, update_card
+from spacy_krissel.commands.build_prototypes import prototypes
+from spacy_krissel.commands.measure_pipeline import evaluate_pipeline
+from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline
+
+LINKER = "krissel_linker"
+
+
+def meta_of(path):
+    meta = json.loads((path / "meta.json").read_text(encoding="utf8"))
+    assert validate(ModelMetaSchema, meta) == []
+    return meta
+
+
+@pytest.fixture(scope="module")
+def stated(toy_files):
+    return {"version": "1999", "licence": "CC0 | toy"}
+
+
+@pytest.fixture(scope="module")
+def linker(toy_files, stated, tmp_path_factory):
+    path = tmp_path_factory.mktemp("card") / "linker"
+    build(toy_files / "ontology.jsonl", path, **stated)
+    return path
+
+
+@pytest.fixture
+def finder(tmp_path):
+    """A pipeline of someone else, with a card and licences of its own."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "Disease", "pattern": "rickets"}])
+    nlp.meta.update(description="Finds diseases.", license="MIT", notes="Theirs.", sources=["GENIA"])
+    nlp.meta["performance"] = {"ents_f": 0.81, "ner_loss": 12.5}
+    nlp.to_disk(tmp_path / "finder")
+    (tmp_path / "finder" / "LICENSE").write_text("MIT, theirs")
+    (tmp_path / "finder" / "LICENSES_SOURCES").write_text("GENIA, theirs")
+    return tmp_path / "finder"
+
+
+def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
+    meta = meta_of(linker)
+    assert meta["description"] == "Links mentions to 12 entities of ontology.jsonl, version 1999."
+    assert meta["license"] == "CC0 | toy"
+    assert meta["sources"] == [{"name": "ontology.jsonl, version 1999", "license": "CC0 | toy", "for": LINKER}]
+    for said in ("CC0 \\| toy", "not trained", "of these rightly", "finds mentions", "krissel evaluate --write-meta"):
+        assert said in meta["notes"]
+    assert meta["performance"] == {}
+    assert "CC0 | toy" in (linker / "LICENSES_SOURCES").read_text(encoding="utf8")
+    readme = generate_readme(meta)
+    assert meta["description"] in readme and meta["notes"] in readme
+    # Saved again, it is the same.
+    save_pipeline(load_pipeline(linker), linker.with_name("again"))
+    assert meta_of(linker.with_name("again")) == meta
+
+
+def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, toy_shards, tmp_path):
+    nlp = spacy.load(trained)
+    assert {"krissel_acc", "krissel_linker_loss"} <= nlp.meta["performance"].keys()
+    nlp.meta["performance"]["ents_f"] = 0.81
+    nlp.to_disk(tmp_path / "trained")
+    prototypes(tmp_path / "trained", tmp_path / "linker", toy_store.path, toy_shards)
+    meta = meta_of(tmp_path / "linker")
+    assert meta["performance"] == {"ents_f": 0.81}
+    assert "trained by spacy-krissel.ContrastiveObjective.v1" in meta["notes"]
+    other = spacy.blank("en")
+    other.add_pipe(LINKER, source=spacy.load(tmp_path / "linker"))
+    update_card(other)
+    assert "objective: spacy-krissel.ContrastiveObjective.v1" in other.meta["notes"]
+    # The text that was mined is a source.
+    assert "texts.jsonl" in [each["name"] for each in meta["sources"]]
+    prototypes(tmp_path / "linker", tmp_path / "linker", toy_store.path)
+    meta = meta_of(tmp_path / "linker")
+    assert len(meta["sources"]) == 1 and "trained by" in meta["notes"]
+
+
+def test_the_card_and_licences_of_the_ner_are_lost(toy_files, finder, stated, tmp_path):
+    build(toy_files / "ontology.jsonl", tmp_path / "both", ner=str(finder), **stated)
+    for _ in range(2):
+        meta = meta_of(tmp_path / "both")
+        assert (meta["description"], meta["license"]) == ("Finds diseases.", "MIT")
+        assert meta["performance"] == {"ents_f": 0.81, "ner_loss": 12.5}
+        assert [each["name"] for each in meta["sources"]] == ["GENIA", "ontology.jsonl, version 1999"]
+        assert meta["notes"].startswith("Theirs.\n\n<!--") and meta["notes"].count("### Evaluation") == 1
+        assert "finds mentions" not in meta["notes"]
+        assert (tmp_path / "both" / "LICENSE").read_text() == "MIT, theirs"
+        licences = (tmp_path / "both" / "LICENSES_SOURCES").read_text(encoding="utf8")
+        assert licences.startswith("GENIA, theirs") and licences.count("CC0 | toy") == 1
+        # Once more, from its own folder.
+        save_pipeline(load_pipeline(tmp_path / "both"), tmp_path / "both")
+
+
+def test_a_licence_leaves_a_source_out(toy_files, tmp_path):
+    build(toy_files / "ontology.jsonl", tmp_path / "linker")
+    meta = meta_of(tmp_path / "linker")
+    assert meta["license"] == "" and "licence: not stated" in meta["notes"]
+
+
+def test_added_gold_is_not_on_the_card(linker, tmp_path):
+    nlp = spacy.load(linker)
+    doc = nlp.make_doc("She had the English disease.")
+    doc.ents = [doc.char_span(8, 27, label="Disease", kb_id="T12")]
+    nlp.get_pipe(LINKER).kb.add_gold([doc], source="my *corrections*")
+    update_card(nlp)
+    nlp.to_disk(tmp_path / "linker")
+    assert "2 of my *corrections*" in meta_of(tmp_path / "linker")["notes"]
+    nlp.meta["description"] = "Mine."
+    save_pipeline(nlp, tmp_path / "linker")
+    assert meta_of(tmp_path / "linker")["description"] == "Mine."
+
+
+@pytest.fixture
+def evaluated(linker, toy_files, toy_store, tmp_path):
+    """A copy of the linker, evaluated on two corpora."""
+    path = tmp_path / "evaluated"
+    save_pipeline(load_pipeline(linker), path)
+    for name in ("first", "second"):
+        gold = tmp_path / f"{name}.pubtator"
+        gold.write_bytes((toy_files / "gold.pubtator").read_bytes())
+        asked = {"ontology": toy_store.path, "output": tmp_path / "metrics", "baselines": False}
+        report = evaluate_pipeline(path, gold, **asked, write_meta=True)
+    return path, report.data
+
+
+def test_an_evaluation_is_not_in_the_meta(evaluated, linker):
+    path, data = evaluated
+    meta = meta_of(path)
+    scores = {f"krissel_{name}_{key}": data[key] for name in ("first", "second") for key in ("strict", "lenient")}
+    assert meta["performance"] == pytest.approx(scores)
+    low, high = (100 * bound for bound in data["intervals"]["strict"])
+    row = f"| first | gold | {data['n']} | {100 * data['strict']:.1f}, {low:.1f} to {high:.1f} |"
+    assert row in meta["notes"] and "| second |" in meta["notes"]
+    # Nothing but the card has changed, and another pipeline not at all.
+    assert meta_of(linker)["performance"] == {}
+    for file_ in (each for each in linker.rglob("*") if each.is_file() and each.name != "meta.json"):
+        assert (path / file_.relative_to(linker)).read_bytes() == file_.read_bytes()
+    # spaCy multiplies by 100.
+    assert f"| `KRISSEL_FIRST_STRICT` | {100 * data['strict']:.2f} |" in generate_readme(meta)
+
+
+def test_an_evaluation_outlives_what_it_was_of(evaluated):
+    path, _ = evaluated
+    nlp = load_pipeline(path)
+    save_pipeline(nlp, path)
+    assert len(meta_of(path)["krissel"]["evaluations"]) == 2
+    nlp.get_pipe(LINKER).cfg["min_confidence"] = 0.99
+    save_pipeline(nlp, path)
+    meta = meta_of(path)
+    assert meta["performance"] == {} and "| first |" not in meta["notes"]
+
+
+def test_an_expectation_outlives_the_knowledge_base(linker, toy_store, tmp_path):
+    assert "of these rightly" in meta_of(linker)["notes"]
+    prototypes(linker, tmp_path / "again", toy_store.path)
+    meta = meta_of(tmp_path / "again")
+    assert "of these rightly" not in meta["notes"] and "confidence is below" in meta["notes"]
+
+
+def test_an_evaluation_is_written_where_it_does_not_belong(linker, toy_files, toy_store, refuse, tmp_path):
+    given = (toy_files / "gold.pubtator", "--ontology", toy_store.path, "-o", tmp_path, "--write-meta")
+    assert "[K006]" in refuse("evaluate", "en_some_package", *given)
+    assert "[K006]" in refuse("evaluate", linker, *given, f"--components.{LINKER}.threshold", "0.6")
+    assert meta_of(linker)["performance"] == {}
+
+
+@pytest.mark.slow
+def test_the_wheel_has_no_card_and_no_licences(evaluated, tmp_path):
+    path, data = evaluated
+    package(path, tmp_path, name="toy_card", version="1.2.3", create_wheel=True, create_sdist=False, silent=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*/dist/*.whl"))) as wheel:
+        files = {name: wheel.read(name).decode("utf8", "replace") for name in wheel.namelist()}
+    licences = [name for name in files if name.endswith("LICENSES_SOURCES")]
+    assert any("dist-info" in name for name in licences) and all("CC0 | toy" in files[name] for name in licences)
+    (metadata,) = (files[name] for name in files if name.endswith("dist-info/METADATA"))
+    (readme,) = (files[name] for name in files if name.endswith("README.md"))
+    for text in (metadata, readme):
+        assert "Links mentions to 12 entities" in text and "### Intended use and limits" in text
+        assert f"KRISSEL_FIRST_STRICT` | {100 * data['strict']:.2f}" in text
