@@ -180,20 +180,21 @@ def _of(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({part / max(whole, 1):.2%})"
 
 
-def vocabularies(names: Sequence[str] = (), *, refresh: bool = False, progress: bool = False) -> dict[str, Any]:
-    """List the vocabularies that `build` and `ontology` take by name, or download some of them into the cache.
+def vocabularies(*, download: Sequence[str] = (), progress: bool = False) -> dict[str, Any]:
+    """List the vocabularies that are known by name.
 
-    names: Vocabularies to download; default: none, and all are listed
-    refresh: Download them again, to have their latest release
+    `build` and `ontology` take these names in place of a file, and download what is not in the cache.
+
+    download: Download the latest release of this one into the cache
 
     RETURNS: the record of each in the cache, else None. Raises KrisselError K006 (an unknown name), and as `fetch`.
     """
-    names = [name.lower() for name in names]
+    names = [name.lower() for name in download]
     for name in names:
         if name not in VOCABULARIES:
-            raise KrisselError(Errors.K006.format(setting="names", found=name, expected=", ".join(VOCABULARIES)))
+            raise KrisselError(Errors.K006.format(setting="download", found=name, expected=", ".join(VOCABULARIES)))
     for name in names:
-        fetch(name, refresh=refresh, progress=progress)
+        fetch(name, refresh=True, progress=progress)
     return {name: whole(cache_folder() / name) for name in names or VOCABULARIES}
 
 

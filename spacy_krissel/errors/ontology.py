@@ -33,7 +33,7 @@ class OntologyErrors:
     )
     K114 = (
         "[K114] '{name}' ({title}) is not downloaded: it needs a licence or a login ({licence}, {terms}). Get it at "
-        "{address}, unpack it, and read its folder META with: {command}"
+        "{address}, unpack it, and read its folder with: {command}"
     )
     K115 = (
         "[K115] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run it again, which "

@@ -11,7 +11,6 @@ from email.utils import parsedate
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from ...errors import Errors, KrisselError
@@ -144,7 +143,7 @@ def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> di
     # Files of a year appear from October of the year before.
     year, md5 = date.today().year + (date.today().month >= 10), None
     for address in (addresses := [known.address.format(year=each) for each in (year, year - 1)]):
-        file, download = unquote(address.rpartition("/")[2]), Download(work, progress=progress)
+        file, download = address.rpartition("/")[2], Download(work, progress=progress)
         try:
             if known.checksum:
                 Download(folder)(address + known.checksum, folder / ".sum", None)

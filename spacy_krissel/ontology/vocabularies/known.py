@@ -15,7 +15,7 @@ class Vocabulary:
     licence, terms: its name, and its address. size: of the download, about.
     members: patterns of the files of an archive that are kept, in small letters, joined by "|"; the first is read.
     checksum: what follows the address in that of a file with its MD5.
-    command: how to read it after it was unpacked in the folder META, where it needs a licence or a login.
+    command: how to read it when it is unpacked, where it needs a licence or a login.
     """
 
     name: str

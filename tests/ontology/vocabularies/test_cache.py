@@ -21,6 +21,8 @@ from .publisher import PUBLISHED, obo, zipped
 
 OPEN = [name for name, known in VOCABULARIES.items() if not known.command]
 CLOSED = [name for name in VOCABULARIES if name not in OPEN]
+# Readers that are not here yet.
+UNMERGED = ("icd10cm", "owl", "snomed", "rxnorm")
 LATEST = date.today().year + (date.today().month >= 10)
 
 
@@ -48,12 +50,12 @@ def test_a_name_without_what_it_needs():
     for name, known in VOCABULARIES.items():
         assert known.title and known.licence and known.terms.startswith("https://"), name
         assert known.address.startswith("https://") and name == name.lower(), name
-        assert known.format in READERS or known.format in ("icd10cm", "owl"), name
+        assert known.format in READERS or known.format in UNMERGED, name
 
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_licence_is_not_asked_for(name, publisher, tmp_path):
-    with pytest.raises(KrisselError, match=r"K114.*https?://.*krissel ontology META"):
+    with pytest.raises(KrisselError, match=r"K114.*https?://.*krissel ontology"):
         build_ontology(name, tmp_path / "store")
     assert not publisher.requests
 
@@ -277,14 +279,14 @@ def test_the_command_does_not_list_or_download(publisher, publish, tmp_path):
     assert all(name in said for name in VOCABULARIES) and str(tmp_path / "cache") in said and not publisher.requests
     today = f"{date.today().year}-"
     assert today not in said
-    said = invoke("vocabularies", "HPO", "mondo").output
+    said = invoke("vocabularies", "--download", "HPO", "--download", "mondo").output
     assert said.count(today) == 2 and "doid" not in said
     assert len(publisher.requests) == 2
     assert invoke("ontology", "mondo", "--output", tmp_path / "store").exit_code == 0
     assert len(publisher.requests) == 2
-    invoke("vocabularies", "hpo", "--refresh")
+    invoke("vocabularies", "--download", "hpo")
     assert len(publisher.requests) == 3
     for asked, code in (("mando", "K006"), ("umls", "K114")):
-        refused = invoke("vocabularies", asked)
+        refused = invoke("vocabularies", "--download", asked)
         assert refused.exit_code == 1 and code in refused.output
     assert "krissel vocabularies" in invoke("ontology", "mando", "--output", tmp_path / "other").output
