@@ -9,7 +9,7 @@ from typing import Any
 from ... import __version__
 from ...util.progress import progress_bar
 
-# After so many attempts in a row that brought nothing, it is given up; seconds before the first new one.
+# After so many attempts in a row that brought nothing, it is given up; seconds before a new one, longer each time.
 TRIES, PAUSE = 3, 1.0
 CHUNK = 1 << 16
 # Seconds to connect, and between two parts of an answer.
