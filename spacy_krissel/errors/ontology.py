@@ -31,12 +31,12 @@ class OntologyErrors:
         "[K113] Cannot tell what is below {id!r}: {problem}. Expected ids of the sources, and entities with parents or "
         "tree numbers."
     )
-    K114 = (
-        "[K114] '{name}' ({title}) is not downloaded: it needs a licence or a login ({licence}, {terms}). Get it at "
+    K116 = (
+        "[K116] '{name}' ({title}) is not downloaded: it needs a licence or a login ({licence}, {terms}). Get it at "
         "{address}, unpack it, and read its folder with: {command}"
     )
-    K115 = (
-        "[K115] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run it again, which "
+    K117 = (
+        "[K117] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run it again, which "
         "continues the download; or put the file by hand into the folder '{folder}', without a download.json there."
     )
     K130 = (

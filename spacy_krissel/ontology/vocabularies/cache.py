@@ -22,7 +22,7 @@ from ...util.work_folder import FolderLock
 from .download import Download, NotDownloaded
 from .known import VOCABULARIES, Vocabulary
 
-# Next to a vocabulary's files: what they are and where they are from; K115 names it.
+# Next to a vocabulary's files: what they are and where they are from; K117 names it.
 RECORD = "download.json"
 # Seconds between two looks whether another process has finished a download.
 WAIT = 1.0
@@ -65,11 +65,11 @@ def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[
     It is downloaded where it is not there or is not as its record says, or to `refresh` it. Files without a record
     were put there by hand, and are taken as they are. Another process that downloads it is awaited.
 
-    Raises KrisselError K114 (a licence or a login is needed), K115 (no download; the cache is as it was), K026.
+    Raises KrisselError K116 (a licence or a login is needed), K117 (no download; the cache is as it was), K026.
     """
     known, folder = VOCABULARIES[name], cache_folder() / name
     if known.command:
-        raise KrisselError(Errors.K114.format(**vars(known)))
+        raise KrisselError(Errors.K116.format(**vars(known)))
     record = None if refresh else whole(folder)
     if record is None:
         with coded_io(folder), _alone(work := folder.with_name(f".{name}.download")):
@@ -128,7 +128,7 @@ def _fill(folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: 
             record["read"] = _unpacked(new, known)
         except NotDownloaded as error:
             place = {"address": known.address.format(year=date.today().year), "folder": folder}
-            raise KrisselError(Errors.K115.format(name=known.name, problem=error, **place)) from error
+            raise KrisselError(Errors.K117.format(name=known.name, problem=error, **place)) from error
         record["files"] = {file.relative_to(new).as_posix(): _figures(file) for file in _files(new)}
         (new / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf8")
         commit_folder(new, folder)

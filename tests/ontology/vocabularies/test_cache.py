@@ -55,7 +55,7 @@ def test_a_name_without_what_it_needs():
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_licence_is_not_asked_for(name, publisher, tmp_path):
-    with pytest.raises(KrisselError, match=r"K114.*https?://.*krissel ontology"):
+    with pytest.raises(KrisselError, match=r"K116.*https?://.*krissel ontology"):
         build_ontology(name, tmp_path / "store")
     assert not publisher.requests
 
@@ -128,7 +128,7 @@ def test_a_cut_download_starts_over(publisher, publish, tmp_path):
     # By another process, a day later; and by a server that has only the date of its file.
     publisher.etags = False
     publisher.cuts = [40_000, 0, 0, 0]
-    with pytest.raises(KrisselError, match="K115"):
+    with pytest.raises(KrisselError, match="K117"):
         fetch("cl", refresh=True)
     assert (tmp_path / "cache" / "cl" / "cl-basic.obo").read_bytes() == content
     publisher.requests.clear()
@@ -143,7 +143,7 @@ def test_two_releases_are_mixed(ranges, shorter, publisher, publish, tmp_path):
     publisher.ranges = ranges
     publish("cl", obo("CL") * 1000)
     publisher.cuts = [90_000, 0, 0, 0]
-    with pytest.raises(KrisselError, match=r"K115.*CL|K115.*cl"):
+    with pytest.raises(KrisselError, match=r"K117.*CL|K117.*cl"):
         fetch("cl")
     later = obo("CL") * 10 if shorter else obo("OTHER") * 1000
     publish("cl", later)
@@ -163,7 +163,7 @@ def test_a_download_without_validators_is_continued(publisher, publish):
 @pytest.mark.parametrize("answer, said", [(404, "HTTP 404"), (403, "HTTP 403"), (503, "503"), (200, "web page")])
 def test_a_refusal_is_taken_for_the_file(answer, said, publisher, publish, tmp_path):
     publisher.answers[publish("medic", PUBLISHED["medic"][0])] = answer
-    with pytest.raises(KrisselError, match="K115.*CTD_diseases.tsv.gz") as raised:
+    with pytest.raises(KrisselError, match="K117.*CTD_diseases.tsv.gz") as raised:
         fetch("medic")
     folder = tmp_path / "cache" / "medic"
     assert said in str(raised.value) and str(folder) in str(raised.value)
@@ -181,7 +181,7 @@ def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeyp
     nowhere = "http://127.0.0.1:9/taxdmp.zip"
     monkeypatch.setitem(VOCABULARIES, "ncbitaxon", cache.Vocabulary(**{**vars(known), "address": nowhere}))
     folder = tmp_path / "cache" / "ncbitaxon"
-    with pytest.raises(KrisselError, match=f"K115.*{nowhere}.*by hand.*{folder}"):
+    with pytest.raises(KrisselError, match=f"K117.*{nowhere}.*by hand.*{folder}"):
         fetch("ncbitaxon")
     folder.mkdir()
     (folder / "taxdmp.zip").write_bytes(PUBLISHED["ncbitaxon"][0])
@@ -194,7 +194,7 @@ def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeyp
 def test_a_wrong_archive_is_kept(content, publisher, publish, tmp_path):
     path = publish("ncbitaxon", content)
     publisher.files[f"{path}.md5"] = hashlib.md5(content).hexdigest().encode()
-    with pytest.raises(KrisselError, match="K115"):
+    with pytest.raises(KrisselError, match="K117"):
         fetch("ncbitaxon")
     assert not list((tmp_path / "cache").iterdir())
 
@@ -204,7 +204,7 @@ def test_a_wrong_checksum_is_overlooked(checksum, publisher, publish, tmp_path):
     path = publish("ncbitaxon", PUBLISHED["ncbitaxon"][0])
     if checksum is not None:
         publisher.files[f"{path}.md5"] = checksum
-    with pytest.raises(KrisselError, match="K115.*(checksum|404)"):
+    with pytest.raises(KrisselError, match="K117.*(checksum|404)"):
         fetch("ncbitaxon")
     assert not list((tmp_path / "cache").iterdir())
 
@@ -224,7 +224,7 @@ def test_a_damaged_cache_is_read(publisher, publish):
     # The damaged file is not taken in the place of one that was put there by hand.
     path.write_bytes(b"damaged")
     publisher.files.clear()
-    with pytest.raises(KrisselError, match="K115.*without a download.json"):
+    with pytest.raises(KrisselError, match="K117.*without a download.json"):
         fetch("go")
     assert path.read_bytes() == b"damaged"
 
@@ -286,7 +286,7 @@ def test_the_command_does_not_list_or_download(publisher, publish, tmp_path):
     assert len(publisher.requests) == 2
     invoke("vocabularies", "--download", "hpo")
     assert len(publisher.requests) == 3
-    for asked, code in (("mando", "K006"), ("umls", "K114")):
+    for asked, code in (("mando", "K006"), ("umls", "K116")):
         refused = invoke("vocabularies", "--download", asked)
         assert refused.exit_code == 1 and code in refused.output
     assert "krissel vocabularies" in invoke("ontology", "mando", "--output", tmp_path / "other").output
