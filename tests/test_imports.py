@@ -30,9 +30,10 @@ LAYERS = (
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # Requirements of setup.cfg by the name they are imported by, and what these bring: jinja2 markupsafe, spaCy wasabi,
-# scikit-learn threadpoolctl. Extras: faiss, ray, cupy, bioregistry.
+# scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, ray, cupy, bioregistry.
 LIBRARIES = {
     *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
+    *("pooch", "requests", "urllib3"),
     *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
     *("faiss", "ray", "cupy", "cupyx", "bioregistry"),
 }

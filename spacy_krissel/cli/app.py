@@ -94,6 +94,7 @@ def coded_errors(command: Function) -> Function:
 COMMANDS = {
     "build": Command("spacy_krissel.commands.build_linker:build_files", "Build", gpu=True, names={"trees": "tree"}),
     "ontology": Command("spacy_krissel.commands.make_ontology:ontology", "Build"),
+    "vocabularies": Command("spacy_krissel.commands.make_ontology:vocabularies", "Build"),
     "convert": Command("spacy_krissel.corpora.convert:convert", "Build"),
     "mine": Command("spacy_krissel.commands.mine_texts:mine_texts", "Build"),
     "train": Command("spacy_krissel.commands.train_pipeline:train", "Build"),

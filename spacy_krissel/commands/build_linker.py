@@ -16,6 +16,7 @@ from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
 from ..ontology.store import OntologyStore, write_store
+from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
@@ -104,7 +105,8 @@ def build(
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
     stopped.
 
-    ontology: an ontology file or folder, a store, several of them, or entities (`Entity`)
+    ontology: an ontology file or folder, a store, the name of a vocabulary (mondo), several of them, or entities
+        (`Entity`)
     output: Where to save the pipeline
     text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
     ner: A pipeline that finds mentions, by name or path: the linker is added to it
@@ -132,8 +134,9 @@ def build(
     of_confidence = {key: settings.pop(key) for key in ("precision", "nil_share") if key in settings}
     sources: list[Any] = [ontology] if isinstance(ontology, (str, Path)) else [*ontology]
     are_files = all(isinstance(each, (str, Path)) for each in sources)
+    located = [locate(each, "auto", progress).path for each in sources] if are_files else []
     state = {
-        "ontology": [content_hash(Path(each)) for each in sources] if are_files else stable_hash(repr(sources)),
+        "ontology": [content_hash(each) for each in located] if are_files else stable_hash(repr(sources)),
         "text": [content_hash(each) for each in text],
         "settings": {key: value for key, value in settings.items() if value is not None},
         "encoder": encoder,
@@ -203,7 +206,7 @@ def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
     stopped.
 
-    ontology: Ontology files, or stores
+    ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies)
     output: Where to save the pipeline
     """
     return build(ontology, output, **settings)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import wasabi
+
 from ..errors import Errors, KrisselError
 from ..evaluation.tables import markdown_table
 from ..ontology.build import build_ontology
@@ -12,6 +14,8 @@ from ..ontology.enrich import DEFAULT_FIELDS
 from ..ontology.homonyms.shared_names import homonym_report
 from ..ontology.readers.table import read_table
 from ..ontology.store import KIND, OntologyStore
+from ..ontology.vocabularies.cache import cache_folder, fetch, whole
+from ..ontology.vocabularies.known import VOCABULARIES
 from ..util.atomic import check_file, write_text
 from ..util.manifest import check_replaceable
 from ..util.settings import passes_on
@@ -56,7 +60,8 @@ def ontology(
 ) -> tuple[OntologyStore, dict[str, Any]]:
     """Read ontology files into a columnar store, which opens without being read.
 
-    sources: Ontology files or folders (formats: see --format), or stores; .gz too
+    sources: Ontology files or folders (formats: see --format), stores, or names of vocabularies (krissel vocabularies);
+        .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,
         cellosaurus, cellosaurus-tsv, ctd, umls, snomed, rxnorm, omop, obographs, mesh-xml, table, medcat, ssslm
@@ -81,7 +86,7 @@ def ontology(
     omop_parents: OMOP: keep the parents of concepts (CONCEPT_RELATIONSHIP.csv's "Is a")
     id_column: Table: the column of ids; default: by its usual names
     name_column: Table: the column of names
-    synonyms_column: Table: the column of other names
+    synonyms_column: Table: the column of other names, or several, with commas between
     definition_column: Table: the column of definitions
     type_column: Table: the column of semantic types
     parents_column: Table: the column of ids of parents
@@ -189,3 +194,31 @@ def _table(report: dict[str, Any]) -> str:
 
 def _of(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,} ({part / max(whole, 1):.2%})"
+
+
+def vocabularies(*, download: Sequence[str] = (), progress: bool = False) -> dict[str, Any]:
+    """List the vocabularies that are known by name.
+
+    `build` and `ontology` take these names in place of a file, and download what is not in the cache.
+
+    download: Download the latest release of this one into the cache
+
+    RETURNS: the record of each in the cache, else None. Raises KrisselError K006 (an unknown name), and as `fetch`.
+    """
+    names = [name.lower() for name in download]
+    for name in names:
+        if name not in VOCABULARIES:
+            raise KrisselError(Errors.K006.format(setting="download", found=name, expected=", ".join(VOCABULARIES)))
+    for name in names:
+        fetch(name, refresh=True, progress=progress)
+    return {name: whole(cache_folder() / name) for name in names or VOCABULARIES}
+
+
+def show_vocabularies(found: dict[str, Any]) -> str:
+    rows = []
+    for name, record in found.items():
+        known = VOCABULARIES[name]
+        cached = record.get("downloaded", "put there by hand")[:10] if record else known.command and "needs a login"
+        rows.append((name, known.title, known.size, cached, known.licence))
+    header = ("name", "vocabulary", "about", "in the cache", "licence")
+    return f"{wasabi.table(rows, header=header, max_col=60)}\nCache: {cache_folder()}"

@@ -2,7 +2,7 @@
 
 
 class OntologyErrors:
-    K101 = "[K101] There is no ontology file at '{path}'. Expected {expected}. Check the path."
+    K101 = "[K101] There is no ontology file at '{path}'. Expected {expected}. Check it, or see `krissel vocabularies`."
     K102 = (
         "[K102] '{path}' is truncated or damaged at line {line}: {problem}. Expected a complete file; download it "
         "again from its publisher."
@@ -30,6 +30,14 @@ class OntologyErrors:
     K113 = (
         "[K113] Cannot tell what is below {id!r}: {problem}. Expected ids of the sources, and entities with parents or "
         "tree numbers."
+    )
+    K116 = (
+        "[K116] '{name}' ({title}) is not downloaded: it needs a licence or a login ({licence}, {terms}). Get it at "
+        "{address}, unpack it, and read its folder with: {command}"
+    )
+    K117 = (
+        "[K117] The vocabulary '{name}' could not be downloaded from {address}: {problem}. Run it again, which "
+        "continues the download; or put the file by hand into the folder '{folder}', without a download.json there."
     )
     K130 = (
         "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the"

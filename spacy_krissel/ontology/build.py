@@ -23,6 +23,7 @@ from .provenance import provenance
 from .readers import read_ontology
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
+from .vocabularies.cache import Source, locate
 
 PathLike = str | Path
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
@@ -51,11 +52,12 @@ def build_ontology(
 ) -> OntologyStore:
     """Read ontology files (or stores) one after the other, enrich them from others, and write one store.
 
-    sources: ontology files, folders of a format or stores, the most important first: where several have one id, the
-        first one's entity is kept (KW102), or, with `merge_sources`, completed from the others
+    sources: ontology files, folders of a format, stores, or names of vocabularies (`vocabularies.known`), which are
+        downloaded once; the most important first: where several have one id, the first one's entity is kept (KW102),
+        or, with `merge_sources`, completed from the others
     output: directory of the store
     format: format of the sources; "auto" detects all but phrases (`readers.READERS`)
-    enrich_from: ontology files or stores to take definitions and tree numbers from, the preferred first
+    enrich_from: ontology files, stores or vocabularies to take definitions and tree numbers from, the preferred first
     fields: what to take from them (`enrich.FIELDS`)
     below: keep only entities with one of these ids, and those below them by their parents, or by tree numbers where an
         entity has no parents (HP:0000118)
@@ -77,16 +79,19 @@ def build_ontology(
     options of the reader, and counts what was merged, enriched and disambiguated.
 
     Raises KrisselError K006 (a wrong setting), K112 (no entity is left), K113 (an unknown id in `below`), and what
-    `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
+    `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
     """
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
-    streams: list[Iterable[Entity]] = [_open_source(path, format, options) for path in paths]
+    located = [locate(path, format, progress, **options) for path in paths]
+    streams: list[Iterable[Entity]] = [*map(_open_source, located)]
     info: dict[str, Any] = {"sources": [Path(path).name for path in paths]}
     stated = {"version": version, "licence": licence}
     if options:
         info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
-    info["provenance"] = [each for path in paths for each in provenance(path, format, options=options, **stated)]
+    info["provenance"] = [
+        {**at.stated, **each} for at in located for each in provenance(at.path, at.format, options=at.options, **stated)
+    ]
     entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:
@@ -94,7 +99,7 @@ def build_ontology(
             info["merged"] = counts
             entities = merge([_kept(stream, stack) for stream in streams], counts=counts)
         if enrich_from:
-            stores = [_kept(_open_source(path, "auto", {}), stack) for path in enrich_from]
+            stores = [_kept(_open_source(locate(path, "auto", progress)), stack) for path in enrich_from]
             # Filled while the entities pass, and written to the manifest after the last.
             found: Counter = Counter()
             info.update(enriched_from=[Path(path).name for path in enrich_from], enriched=found)
@@ -123,8 +128,11 @@ def build_ontology(
         return write_store(entities, output, info=info, progress=progress)
 
 
-def _open_source(path: PathLike, format: str, options: dict[str, Any]) -> Iterable[Entity]:
-    return OntologyStore(path) if (Path(path) / MANIFEST).is_file() else read_ontology(path, format, **options)
+def _open_source(source: Source) -> Iterable[Entity]:
+    if (source.path / MANIFEST).is_file():
+        return OntologyStore(source.path)
+    entities = read_ontology(source.path, source.format, **source.options)
+    return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities
 
 
 def _in_trees(entities: Iterable[Entity], trees: tuple[str, ...]) -> Iterator[Entity]:

@@ -55,6 +55,7 @@ def read_table(
 
     id_column, name_column, synonyms_column, definition_column, type_column, parents_column: names of the columns, in
         any case. Without one, the usual names (`HEADERS`); only id and name are needed.
+        Synonyms may be in several columns: `alias_symbol,prev_symbol`.
     separator: stands between the synonyms, types or parents in a cell.
     """
     given = dict(
@@ -67,6 +68,9 @@ def read_table(
     with open_records(path, "table", "columns with an id and a name, which the first line names") as records:
         rows = _csv_rows(records)
         header = next(rows, [])
+        # A column may have a comma in its name.
+        if synonyms_column.strip().lower() not in (name.strip().lower() for name in header):
+            given.update({f"synonyms{place or ''}": name for place, name in enumerate(synonyms_column.split(","))})
         places = _places(header, given)
         for part in given:
             if part not in places and (given[part] or part in ("id", "name")):
@@ -81,8 +85,11 @@ def read_table(
                     raise BadRecord(f"has no {part} in column {header[places[part]]!r}")
             if cells.get("obsolete", "").lower() in ("true", "1"):
                 return None
-            several = {part: cells.get(part, "") for part in ("synonyms", "type", "parents")}
-            lists = {part: unique(text.split(separator) if separator else [text]) for part, text in several.items()}
+            mark = separator or "\0"
+            lists = {
+                part: unique(mark.join(text for each, text in cells.items() if each.startswith(part)).split(mark))
+                for part in ("synonyms", "type", "parents")
+            }
             return Entity(
                 id=curie(cells["id"]),
                 name=cells["name"],
@@ -164,7 +171,7 @@ def _places(header: Sequence[str], given: dict[str, str]) -> dict[str, int]:
     """The place of each part's column: of the one that is given, else of the first usual one that is there."""
     names = [name.strip().lower() for name in header]
     found = {}
-    for part, usual in HEADERS.items():
+    for part, usual in {**dict.fromkeys(given, ()), **HEADERS}.items():
         wanted = (given[part].strip().lower(),) if given.get(part) else usual
         places = [names.index(name) for name in wanted if name in names]
         found.update({part: places[0]} if places else {})

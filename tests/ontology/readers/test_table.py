@@ -105,3 +105,16 @@ def test_a_published_table_of_synonyms_has_other_entities_than_its_obo_file(data
     ids = {entity.id for entity in read_ontology(table)}
     in_obo = {entity.id for entity in read_ontology(obo)}
     assert ids and len(ids & in_obo) > 0.95 * len(ids)
+
+
+def test_synonyms_in_several_columns_are_lost(write):
+    path = write('id\tname\told\tshort\told, but used\n1\tGout\tPodagra|Tophi\tG\t"Gouty ""fit"""\n', "terms.tsv")
+    (gout,) = read_table(path, synonyms_column="Old,short")
+    assert gout.aliases == ("Podagra", "Tophi", "G")
+    # A column may have a comma in its name, and a cell hold one name.
+    (gout,) = read_table(path, synonyms_column="old, but used", separator="")
+    assert gout.aliases == ('Gouty "fit"',)
+    (gout,) = read_table(path, synonyms_column="old,short", separator="")
+    assert gout.aliases == ("Podagra|Tophi", "G")
+    with pytest.raises(KrisselError, match="K103.*'longer'"):
+        list(read_table(path, synonyms_column="old,longer"))

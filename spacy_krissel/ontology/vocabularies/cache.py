@@ -1,0 +1,190 @@
+"""Vocabularies by name: downloaded into a cache once, and verified before they are read."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import date, datetime, timezone
+from email.utils import parsedate
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+from ...errors import Errors, KrisselError
+from ...util.atomic import commit_folder, temporary_folder
+from ...util.disk import coded_io
+from ...util.lock import Lock
+from ...util.manifest import sha256_file
+from ...util.work_folder import FolderLock
+from .download import Download, NotDownloaded
+from .known import VOCABULARIES, Vocabulary
+
+# Next to a vocabulary's files: what they are and where they are from; K117 names it.
+RECORD = "download.json"
+# Seconds between two looks whether another process has finished a download.
+WAIT = 1.0
+_LOCK = Lock()
+
+
+class Source(NamedTuple):
+    """A source of an ontology on this machine, and how it is read.
+
+    ids: how the ids of the entities to keep begin. stated: for its provenance, where the file does not state it.
+    """
+
+    path: Path
+    format: str
+    options: dict[str, Any]
+    ids: str = ""
+    stated: Mapping[str, Any] = {}
+
+
+def locate(source: str | Path, format: str, progress: bool, **options: Any) -> Source:
+    """A path, or where there is none, a known vocabulary by its name, which is downloaded unless the cache has it.
+
+    format, options: of a path; for a vocabulary they replace its own. Raises what `fetch` raises.
+    """
+    name = str(source).lower()
+    if name not in VOCABULARIES or Path(source).exists():
+        return Source(Path(source), format, options)
+    path, record = fetch(name, progress=progress)
+    stated = {key: value for key, value in record.items() if value and key not in ("read", "download", "files")}
+    if date_ := parsedate(record.get("modified", "")):
+        stated["version"] = date(*date_[:3]).isoformat()
+    known = VOCABULARIES[name]
+    own = dict(option.split("=") for option in known.options.split("|") if option)
+    return Source(path, known.format if format == "auto" else format, {**own, **options}, known.ids, stated)
+
+
+def fetch(name: str, *, refresh: bool = False, progress: bool = False) -> tuple[Path, dict[str, Any]]:
+    """The file of a vocabulary in the cache, and its record (`RECORD`).
+
+    It is downloaded where it is not there or is not as its record says, or to `refresh` it. Files without a record
+    were put there by hand, and are taken as they are. Another process that downloads it is awaited.
+
+    Raises KrisselError K116 (a licence or a login is needed), K117 (no download; the cache is as it was), K026.
+    """
+    known, folder = VOCABULARIES[name], cache_folder() / name
+    if known.command:
+        raise KrisselError(Errors.K116.format(**vars(known)))
+    record = None if refresh else whole(folder)
+    if record is None:
+        with coded_io(folder), _alone(work := folder.with_name(f".{name}.download")):
+            # The process that was awaited may have done it.
+            record = (None if refresh else whole(folder)) or _fill(folder, work, known, refresh, progress)
+    return folder / record["read"], record
+
+
+def cache_folder() -> Path:
+    """`KRISSEL_CACHE`, or the system's folder of caches."""
+    import pooch
+
+    return Path(os.environ.get("KRISSEL_CACHE") or pooch.os_cache("spacy-krissel")).absolute()
+
+
+def whole(folder: Path) -> dict[str, Any] | None:
+    """The record of a vocabulary in the cache; None without one, or where its files are not as it says."""
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf8"))
+        found = {name: _figures(folder / name) for name in record["files"]}
+        return record if found == record["files"] and record["read"] in found else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def _alone(work: Path) -> Iterator[None]:
+    with _LOCK:
+        while True:
+            try:
+                lock = FolderLock(work)
+                break
+            except KrisselError as error:
+                if not str(error).startswith("[K045]"):
+                    raise
+            time.sleep(WAIT)
+        try:
+            yield
+        finally:
+            # Part of a file stays.
+            with suppress(OSError):
+                work.rmdir()
+            lock.release()
+
+
+def _fill(folder: Path, work: Path, known: Vocabulary, refresh: bool, progress: bool) -> dict[str, Any]:
+    """Download a vocabulary, or take what was put in its folder by hand, and commit it with its record."""
+    record: dict[str, Any] = {"vocabulary": known.name, "licence": f"{known.licence}, {known.terms}"}
+    by_hand = not refresh and not (folder / RECORD).exists() and any(_files(folder))
+    with temporary_folder(folder) as new:
+        try:
+            if by_hand:
+                shutil.copytree(folder, new, dirs_exist_ok=True)
+            else:
+                record |= _download(known, new, work, progress)
+            record["read"] = _unpacked(new, known)
+        except NotDownloaded as error:
+            place = {"address": known.address.format(year=date.today().year), "folder": folder}
+            raise KrisselError(Errors.K117.format(name=known.name, problem=error, **place)) from error
+        record["files"] = {file.relative_to(new).as_posix(): _figures(file) for file in _files(new)}
+        (new / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf8")
+        commit_folder(new, folder)
+    return record
+
+
+def _download(known: Vocabulary, folder: Path, work: Path, progress: bool) -> dict[str, Any]:
+    """Download the file of the latest release. Raises `NotDownloaded`."""
+    import pooch
+
+    pooch.get_logger().info(f"{known.title} (about {known.size or '?'}). Licence: {known.licence}, {known.terms}")
+    # Files of a year appear from October of the year before.
+    year, md5 = date.today().year + (date.today().month >= 10), None
+    for address in (addresses := [known.address.format(year=each) for each in (year, year - 1)]):
+        file, download = address.rpartition("/")[2], Download(work, progress=progress)
+        try:
+            if known.checksum:
+                Download(folder)(address + known.checksum, folder / ".sum", None)
+                md5 = "md5:" + (folder / ".sum").read_text(errors="replace").partition(" ")[0].strip()
+            cache = pooch.create(folder, base_url="", registry={file: md5}, urls={file: address})
+            found = _figures(Path(cache.fetch(file, downloader=download)))
+            break
+        except NotDownloaded as error:
+            if not error.missing or address == addresses[-1]:
+                raise
+        except ValueError as error:
+            raise NotDownloaded(f"it does not have the checksum that its publisher states, {md5!r}") from error
+    return {**download.answer, "downloaded": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "download": found}
+
+
+def _unpacked(folder: Path, known: Vocabulary) -> str:
+    """Unpack an archive in `folder` and remove it. RETURNS: the file to read. Raises `NotDownloaded`."""
+    import pooch
+
+    patterns = (known.members or "*").split("|")
+    for archive in [file for file in _files(folder) if known.members and is_zipfile(file)]:
+        try:
+            with ZipFile(archive) as zipped:
+                names = [name for pattern in patterns for name in _matching(zipped.namelist(), pattern)]
+            pooch.Unzip(names, extract_dir=".")(str(archive), "download", None)
+        except BadZipFile as error:
+            raise NotDownloaded(f"{archive.name} is damaged: {error}") from error
+        archive.unlink()
+    found = _matching([file.relative_to(folder).as_posix() for file in _files(folder)], patterns[0])
+    if len(found) != 1:
+        raise NotDownloaded(f"expected one file {patterns[0]}, found {', '.join(found) or 'none'}")
+    return found[0]
+
+
+def _matching(names: Iterable[str], pattern: str) -> list[str]:
+    return [name for name in names if fnmatch(name.rpartition("/")[2].lower(), pattern)]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (file for file in sorted(folder.rglob("*")) if file.is_file() and not file.name.startswith("."))
+
+
+def _figures(file: Path) -> dict[str, Any]:
+    return {"bytes": file.stat().st_size, "sha256": sha256_file(file)}

@@ -1,0 +1,107 @@
+"""A resumable download, as pooch takes it: pooch's own starts over."""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...util.progress import progress_bar
+
+# After so many attempts in a row that brought nothing, it is given up; seconds before a new one, longer each time.
+TRIES, PAUSE = 3, 1.0
+CHUNK = 1 << 16
+# Seconds to connect, and between two parts of an answer.
+TIMEOUT = (30, 60)
+# Answers after which another attempt may succeed.
+BUSY = (408, 425, 429)
+# As in the file: bytes that a server compresses on the way would be counted otherwise.
+HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"spacy-krissel/{__version__}"}
+
+
+class NotDownloaded(Exception):
+    """Why there is no download. missing: there is no such file."""
+
+    def __init__(self, problem: object, *, missing: bool = False) -> None:
+        super().__init__(problem)
+        self.missing = missing
+
+
+class Download:
+    """Downloads a file into the folder `work`, and moves it to where pooch wants it. What an earlier run left in
+    `work` is continued, if the publisher's file is still the same.
+
+    answer: "address", "etag" and "modified" of the file.
+    """
+
+    def __init__(self, work: Path, *, progress: bool = False) -> None:
+        self.part, self.state = work / "part", work / "part.json"
+        self.progress = progress
+        self.answer: dict[str, str] = {}
+
+    def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
+        """Raises `NotDownloaded`."""
+        import requests
+        import urllib3
+
+        failures = most = 0
+        while True:
+            try:
+                self._attempt(url)
+                break
+            except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+                size = self._size()
+                failures, most = (0, size) if size > most else (failures + 1, most)
+                if failures == TRIES:
+                    raise NotDownloaded(error) from error
+                time.sleep(PAUSE * 2**failures)
+        os.replace(self.part, output_file)
+        self.state.unlink()
+
+    def _attempt(self, url: str) -> None:
+        import requests
+
+        earlier, have = self._earlier(url), self._size()
+        # A weak ETag (W/) does not say that the bytes are the same.
+        etag, modified = earlier.get("etag", ""), earlier.get("modified", "")
+        same = etag if etag.startswith('"') else modified
+        headers = {**HEADERS, "Range": f"bytes={have}-", "If-Range": same} if have and same else HEADERS
+        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+            code, found = response.status_code, response.headers
+            if code in BUSY or code >= 500:
+                response.raise_for_status()
+            if code not in (200, 206, 416):
+                raise NotDownloaded(
+                    f"the server answers with HTTP {code} {response.reason}", missing=code in (404, 410)
+                )
+            if found.get("Content-Type", "").startswith("text/html"):
+                raise NotDownloaded("the server has a web page in the place of the file", missing=True)
+            self.answer = {"address": url, "etag": found.get("ETag", ""), "modified": found.get("Last-Modified", "")}
+            # Some servers do not know `If-Range`.
+            is_same = all(earlier.get(key) == value for key, value in self.answer.items() if value)
+            if code != 206 or not is_same or not found.get("Content-Range", "").startswith(f"bytes {have}-"):
+                have = 0
+                self.part.unlink(missing_ok=True)
+                if code != 200:
+                    raise requests.ConnectionError("the file changed during the download")
+                self.state.write_text(json.dumps(self.answer), encoding="utf8")
+            total = have + int(found["Content-Length"]) if "Content-Length" in found else None
+            shown: dict[str, Any] = {"total": total, "initial": have, "unit": "B", "unit_scale": True}
+            with progress_bar(show=self.progress, **shown) as bar, self.part.open("ab") as part:
+                for chunk in response.raw.stream(CHUNK, decode_content=False):
+                    part.write(chunk)
+                    bar.update(len(chunk))
+        if total is not None and self._size() != total:
+            raise requests.ConnectionError(f"the connection ended after {self._size():,} of {total:,} bytes")
+
+    def _size(self) -> int:
+        return self.part.stat().st_size if self.part.exists() else 0
+
+    def _earlier(self, url: str) -> dict[str, str]:
+        """The answer whose bytes `part` has; {} where that is not known."""
+        try:
+            found = json.loads(self.state.read_text(encoding="utf8"))
+            return found if found["address"] == url else {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
