@@ -47,6 +47,11 @@ GENE_COLUMNS = (
 )
 DESCRIPTOR = """<DescriptorRecord><DescriptorUI>D{i}</DescriptorUI><DescriptorName><String>Name {i}</String>
 </DescriptorName></DescriptorRecord>"""
+OWL_CLASS = """<owl:Class rdf:about="http://x.org/XX_{i}"><rdfs:label>Name {i}</rdfs:label>
+<rdfs:subClassOf rdf:resource="http://x.org/XX_1"/></owl:Class>"""
+OWL_HEAD = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#"
+xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">
+"""
 DOCUMENT = """<document><id>{i}</id><passage><offset>0</offset><text>Some pain {i}</text><annotation>
 <infon key="identifier">D{i}</infon><location offset="5" length="4"/><text>pain</text></annotation></passage>
 </document>"""
@@ -109,6 +114,7 @@ FORMATS: list[Format] = [
         json.dumps({"graphs": [{"nodes": [{"id": f"X_{i}", "lbl": f"name {i}", "type": "CLASS"} for i in range(6)]}]}),
     ),
     ontology("mesh-xml", "<DescriptorRecordSet>\n" + lines(DESCRIPTOR) + "</DescriptorRecordSet>"),
+    ontology("owl", OWL_HEAD + lines(OWL_CLASS) + "</rdf:RDF>"),
     corpus(
         "pubtator",
         lines(

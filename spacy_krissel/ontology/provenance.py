@@ -21,6 +21,10 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
             re.MULTILINE | re.IGNORECASE,
         ),
     ),
+    "owl": (
+        re.compile(r"<owl:versionInfo[^>]*>\s*([^<]+)"),
+        re.compile(r"<\w+:licen[cs]e(?:\s+rdf:resource=\"|[^>]*>)\s*([^\"<]+)"),
+    ),
     "obographs": (
         re.compile(r'"version"\s*:\s*"([^"]+)"'),
         re.compile(r'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"([^"]+)"'),

@@ -32,7 +32,13 @@ N_NESTED_JSON = 100_000
 WALL_SECONDS = 120
 XLSX = "a.xlsx"
 # What stands before a bomb in a valid file: up to the last of these.
-INSIDE = {"mesh-xml": b"<String>", "bioc": b"<text>", "knowtator": b"<spannedText>", "pubmed": b"<AbstractText>"}
+INSIDE = {
+    "mesh-xml": b"<String>",
+    "owl": b"<rdfs:label>",
+    "bioc": b"<text>",
+    "knowtator": b"<spannedText>",
+    "pubmed": b"<AbstractText>",
+}
 # Formats that are read whole or by lines, with no compression of their own.
 PLAIN = ("onto:", "lay-names", "corp:", "text:", "records")
 PACKED = ("-tar", "xlsx", "docbin", ".gz", "parquet", "wrong-format", "auto-detect", "suffix", "species")

@@ -96,6 +96,23 @@ OBOGRAPHS = tuple(
         (None, {"graphs": [{"nodes": [{"id": "TST:1", "lbl": "é"}]}]}),
     )
 )
+OWL = (
+    '<?xml version="1.0"?>\n<rdf:RDF xmlns="http://example.org/tst.owl#" xml:base="http://example.org/tst.owl"\n'
+    '     xmlns:obo="http://purl.obolibrary.org/obo/" xmlns:owl="http://www.w3.org/2002/07/owl#"\n'
+    '     xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"\n'
+    '     xmlns:oboInOwl="http://www.geneontology.org/formats/oboInOwl#">\n'
+    '  <owl:Ontology rdf:about="http://example.org/tst.owl"/>\n'
+    '  <owl:Class rdf:about="http://example.org/TST_0000001">\n'
+    '    <rdfs:subClassOf rdf:resource="http://example.org/TST_0000002"/>\n'
+    "    <obo:IAO_0000115>A cell that fires.</obo:IAO_0000115>\n"
+    "    <oboInOwl:hasDbXref>FMA:54527</oboInOwl:hasDbXref>\n"
+    '    <oboInOwl:hasExactSynonym xml:lang="en">nerve cell</oboInOwl:hasExactSynonym>\n'
+    "    <rdfs:label>neuron é</rdfs:label>\n  </owl:Class>\n"
+    '  <owl:Class rdf:about="http://example.org/TST_0000002"><rdfs:label>cell</rdfs:label></owl:Class>\n'
+    '  <owl:Class rdf:about="http://example.org/TST_0000003"><rdfs:label>old</rdfs:label>\n'
+    '    <obo:IAO_0100001 rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
+    "  </owl:Class>\n</rdf:RDF>\n",
+)
 JSONL = (
     json_lines(
         {

@@ -22,6 +22,7 @@ from .jsonl import is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
+from .owl import is_owl, read_owl
 from .phrases import read_phrases
 from .records import Start, open_bytes
 from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
@@ -44,6 +45,7 @@ class Reader:
 # The first that detects a file reads it.
 READERS: dict[str, Reader] = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
+    "owl": Reader(read_owl, is_owl),
     "obographs": Reader(read_obographs, is_obographs),
     "zeshel": Reader(read_zeshel, is_zeshel),
     "jsonl": Reader(read_jsonl, is_jsonl),
@@ -69,8 +71,8 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     """Read the entities of an ontology file, one at a time; gzipped files are decompressed on the way.
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
-    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
-        `species` for "gene-info", the parts of "umls").
+    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", "obographs" and
+        "owl", `species` for "gene-info", the parts of "umls").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """
