@@ -35,6 +35,7 @@ XLSX = "a.xlsx"
 INSIDE = {
     "mesh-xml": b"<String>",
     "owl": b"<rdfs:label>",
+    "icd10cm": b"<desc>",
     "bioc": b"<text>",
     "knowtator": b"<spannedText>",
     "pubmed": b"<AbstractText>",
@@ -133,7 +134,15 @@ def _json_bombs(targets: dict[str, Target]) -> Iterator[Bomb]:
     lists = b"[" * N_NESTED_JSON + b"]" * N_NESTED_JSON
     objects = b'{"a":' * N_NESTED_JSON + b"1" + b"}" * N_NESTED_JSON
     for name in (
-        *("onto:jsonl", "onto:obographs", "onto:zeshel", "onto:auto-detect", "corp:zeshel", "corp:text-labels"),
+        *(
+            "onto:jsonl",
+            "onto:obographs",
+            "onto:fhir",
+            "onto:zeshel",
+            "onto:auto-detect",
+            "corp:zeshel",
+            "corp:text-labels",
+        ),
         *("text:jsonl", "records", "manifest:kb", "manifest:store", "manifest:shards", "state"),
     ):
         files = targets[name].seeds[0] if targets[name].seeds else {"a.jsonl": seeds.JSONL[0].encode("utf8")}

@@ -113,6 +113,40 @@ OWL = (
     '    <obo:IAO_0100001 rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
     "  </owl:Class>\n</rdf:RDF>\n",
 )
+FHIR = (
+    json.dumps(
+        {
+            "resourceType": "CodeSystem",
+            "url": "http://example.org/codes",
+            "version": "1",
+            "name": "Codes",
+            "language": "en",
+            "concept": [
+                {
+                    "code": "A",
+                    "display": "Arthritis é",
+                    "definition": "Of a joint.",
+                    "designation": [{"language": "en", "value": "Joint pain"}, {"language": "de", "value": "Gicht"}],
+                    "property": [{"code": "parent", "valueCode": "C"}, {"code": "inactive", "valueBoolean": False}],
+                    "concept": [{"code": "B", "display": "Gout", "concept": [{"code": "D", "display": "Acute gout"}]}],
+                },
+                {"code": "C", "display": "Disease"},
+                {"code": "E", "display": "Old", "property": [{"code": "status", "valueCode": "retired"}]},
+            ],
+        },
+        indent=1,
+    )
+    + "\n",
+)
+ICD10CM = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<ICD10CM.tabular>\n<version>2026</version>\n<chapter>\n<name>1</name>\n'
+    "<desc>Infectious diseases (A00-B99)</desc>\n<includes><note>many</note></includes>\n"
+    '<section id="A00-A09">\n<desc>Intestinal diseases (A00-A09)</desc>\n'
+    "<diag><name>A00</name><desc>Cholera é</desc><includes><note>rice water</note></includes>\n"
+    "<diag><name>A00.0</name><desc>Cholera due to Vibrio cholerae 01</desc>\n"
+    "<inclusionTerm><note>Classical cholera</note></inclusionTerm></diag>\n</diag>\n"
+    "<diag><name>A01</name><desc>Typhoid fever</desc></diag>\n</section>\n</chapter>\n</ICD10CM.tabular>\n",
+)
 JSONL = (
     json_lines(
         {

@@ -456,6 +456,8 @@ def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "mesh": ("terms.tsv", seeds.MESH),
         "mesh-tree": ("trees.tsv", seeds.MESH_TREE),
         "mesh-xml": ("desc.xml", seeds.MESH_XML),
+        "fhir": ("codes.json", seeds.FHIR),
+        "icd10cm": ("tabular.xml", seeds.ICD10CM),
         "owl": ("a.owl", seeds.OWL),
         "gene-info": ("gene_info", seeds.GENE_INFO),
         "cellosaurus": ("cellosaurus.txt", seeds.CELLOSAURUS),

@@ -17,7 +17,9 @@ from ...errors import Errors, KrisselError
 from ..entity import Entity
 from .cellosaurus import is_cellosaurus, is_cellosaurus_table, read_cellosaurus, read_cellosaurus_table
 from .ctd import is_ctd, is_medic, read_ctd, read_medic
+from .fhir import is_fhir, read_fhir
 from .gene_info import is_gene_info, read_gene_info
+from .icd10cm import is_icd10cm, read_icd10cm
 from .jsonl import is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
@@ -45,8 +47,10 @@ class Reader:
 # The first that detects a file reads it.
 READERS: dict[str, Reader] = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
+    "icd10cm": Reader(read_icd10cm, is_icd10cm),
     "owl": Reader(read_owl, is_owl),
     "obographs": Reader(read_obographs, is_obographs),
+    "fhir": Reader(read_fhir, is_fhir),
     "zeshel": Reader(read_zeshel, is_zeshel),
     "jsonl": Reader(read_jsonl, is_jsonl),
     "mesh": Reader(read_mesh, is_mesh),

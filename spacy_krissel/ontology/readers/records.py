@@ -1,5 +1,6 @@
 """The records of an ontology file, plain or gzipped, and the problems of some of them."""
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
@@ -120,6 +121,19 @@ class RecordFile:
                 self.reject(problem)
             elif text.strip():
                 yield text
+
+    def json(self) -> Any:
+        """The file as one JSON value.
+
+        Raises KrisselError K055 (larger than the limit for files), K102 (damaged).
+        """
+        try:
+            return json.loads(self.file.read_all().decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, KrisselError):
+                raise
+            line = getattr(error, "lineno", 1)
+            raise KrisselError(Errors.K102.format(path=self.path, line=line, problem=error)) from error
 
     def parsed(self, items: Iterable[Item], parse: Callable[[Item], Record | None]) -> Iterator[Record]:
         """The records that `parse` makes of lines or other items; None leaves one out on purpose.

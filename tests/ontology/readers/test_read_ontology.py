@@ -23,6 +23,11 @@ SAMPLES = {
     "cellosaurus": "-----\n  Cellosaurus\n\nID   one\nAC   CVCL_0001\nOX   NCBI_TaxID=9606; ! Homo sapiens\n//\n",
     "cellosaurus-tsv": "one\tCVCL_0001\tHomo sapiens\n",
     "obographs": '{"graphs": [{"id": "http://x/y.json", "nodes": [{"id": "X:1", "lbl": "one", "type": "CLASS"}]}]}\n',
+    "fhir": '{"resourceType": "CodeSystem", "concept": [{"code": "1", "display": "one"}]}\n',
+    "icd10cm": (
+        "<ICD10CM.tabular><chapter><section><diag><name>A00</name><desc>one</desc></diag></section></chapter>"
+        "</ICD10CM.tabular>\n"
+    ),
     "owl": (
         '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
         'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"><owl:Class rdf:about="http://x.org/X_1"><rdfs:label>one'
@@ -79,7 +84,9 @@ def test_errors_come_before_the_first_entity(tmp_path):
         read_ontology(path, tree_path=path)
 
 
-@pytest.mark.parametrize("format", sorted({*READERS} - {"obographs", "mesh-xml", "owl"}))
+@pytest.mark.parametrize(
+    "format", [format for format in READERS if not SAMPLES[format].startswith(("<", '{"graphs', '{"resourceType'))]
+)
 def test_truncated_and_damaged_gzip(tmp_path, format):
     head, _, record = SAMPLES[format].rstrip("\n").rpartition("\n")
     block = {
