@@ -122,6 +122,13 @@ FORMATS: list[Format] = [
         ),
     ),
     ontology("icd10cm", "<ICD10CM.tabular>\n" + lines(DIAG) + "</ICD10CM.tabular>"),
+    ontology(
+        "skos",
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
+        ' xmlns:skos="http://www.w3.org/2004/02/skos/core#">\n'
+        + lines('<skos:Concept rdf:about="http://x.org/{i}"><skos:prefLabel>a {i}</skos:prefLabel></skos:Concept>')
+        + "</rdf:RDF>",
+    ),
     ontology("owl", OWL_HEAD + lines(OWL_CLASS) + "</rdf:RDF>"),
     corpus(
         "pubtator",

@@ -36,6 +36,7 @@ INSIDE = {
     "mesh-xml": b"<String>",
     "owl": b"<rdfs:label>",
     "icd10cm": b"<desc>",
+    "skos": b'<skos:prefLabel xml:lang="en">',
     "bioc": b"<text>",
     "knowtator": b"<spannedText>",
     "pubmed": b"<AbstractText>",

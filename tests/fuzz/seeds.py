@@ -113,6 +113,20 @@ OWL = (
     '    <obo:IAO_0100001 rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
     "  </owl:Class>\n</rdf:RDF>\n",
 )
+SKOS = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
+    '     xmlns:skos="http://www.w3.org/2004/02/skos/core#">\n'
+    '  <skos:Concept rdf:about="http://example.org/t/1"><skos:prefLabel xml:lang="en">Gout é</skos:prefLabel>\n'
+    '    <skos:altLabel xml:lang="en">Podagra</skos:altLabel><skos:broader rdf:resource="http://example.org/t/2"/>\n'
+    '  </skos:Concept>\n  <rdf:Description rdf:about="http://example.org/t/2">\n'
+    '    <rdf:type rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/><skos:prefLabel>Arthritis\n'
+    "    </skos:prefLabel></rdf:Description>\n</rdf:RDF>\n",
+    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n@prefix ex: <http://example.org/t/> .\n\n"
+    "ex:scheme a skos:ConceptScheme ; skos:hasTopConcept ex:2 .\n"
+    'ex:1 a skos:Concept ; skos:prefLabel "Gout é"@en , "Gicht"@de ;\n    skos:altLabel "Podagra"@en ;\n'
+    '    skos:notation "M10" ; skos:broader ex:2 ; skos:inScheme ex:scheme ; skos:exactMatch <http://x.org/y/1> .\n'
+    'ex:2 a skos:Concept ; skos:prefLabel """Arthritis""" ; skos:narrower ex:1 .\n',
+)
 FHIR = (
     json.dumps(
         {

@@ -458,6 +458,7 @@ def ontology_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "mesh-xml": ("desc.xml", seeds.MESH_XML),
         "fhir": ("codes.json", seeds.FHIR),
         "icd10cm": ("tabular.xml", seeds.ICD10CM),
+        "skos": ("a.ttl", seeds.SKOS),
         "owl": ("a.owl", seeds.OWL),
         "gene-info": ("gene_info", seeds.GENE_INFO),
         "cellosaurus": ("cellosaurus.txt", seeds.CELLOSAURUS),

@@ -27,6 +27,7 @@ from .obographs import is_obographs, read_obographs
 from .owl import is_owl, read_owl
 from .phrases import read_phrases
 from .records import Start, open_bytes
+from .skos import is_skos, read_skos
 from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls
@@ -48,6 +49,8 @@ class Reader:
 READERS: dict[str, Reader] = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
     "icd10cm": Reader(read_icd10cm, is_icd10cm),
+    # Before OWL, which a thesaurus may use as well.
+    "skos": Reader(read_skos, is_skos),
     "owl": Reader(read_owl, is_owl),
     "obographs": Reader(read_obographs, is_obographs),
     "fhir": Reader(read_fhir, is_fhir),
