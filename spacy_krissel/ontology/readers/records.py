@@ -25,8 +25,8 @@ _NUMBER = re.compile(r"\d+")
 _OBO_IRI = re.compile(
     r"https?://(?:purl\.obolibrary\.org/obo/|\S*[/#](?=[A-Za-z0-9.]+_\d))([A-Za-z][A-Za-z0-9.]+)_(\w+)"
 )
-_KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicitb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
-_PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
+_KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
+_PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
 _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16

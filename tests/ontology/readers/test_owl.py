@@ -1,6 +1,7 @@
 """OWL in RDF/XML."""
 
 import gzip
+import re
 
 import pytest
 
@@ -10,6 +11,7 @@ from spacy_krissel.ontology.provenance import provenance
 from spacy_krissel.ontology.readers import detect_format, read_ontology
 from spacy_krissel.ontology.readers.owl import read_owl
 
+OBO = "http://purl.obolibrary.org/obo/"
 # As ROBOT and OWLAPI write it.
 HEAD = """<?xml version="1.0"?>
 <rdf:RDF xmlns="http://purl.obolibrary.org/obo/tst.owl#"
@@ -106,13 +108,13 @@ FOUND = Entity(
     ("TST:0000001",),
 )
 NCIT = """<?xml version="1.0"?>
-<rdf:RDF xmlns="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#"
-     xml:base="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl"
+<rdf:RDF xmlns="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#"
+     xml:base="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl"
      xmlns:owl="http://www.w3.org/2002/07/owl#" xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
      xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">
-    <owl:Ontology rdf:about="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl"/>
-    <owl:Class rdf:about="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C34650">
-        <rdfs:subClassOf rdf:resource="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C2991"/>
+    <owl:Ontology rdf:about="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl"/>
+    <owl:Class rdf:about="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C34650">
+        <rdfs:subClassOf rdf:resource="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C2991"/>
         <NHC0>C34650</NHC0>
         <P106>Disease or Syndrome</P106>
         <P108>Gout</P108>
@@ -122,8 +124,8 @@ NCIT = """<?xml version="1.0"?>
         <rdfs:label>Gout</rdfs:label>
     </owl:Class>
     <owl:Axiom>
-        <owl:annotatedSource rdf:resource="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C34650"/>
-        <owl:annotatedProperty rdf:resource="http://ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#P90"/>
+        <owl:annotatedSource rdf:resource="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#C34650"/>
+        <owl:annotatedProperty rdf:resource="http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#P90"/>
         <owl:annotatedTarget>Gouty Arthropathy</owl:annotatedTarget>
         <P383>SY</P383>
     </owl:Axiom>
@@ -161,8 +163,14 @@ def test_scopes_types_or_a_language_are_ignored(write):
     assert found.name == "neurone" and found.definition == "Une cellule." and "Nervenzelle" not in found.names
 
 
-def test_properties_of_nci_thesaurus_are_not_read(write):
-    (found,) = read_owl(write(NCIT))
+@pytest.mark.parametrize("is_obo", [False, True])
+def test_properties_of_nci_thesaurus_are_not_read(write, is_obo):
+    text = NCIT
+    if is_obo:
+        # The edition of the OBO Foundry.
+        text = re.sub("http://ncicb.*?#(?=C)", f"{OBO}NCIT_", text)
+        text = re.sub(r"<(/?)P(?=\d)", r"<\1obo:NCIT_P", text).replace("<rdf:RDF", f'<rdf:RDF xmlns:obo="{OBO}"')
+    (found,) = read_owl(write(text))
     assert found == Entity(
         "NCIT:C34650",
         "Gout",
