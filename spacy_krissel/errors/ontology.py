@@ -31,10 +31,7 @@ class OntologyErrors:
         "[K113] Cannot tell what is below {id!r}: {problem}. Expected ids of the sources, and entities with parents or "
         "tree numbers."
     )
-    K114 = (
-        "[K114] '{path}' cannot be read: rdflib, which reads SKOS, is not installed. Expected it: pip install "
-        "'spacy-krissel[rdf]'"
-    )
+    K114 = "[K114] SKOS, '{path}', is read by rdflib, which is not installed: pip install 'spacy-krissel[rdf]'"
     K130 = (
         "[K130] '{path}' has no gene of the species {species}. Expected some; check the setting 'species' against the"
         " first column of the file."

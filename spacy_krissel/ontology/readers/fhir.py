@@ -1,7 +1,8 @@
 """FHIR: a CodeSystem (R4 or R5) as JSON."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +15,15 @@ from .records import BadRecord, RecordFile, Start, open_records, storable, uniqu
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"CodeSystem"')
 # Values of the property "status" of a concept that is not to be used; a deprecated one still may be.
 RETIRED = ("retired", "inactive", "withdrawn")
-# A concept, and the code of the one around it.
-Concept = tuple[Any, str]
 
 
-def read_fhir(path: str | Path, *, types: Sequence[str] = (), language: str = "en") -> Iterator[Entity]:
+def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
     """Read the concepts of a CodeSystem that their properties do not call inactive or retired.
 
     The file is one JSON object, so that all of it is held in memory. The name is the display, else the first
     designation; other designations are aliases. Parents are the concept around a concept, and its property `parent`.
     Ids are codes, without the address of the code system.
 
-    types: given to every concept.
     language: displays and designations in other languages are left out; those without a language are taken.
     KW101 counts concepts, not lines.
     """
@@ -36,13 +34,7 @@ def read_fhir(path: str | Path, *, types: Sequence[str] = (), language: str = "e
             raise records.wrong_format("has no list of concepts", 1)
         source = next((data[key] for key in ("title", "name", "url") if isinstance(data.get(key), str)), "")
         takes_display = is_language(str(data.get("language") or ""), language)
-
-        def parse(found: Concept) -> Entity | None:
-            try:
-                return _to_entity(*found, takes_display, language, types, source)
-            except BadRecord as error:
-                raise BadRecord(f"(counting concepts) {error}") from None
-
+        parse = partial(_to_entity, takes_display=takes_display, language=language, source=source)
         yield from records.parsed(_concepts(records, data), parse)
 
 
@@ -50,9 +42,10 @@ def is_fhir(start: Start) -> bool:
     return start.first.startswith("{") and _RESOURCE.search(start.text) is not None
 
 
-def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[Concept]:
+def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Each concept, and the code of the one around it."""
     # Not recursive: a file decides how deep they are nested.
-    stack: list[Concept] = [(concept, "") for concept in reversed(data["concept"])]
+    stack: list[tuple[Any, str]] = [(concept, "") for concept in reversed(data["concept"])]
     while stack:
         concept, above = stack.pop()
         records.line += 1
@@ -61,9 +54,8 @@ def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[Concept]:
             stack += [(each, str(concept.get("code") or "")) for each in reversed(objects(concept.get("concept")))]
 
 
-def _to_entity(
-    concept: Any, above: str, takes_display: bool, language: str, types: Sequence[str], source: str
-) -> Entity | None:
+def _to_entity(found: tuple[Any, str], takes_display: bool, language: str, source: str) -> Entity | None:
+    concept, above = found
     if not isinstance(concept, dict):
         raise BadRecord(f"is a {type(concept).__name__} instead of an object")
     id_, display = text_under(concept, "code"), text_under(concept, "display")
@@ -90,7 +82,6 @@ def _to_entity(
             id=id_,
             name=names[0],
             aliases=names[1:],
-            types=unique(types),
             definition=" ".join(text_under(concept, "definition").split()),
             source=source,
             parents=unique(parents, without=id_),

@@ -5,15 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...util.xml_files import XmlHandler, feed
+from ...util.xml_files import XmlHandler
 from ..entity import Entity
-from .records import BadRecord, RecordFile, Start, open_records, unique
+from .records import BadRecord, Start, open_records, unique, xml_records
 
 ROOT = "ICD10CM.tabular"
 # The codes of a chapter after its name: "(A00-B99)".
 _CODES = re.compile(r"\s*\([A-Z]\w*-[A-Z]\w*\)$")
-# The elements around a code's own texts.
-_PARENTS = ("diag", "inclusionTerm", "includes")
 # A code's texts by the name of their element; its own parent under "parent".
 Texts = dict[str, list[str]]
 
@@ -28,18 +26,11 @@ def read_icd10cm(path: str | Path) -> Iterator[Entity]:
     Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
     """
     with open_records(path, "icd10cm", f"the tabular list as XML, with <{ROOT}>") as records:
-        yield from records.parsed(_codes(records, _Codes(str(path))), _to_entity)
+        yield from records.parsed(xml_records(records, _Codes(str(path))), _to_entity)
 
 
 def is_icd10cm(start: Start) -> bool:
     return f"<{ROOT}" in start.text
-
-
-def _codes(records: RecordFile, handler: "_Codes") -> Iterator[Texts]:
-    for _ in feed(records.file, handler):
-        found, handler.found = handler.found, []
-        for records.start, texts in found:
-            yield texts
 
 
 def _to_entity(texts: Texts) -> Entity:
@@ -83,5 +74,5 @@ class _Codes(XmlHandler):
             self.found.append(self._open.pop())
         elif name == "desc" and parent == "chapter":
             self._chapter = _CODES.sub("", text)
-        elif self._open and name in self.texts and parent in _PARENTS:
+        elif self._open and name in self.texts and parent in ("diag", "inclusionTerm", "includes"):
             self._open[-1][1][name].append(text)

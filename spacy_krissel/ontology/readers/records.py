@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
 from ...util.limits import RECORD
+from ...util.xml_files import feed
 from ..entity import Entity
 
 Item = TypeVar("Item")
@@ -192,6 +193,14 @@ class RecordFile:
             total = self.good + self.bad
             message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, places=places)
             warnings.warn(message, KrisselWarning, stacklevel=5)
+
+
+def xml_records(records: RecordFile, handler: Any) -> Iterator[Any]:
+    """What an `XmlHandler` puts into its list `found`, as the file is read; the first lines are put there too."""
+    for _ in feed(records.file, handler):
+        found, handler.found = handler.found, []
+        for records.start, record in found:
+            yield record
 
 
 def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
