@@ -13,7 +13,7 @@ from pathlib import Path
 from ...util.xml_files import XmlHandler
 from ..entity import Entity
 from .obo import SCOPES
-from .records import TAXON_XREF, BadRecord, Start, curie, open_records, species_name, unique, xml_records
+from .records import TAXON_XREF, BadRecord, Start, curie, open_records, species_name, storable, unique, xml_records
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDFS = "http://www.w3.org/2000/01/rdf-schema#"
@@ -98,7 +98,7 @@ def to_entity(replaced: Parts, types: Sequence[str] | None, parts: Parts) -> Ent
         raise BadRecord("has no address")
     id_, (name, *labels) = curie(parts["id"][0]), parts["label"]
     xrefs = [*parts["xref"], *map(curie, parts["match"]), *(f"UMLS:{cui}" for cui in parts["umls"])]
-    return Entity(
+    entity = Entity(
         id=id_,
         name=name,
         aliases=unique([*labels, *parts["name"]], without=name),
@@ -110,6 +110,7 @@ def to_entity(replaced: Parts, types: Sequence[str] | None, parts: Parts) -> Ent
         alt_ids=unique([*map(curie, parts["alt_id"]), *replaced.get(id_, ())], without=id_),
         parents=unique((curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_),
     )
+    return storable(entity)
 
 
 class _Classes(XmlHandler):

@@ -4,7 +4,6 @@ import re
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ from ..entity import Entity
 from .owl import PROPERTIES, SKOS, Parts, is_language, to_entity
 from .records import RecordFile, Start, open_records
 
-# No real element has more, and each is a triple.
-MAX_ATTRIBUTES = 1000
 _CONCEPT = re.compile(
     # An element; a type in Turtle; an address, as both have it.
     r"(?:<(?:\w+:)?|\s(?:a|rdf:type)\s+(?:[^\s,;]+\s*,\s*)*\w*:|(?:resource=[\"']|<)" + re.escape(SKOS) + r")"
@@ -43,7 +40,7 @@ def read_skos(path: str | Path, *, hidden: bool = False, language: str = "en") -
     roles |= {f"{SKOS}hiddenLabel": "name"} if hidden else {}
     with open_records(path, "skos", "RDF/XML or Turtle with concepts of SKOS") as records:
         concepts = _concepts(records, _graph(records), roles, language)
-        yield from records.parsed(concepts, partial(to_entity, {}, ()))
+        yield from records.parsed(concepts, lambda parts: to_entity({}, (), parts))
 
 
 def is_skos(start: Start) -> bool:
@@ -65,15 +62,13 @@ def _graph(records: RecordFile) -> Any:
     data = records.file.read_all().removeprefix(BOM_UTF8)
     # Relative addresses are below the base, which is the working directory where none is given.
     base = f"file:///{records.path.name}"
-    graph = Graph()
     try:
-        graph.parse(data=data, format="xml" if is_xml else "turtle", publicID=base)
+        return Graph().parse(data=data, format="xml" if is_xml else "turtle", publicID=base)
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # rdflib's parsers raise whatever they meet in a damaged file
         line, problem = getattr(error, "lines", 0) + 1, " ".join(str(error).partition(" at ^ in")[0].split())
         raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=problem)) from error
-    return graph
 
 
 def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], language: str) -> Iterator[Parts]:
@@ -82,9 +77,10 @@ def _concepts(records: RecordFile, graph: Any, roles: Mapping[str, str], languag
     for records.line, concept in enumerate(graph.subjects(RDF.type, URIRef(f"{SKOS}Concept"), unique=True), 1):
         parts = defaultdict(list, {"id": ["" if isinstance(concept, BNode) else str(concept)]})
         for property, value in graph.predicate_objects(concept):
-            role = roles.get(str(property))
-            if role and not isinstance(value, BNode) and is_language(getattr(value, "language", "") or "", language):
-                parts[role].append(" ".join(value.split()))
+            role, text = roles.get(str(property)), " ".join(value.split())
+            if role and text and not isinstance(value, BNode):
+                if is_language(getattr(value, "language", "") or "", language):
+                    parts[role].append(text)
         above = graph.subjects(URIRef(f"{SKOS}narrower"), concept)
         parts["parent"] += (str(each) for each in above if not isinstance(each, BNode))
         parts["source"] = [re.split("[/#]", scheme.rstrip("/#"))[-1] for scheme in (*parts["source"], "")]
@@ -100,5 +96,6 @@ class _Checked(XmlParser):
 
     def start_element(self, name: str, attributes: dict[str, str]) -> None:
         self.done += 1
-        if len(attributes) > MAX_ATTRIBUTES:
+        # No real element has more, and each is a triple.
+        if len(attributes) > 1000:
             raise self.malformed(self.line, f"an element has {len(attributes)} attributes")

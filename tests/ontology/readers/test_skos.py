@@ -150,6 +150,13 @@ def test_errors_have_no_code(write, text, code):
         list(read_skos(write(text)))
 
 
+def test_a_blank_or_escaped_character_is_a_name(write):
+    pytest.importorskip("rdflib")
+    more = 't:c7 a skos:Concept ; skos:prefLabel " "@en .\nt:c8 a skos:Concept ; skos:prefLabel "a\\u0007"@en .\n'
+    with pytest.warns(KrisselWarning, match=r"KW101.*Left out 1 of 7.*holds the control character U\+0007"):
+        assert len(list(read_skos(write(TURTLE + more)))) == 3
+
+
 def test_a_missing_library_has_no_code(write, monkeypatch):
     monkeypatch.setitem(sys.modules, "rdflib", None)
     with pytest.raises(KrisselError, match=r"K114.*joints\.rdf.*pip install 'spacy-krissel\[rdf\]'"):
