@@ -1,10 +1,10 @@
-"""The package's readers of OBO, OBO Graphs and BioC next to pronto, fastobo and bioc, on the same published files.
+"""The package's readers of OBO, OBO Graphs, OWL and BioC next to pronto, fastobo, rdflib and bioc, on the same files.
 
     python benchmarks/reader_peers.py FILE... --peer-python PYTHON
 
-PYTHON has `pip install pronto fastobo bioc`. Each library reads each file of its format in a process of its own; what
-it found is counted (terms, or annotations), or its error is shown. Prints Markdown. Times are of processor, reading
-alone.
+PYTHON has `pip install pronto fastobo rdflib bioc`. Each library reads each file of its format in a process of its
+own; what it found is counted (terms, or annotations), or its error is shown. Prints Markdown. Times are of processor,
+reading alone.
 """
 
 import gzip
@@ -18,7 +18,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-READERS = {"obo": ("ours", "fastobo", "pronto"), "json": ("ours", "pronto"), "xml": ("ours", "bioc")}
+READERS = {
+    "obo": ("ours", "fastobo", "pronto"),
+    "json": ("ours", "pronto"),
+    "owl": ("ours", "rdflib"),
+    "xml": ("ours", "bioc"),
+}
 
 
 def ours(path: str) -> int:
@@ -26,10 +31,9 @@ def ours(path: str) -> int:
         from spacy_krissel.corpora.readers.bioc import read_bioc
 
         return sum(len(text.mentions) for text in read_bioc(path))
-    from spacy_krissel.ontology.readers.obo import read_obo
-    from spacy_krissel.ontology.readers.obographs import read_obographs
+    from spacy_krissel.ontology.readers import read_ontology
 
-    return _count(read_obo(path) if ".obo" in path else read_obographs(path))
+    return _count(read_ontology(path))
 
 
 def fastobo(path: str) -> int:
@@ -44,6 +48,12 @@ def pronto(path: str) -> int:
     return _count(term for term in pronto.Ontology(path, import_depth=0).terms() if not term.obsolete)
 
 
+def rdflib(path: str) -> int:
+    from rdflib import OWL, RDF, Graph
+
+    return _count(Graph().parse(path, format="xml").subjects(RDF.type, OWL.Class))
+
+
 def bioc(path: str) -> int:
     import bioc
 
@@ -56,7 +66,13 @@ def _count(found: Iterable[Any]) -> int:
     return sum(1 for _ in found)
 
 
-LIBRARIES: dict[str, Callable[[str], int]] = {"ours": ours, "fastobo": fastobo, "pronto": pronto, "bioc": bioc}
+LIBRARIES: dict[str, Callable[[str], int]] = {
+    "ours": ours,
+    "fastobo": fastobo,
+    "pronto": pronto,
+    "rdflib": rdflib,
+    "bioc": bioc,
+}
 
 
 def measure(library: str, path: str) -> dict[str, Any]:

@@ -30,12 +30,12 @@ LAYERS = (
 )
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # Requirements of setup.cfg by the name they are imported by, and what these bring: jinja2 markupsafe, spaCy wasabi,
-# scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, ray, cupy, bioregistry.
+# scikit-learn threadpoolctl, pooch requests and its urllib3. Extras: faiss, ray, cupy, bioregistry, rdflib.
 LIBRARIES = {
     *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
     *("pooch", "requests", "urllib3"),
     *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
-    *("faiss", "ray", "cupy", "cupyx", "bioregistry"),
+    *("faiss", "ray", "cupy", "cupyx", "bioregistry", "rdflib"),
 }
 # Below what its rank allows: what a package must not know, libraries and packages.
 TRANSFORMERS = ("torch", "transformers", "spacy_transformers", "safetensors")

@@ -47,6 +47,12 @@ GENE_COLUMNS = (
 )
 DESCRIPTOR = """<DescriptorRecord><DescriptorUI>D{i}</DescriptorUI><DescriptorName><String>Name {i}</String>
 </DescriptorName></DescriptorRecord>"""
+DIAG = "<diag><name>A0{i}</name><desc>Name {i}</desc><diag><name>A0{i}.1</name><desc>Name {i}</desc></diag></diag>"
+OWL_CLASS = """<owl:Class rdf:about="http://x.org/XX_{i}"><rdfs:label>Name {i}</rdfs:label>
+<rdfs:subClassOf rdf:resource="http://x.org/XX_1"/></owl:Class>"""
+OWL_HEAD = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#"
+xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#">
+"""
 DOCUMENT = """<document><id>{i}</id><passage><offset>0</offset><text>Some pain {i}</text><annotation>
 <infon key="identifier">D{i}</infon><location offset="5" length="4"/><text>pain</text></annotation></passage>
 </document>"""
@@ -110,6 +116,21 @@ FORMATS: list[Format] = [
         json.dumps({"graphs": [{"nodes": [{"id": f"X_{i}", "lbl": f"name {i}", "type": "CLASS"} for i in range(6)]}]}),
     ),
     ontology("mesh-xml", "<DescriptorRecordSet>\n" + lines(DESCRIPTOR) + "</DescriptorRecordSet>"),
+    ontology(
+        "fhir",
+        json.dumps(
+            {"resourceType": "CodeSystem", "concept": [{"code": f"{i}", "display": f"a {i}"} for i in range(6)]}
+        ),
+    ),
+    ontology("icd10cm", "<ICD10CM.tabular>\n" + lines(DIAG) + "</ICD10CM.tabular>"),
+    ontology(
+        "skos",
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
+        ' xmlns:skos="http://www.w3.org/2004/02/skos/core#">\n'
+        + lines('<skos:Concept rdf:about="http://x.org/{i}"><skos:prefLabel>a {i}</skos:prefLabel></skos:Concept>')
+        + "</rdf:RDF>",
+    ),
+    ontology("owl", OWL_HEAD + lines(OWL_CLASS) + "</rdf:RDF>"),
     corpus(
         "pubtator",
         lines(
@@ -183,7 +204,9 @@ def test_a_document_that_lost_its_abstract_is_taken_for_a_whole_one(tmp_path):
         list(CORPORA["pubtator"](path))
 
 
-@pytest.mark.parametrize("format_", [each for each in FORMATS if not each.content.startswith(("<", '{"graphs'))])
+@pytest.mark.parametrize(
+    "format_", [each for each in FORMATS if not each.content.startswith(("<", '{"graphs', '{"resource'))]
+)
 def test_lines_that_end_in_carriage_returns_are_read_as_one(format_, tmp_path):
     path = tmp_path / f"file{format_.suffix}"
     path.write_bytes(format_.content.replace("\n", "\r").encode("utf8"))

@@ -31,6 +31,7 @@ class OntologyErrors:
         "[K113] Cannot tell what is below {id!r}: {problem}. Expected ids of the sources, and entities with parents or "
         "tree numbers."
     )
+    K114 = "[K114] SKOS, '{path}', is read by rdflib, which is not installed: pip install 'spacy-krissel[rdf]'"
     K116 = (
         "[K116] '{name}' ({title}) is not downloaded: it needs a licence or a login ({licence}, {terms}). Get it at "
         "{address}, unpack it, and read its folder with: {command}"

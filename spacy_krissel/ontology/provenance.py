@@ -21,13 +21,20 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
             re.MULTILINE | re.IGNORECASE,
         ),
     ),
+    "owl": (
+        re.compile(r"<owl:versionInfo[^>]*>\s*([^<]+)"),
+        re.compile(r"<\w+:licen[cs]e(?:\s+rdf:resource=\"|[^>]*>)\s*([^\"<]+)"),
+    ),
+    "fhir": (re.compile(r'"version"\s*:\s*"([^"]+)"'), re.compile(r'"copyright"\s*:\s*"((?:[^"\\]|\\.)+)')),
+    # It states no licence.
+    "icd10cm": (re.compile(r"<version>\s*([^<]+)"), re.compile("(?!)")),
     "obographs": (
         re.compile(r'"version"\s*:\s*"([^"]+)"'),
         re.compile(r'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"([^"]+)"'),
     ),
 }
-# A graph's own statements are before or after its nodes, and nodes have statements too.
-NODES = re.compile(r'"nodes"\s*:')
+# A graph's own statements are before or after its nodes, and nodes have statements too, as concepts of FHIR have.
+NODES = re.compile(r'"(?:nodes|concept)"\s*:')
 
 
 def provenance(
@@ -65,7 +72,7 @@ def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
     text = Start(path).text
-    if format == "obographs":
+    if format in ("obographs", "fhir"):
         text = NODES.split(text, maxsplit=1)[0]
     found = zip(("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True)
     return {name: match[1].strip() for name, match in found if match}

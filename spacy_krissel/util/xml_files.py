@@ -16,17 +16,19 @@ _DECLARATION = re.compile(rb"""(?:\xef\xbb\xbf)?(<\?xml\s[^>]*?encoding\s*=\s*["
 class XmlParser:
     """An expat parser that refuses entity declarations and other root elements, and reads no other files.
 
-    kind: the name of such files. root: their root element.
+    kind: the name of such files. root: their root element. separator: what stands between the namespace and the name of
+        elements and attributes; None leaves prefixes as they are.
     done: records that have ended, counted by a subclass: each is limited in size.
     """
 
     kind: ClassVar[str]
     root: str
+    separator: ClassVar[str | None] = None
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.done = 0
-        self.parser = expat.ParserCreate()
+        self.parser = expat.ParserCreate(namespace_separator=self.separator)
         self.parser.buffer_text = True
         # Such files name a DTD, which is never read.
         self.parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)

@@ -32,7 +32,15 @@ N_NESTED_JSON = 100_000
 WALL_SECONDS = 120
 XLSX = "a.xlsx"
 # What stands before a bomb in a valid file: up to the last of these.
-INSIDE = {"mesh-xml": b"<String>", "bioc": b"<text>", "knowtator": b"<spannedText>", "pubmed": b"<AbstractText>"}
+INSIDE = {
+    "mesh-xml": b"<String>",
+    "owl": b"<rdfs:label>",
+    "icd10cm": b"<desc>",
+    "skos": b'<skos:prefLabel xml:lang="en">',
+    "bioc": b"<text>",
+    "knowtator": b"<spannedText>",
+    "pubmed": b"<AbstractText>",
+}
 # Formats that are read whole or by lines, with no compression of their own.
 PLAIN = ("onto:", "lay-names", "corp:", "text:", "records")
 PACKED = ("-tar", "xlsx", "docbin", ".gz", "parquet", "wrong-format", "auto-detect", "suffix", "species")
@@ -127,7 +135,15 @@ def _json_bombs(targets: dict[str, Target]) -> Iterator[Bomb]:
     lists = b"[" * N_NESTED_JSON + b"]" * N_NESTED_JSON
     objects = b'{"a":' * N_NESTED_JSON + b"1" + b"}" * N_NESTED_JSON
     for name in (
-        *("onto:jsonl", "onto:obographs", "onto:zeshel", "onto:auto-detect", "corp:zeshel", "corp:text-labels"),
+        *(
+            "onto:jsonl",
+            "onto:obographs",
+            "onto:fhir",
+            "onto:zeshel",
+            "onto:auto-detect",
+            "corp:zeshel",
+            "corp:text-labels",
+        ),
         *("text:jsonl", "records", "manifest:kb", "manifest:store", "manifest:shards", "state"),
     ):
         files = targets[name].seeds[0] if targets[name].seeds else {"a.jsonl": seeds.JSONL[0].encode("utf8")}

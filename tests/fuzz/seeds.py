@@ -96,6 +96,71 @@ OBOGRAPHS = tuple(
         (None, {"graphs": [{"nodes": [{"id": "TST:1", "lbl": "é"}]}]}),
     )
 )
+OWL = (
+    '<?xml version="1.0"?>\n<rdf:RDF xmlns="http://example.org/tst.owl#" xml:base="http://example.org/tst.owl"\n'
+    '     xmlns:obo="http://purl.obolibrary.org/obo/" xmlns:owl="http://www.w3.org/2002/07/owl#"\n'
+    '     xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"\n'
+    '     xmlns:oboInOwl="http://www.geneontology.org/formats/oboInOwl#">\n'
+    '  <owl:Ontology rdf:about="http://example.org/tst.owl"/>\n'
+    '  <owl:Class rdf:about="http://example.org/TST_0000001">\n'
+    '    <rdfs:subClassOf rdf:resource="http://example.org/TST_0000002"/>\n'
+    "    <obo:IAO_0000115>A cell that fires.</obo:IAO_0000115>\n"
+    "    <oboInOwl:hasDbXref>FMA:54527</oboInOwl:hasDbXref>\n"
+    '    <oboInOwl:hasExactSynonym xml:lang="en">nerve cell</oboInOwl:hasExactSynonym>\n'
+    "    <rdfs:label>neuron é</rdfs:label>\n  </owl:Class>\n"
+    '  <owl:Class rdf:about="http://example.org/TST_0000002"><rdfs:label>cell</rdfs:label></owl:Class>\n'
+    '  <owl:Class rdf:about="http://example.org/TST_0000003"><rdfs:label>old</rdfs:label>\n'
+    '    <obo:IAO_0100001 rdf:resource="http://example.org/TST_0000002"/><owl:deprecated>true</owl:deprecated>\n'
+    "  </owl:Class>\n</rdf:RDF>\n",
+)
+SKOS = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"\n'
+    '     xmlns:skos="http://www.w3.org/2004/02/skos/core#">\n'
+    '  <skos:Concept rdf:about="http://example.org/t/1"><skos:prefLabel xml:lang="en">Gout é</skos:prefLabel>\n'
+    '    <skos:altLabel xml:lang="en">Podagra</skos:altLabel><skos:broader rdf:resource="http://example.org/t/2"/>\n'
+    '  </skos:Concept>\n  <rdf:Description rdf:about="http://example.org/t/2">\n'
+    '    <rdf:type rdf:resource="http://www.w3.org/2004/02/skos/core#Concept"/><skos:prefLabel>Arthritis\n'
+    "    </skos:prefLabel></rdf:Description>\n</rdf:RDF>\n",
+    "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n@prefix ex: <http://example.org/t/> .\n\n"
+    "ex:scheme a skos:ConceptScheme ; skos:hasTopConcept ex:2 .\n"
+    'ex:1 a skos:Concept ; skos:prefLabel "Gout é"@en , "Gicht"@de ;\n    skos:altLabel "Podagra"@en ;\n'
+    '    skos:notation "M10" ; skos:broader ex:2 ; skos:inScheme ex:scheme ; skos:exactMatch <http://x.org/y/1> .\n'
+    'ex:2 a skos:Concept ; skos:prefLabel """Arthritis""" ; skos:narrower ex:1 .\n',
+)
+FHIR = (
+    json.dumps(
+        {
+            "resourceType": "CodeSystem",
+            "url": "http://example.org/codes",
+            "version": "1",
+            "name": "Codes",
+            "language": "en",
+            "concept": [
+                {
+                    "code": "A",
+                    "display": "Arthritis é",
+                    "definition": "Of a joint.",
+                    "designation": [{"language": "en", "value": "Joint pain"}, {"language": "de", "value": "Gicht"}],
+                    "property": [{"code": "parent", "valueCode": "C"}, {"code": "inactive", "valueBoolean": False}],
+                    "concept": [{"code": "B", "display": "Gout", "concept": [{"code": "D", "display": "Acute gout"}]}],
+                },
+                {"code": "C", "display": "Disease"},
+                {"code": "E", "display": "Old", "property": [{"code": "status", "valueCode": "retired"}]},
+            ],
+        },
+        indent=1,
+    )
+    + "\n",
+)
+ICD10CM = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<ICD10CM.tabular>\n<version>2026</version>\n<chapter>\n<name>1</name>\n'
+    "<desc>Infectious diseases (A00-B99)</desc>\n<includes><note>many</note></includes>\n"
+    '<section id="A00-A09">\n<desc>Intestinal diseases (A00-A09)</desc>\n'
+    "<diag><name>A00</name><desc>Cholera é</desc><includes><note>rice water</note></includes>\n"
+    "<diag><name>A00.0</name><desc>Cholera due to Vibrio cholerae 01</desc>\n"
+    "<inclusionTerm><note>Classical cholera</note></inclusionTerm></diag>\n</diag>\n"
+    "<diag><name>A01</name><desc>Typhoid fever</desc></diag>\n</section>\n</chapter>\n</ICD10CM.tabular>\n",
+)
 JSONL = (
     json_lines(
         {

@@ -18,15 +18,19 @@ from ...errors import Errors, KrisselError
 from ..entity import Entity
 from .cellosaurus import is_cellosaurus, is_cellosaurus_table, read_cellosaurus, read_cellosaurus_table
 from .ctd import is_ctd, is_medic, read_ctd, read_medic
+from .fhir import is_fhir, read_fhir
 from .gene_info import is_gene_info, read_gene_info
+from .icd10cm import is_icd10cm, read_icd10cm
 from .jsonl import is_jsonl, read_jsonl
 from .mesh import is_mesh, is_mesh_tree, is_mesh_xml, read_mesh, read_mesh_tree, read_mesh_xml
 from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
 from .omop import holds_omop, omop_files, omop_release, read_omop
+from .owl import is_owl, read_owl
 from .phrases import read_phrases
 from .records import Start, open_bytes
 from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
+from .skos import is_skos, read_skos
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
 from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
@@ -55,7 +59,12 @@ class Reader:
 # The first that detects a file reads it.
 READERS: dict[str, Reader] = {
     "mesh-xml": Reader(read_mesh_xml, is_mesh_xml),
+    "icd10cm": Reader(read_icd10cm, is_icd10cm),
+    # Before OWL, which a thesaurus may use as well.
+    "skos": Reader(read_skos, is_skos),
+    "owl": Reader(read_owl, is_owl),
     "obographs": Reader(read_obographs, is_obographs),
+    "fhir": Reader(read_fhir, is_fhir),
     "zeshel": Reader(read_zeshel, is_zeshel),
     "jsonl": Reader(read_jsonl, is_jsonl),
     "mesh": Reader(read_mesh, is_mesh),
@@ -83,8 +92,8 @@ def read_ontology(path: str | Path, format: str = "auto", **options: Any) -> Ite
     """Read the entities of an ontology file or folder, one at a time; gzipped files are decompressed on the way.
 
     format: a name in `READERS`, or "auto" to detect it from the content (all but "phrases").
-    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo" and "obographs",
-        `species` for "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
+    options: those of the format's reader (`tree_path` for "mesh", `scopes` and `types` for "obo", "obographs" and
+        "owl", `species` for "gene-info", the parts of "umls", "rxnorm" and "omop", `refset` for "snomed").
 
     Raises KrisselError K101 to K105, K110 and what the reader raises, as far as possible before the first entity.
     """

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...util.xml_files import XmlHandler, feed
+from ...util.xml_files import XmlHandler
 from ..entity import Entity
-from .records import BadRecord, RecordFile, Start, groups, open_records, table_rows, unique
+from .records import BadRecord, Start, groups, open_records, table_rows, unique, xml_records
 
 TERM_COLUMNS = ("DescriptorUI", "TermName", "RecordPreferredTermYN")
 TREE_COLUMNS = ("DescriptorUI", "DescriptorName", "tree_location")
@@ -106,7 +106,7 @@ def read_mesh_xml(path: str | Path) -> Iterator[Entity]:
             raise records.wrong_format("begins another kind of file", 1)
         records.file.rewind()
         handler = _Records(str(path), root)
-        yield from records.parsed(_xml_records(records, handler), partial(_to_entity, prefix=ROOTS[root]))
+        yield from records.parsed(xml_records(records, handler), partial(_to_entity, prefix=ROOTS[root]))
 
 
 def is_mesh_xml(start: Start) -> bool:
@@ -119,13 +119,6 @@ def _root(start: str) -> str | None:
 
 # The texts of a record by the path of their element, such as "Note".
 Texts = dict[str, list[str]]
-
-
-def _xml_records(records: RecordFile, handler: "_Records") -> Iterator[Texts]:
-    for _ in feed(records.file, handler):
-        found, handler.found = handler.found, []
-        for records.start, texts in found:
-            yield texts
 
 
 def _to_entity(texts: Texts, prefix: str) -> Entity:

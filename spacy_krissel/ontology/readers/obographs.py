@@ -1,6 +1,5 @@
 """OBO Graphs: an ontology as JSON, `{"graphs": [{"nodes": […], "edges": […]}]}`, as ROBOT and OAK write it."""
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import Errors, KrisselError
 from ..entity import Entity
 from .obo import SCOPES
 from .records import TAXON_XREF, BadRecord, RecordFile, Start, open_records, species_name, storable, unique
@@ -37,9 +35,9 @@ def read_obographs(
     with open_records(path, "obographs", expected) as records:
         for graph in _graphs(records):
             source = _id(str(graph.get("id") or "")).rsplit("/", 1)[-1]
-            untyped = None if any(node.get("type") for node in _objects(graph["nodes"])) else "CLASS"
+            untyped = None if any(node.get("type") for node in objects(graph["nodes"])) else "CLASS"
             parents: dict[str, list[str]] = defaultdict(list)
-            for edge in _objects(graph.get("edges")):
+            for edge in objects(graph.get("edges")):
                 if edge.get("pred") == "is_a":
                     parents[str(edge.get("sub"))].append(_id(str(edge.get("obj"))))
             parse = partial(_to_entity, parents, scopes=scopes, types=types, source=source, untyped=untyped)
@@ -51,14 +49,8 @@ def is_obographs(start: Start) -> bool:
 
 
 def _graphs(records: RecordFile) -> list[dict[str, Any]]:
-    try:
-        data = json.loads(records.file.read_all().decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, KrisselError):
-            raise
-        line = getattr(error, "lineno", 1)
-        raise KrisselError(Errors.K102.format(path=records.path, line=line, problem=error)) from error
-    graphs = _objects(data.get("graphs")) if isinstance(data, dict) else []
+    data = records.json()
+    graphs = objects(data.get("graphs")) if isinstance(data, dict) else []
     graphs = [graph for graph in graphs if isinstance(graph.get("nodes"), list)]
     if not graphs:
         raise records.wrong_format("has no graph with a list of nodes", 1)
@@ -86,7 +78,7 @@ def _to_entity(
     if (node.get("type") or untyped) != "CLASS" or meta.get("deprecated") or not (label or "").strip():
         return None
     id_, name = _id(node["id"]), " ".join(str(label).split())
-    synonyms = [synonym for synonym in _objects(meta.get("synonyms")) if _scope(synonym) in scopes]
+    synonyms = [synonym for synonym in objects(meta.get("synonyms")) if _scope(synonym) in scopes]
     xrefs = _texts(meta.get("xrefs"))
     if types is None:
         types = _property(meta, "hasOBONamespace")[:1]
@@ -113,13 +105,13 @@ def _id(text: str) -> str:
     return f"{match[1]}:{match[2]}" if match else text
 
 
-def _objects(values: Any) -> list[dict[str, Any]]:
+def objects(values: Any) -> list[dict[str, Any]]:
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def _texts(values: Any) -> list[str]:
     """The texts under `val` of each object, on one line."""
-    texts = (value.get("val") for value in _objects(values))
+    texts = (value.get("val") for value in objects(values))
     return [" ".join(text.split()) for text in texts if isinstance(text, str) and text.strip()]
 
 
@@ -131,5 +123,5 @@ def _scope(synonym: dict[str, Any]) -> str:
 
 def _property(meta: dict[str, Any], name: str) -> list[str]:
     """The values of a property, by the last part of its address."""
-    values = _objects(meta.get("basicPropertyValues"))
+    values = objects(meta.get("basicPropertyValues"))
     return _texts([value for value in values if re.split(r"[#/]", str(value.get("pred")))[-1] == name])

@@ -1,5 +1,6 @@
 """The records of an ontology file, plain or gzipped, and the problems of some of them."""
 
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,11 +9,12 @@ from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...errors import Errors, KrisselError, KrisselWarning, Warnings
 from ...util.inputs import Closing, InputFile, check_encoding, control_character, open_input
 from ...util.limits import RECORD
+from ...util.xml_files import feed
 from ..entity import Entity
 
 Item = TypeVar("Item")
@@ -24,8 +26,8 @@ _NUMBER = re.compile(r"\d+")
 _OBO_IRI = re.compile(
     r"https?://(?:purl\.obolibrary\.org/obo/|\S*[/#](?=[A-Za-z0-9.]+_\d))([A-Za-z][A-Za-z0-9.]+)_(\w+)"
 )
-_KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicitb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
-_PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicitb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
+_KNOWN_IRI = re.compile(r"https?://(snomed\.info/id|ncicb\.nci\.nih\.gov/xml/owl/EVS/Thesaurus\.owl)[/#](\w+)")
+_PREFIXES = {"snomed.info/id": "SNOMEDCT", "ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl": "NCIT"}
 _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#\s]+)")
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
@@ -134,6 +136,19 @@ class RecordFile:
             elif text.strip():
                 yield text
 
+    def json(self) -> Any:
+        """The file as one JSON value.
+
+        Raises KrisselError K055 (larger than the limit for files), K102 (damaged).
+        """
+        try:
+            return json.loads(self.file.read_all().decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, KrisselError):
+                raise
+            line = getattr(error, "lineno", 1)
+            raise KrisselError(Errors.K102.format(path=self.path, line=line, problem=error)) from error
+
     def parsed(self, items: Iterable[Item], parse: Callable[[Item], Record | None]) -> Iterator[Record]:
         """The records that `parse` makes of lines or other items; None leaves one out on purpose.
 
@@ -191,6 +206,14 @@ class RecordFile:
             total = self.good + self.bad
             message = Warnings.KW101.format(count=self.bad, total=total, path=self.path, places=places)
             warnings.warn(message, KrisselWarning, stacklevel=5)
+
+
+def xml_records(records: RecordFile, handler: Any) -> Iterator[Any]:
+    """What an `XmlHandler` puts into its list `found`, as the file is read; the first lines are put there too."""
+    for _ in feed(records.file, handler):
+        found, handler.found = handler.found, []
+        for records.start, record in found:
+            yield record
 
 
 def groups(records: RecordFile, rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:

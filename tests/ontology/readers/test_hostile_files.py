@@ -17,6 +17,10 @@ BOMBS = {
     "obographs": "{" + " " * MORE,
     "mesh": "DescriptorUI\tTermName\tRecordPreferredTermYN\n" + "D1\tx\tY\n" * 60_000,
     "mesh-xml": "<DescriptorRecordSet><a>" + " " * MORE,
+    "fhir": '{"resourceType": "CodeSystem"' + " " * MORE,
+    "icd10cm": "<ICD10CM.tabular><diag>" + " " * MORE,
+    "skos": "@prefix skos: <http://www.w3.org/2004/02/skos/core#> ." + " " * MORE,
+    "owl": '<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><a>' + " " * MORE,
     "umls": "C0000001|ENG|P|L1|PF|S1|Y|A1||||MSH|PT|C1|name|0|N||\n" * 30_000,
     "cellosaurus": "ID   x\nAC   CVCL_0001\n" + "SY   x\n" * 200_000,
 }

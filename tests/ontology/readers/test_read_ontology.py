@@ -23,6 +23,20 @@ SAMPLES = {
     "cellosaurus": "-----\n  Cellosaurus\n\nID   one\nAC   CVCL_0001\nOX   NCBI_TaxID=9606; ! Homo sapiens\n//\n",
     "cellosaurus-tsv": "one\tCVCL_0001\tHomo sapiens\n",
     "obographs": '{"graphs": [{"id": "http://x/y.json", "nodes": [{"id": "X:1", "lbl": "one", "type": "CLASS"}]}]}\n',
+    "fhir": '{"resourceType": "CodeSystem", "concept": [{"code": "1", "display": "one"}]}\n',
+    "icd10cm": (
+        "<ICD10CM.tabular><chapter><section><diag><name>A00</name><desc>one</desc></diag></section></chapter>"
+        "</ICD10CM.tabular>\n"
+    ),
+    "skos": (
+        "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+        '<http://x.org/y/1> a skos:Concept ; skos:prefLabel "one"@en .\n'
+    ),
+    "owl": (
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
+        'xmlns:rdfs="http://www.w3.org/2000/01/rdf-schema#"><owl:Class rdf:about="http://x.org/X_1"><rdfs:label>one'
+        "</rdfs:label></owl:Class></rdf:RDF>\n"
+    ),
     "mesh-xml": (
         "<DescriptorRecordSet><DescriptorRecord><DescriptorUI>D1</DescriptorUI><DescriptorName><String>one</String>"
         "</DescriptorName></DescriptorRecord></DescriptorRecordSet>\n"
@@ -37,6 +51,8 @@ SAMPLES = {
 # Any table of three columns looks like one of phrases, so that this format is to be named.
 FILES = [format for format, reader in READERS.items() if reader.detects is not Reader.detects or format == "phrases"]
 TOLD = [format for format in FILES if format != "phrases"]
+# Read as JSON, XML or a graph, not by lines.
+WHOLE = ("obographs", "mesh-xml", "owl", "skos", "fhir", "icd10cm")
 
 
 @pytest.mark.parametrize("format", TOLD)
@@ -70,13 +86,13 @@ def test_errors_come_before_the_first_entity(tmp_path):
         read_ontology(tmp_path / "missing.txt", format="obo")
     with pytest.raises(KrisselError, match="K101.*directory"):
         read_ontology(tmp_path)
-    with pytest.raises(KrisselError, match="K105.*'owl'.*medic, obo"):
-        read_ontology(path, format="owl")
+    with pytest.raises(KrisselError, match="K105.*'xls'.*medic, obo"):
+        read_ontology(path, format="xls")
     with pytest.raises(KrisselError, match="K110.*'tree_path'.*types"):
         read_ontology(path, tree_path=path)
 
 
-@pytest.mark.parametrize("format", [format for format in FILES if format not in ("obographs", "mesh-xml")])
+@pytest.mark.parametrize("format", [format for format in FILES if format not in WHOLE])
 def test_truncated_and_damaged_gzip(tmp_path, format):
     head, _, record = SAMPLES[format].rstrip("\n").rpartition("\n")
     block = {

@@ -1,0 +1,89 @@
+"""FHIR: a CodeSystem (R4 or R5) as JSON."""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ..entity import Entity
+from .jsonl import text_under
+from .obographs import objects
+from .owl import is_language
+from .records import BadRecord, RecordFile, Start, open_records, storable, unique
+
+_RESOURCE = re.compile(r'"resourceType"\s*:\s*"CodeSystem"')
+# Values of the property "status" of a concept that is not to be used; a deprecated one still may be.
+RETIRED = ("retired", "inactive", "withdrawn")
+
+
+def read_fhir(path: str | Path, *, language: str = "en") -> Iterator[Entity]:
+    """Read the concepts of a CodeSystem that their properties do not call inactive or retired.
+
+    The file is one JSON object, so that all of it is held in memory. The name is the display, else the first
+    designation; other designations are aliases. Parents are the concept around a concept, and its property `parent`.
+    Ids are codes, without the address of the code system.
+
+    language: displays and designations in other languages are left out; those without a language are taken.
+    KW101 counts concepts, not lines.
+    """
+    expected = '{"resourceType": "CodeSystem", "concept": [{"code": …, "display": …}]}'
+    with open_records(path, "fhir", expected) as records:
+        data = records.json()
+        if not isinstance(data, dict) or not objects(data.get("concept")):
+            raise records.wrong_format("has no list of concepts", 1)
+        source = next((data[key] for key in ("title", "name", "url") if isinstance(data.get(key), str)), "")
+        takes_display = is_language(str(data.get("language") or ""), language)
+        parse = partial(_to_entity, takes_display=takes_display, language=language, source=source)
+        yield from records.parsed(_concepts(records, data), parse)
+
+
+def is_fhir(start: Start) -> bool:
+    return start.first.startswith("{") and _RESOURCE.search(start.text) is not None
+
+
+def _concepts(records: RecordFile, data: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Each concept, and the code of the one around it."""
+    # Not recursive: a file decides how deep they are nested.
+    stack: list[tuple[Any, str]] = [(concept, "") for concept in reversed(data["concept"])]
+    while stack:
+        concept, above = stack.pop()
+        records.line += 1
+        yield concept, above
+        if isinstance(concept, dict):
+            stack += [(each, str(concept.get("code") or "")) for each in reversed(objects(concept.get("concept")))]
+
+
+def _to_entity(found: tuple[Any, str], takes_display: bool, language: str, source: str) -> Entity | None:
+    concept, above = found
+    if not isinstance(concept, dict):
+        raise BadRecord(f"is a {type(concept).__name__} instead of an object")
+    id_, display = text_under(concept, "code"), text_under(concept, "display")
+    # The key of a property's value has the value's type: `valueBoolean`, `valueCode`.
+    properties = [
+        (each.get("code"), value)
+        for each in objects(concept.get("property"))
+        for key, value in each.items()
+        if key.startswith("value")
+    ]
+    if ("inactive", True) in properties or any(("status", value) in properties for value in RETIRED):
+        return None
+    designations = [
+        text_under(each, "value")
+        for each in objects(concept.get("designation"))
+        if is_language(text_under(each, "language"), language)
+    ]
+    names = unique(" ".join(text.split()) for text in ([display] if takes_display else []) + designations)
+    if not id_ or not names:
+        raise BadRecord(f"has no {f'display in the language {language!r}' if id_ else 'code'}")
+    parents = [above, *(value for code, value in properties if code == "parent" and isinstance(value, str))]
+    return storable(
+        Entity(
+            id=id_,
+            name=names[0],
+            aliases=names[1:],
+            definition=" ".join(text_under(concept, "definition").split()),
+            source=source,
+            parents=unique(parents, without=id_),
+        )
+    )

@@ -1,0 +1,153 @@
+"""OWL in RDF/XML, in the flat layout of OWLAPI (ROBOT, Protégé): classes with their properties, one after another.
+
+Not read by rdflib, which holds the graph: 16 KiB per class of HPO, and seven times the time of this stream, which holds
+one class (`benchmarks/reader_peers.py`).
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from ...util.xml_files import XmlHandler
+from ..entity import Entity
+from .obo import SCOPES
+from .records import TAXON_XREF, BadRecord, Start, curie, open_records, species_name, storable, unique, xml_records
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_RDFS = "http://www.w3.org/2000/01/rdf-schema#"
+_OWL = "http://www.w3.org/2002/07/owl#"
+SKOS = "http://www.w3.org/2004/02/skos/core#"
+_OBO = "http://purl.obolibrary.org/obo/"
+_OBO_IN_OWL = "http://www.geneontology.org/formats/oboInOwl#"
+_EFO = "http://www.ebi.ac.uk/efo/"
+_XML = "http://www.w3.org/XML/1998/namespace"
+# What a property states; of synonyms, their scope as OBO calls it.
+PROPERTIES = {
+    f"{_RDFS}label": "label",
+    f"{SKOS}prefLabel": "label",
+    **{f"{_OBO_IN_OWL}has{scope.title()}Synonym": scope for scope in ("EXACT", "RELATED", "BROAD", "NARROW")},
+    f"{SKOS}altLabel": "name",
+    f"{_OBO}IAO_0000118": "name",
+    f"{_EFO}alternative_term": "name",
+    f"{_OBO}IAO_0000115": "definition",
+    f"{SKOS}definition": "definition",
+    f"{_EFO}definition": "definition",
+    f"{_OBO_IN_OWL}hasOBONamespace": "namespace",
+    f"{_OBO_IN_OWL}hasDbXref": "xref",
+    f"{SKOS}exactMatch": "match",
+    f"{_OBO_IN_OWL}hasAlternativeId": "alt_id",
+    f"{_OBO}IAO_0100001": "replaced_by",
+    f"{_RDFS}subClassOf": "parent",
+    f"{_OWL}deprecated": "deprecated",
+    f"{_RDF}type": "kind",
+}
+# NCI Thesaurus numbers its properties: Preferred_Name, FULL_SYN, DEFINITION, Semantic_Type, UMLS_CUI.
+_NUMBERED = {"P108": "name", "P90": "name", "P97": "definition", "P106": "type", "P207": "umls"}
+for _base in ("http://ncicb.nci.nih.gov/xml/owl/EVS/Thesaurus.owl#", f"{_OBO}NCIT_"):
+    PROPERTIES |= {f"{_base}{number}": role for number, role in _NUMBERED.items()}
+
+
+# A class's properties by what they state; its address is under "id", the name of its ontology under "source".
+Parts = dict[str, list[str]]
+
+
+def read_owl(
+    path: str | Path, *, scopes: Sequence[str] = SCOPES, types: Sequence[str] | None = None, language: str = "en"
+) -> Iterator[Entity]:
+    """Read the classes of an OWL file that are not deprecated and have a label.
+
+    Names are labels, synonyms, alternative terms, and FULL_SYN of NCI Thesaurus. Parents are named superclasses. Ids
+    are `CL:0000540` in the place of an address that ends in `CL_0000540`. Alternative ids are those stated, and the
+    deprecated classes that a class replaces, for which the file is read twice.
+
+    scopes: which synonyms become aliases, as `read_obo` takes them.
+    types: given to every class. Without it, a class's types are its OBO namespace, or semantic types of NCI Thesaurus.
+    language: names and definitions in other languages are left out; those without a language are taken.
+    Raises KrisselError K007 (truncated or malformed XML), K008 (other XML), K009 (entity declarations).
+    """
+    roles = {property: "name" if role in scopes else role for property, role in PROPERTIES.items()}
+    with open_records(path, "owl", "RDF/XML with `<owl:Class rdf:about=…>` directly below its root") as records:
+        replaced: Parts = defaultdict(list)
+        for parts in xml_records(records, _Classes(str(path), roles, language)):
+            for newer in parts["replaced_by"]:
+                replaced[curie(newer)].append(curie(parts["id"][0]))
+        records.file.rewind()
+        classes = xml_records(records, _Classes(str(path), roles, language))
+        yield from records.parsed(classes, partial(to_entity, replaced, types))
+
+
+def is_owl(start: Start) -> bool:
+    return start.first.startswith("<") and _OWL in start.text and ":RDF" in start.text
+
+
+def is_language(found: str, wanted: str) -> bool:
+    """Whether a text is in no language, or in the wanted one: `en-GB` is taken for `en`."""
+    return not found or found.lower().split("-")[0] == wanted.lower()
+
+
+def to_entity(replaced: Parts, types: Sequence[str] | None, parts: Parts) -> Entity | None:
+    """The entity of a class or concept, or None without a label or where it is deprecated.
+
+    replaced: ids that the key replaces. Raises `BadRecord` for an empty address.
+    """
+    if not parts["label"] or "true" in parts["deprecated"]:
+        return None
+    if not parts["id"][0]:
+        raise BadRecord("has no address")
+    id_, (name, *labels) = curie(parts["id"][0]), parts["label"]
+    xrefs = [*parts["xref"], *map(curie, parts["match"]), *(f"UMLS:{cui}" for cui in parts["umls"])]
+    entity = Entity(
+        id=id_,
+        name=name,
+        aliases=unique([*labels, *parts["name"]], without=name),
+        types=unique([*parts["namespace"][:1], *parts["type"]] if types is None else types),
+        definition="".join(parts["definition"][:1]),
+        xrefs=unique(xref for xref in xrefs if not xref.startswith(TAXON_XREF)),
+        species=species_name(xref for xref in xrefs if xref.startswith(TAXON_XREF)),
+        source=parts["source"][0],
+        alt_ids=unique([*map(curie, parts["alt_id"]), *replaced.get(id_, ())], without=id_),
+        parents=unique((curie(parent) for parent in parts["parent"] if parent != f"{_OWL}Thing"), without=id_),
+    )
+    return storable(entity)
+
+
+class _Classes(XmlHandler):
+    """Collects the classes of a file, each with its first line."""
+
+    kind = "OWL"
+    root = f"{_RDF}RDF"
+    # Names are whole addresses: files choose their own prefixes.
+    separator = ""
+    texts = frozenset(PROPERTIES)
+
+    def __init__(self, path: str, roles: Mapping[str, str], language: str) -> None:
+        super().__init__(path)
+        self.found: list[tuple[int, Parts]] = []
+        self._roles, self._wanted, self._source = roles, language, ""
+
+    def start(self, name: str, attrs: dict[str, str]) -> None:
+        depth = len(self._stack)
+        if depth == 2:
+            self._line = self.line
+            self._parts = defaultdict(list, {"kind": [name], "source": [self._source]})
+            if (address := attrs.get(f"{_RDF}about")) is not None:
+                self._parts["id"] = [address]
+        elif depth == 3 and name in self._roles:
+            self._language = attrs.get(f"{_XML}lang", "")
+            if address := attrs.get(f"{_RDF}resource"):
+                self._parts[self._roles[name]].append(address)
+
+    def end(self, name: str, parent: str, text: str) -> None:
+        depth = len(self._stack)
+        if depth == 2 and name in self._roles and (text := " ".join(text.split())):
+            if is_language(self._language, self._wanted):
+                self._parts[self._roles[name]].append(text)
+        elif depth == 1:
+            self.done += 1
+            # A class without an address is a general axiom.
+            if self._parts["id"] and f"{_OWL}Class" in self._parts["kind"]:
+                self.found.append((self._line, self._parts))
+            elif name == f"{_OWL}Ontology" and self._parts["id"]:
+                self._source = re.split("[/#]", self._parts["id"][0])[-1].removesuffix(".owl")
