@@ -50,6 +50,10 @@ class LazyGroup(TyperGroup):
 
     lazy: Mapping[str, Command] = {}
 
+    def __init__(self, **settings: Any) -> None:
+        # spaCy's own commands are listed without panels.
+        super().__init__(**{**settings, "rich_markup_mode": "rich"})
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.lazy, *super().list_commands(ctx)]
 
@@ -91,27 +95,94 @@ def coded_errors(command: Function) -> Function:
     return guarded  # type: ignore[return-value]
 
 
+NAME = {"name": "linker"}
+# In the order of work.
 COMMANDS = {
-    "build": Command("spacy_krissel.commands.build_linker:build_files", "Build", gpu=True, names={"trees": "tree"}),
-    "ontology": Command("spacy_krissel.commands.make_ontology:ontology", "Build"),
-    "convert": Command("spacy_krissel.corpora.convert:convert", "Build"),
-    "mine": Command("spacy_krissel.commands.mine_texts:mine_texts", "Build"),
-    "train": Command("spacy_krissel.commands.train_pipeline:train", "Build"),
+    "build": Command(
+        "spacy_krissel.commands.build_linker:build_files",
+        "Build",
+        "hp.obo --text abstracts.jsonl --ner en_core_sci_sm --output linker",
+        gpu=True,
+    ),
+    "ontology": Command(
+        "spacy_krissel.commands.make_ontology:ontology",
+        "Build",
+        "hp.obo --below HP:0000118 --output store",
+        panels={
+            "below|not_below|tree": "Parts of the ontology",
+            ".*_column|separator": "Tables",
+            "umls_.*": "UMLS",
+            "species|common_names": "Species",
+            "merge|enrich.*": "Several sources",
+            "disambiguate|homonyms|taxonomy": "Homonyms",
+        },
+    ),
+    "mine": Command(
+        "spacy_krissel.commands.mine_texts:mine_texts", "Build", "store abstracts.jsonl --n-process 4 --output mentions"
+    ),
+    "train": Command(
+        "spacy_krissel.commands.train_pipeline:train",
+        "Build",
+        "configs/small.cfg --output trained --paths.ontology store --paths.mentions mentions",
+    ),
     "prototypes": Command(
         "spacy_krissel.commands.build_prototypes:prototypes",
         "Build",
+        "trained/model-last --ontology store --mentions mentions --output linker",
         gpu=True,
-        arguments=("output",),
-        names={"use_references": "references"},
+        names={"use_references": "references", **NAME},
     ),
-    "tune": Command("spacy_krissel.commands.tune_pipeline:tune_index", "Build", names={"types": "index"}),
-    "link": Command("spacy_krissel.commands.link_texts:link", "Use", gpu=True),
-    "show": Command("spacy_krissel.commands.show_entity:show", "Use"),
-    "extract": Command("spacy_krissel.commands.extract_entities:extract", "Use", gpu=True),
-    "evaluate": Command("spacy_krissel.commands.measure_pipeline:evaluate_pipeline", "Measure", gpu=True),
-    "calibrate": Command("spacy_krissel.commands.measure_pipeline:calibrate_pipeline", "Measure", gpu=True),
-    "confidence": Command("spacy_krissel.commands.measure_pipeline:fit_pipeline_confidence", "Measure", gpu=True),
-    "encoder": Command("spacy_krissel.commands.export_encoder:export_encoder", "Research", arguments=("output",)),
+    "tune": Command(
+        "spacy_krissel.commands.tune_pipeline:tune_index",
+        "Build",
+        "linker --recall 0.99 --output tuned",
+        names={"types": "index", **NAME},
+    ),
+    "link": Command(
+        "spacy_krissel.commands.link_texts:link",
+        "Use",
+        "linker abstracts.jsonl --output links.jsonl",
+        gpu=True,
+        names=NAME,
+    ),
+    "show": Command("spacy_krissel.commands.show_entity:show", "Use", "linker HP:0001677"),
+    "extract": Command(
+        "spacy_krissel.commands.extract_entities:extract",
+        "Use",
+        'extractor "Both knees hurt when she climbs stairs." --output page.html',
+        gpu=True,
+        names={"name": "extractor"},
+    ),
+    "convert": Command(
+        "spacy_krissel.corpora.convert:convert",
+        "Measure",
+        "CDR_DevelopmentSet.PubTator.txt --ontology store --output dev.spacy",
+    ),
+    "evaluate": Command(
+        "spacy_krissel.commands.measure_pipeline:evaluate_pipeline",
+        "Measure",
+        "linker dev.spacy --ontology store --output metrics --name dev",
+        gpu=True,
+    ),
+    "confidence": Command(
+        "spacy_krissel.commands.measure_pipeline:fit_pipeline_confidence",
+        "Measure",
+        "linker --precision 0.9 --output sure",
+        gpu=True,
+    ),
+    "calibrate": Command(
+        "spacy_krissel.commands.measure_pipeline:calibrate_pipeline",
+        "Measure",
+        "linker train.spacy --output calibrated",
+        gpu=True,
+        names={"precision": "nil-precision"},
+    ),
+    "encoder": Command(
+        "spacy_krissel.commands.export_encoder:export_encoder",
+        "Research",
+        "trained/model-last --output encoder",
+        names=NAME,
+    ),
 }
 krissel = CodedApp(
     name="krissel",

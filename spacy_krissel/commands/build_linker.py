@@ -195,7 +195,7 @@ def build(
     "progress",
 )
 def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
-    """Build a pipeline that links to an ontology, from its files.
+    """Build a linker from an ontology: all steps in one command.
 
     Without text the encoder compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it

@@ -31,7 +31,9 @@ def link(
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> tuple[int, int]:
-    """Link the mentions of docs or texts; write one JSON object per doc, or docs with kb_id_ set.
+    """Link the mentions of texts or docs.
+
+    Writes one JSON object per doc, or docs with kb_id_ set.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
     texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz

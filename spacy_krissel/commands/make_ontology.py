@@ -48,7 +48,9 @@ def ontology(
     progress: bool = False,
     **settings: Any,
 ) -> tuple[OntologyStore, dict[str, Any]]:
-    """Read ontology files into a columnar store, which opens without being read.
+    """Read ontology files into a store for the other commands.
+
+    The store is columnar: it opens without being read.
 
     sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
     output: Directory of the store

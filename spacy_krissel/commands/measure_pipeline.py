@@ -32,7 +32,9 @@ def evaluate_pipeline(
     command: str = "",
     **settings: Any,
 ) -> Report:
-    """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+    """Measure how many links of a gold corpus are right.
+
+    Strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
 
     Further options override the pipeline's config: --components.krissel_linker.context none
 
@@ -78,8 +80,9 @@ def calibrate_pipeline(
     command: str = "",
     **settings: Any,
 ) -> Calibration:
-    """Fit the threshold for NIL to gold mentions without an entity (PEL, §5.3), and save the pipeline with it.
+    """Fit the threshold for NIL to a gold corpus.
 
+    To gold mentions without an entity (PEL, §5.3).
     The threshold is for the linker's own scores; a re-ranker leaves NIL as it is. Calibrate last: another encoder,
     knowledge base or `lexical_weight` gives other scores.
 
@@ -117,8 +120,9 @@ def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metri
 
 @passes_on(fit_confidence, "precision", "nil_share", "n_mentions", "seed", "progress")
 def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKER, **settings: Any) -> ConfidenceFit:
-    """Fit how sure links are, without gold mentions, and leave unsure ones out.
+    """Fit how sure links are, without a gold corpus.
 
+    Unsure ones are left out.
     Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
     NIL. Fit last: another encoder, knowledge base or `lexical_weight` gives other ones.
 

@@ -54,7 +54,9 @@ def train(
     overrides: dict[str, Any] | None = None,
     timeout: NotNegative = 60.0,
 ) -> None:
-    """`spacy train`, for several GPUs or machines.
+    """Train an encoder on a CPU, a GPU or several machines.
+
+    `spacy train`, for several GPUs too:
 
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
@@ -63,6 +65,7 @@ def train(
     a learning rate with `total_steps` ends with the training, unless that option is given: after `max_steps` or the
     batches of its epochs, whichever are fewer; `warmup_steps` keep their share. An `eval_frequency` of 0 is once an
     epoch.
+
     Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg

@@ -128,7 +128,9 @@ def convert(
     progress: bool = False,
     **reading: Any,
 ) -> CorpusReport:
-    """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return a report of what was read.
+    """Convert gold corpora to one .spacy file.
+
+    It serves `spacy train` and the evaluation.
 
     inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz` archives of
         annotations and texts
@@ -143,7 +145,8 @@ def convert(
     ids: file of document ids, one per line: write only these documents (KW232 for those that are missing)
     progress: show a progress bar
 
-    Warns once per kind of data-quality problem. Raises KrisselError K006 (a wrong setting), and what the readers raise.
+    RETURNS: a report of what was read. Warns once per kind of data-quality problem.
+    Raises KrisselError K006 (a wrong setting), and what the readers raise.
     """
     output = Path(output)
     if output.suffix != ".spacy":
