@@ -95,19 +95,15 @@ def coded_errors(command: Function) -> Function:
     return guarded  # type: ignore[return-value]
 
 
-NAME = {"name": "linker"}
+# What the parameter `name` is of.
+LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
 # In the order of work.
 COMMANDS = {
-    "build": Command(
-        "spacy_krissel.commands.build_linker:build_files",
-        "Build",
-        "hp.obo --text abstracts.jsonl --ner en_core_sci_sm --output linker",
-        gpu=True,
-    ),
+    "build": Command("commands.build_linker:build_files", "Build", "hp.obo --text abstracts.jsonl -o linker", gpu=True),
     "ontology": Command(
-        "spacy_krissel.commands.make_ontology:ontology",
+        "commands.make_ontology:ontology",
         "Build",
-        "hp.obo --below HP:0000118 --output store",
+        "hp.obo --below HP:0000118 -o store",
         panels={
             "below|not_below|tree": "Parts of the ontology",
             ".*_column|separator": "Tables",
@@ -117,71 +113,46 @@ COMMANDS = {
             "disambiguate|homonyms|taxonomy": "Homonyms",
         },
     ),
-    "mine": Command(
-        "spacy_krissel.commands.mine_texts:mine_texts", "Build", "store abstracts.jsonl --n-process 4 --output mentions"
-    ),
+    "mine": Command("commands.mine_texts:mine_texts", "Build", "store abstracts.jsonl --n-process 4 -o mentions"),
     "train": Command(
-        "spacy_krissel.commands.train_pipeline:train",
+        "commands.train_pipeline:train",
         "Build",
-        "configs/small.cfg --output trained --paths.ontology store --paths.mentions mentions",
+        "configs/small.cfg -o trained --paths.ontology store --paths.mentions mentions",
     ),
     "prototypes": Command(
-        "spacy_krissel.commands.build_prototypes:prototypes",
+        "commands.build_prototypes:prototypes",
         "Build",
-        "trained/model-last --ontology store --mentions mentions --output linker",
+        "trained/model-last --ontology store --mentions mentions -o linker",
         gpu=True,
-        names={"use_references": "references", **NAME},
+        names={"use_references": "references", **LINKER},
     ),
     "tune": Command(
-        "spacy_krissel.commands.tune_pipeline:tune_index",
-        "Build",
-        "linker --recall 0.99 --output tuned",
-        names={"types": "index", **NAME},
+        "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
     ),
-    "link": Command(
-        "spacy_krissel.commands.link_texts:link",
-        "Use",
-        "linker abstracts.jsonl --output links.jsonl",
-        gpu=True,
-        names=NAME,
-    ),
-    "show": Command("spacy_krissel.commands.show_entity:show", "Use", "linker HP:0001677"),
+    "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.jsonl", gpu=True, names=LINKER),
+    "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
     "extract": Command(
-        "spacy_krissel.commands.extract_entities:extract",
-        "Use",
-        'extractor "Both knees hurt when she climbs stairs." --output page.html',
-        gpu=True,
-        names={"name": "extractor"},
+        "commands.extract_entities:extract", "Use", 'extractor "Both knees hurt." -o page.html', True, EXTRACTOR
     ),
-    "convert": Command(
-        "spacy_krissel.corpora.convert:convert",
-        "Measure",
-        "CDR_DevelopmentSet.PubTator.txt --ontology store --output dev.spacy",
-    ),
+    "convert": Command("corpora.convert:convert", "Measure", "dev.PubTator.txt --ontology store -o dev.spacy"),
     "evaluate": Command(
-        "spacy_krissel.commands.measure_pipeline:evaluate_pipeline",
+        "commands.measure_pipeline:evaluate_pipeline",
         "Measure",
-        "linker dev.spacy --ontology store --output metrics --name dev",
+        "linker dev.spacy --ontology store --name dev",
         gpu=True,
     ),
     "confidence": Command(
-        "spacy_krissel.commands.measure_pipeline:fit_pipeline_confidence",
-        "Measure",
-        "linker --precision 0.9 --output sure",
-        gpu=True,
+        "commands.measure_pipeline:fit_pipeline_confidence", "Measure", "linker --precision 0.9 -o sure", gpu=True
     ),
     "calibrate": Command(
-        "spacy_krissel.commands.measure_pipeline:calibrate_pipeline",
+        "commands.measure_pipeline:calibrate_pipeline",
         "Measure",
-        "linker train.spacy --output calibrated",
+        "linker train.spacy -o calibrated",
         gpu=True,
         names={"precision": "nil-precision"},
     ),
     "encoder": Command(
-        "spacy_krissel.commands.export_encoder:export_encoder",
-        "Research",
-        "trained/model-last --output encoder",
-        names=NAME,
+        "commands.export_encoder:export_encoder", "Research", "trained/model-last -o encoder", names=LINKER
     ),
 }
 krissel = CodedApp(

@@ -21,7 +21,7 @@ GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 class Command(NamedTuple):
     """A command of a `CodedApp`.
 
-    function: "module:function". The function's required positional parameters are arguments, but `output` an option. A
+    function: "module:function" of this package. Its required positional parameters are arguments, but for `output`. A
         parameter `progress` is true, `command` is the command line, `overrides` are further options, such as
         --training.max_steps 100. What it returns is printed, in the form that `show_<function>` of the same module
         gives it; that may take parameters of the function as well.
@@ -89,7 +89,7 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
 
 def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str] | None]:
     module_name, _, name = command.function.partition(":")
-    module = import_module(module_name)
+    module = import_module(f"spacy_krissel.{module_name}")
     return getattr(module, name), getattr(module, f"show_{name}", None)
 
 

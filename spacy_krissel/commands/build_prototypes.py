@@ -70,7 +70,7 @@ def add_gold_files(
             todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
             raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
     return {
-        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, **settings)
+        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **settings)
         for source, path in sources.items()
     }
 

@@ -15,8 +15,6 @@ def extract(
 ) -> list[Doc]:
     """Find entities in texts without mentions, and draw them.
 
-    The most probable first, each with the fragments of the text that refer to it.
-
     pipeline: A pipeline with a span extractor and its knowledge base
     texts: A text, or several in quotes
     output: Draw the entities to this .html file, or those of one text to this .svg file

@@ -50,8 +50,6 @@ def ontology(
 ) -> tuple[OntologyStore, dict[str, Any]]:
     """Read ontology files into a store for the other commands.
 
-    The store is columnar: it opens without being read.
-
     sources: Ontology files (formats: see --format), UMLS's META folder, or stores; .gz too
     output: Directory of the store
     format: Format of the sources: auto, medic, obo, jsonl, mesh, mesh-tree, phrases, zeshel, gene-info, taxonomy,

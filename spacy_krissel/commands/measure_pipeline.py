@@ -18,7 +18,7 @@ from ..util.atomic import check_file, write_text
 from ..util.settings import passes_on
 
 
-@passes_on(evaluate, "name", "spans_key", "labels", "baselines", "gold_nil", "seed")
+@passes_on(evaluate, "name", "spans_key", "labels", "baselines", "gold_nil", "seed", "progress")
 def evaluate_pipeline(
     pipeline: Path,
     gold: Path,
@@ -66,7 +66,10 @@ def evaluate_pipeline(
 
 
 def show_evaluate_pipeline(report: Report, output: Path, name: str) -> str:
-    return f"{report.to_table()}\nReport: {output / name}.json, .md, .html"
+    lines = [report.to_table(), f"Report: {output / name}.json, .md, .html"]
+    if n := report.data["n_unknown"]:
+        lines.append(f"⚠ {n:,} gold mentions have an id that is not in the ontology: they count as wrong [KW702]")
+    return "\n".join(lines)
 
 
 @passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed")

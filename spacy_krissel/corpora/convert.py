@@ -18,7 +18,7 @@ from ..mentions.gold_ids import Resolver
 from ..ontology.store import OntologyStore
 from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
-from ..util.progress import progress_bar
+from ..util.progress import reading_bar, size_of
 from ..util.settings import Count, checked, passes_on
 from .annotation import AnnotatedText
 from .doc_bins import DEV_SHARE, DevShare, GoldSplit, write_doc_bin
@@ -156,7 +156,8 @@ def convert(
     report = CorpusReport()
     listed = None if ids is None else _listed(Path(ids), report)
     docs = read_docs(inputs, blank_pipeline(lang), report=report, **reading)
-    shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
+    size = size_of([inputs] if isinstance(inputs, (str, Path)) else inputs)
+    shown = reading_bar(docs, size, show=progress, unit=" docs", desc="Converting")
     chosen = _chosen(shown, part, listed, report)
     write_doc_bin(_as_texts(chosen, sentences, text_labels, report), output)
     for id_, line in (listed or {}).items():

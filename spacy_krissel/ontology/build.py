@@ -1,7 +1,7 @@
 """From ontology files to an ontology store, whole."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..util.manifest import MANIFEST
+from ..util.progress import reading_bar
 from ..util.settings import checked
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
@@ -87,7 +88,13 @@ def build_ontology(
     related = any(map(options.get, ("relations", "tradenames", "parents")))
     if options:
         info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
-    info["provenance"] = [each for path in paths for each in provenance(path, format, related=related, **stated)]
+    info["provenance"] = []
+    for number, path in enumerate(paths):
+        found_files = provenance(path, format, related=related, **stated)
+        info["provenance"] += found_files
+        if not isinstance(streams[number], OntologyStore):
+            size = sum(file_["bytes"] for each in found_files for file_ in each["files"].values())
+            streams[number] = reading_bar(streams[number], size, show=progress, unit=" entities", desc="Reading")
     entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:
@@ -116,12 +123,13 @@ def build_ontology(
             if isinstance(taxonomy, (str, Path)):
                 taxonomy = OntologyStore(taxonomy)
             # The entities with each name must be known before the first is written.
-            plain = _kept(entities, stack, progress)
+            plain = _kept(entities, stack)
             if inspect is not None:
                 inspect(plain)
             entities = disambiguated = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
             info["disambiguated"] = disambiguated.figures
-        return write_store(entities, output, info=info, progress=progress)
+        # What is read from files has a bar.
+        return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
 
 
 def _open_source(path: PathLike, format: str, options: dict[str, Any]) -> Iterable[Entity]:
@@ -149,9 +157,9 @@ def _some(entities: Iterable[Entity]) -> Iterator[Entity]:
     return chain([first], stream)
 
 
-def _kept(entities: Iterable[Entity], stack: ExitStack, progress: bool = False) -> OntologyStore:
+def _kept(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:
     """A store of the entities, which lasts as long as `stack`; a store is kept as it is."""
     if isinstance(entities, OntologyStore):
         return entities
     folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
-    return write_store(entities, Path(folder) / "store", progress=progress)
+    return write_store(entities, Path(folder) / "store")
