@@ -72,7 +72,7 @@ def show_evaluate_pipeline(report: Report, output: Path, name: str) -> str:
     return "\n".join(lines)
 
 
-@passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed")
+@passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed", "progress")
 def calibrate_pipeline(
     pipeline: Path,
     gold: Path,
@@ -85,9 +85,8 @@ def calibrate_pipeline(
 ) -> Calibration:
     """Fit the threshold for NIL to a gold corpus.
 
-    To gold mentions without an entity (PEL, §5.3).
-    The threshold is for the linker's own scores; a re-ranker leaves NIL as it is. Calibrate last: another encoder,
-    knowledge base or `lexical_weight` gives other scores.
+    To its mentions without an entity (PEL, §5.3), for the linker's own scores; a re-ranker leaves NIL as it is.
+    Calibrate last: another encoder, knowledge base or `lexical_weight` gives other scores.
 
     pipeline: A pipeline with a knowledge base
     gold: Gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC
@@ -125,7 +124,6 @@ def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metri
 def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKER, **settings: Any) -> ConfidenceFit:
     """Fit how sure links are, without a gold corpus.
 
-    Unsure ones are left out.
     Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
     NIL. Fit last: another encoder, knowledge base or `lexical_weight` gives other ones.
 

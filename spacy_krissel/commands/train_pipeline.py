@@ -211,7 +211,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> N
         # It may have lost its patience before.
         bar.total = bar.n
     except Exception as error:
-        if output is not None:
+        if output is not None and is_trained:
             msg.warn(f"Aborting and saving the final best model. Encountered exception: {error!r}")
         raise
     finally:

@@ -42,9 +42,8 @@ def tune_index(
 ) -> Tuning:
     """Give a large knowledge base a faster index.
 
-    Indexes are measured against the exact one; the fastest that finds enough is taken.
-
-    Times are of one core; indexes are built on all cores. Vectors are never all in memory.
+    The fastest of those that find enough, measured against the exact one. Times are of one core; indexes are built on
+    all cores. Vectors are never all in memory.
 
     path: A knowledge base, or a pipeline that has one
     output: Save it here; default: where it is

@@ -128,9 +128,7 @@ def convert(
     progress: bool = False,
     **reading: Any,
 ) -> CorpusReport:
-    """Convert gold corpora to one .spacy file.
-
-    It serves `spacy train` and the evaluation.
+    """Convert gold corpora to a .spacy file.
 
     inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz` archives of
         annotations and texts
