@@ -50,6 +50,10 @@ class LazyGroup(TyperGroup):
 
     lazy: Mapping[str, Command] = {}
 
+    def __init__(self, **settings: Any) -> None:
+        # spaCy's own commands are listed without panels.
+        super().__init__(**{**settings, "rich_markup_mode": "rich"})
+
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.lazy, *super().list_commands(ctx)]
 
@@ -91,28 +95,66 @@ def coded_errors(command: Function) -> Function:
     return guarded  # type: ignore[return-value]
 
 
+# What the parameter `name` is of.
+LINKER, EXTRACTOR = {"name": "linker"}, {"name": "extractor"}
+# In the order of work.
 COMMANDS = {
-    "build": Command("spacy_krissel.commands.build_linker:build_files", "Build", gpu=True, names={"trees": "tree"}),
-    "ontology": Command("spacy_krissel.commands.make_ontology:ontology", "Build"),
-    "vocabularies": Command("spacy_krissel.commands.make_ontology:vocabularies", "Build"),
-    "convert": Command("spacy_krissel.corpora.convert:convert", "Build"),
-    "mine": Command("spacy_krissel.commands.mine_texts:mine_texts", "Build"),
-    "train": Command("spacy_krissel.commands.train_pipeline:train", "Build"),
-    "prototypes": Command(
-        "spacy_krissel.commands.build_prototypes:prototypes",
+    "build": Command("commands.build_linker:build_files", "Build", "hp.obo --text abstracts.jsonl -o linker", gpu=True),
+    "vocabularies": Command("commands.make_ontology:vocabularies", "Build", "--download mondo"),
+    "ontology": Command(
+        "commands.make_ontology:ontology",
         "Build",
-        gpu=True,
-        arguments=("output",),
-        names={"use_references": "references"},
+        "hp.obo --below HP:0000118 -o store",
+        panels={
+            "below|not_below|tree": "Parts of the ontology",
+            ".*_column|separator": "Tables",
+            "umls_.*": "UMLS",
+            "species|common_names": "Species",
+            "merge|enrich.*": "Several sources",
+            "disambiguate|homonyms|taxonomy": "Homonyms",
+        },
     ),
-    "tune": Command("spacy_krissel.commands.tune_pipeline:tune_index", "Build", names={"types": "index"}),
-    "link": Command("spacy_krissel.commands.link_texts:link", "Use", gpu=True),
-    "show": Command("spacy_krissel.commands.show_entity:show", "Use"),
-    "extract": Command("spacy_krissel.commands.extract_entities:extract", "Use", gpu=True),
-    "evaluate": Command("spacy_krissel.commands.measure_pipeline:evaluate_pipeline", "Measure", gpu=True),
-    "calibrate": Command("spacy_krissel.commands.measure_pipeline:calibrate_pipeline", "Measure", gpu=True),
-    "confidence": Command("spacy_krissel.commands.measure_pipeline:fit_pipeline_confidence", "Measure", gpu=True),
-    "encoder": Command("spacy_krissel.commands.export_encoder:export_encoder", "Research", arguments=("output",)),
+    "mine": Command("commands.mine_texts:mine_texts", "Build", "store abstracts.jsonl --n-process 4 -o mentions"),
+    "train": Command(
+        "commands.train_pipeline:train",
+        "Build",
+        "configs/small.cfg -o trained --paths.ontology store --paths.mentions mentions",
+    ),
+    "prototypes": Command(
+        "commands.build_prototypes:prototypes",
+        "Build",
+        "trained/model-last --ontology store --mentions mentions -o linker",
+        gpu=True,
+        names={"use_references": "references", **LINKER},
+    ),
+    "tune": Command(
+        "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
+    ),
+    "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.jsonl", gpu=True, names=LINKER),
+    "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
+    "extract": Command(
+        "commands.extract_entities:extract", "Use", 'extractor "Both knees hurt." -o page.html', True, EXTRACTOR
+    ),
+    "convert": Command("corpora.convert:convert", "Measure", "dev.PubTator.txt --ontology store -o dev.spacy"),
+    "evaluate": Command(
+        "commands.measure_pipeline:evaluate_pipeline",
+        "Measure",
+        "linker dev.spacy --ontology store --name dev",
+        gpu=True,
+    ),
+    "confidence": Command(
+        "commands.measure_pipeline:fit_pipeline_confidence", "Measure", "linker --precision 0.9 -o sure", gpu=True
+    ),
+    "calibrate": Command(
+        "commands.measure_pipeline:calibrate_pipeline",
+        "Measure",
+        "linker train.spacy -o calibrated",
+        gpu=True,
+        names={"precision": "nil-precision"},
+    ),
+    "encoder": Command(
+        "commands.export_encoder:export_encoder", "Research", "trained/model-last -o encoder", names=LINKER
+    ),
 }
 krissel = CodedApp(
     name="krissel",

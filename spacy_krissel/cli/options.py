@@ -21,20 +21,23 @@ GPU = typer.Option(-1, "--gpu-id", "-g", min=-1, help="GPU, or -1 for the CPU")
 class Command(NamedTuple):
     """A command of a `CodedApp`.
 
-    function: "module:function". The function's required positional parameters are arguments; `output` is an option but
-        where it is one of `arguments`. A parameter `progress` is true, `command` is the command line, `overrides` are
-        further options, such as --training.max_steps 100. What it returns is printed, in the form that
-        `show_<function>` of the same module gives it; that may take parameters of the function as well.
+    function: "module:function" of this package. Its required positional parameters are arguments, but for `output`. A
+        parameter `progress` is true, `command` is the command line, `overrides` are further options, such as
+        --training.max_steps 100. What it returns is printed, in the form that `show_<function>` of the same module
+        gives it; that may take parameters of the function as well.
     panel: of the help.
+    example: of its arguments and options, at the end of the help.
     names: of options, by parameter, where it is another.
+    panels: of options in the help, by a pattern that the parameter matches.
     gpu: add the option --gpu-id, and choose the GPU before the function is called.
     """
 
     function: str
     panel: str
+    example: str
     gpu: bool = False
-    arguments: tuple[str, ...] = ()
     names: Mapping[str, str] = {}
+    panels: Mapping[str, str] = {}
 
 
 def command_line() -> str:
@@ -79,13 +82,14 @@ def click_command(name: str, command: Command, guard: Callable[[Any], Any]) -> A
     run.__doc__ = _summary(function)
     single = typer.Typer(add_completion=False)
     more = {"allow_extra_args": True, "ignore_unknown_options": True} if "overrides" in takes else {}
-    single.command(name, rich_help_panel=command.panel, context_settings=more)(guard(run))
+    example = f"Example: krissel {name} {command.example}"
+    single.command(name, rich_help_panel=command.panel, context_settings=more, epilog=example)(guard(run))
     return typer.main.get_command(single)
 
 
 def _functions(command: Command) -> tuple[Callable[..., Any], Callable[..., str] | None]:
     module_name, _, name = command.function.partition(":")
-    module = import_module(module_name)
+    module = import_module(f"spacy_krissel.{module_name}")
     return getattr(module, name), getattr(module, f"show_{name}", None)
 
 
@@ -99,9 +103,11 @@ def _option(parameter: inspect.Parameter, help: str, command: Command) -> inspec
     help = help[:1].upper() + help[1:]
     if is_list and not required:
         default, help = list(default or ()), f"{help.rstrip('.')}; may be repeated"
+    panel = next((panel for pattern, panel in command.panels.items() if re.fullmatch(pattern, name)), None)
     settings: dict[str, Any] = {"help": help, "min": limits.get("Ge"), "max": limits.get("Le")}
+    settings["rich_help_panel"] = panel
     positional = parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
-    if name in command.arguments or (required and positional and name != "output"):
+    if required and positional and name != "output":
         declared = typer.Argument(... if required else default, **settings)
     else:
         names = _names(command.names.get(name, name), type_, default)
@@ -114,9 +120,10 @@ def _names(name: str, type_: Any, default: Any) -> list[str]:
     option = f"--{name.replace('_', '-')}"
     if type_ is bool and default is True:
         return [f"{option}/--no-{option[2:]}"]
-    # One value of a list at a time: --index, --label.
-    singular = [re.sub(r"(?<=x)es$|(?<!ie)s$", "", option)] if get_origin(type_) is list else []
-    return [*dict.fromkeys([*singular, option]), *([SHORT[name]] if name in SHORT else [])]
+    if get_origin(type_) is list:
+        # One value of a list at a time: --index, --label.
+        option = re.sub(r"(?<=x)es$|(?<!ie)s$", "", option)
+    return [option, *([SHORT[name]] if name in SHORT else [])]
 
 
 def cli_type(type_: Any) -> Any:
@@ -142,7 +149,9 @@ def _summary(function: Any) -> str:
     """A docstring up to its first parameter."""
     text = inspect.cleandoc(function.__doc__ or "")
     starts = [text.find(f"\n{name}") for line in described(function) for name in (f"{line}:", f"{line},")]
-    return text[: min((start for start in starts if start >= 0), default=len(text))].strip()
+    text = text[: min((start for start in starts if start >= 0), default=len(text))].strip()
+    # A paragraph is wrapped to the terminal.
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
 
 
 def _plain(value: Any) -> Any:

@@ -64,7 +64,17 @@ class Built:
 
 
 class BuildWork(WorkFolder):
-    """The store, the mentions and the trained pipeline of an unfinished build."""
+    """The store, the mentions and the trained pipeline of an unfinished build.
+
+    n_steps: of the whole build, which are shown if `progress`.
+    """
+
+    n_steps, progress, _step = 0, False, 0
+
+    def begin(self, what: str) -> None:
+        self._step += 1
+        if self.progress:
+            msg.divider(f"{self._step}/{self.n_steps} {what}")
 
     def has_work(self) -> bool:
         return (self.path / "store").exists()
@@ -72,10 +82,12 @@ class BuildWork(WorkFolder):
     def refusal(self, difference: str) -> KrisselError:
         return KrisselError(Errors.K680.format(path=self.path, difference=difference))
 
-    def once(self, name: str, make: Callable[[Path], Any]) -> Path:
-        """The path `name` in the folder, which `make` fills unless it did before."""
+    def once(self, name: str, what: str, make: Callable[[Path], Any]) -> Path:
+        """The path `name` in the folder, which `make` fills unless it did before. what: the step."""
         done = f"{name}.done"
-        if not (self.path / done).exists():
+        is_done = (self.path / done).exists()
+        self.begin(f"{what} (done before)" if is_done else what)
+        if not is_done:
             make(self.path / name)
             self.write(done, b"")
         return self.path / name
@@ -144,28 +156,33 @@ def build(
         "seed": seed,
     }
     work = BuildWork(output.absolute().with_name(f".{output.name}.build"))
+    work.n_steps, work.progress = 5 if text else 4, progress
+    shared: dict[str, Any] = {"seed": seed, "progress": progress}
     with work:
         work.start(state, restart=restart)
 
         def read(path: Path) -> None:
-            _say("Reading the ontology", progress)
             if are_files:
                 build_ontology(sources, path, progress=progress, **settings)
             else:
                 write_store(iter(sources), path)
 
-        store = OntologyStore(work.once("store", read))
+        store = OntologyStore(work.once("store", "Reading the ontology", read))
         mentions = None
         if text:
-            mentions = work.once("mentions", lambda path: _mine(store, text, path, seed, n_process, progress))
+            mentions = work.once(
+                "mentions", "Mining mentions", lambda path: mine(store, [*text], path, n_process=n_process, **shared)
+            )
         trained = mentions if mentions is not None and steps != 0 and _are_enough(mentions) else None
-        base = work.once("encoder", lambda path: _encoder(store, trained, path, encoder, steps, seed, gpu_id, progress))
+        what = "Making the encoder" if trained is None else "Training the encoder"
+        base = work.once("encoder", what, lambda path: _encoder(store, trained, path, encoder, steps, gpu_id, **shared))
         if trained is not None:
             base = base / "model-last"
-        work.once("linker", lambda path: _prototypes(base, path, store.path, mentions, seed, gpu_id, progress))
+        what = "Encoding names and mentions"
+        work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, gpu_id=gpu_id, **shared))
         nlp = load_pipeline(work.path / "linker")
-        _say("Fitting the confidence of links", progress)
-        fit = fit_confidence(nlp, seed=seed, progress=progress, **of_confidence)
+        work.begin("Fitting the confidence of links")
+        fit = fit_confidence(nlp, **shared, **of_confidence)
         if finder is not None:
             finder.add_pipe(LINKER, source=nlp)
             finder.meta.setdefault("krissel", {}).update(nlp.meta.get("krissel", {}))
@@ -200,7 +217,7 @@ def build(
     "progress",
 )
 def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
-    """Build a pipeline that links to an ontology, from its files.
+    """Build a linker from an ontology: all steps in one command.
 
     Without text the encoder compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
@@ -231,16 +248,6 @@ def show_build_files(built: Built) -> str:
     return "\n".join(lines)
 
 
-def _say(what: str, progress: bool) -> None:
-    if progress:
-        msg.divider(what)
-
-
-def _mine(store: OntologyStore, text: Sequence[Path], path: Path, seed: int, n_process: int, progress: bool) -> None:
-    _say("Mining mentions", progress)
-    mine(store, [*text], path, seed=seed, n_process=n_process, progress=progress)
-
-
 def _are_enough(mentions: Path) -> bool:
     n = len(MentionShards(mentions))
     if n < FEWEST_MENTIONS:
@@ -254,8 +261,8 @@ def _encoder(
     path: Path,
     encoder: str | None,
     steps: int | None,
-    seed: int,
     gpu_id: int,
+    seed: int,
     progress: bool,
 ) -> None:
     """A pipeline without knowledge base: its encoder untrained, at `path`, or trained on `mentions`, in model-last."""
@@ -263,7 +270,6 @@ def _encoder(
     if encoder is not None:
         overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
     if mentions is None:
-        _say("Making the encoder", progress)
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
         linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
@@ -274,12 +280,4 @@ def _encoder(
     overrides["paths.mentions"] = str(mentions)
     if steps is not None:
         overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
-    _say("Training the encoder", progress)
-    train(CONFIG, path, gpu_id=gpu_id, overrides=overrides)
-
-
-def _prototypes(
-    base: Path, path: Path, store: Path, mentions: Path | None, seed: int, gpu_id: int, progress: bool
-) -> None:
-    _say("Encoding names and mentions", progress)
-    prototypes(base, path, store, mentions, seed=seed, gpu_id=gpu_id, progress=progress)
+    train(CONFIG, path, gpu_id=gpu_id, overrides=overrides, progress=progress)

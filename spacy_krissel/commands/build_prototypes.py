@@ -78,7 +78,7 @@ def add_gold_files(
             todo = f"Take those out with kb.remove_prototypes(source='{source}'), or rename the file"
             raise KrisselError(Errors.K619.format(path=path, source=source, problem=problem, todo=todo))
     return {
-        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, **settings)
+        source: kb.add_gold(read_doc_bins(path, nlp.vocab), source=source, skip_unknown=True, **settings)
         for source, path in sources.items()
     }
 
@@ -131,7 +131,9 @@ def prototypes(
     progress: bool = False,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Encode names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) into a knowledge base.
+    """Make the knowledge base: encode names and mentions.
+
+    Names, mined mentions (KRISSBERT §3.4) and gold mentions (§3.7) become prototypes.
 
     Further options override the pipeline's config: --components.krissel_linker.threshold 0.6
 
@@ -147,7 +149,7 @@ def prototypes(
     gold_names: Add the bare text of each gold mention too, as a name that gold says the entity has
     index: exact, flat, hnsw, ivf, ivf_sq8, ivf_pq; default: as the config says
     kb_path: Save the knowledge base here and let the pipeline point to it
-    name: Name of the linker in the pipeline
+    name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of what is drawn
     n_process: Processes that encode, on the GPUs from gpu_id on, or on the CPU
     ray: Encode by Ray: "local" on this machine, or the address of a cluster, as host:port, or auto; the files must be

@@ -22,9 +22,10 @@ def export_encoder(
     average_with: str | None = None,
     share: Fraction | None = None,
 ) -> None:
-    """Write the encoder of mentions or names as a transformer: give its directory as --paths.encoder.
+    """Export a trained encoder as a transformer.
 
-    Averaged with the transformer that it was trained from, it keeps more of its knowledge.
+    Its directory can be given as --paths.encoder. Averaged with the transformer that it was trained from, it
+    keeps more of its knowledge.
 
     pipeline: A trained pipeline whose linker has a transformer
     output: Directory to write: config, tokenizer and model.safetensors, as `from_pretrained` takes it

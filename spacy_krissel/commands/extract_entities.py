@@ -13,7 +13,7 @@ from ..util.atomic import check_file, write_text
 def extract(
     pipeline: Path, texts: list[str], *, output: Path | None = None, name: str = "krissel_span_extractor"
 ) -> list[Doc]:
-    """Find the entities in texts, most probable first, each with the fragments of the text that refer to it.
+    """Find entities in texts without mentions, and draw them.
 
     pipeline: A pipeline with a span extractor and its knowledge base
     texts: A text, or several in quotes

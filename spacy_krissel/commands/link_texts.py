@@ -17,7 +17,7 @@ from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..pipeline.settings import LINKER
 from ..util.atomic import atomic_file, check_file
-from ..util.progress import progress_bar
+from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import PositiveInt, checked
 
 
@@ -31,11 +31,11 @@ def link(
     batch_size: PositiveInt = 128,
     progress: bool = False,
 ) -> tuple[int, int]:
-    """Link the mentions of docs or texts; write one JSON object per doc, or docs with kb_id_ set.
+    """Link the mentions of texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
     texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
-    output: The .jsonl or .spacy file to write
+    output: The .jsonl (an object per doc) or .spacy file to write
     name: Name of the linker in the pipeline
     batch_size: Number of docs per batch
 
@@ -65,8 +65,7 @@ def link(
     n_docs = n_mentions = 0
     packed = DocBin(store_user_data=True)
     with atomic_file(output) as temporary, temporary.open("wb") as file_:
-        linked = _linked(nlp, texts, batch_size)
-        for doc in progress_bar(linked, show=progress, desc="Linking", unit=" docs"):
+        for doc in _linked(nlp, texts, batch_size, progress):
             n_docs += 1
             n_mentions += len(spans_of(doc, key))
             if output.suffix == ".spacy":
@@ -87,15 +86,17 @@ def show_link(found: tuple[int, int], output: Path) -> str:
     return f"{n_mentions} mentions of {n_docs} docs linked in {output}"
 
 
-def _linked(nlp: Language, texts: Path, batch_size: int) -> Iterator[Doc]:
+def _linked(nlp: Language, texts: Path, batch_size: int, progress: bool) -> Iterator[Doc]:
     if texts.suffix == ".spacy":
-        docs = read_doc_bins(texts, nlp.vocab)
+        docs = list(read_doc_bins(texts, nlp.vocab))
         with nlp.select_pipes(disable=mention_setters(nlp)):
-            yield from nlp.pipe(docs, batch_size=batch_size)
+            linked = nlp.pipe(docs, batch_size=batch_size)
+            yield from progress_bar(linked, show=progress, total=len(docs), desc="Linking", unit=" docs")
         return
     read = of_length(nlp, read_texts(texts), lambda text: (text.text, text.id))
     stream = ((text.text, text.id) for text in read)
-    for doc, id_ in nlp.pipe(stream, as_tuples=True, batch_size=batch_size):
+    piped = nlp.pipe(stream, as_tuples=True, batch_size=batch_size)
+    for doc, id_ in reading_bar(piped, size_of([texts]), show=progress, unit=" docs", desc="Linking"):
         doc.user_data[ID_KEY] = id_
         yield doc
 

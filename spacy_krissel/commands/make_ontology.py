@@ -58,7 +58,7 @@ def ontology(
     progress: bool = False,
     **settings: Any,
 ) -> tuple[OntologyStore, dict[str, Any]]:
-    """Read ontology files into a columnar store, which opens without being read.
+    """Read ontology files into a store for the other commands.
 
     sources: Ontology files or folders (formats: see --format), stores, or names of vocabularies (krissel vocabularies);
         .gz too

@@ -19,7 +19,7 @@ from ..util.atomic import check_file, write_text
 from ..util.settings import passes_on
 
 
-@passes_on(evaluate, "name", "spans_key", "labels", "baselines", "gold_nil", "seed")
+@passes_on(evaluate, "name", "spans_key", "labels", "baselines", "gold_nil", "seed", "progress")
 def evaluate_pipeline(
     pipeline: Path,
     gold: Path,
@@ -34,7 +34,9 @@ def evaluate_pipeline(
     command: str = "",
     **settings: Any,
 ) -> Report:
-    """Evaluate linking: strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
+    """Measure how many links of a gold corpus are right.
+
+    Strict and lenient accuracy, recall at k, slices, intervals, baselines, errors.
 
     Further options override the pipeline's config: --components.krissel_linker.context none
 
@@ -81,11 +83,14 @@ def evaluate_pipeline(
 
 
 def show_evaluate_pipeline(report: Report, output: Path, name: str, pipeline: Path, write_meta: bool) -> str:
-    card = f"\nModel card: {pipeline / 'meta.json'}" if write_meta else ""
-    return f"{report.to_table()}\nReport: {output / name}.json, .md, .html{card}"
+    lines = [report.to_table(), f"Report: {output / name}.json, .md, .html"]
+    lines += [f"Model card: {pipeline / 'meta.json'}"] if write_meta else []
+    if n := report.data["n_unknown"]:
+        lines.append(f"⚠ {n:,} gold mentions have an id that is not in the ontology: they count as wrong [KW702]")
+    return "\n".join(lines)
 
 
-@passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed")
+@passes_on(calibrate, "precision", "nil_share", "spans_key", "labels", "held_out", "seed", "progress")
 def calibrate_pipeline(
     pipeline: Path,
     gold: Path,
@@ -96,10 +101,10 @@ def calibrate_pipeline(
     command: str = "",
     **settings: Any,
 ) -> Calibration:
-    """Fit the threshold for NIL to gold mentions without an entity (PEL, §5.3), and save the pipeline with it.
+    """Fit the threshold for NIL to a gold corpus.
 
-    The threshold is for the linker's own scores; a re-ranker leaves NIL as it is. Calibrate last: another encoder,
-    knowledge base or `lexical_weight` gives other scores.
+    To its mentions without an entity (PEL, §5.3), for the linker's own scores; a re-ranker leaves NIL as it is.
+    Calibrate last: another encoder, knowledge base or `lexical_weight` gives other scores.
 
     pipeline: A pipeline with a knowledge base
     gold: Gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC
@@ -135,7 +140,7 @@ def show_calibrate_pipeline(found: Calibration, output: Path, linker: str, metri
 
 @passes_on(fit_confidence, "precision", "nil_share", "n_mentions", "seed", "progress")
 def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKER, **settings: Any) -> ConfidenceFit:
-    """Fit how sure links are, without gold mentions, and leave unsure ones out.
+    """Fit how sure links are, without a gold corpus.
 
     Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
     NIL. Fit last: another encoder, knowledge base or `lexical_weight` gives other ones.

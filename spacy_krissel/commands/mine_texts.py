@@ -23,7 +23,9 @@ def mine_texts(
     progress: bool = False,
     **settings: Any,
 ) -> MiningReport:
-    """Find the ontology's unambiguous names in text (KRISSBERT §3.1). An interrupted run continues where it stopped.
+    """Find the unambiguous names of an ontology in text.
+
+    KRISSBERT, §3.1. An interrupted run continues where it stopped.
 
     ontology: Ontology store
     texts: JSONL, plain text, PubMed's XML (these with .gz, too), Parquet, .tar.gz of text; or folders of them

@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +35,7 @@ from ..pipeline.pipe import KrisselPipe
 from ..pipeline.pipeline_io import check_place, choose_gpu, save_whole
 from ..util.atomic import copy_folder, linking
 from ..util.disk import coded_io
+from ..util.progress import progress_bar
 from ..util.settings import NotNegative, checked
 
 SILENT = {"@loggers": "spacy.ConsoleLogger.v1", "progress_bar": False}
@@ -53,8 +53,11 @@ def train(
     gpu_id: Annotated[int, Field(ge=-1)] = -1,
     overrides: dict[str, Any] | None = None,
     timeout: NotNegative = 60.0,
+    progress: bool = False,
 ) -> None:
-    """`spacy train`, for several GPUs or machines.
+    """Train an encoder on a CPU, a GPU or several machines.
+
+    `spacy train`, for several GPUs too:
 
     torchrun --nproc-per-node 4 -m spacy krissel train CONFIG --output OUTPUT --gpu-id 0
 
@@ -63,6 +66,7 @@ def train(
     a learning rate with `total_steps` ends with the training, unless that option is given: after `max_steps` or the
     batches of its epochs, whichever are fewer; `warmup_steps` keep their share. An `eval_frequency` of 0 is once an
     epoch.
+
     Further options override the config: --training.max_steps 100
 
     config: A training config, such as configs/transformer.cfg
@@ -71,6 +75,7 @@ def train(
     gpu_id: GPU, or -1 for the CPU; of several processes the first one's, the next process has the next GPU
     overrides: of the config, by dotted key
     timeout: Minutes after which a process that waits for the others gives up: longer than an evaluation takes
+    progress: show a progress bar, unless the config's logger has one
 
     The first process alone writes to `output`, logs and measures development accuracy, while the others wait.
     Raises KrisselError K005 (other folders than pipelines in their place), K022 (cannot be joined), K026 (the disk),
@@ -110,7 +115,7 @@ def train(
         with coded_io(own or config):
             if own is not None:
                 own.mkdir(parents=True, exist_ok=True)
-            _train(nlp, own, gpu_id)
+            _train(nlp, own, gpu_id, progress)
 
 
 def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
@@ -141,7 +146,7 @@ def fit_schedule(nlp: Language, overrides: Container[str]) -> None:
         msg.info(f"Learning rate over {total} steps, as many as this training has ({planned} in the config)")
 
 
-def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
+def _train(nlp: Language, output: Path | None, gpu_id: int, progress: bool) -> None:
     """`spacy.training.loop.train`, but an earlier `model-last` or `model-best` is there until the next one replaces it
     by a rename, and processes that train together have the scores of the first."""
     config = nlp.config.interpolate()
@@ -156,6 +161,12 @@ def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
     evaluate = create_evaluation_callback(nlp, dev_corpus, T["score_weights"])
     before_to_disk = create_before_to_disk_callback(T["before_to_disk"])
 
+    def evaluated() -> Any:
+        bar.set_description("Evaluating")
+        scores = _evaluated_by_first(evaluate)
+        bar.set_description("Training", refresh=False)
+        return scores
+
     def save(is_best: bool) -> None:
         if output is None:
             return
@@ -169,7 +180,7 @@ def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
         nlp,
         optimizer,
         create_train_batches(nlp, train_corpus, T["batcher"], T["max_epochs"]),
-        partial(_evaluated_by_first, evaluate),
+        evaluated,
         exclude=frozen,
         annotating_components=annotating,
         **{name: T[name] for name in STEP_SETTINGS},
@@ -182,22 +193,32 @@ def _train(nlp: Language, output: Path | None, gpu_id: int) -> None:
     msg.info(f"Initial learn rate: {optimizer.learn_rate}")
     with nlp.select_pipes(disable=frozen):
         log_step, finish_log = T["logger"](nlp, sys.stdout, sys.stderr)
+    shown = progress and not config["training"]["logger"].get("progress_bar")
+    bar = progress_bar(show=shown, total=T["max_steps"] or None, desc="Training", unit=" steps")
+    is_trained = False
     try:
         for _, info, is_best in steps:
+            is_trained = True
+            bar.update(info["step"] - bar.n)
             if is_best is not None:
+                bar.clear()
                 with nlp.select_pipes(disable=frozen):
                     update_meta(T, nlp, info)
                 save(is_best)
                 if output is not None:
                     info["output_path"] = str(output / DIR_MODEL_LAST)
             log_step(info if is_best is not None else None)
+        # It may have lost its patience before.
+        bar.total = bar.n
     except Exception as error:
-        if output is not None:
+        if output is not None and is_trained:
             msg.warn(f"Aborting and saving the final best model. Encountered exception: {error!r}")
         raise
     finally:
+        bar.close()
         finish_log()
-        save(False)
+        if is_trained:
+            save(False)
     if output is not None:
         msg.good("Saved pipeline to output directory", output / DIR_MODEL_LAST)
 

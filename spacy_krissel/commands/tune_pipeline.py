@@ -40,9 +40,10 @@ def tune_index(
     progress: bool = False,
     **settings: Any,
 ) -> Tuning:
-    """Measure indexes against the exact one, and give the knowledge base the fastest that finds enough.
+    """Give a large knowledge base a faster index.
 
-    Times are of one core; indexes are built on all cores. Vectors are never all in memory.
+    The fastest of those that find enough, measured against the exact one. Times are of one core; indexes are built on
+    all cores. Vectors are never all in memory.
 
     path: A knowledge base, or a pipeline that has one
     output: Save it here; default: where it is
@@ -53,7 +54,7 @@ def tune_index(
     types: Try this type only: ivf, ivf_sq8, ivf_pq or hnsw
     dry_run: Measure and save nothing
     metrics: Write all results to this .json file
-    name: Name of the linker in the pipeline
+    name: Name of the linker, or span extractor, in the pipeline
     seed: Seed of the draw
 
     A knowledge base that cannot be written completely stays as it was.

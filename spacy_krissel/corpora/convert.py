@@ -18,7 +18,7 @@ from ..mentions.gold_ids import Resolver
 from ..ontology.store import OntologyStore
 from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
-from ..util.progress import progress_bar
+from ..util.progress import reading_bar, size_of
 from ..util.settings import Count, checked, passes_on
 from .annotation import AnnotatedText
 from .doc_bins import DEV_SHARE, DevShare, GoldSplit, write_doc_bin
@@ -128,7 +128,7 @@ def convert(
     progress: bool = False,
     **reading: Any,
 ) -> CorpusReport:
-    """Write gold corpora as one `.spacy` file for `spacy train` and the evaluation; return a report of what was read.
+    """Convert gold corpora to a .spacy file.
 
     inputs: files, in order; for knowtator, BRAT, SemEval, ShARe and n2c2 also folders and `.tar.gz` archives of
         annotations and texts
@@ -143,7 +143,8 @@ def convert(
     ids: file of document ids, one per line: write only these documents (KW232 for those that are missing)
     progress: show a progress bar
 
-    Warns once per kind of data-quality problem. Raises KrisselError K006 (a wrong setting), and what the readers raise.
+    RETURNS: a report of what was read. Warns once per kind of data-quality problem.
+    Raises KrisselError K006 (a wrong setting), and what the readers raise.
     """
     output = Path(output)
     if output.suffix != ".spacy":
@@ -153,7 +154,8 @@ def convert(
     report = CorpusReport()
     listed = None if ids is None else _listed(Path(ids), report)
     docs = read_docs(inputs, blank_pipeline(lang), report=report, **reading)
-    shown = progress_bar(docs, show=progress, desc="Documents", unit="doc")
+    size = size_of([inputs] if isinstance(inputs, (str, Path)) else inputs)
+    shown = reading_bar(docs, size, show=progress, unit=" docs", desc="Converting")
     chosen = _chosen(shown, part, listed, report)
     write_doc_bin(_as_texts(chosen, sentences, text_labels, report), output)
     for id_, line in (listed or {}).items():

@@ -98,6 +98,10 @@ class KBErrors:
         "[K532] {count} of {total} references are of entities missing from the knowledge base (first: '{entity}'). "
         "Add all entities with set_entities(...) first, or drop these references."
     )
+    K533 = (
+        "[K533] {count} of {total} gold mentions have an id that the knowledge base lacks (first: {places}), so none "
+        "was added. Check the ids, or leave these mentions out with skip_unknown=True."
+    )
     K560 = (
         "[K560] The re-ranker's table of candidates was sent to this process as the folder '{path}', but that folder "
         "{problem} since. Leave the folder alone while processes use it, or pickle the pipeline again."
@@ -108,4 +112,8 @@ class KBWarnings:
     KW501 = (
         "[KW501] {count} of {total} gold mentions did not become prototypes, because the knowledge base lacks their "
         "id (first: {places}). Check that the corpus and the ontology use the same ids."
+    )
+    KW502 = (
+        "[KW502] None of the {spans} gold mentions has an id, so no prototype was added. Expected `span.kb_id_` on the "
+        "mentions of docs, in doc.ents or in doc.spans[spans_key]."
     )

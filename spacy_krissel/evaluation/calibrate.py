@@ -51,6 +51,7 @@ def calibrate(
     labels: list[str] | None = None,
     held_out: Annotated[float, Field(ge=0, lt=1)] = 0.0,
     seed: Count = 0,
+    progress: bool = False,
 ) -> Calibration:
     """Fit the linker's NIL threshold to a gold corpus (PEL, §5.3), set it, and note it in `nlp.meta`.
 
@@ -66,6 +67,7 @@ def calibrate(
     held_out: use only the documents that training with this `dev_share` held out of the corpus (`GoldSplit`); 0 uses
         all
     seed: random seed of that split
+    progress: show a progress bar
 
     The threshold applies to the linker's own scores, also where a re-ranker follows, which leaves NIL as it is (with a
     `nil_score` it adds to it): it is fitted to these scores, while `before` and `after` include the re-ranker. Other
@@ -88,8 +90,8 @@ def calibrate(
         each for each, pipe in nlp.pipeline if isinstance(pipe, KrisselReranker) and pipe.cfg["spans_key"] == key
     ]
     with without_own_gold(nlp, gold):
-        linked = _linked(nlp, gold, name)
-        final = _linked(nlp, gold, name, *rerankers) if rerankers and linked else linked
+        linked = _linked(nlp, gold, progress, name)
+        final = _linked(nlp, gold, progress, name, *rerankers) if rerankers and linked else linked
     check_counted(linked, docs, len(gold), labels)
     warn_of_unknown_ids(linked, linker.kb, Warnings.KW711)
     # The linker keeps a candidate of each mention here, so that each has a score.
@@ -126,12 +128,11 @@ def calibrate(
     return Calibration(threshold, before, data, curve)
 
 
-def _linked(nlp: Language, gold: Sequence[GoldDoc], name: str, *rerankers: str) -> list[LinkRecord]:
+def _linked(nlp: Language, gold: Sequence[GoldDoc], progress: bool, name: str, *rerankers: str) -> list[LinkRecord]:
     """The records of the gold mentions as the linker and these re-rankers link them without a threshold."""
     linker = find_linker(nlp, name)
     off = [pipe for pipe in link_writers(nlp) if pipe not in (name, *rerankers)]
     with nlp.select_pipes(disable=off), changed(linker.cfg, "threshold", None):
         # As many candidates as the linker retrieves by itself: among more, lexical similarity may find a better first.
-        return run_pipeline(
-            nlp, gold, linker.kb, mentions="gold", gold_nil=True, n_candidates=1, timed_mentions=0
-        ).records
+        own: dict[str, Any] = {"n_candidates": 1, "timed_mentions": 0, "progress": progress}
+        return run_pipeline(nlp, gold, linker.kb, mentions="gold", gold_nil=True, **own).records

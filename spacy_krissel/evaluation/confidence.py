@@ -83,9 +83,7 @@ def fit_confidence(
         raise KrisselError(Errors.K715.format(name=name, kinds=", ".join(kb.prototypes.kind_counts())))
     rows = np.random.default_rng(seed).permutation(rows)[:n_mentions]
     blocks = [rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK)]
-    found = [
-        _linked(linker, kb, block) for block in progress_bar(blocks, show=progress, desc="Confidence", leave=False)
-    ]
+    found = [_linked(linker, kb, block) for block in progress_bar(blocks, show=progress, desc="Confidence")]
     unseen, nil = ([np.concatenate(each) for each in zip(*kind, strict=True)] for kind in zip(*found, strict=True))
     x, right = (np.concatenate([unseen[i], nil[i]]) for i in (0, 1))
     # An entity without another name cannot be found without this one.

@@ -9,6 +9,7 @@ from spacy.language import Language
 from .. import __version__
 from ..errors import Errors, KrisselError, Warnings
 from ..ontology.store import OntologyStore
+from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
 from .baselines import BASELINES, settle_ties, write_out_abbreviations
 from .bootstrap import RESAMPLES
@@ -23,7 +24,7 @@ from .slices import primary_ids
 from .tables import check_report
 
 
-@passes_on(run_pipeline, "n_candidates", "batch_size", "disable", "timed_mentions")
+@passes_on(run_pipeline, "n_candidates", "batch_size", "disable", "timed_mentions", "progress")
 @checked
 def evaluate(
     nlp: Language,
@@ -88,11 +89,12 @@ def evaluate(
         mined = mined_entities(nlp)
     records = run.records
     check_counted(counted(records), docs, len(gold), labels)
-    warn_of_unknown_ids(counted(records), store, Warnings.KW702)
+    n_unknown = warn_of_unknown_ids(counted(records), store, Warnings.KW702)
     linked: dict[str, Sequence[LinkRecord]] = {}
     if baselines:
         texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
-        for title, link in BASELINES.items():
+        show = settings.get("progress", False)
+        for title, link in progress_bar(BASELINES.items(), show=show, desc="Baselines"):
             linked[title] = link(records, store)
             linked[f"{title} + abbreviations"] = settle_ties(link(records, store, texts=texts), store)
     resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
@@ -108,6 +110,7 @@ def evaluate(
         **resampled,
         "n_left_out": run.n_left_out,
         "n_own_gold": n_own_gold,
+        "n_unknown": n_unknown,
         **measure(records, store, seen=seen, mined=mined, **resampled),
         "distance": link_distance(records, store),
         "span": span_scores(records, **resampled) if mentions == "predicted" else None,

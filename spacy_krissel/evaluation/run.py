@@ -20,6 +20,7 @@ from ..mentions.annotations import spans_of
 from ..mentions.gold_ids import NIL, Resolver
 from ..mentions.gold_mentions import primary_id, split_gold
 from ..pipeline.pipeline_io import link_writers, mention_setters, of_length
+from ..util.progress import progress_bar
 from ..util.settings import Count, PositiveInt, checked
 from ..views import mention_view
 from .gold import GoldDoc, Source, without_links
@@ -51,6 +52,7 @@ def run_pipeline(
     batch_size: PositiveInt | None = None,
     disable: Sequence[str] = (),
     timed_mentions: Count = 2000,
+    progress: bool = False,
 ) -> Run:
     """Link the mentions of `gold` with `nlp`.
 
@@ -63,6 +65,7 @@ def run_pipeline(
     n_candidates: candidates kept by the linkers during the run, for recall; no fewer than the `top_k` of a re-ranker.
     timed_mentions: speed is measured in a second pass with the linker's own settings, over the first documents with
         this many mentions.
+    progress: show a progress bar.
 
     Raises KrisselError K006 (a wrong setting) and K703 (nothing in the pipeline links). Warns KW720 when
     none of the mentions was linked.
@@ -86,7 +89,8 @@ def run_pipeline(
         with many_candidates(nlp, linkers, n_candidates):
             docs = ((doc, number) for number, item in enumerate(gold) for doc in inputs(item))
             piped = nlp.pipe(docs, as_tuples=True, batch_size=batch_size)
-            for number, group in groupby(piped, key=itemgetter(1)):
+            groups = groupby(piped, key=itemgetter(1))
+            for number, group in progress_bar(groups, show=progress, total=len(gold), desc="Linking", unit=" docs"):
                 spans = [span for doc, _ in group for span in spans_of(doc, spans_key)]
                 if wanted is not None:
                     spans = [span for span in spans if span.label_.casefold() in wanted]
@@ -228,10 +232,11 @@ def check_counted(records: Sequence[LinkRecord], source: Source, n_docs: int, la
         raise KrisselError(Errors.K701.format(source=found, n_docs=n_docs, detail=detail))
 
 
-def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], message: str) -> None:
-    """Warn with `message` of gold mentions none of whose ids is among the known ones."""
+def warn_of_unknown_ids(records: Sequence[LinkRecord], known: Container[str], message: str) -> int:
+    """Warn with `message` of gold mentions none of whose ids is among the known ones. RETURNS: their number."""
     lost = [record for record in records if record.gold != (NIL,) and not any(id_ in known for id_ in record.gold)]
     if lost:
         places = ", ".join(f"{each.doc} {each.start}-{each.end} {each.gold[0]}" for each in lost[:MAX_PLACES])
         text = message.format(n=len(lost), total=len(records), places=places)
         warnings.warn(text, KrisselWarning, stacklevel=4)
+    return len(lost)

@@ -262,7 +262,9 @@ class PrototypeKB(KnowledgeBase):
             with self._lock:
                 self._set(before)
 
-    def add_gold(self, docs: Doc | Iterable[Doc], *, weight: float = GOLD_WEIGHT, **settings: Any) -> GoldCounts:
+    def add_gold(
+        self, docs: Doc | Iterable[Doc], *, weight: float = GOLD_WEIGHT, skip_unknown: bool = False, **settings: Any
+    ) -> GoldCounts:
         """Lazy learning (KRISSBERT §3.7): add the linked mentions of annotated docs as prototypes, without training.
 
         They are of kind "gold" and can be removed by source or document. Names that several entities share are weighted
@@ -270,13 +272,17 @@ class PrototypeKB(KnowledgeBase):
 
         weight: see `add_prototypes`. settings: `source`, `spans_key`, `labels`, `per_entity`, `surface_forms` and
             `seed`, see `gold_prototypes`.
-        RETURNS: what was added and what was left out. Warns KW501 of ids that are not in the knowledge base, KW030 of
-        mentions of a corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and
-        source, is not added again.
-        Raises KrisselError K521 without an attached encoder, and what `gold_prototypes` and `add_prototypes` raise.
+        skip_unknown: leave out mentions whose ids are not in the knowledge base (KW501).
+        RETURNS: what was added and what was left out. Warns KW502 where no mention has an id, KW030 of mentions of a
+        corpus that were corrected in `doc.ents`. A mention that is there already, of the same place and source, is not
+        added again.
+        Raises KrisselError K521 without an attached encoder, K533 for unknown ids, and what `gold_prototypes` and
+        `add_prototypes` raise; nothing was added then.
         """
         self._attached()
         prototypes, counts = gold_prototypes(docs, self, **settings)
+        if counts.unknown and not skip_unknown:
+            raise KrisselError(counts.said(Errors.K533))
         counts.prototypes, counts.shared = self.add_gold_prototypes(prototypes, weight=weight)
         counts.warn()
         return counts

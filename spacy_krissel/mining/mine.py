@@ -126,7 +126,7 @@ def mine(
         matching = time.perf_counter()
         used = local_workers(miner, n_process, len(units), work.path) if ray is None else ray_workers(miner, ray)
         size = sum(map(_text_size, files))
-        shown = progress_bar(show=progress, total=size, desc="mining", unit="B", unit_scale=True)
+        shown = progress_bar(show=progress, total=size, desc="Mining", unit="B", unit_scale=True)
         with shown as bar, used as workers:
             bar.update(done)
             for chunk, mined, ids in mine_units(workers, units, chunk_chars, seen, n_skipped):
@@ -141,6 +141,8 @@ def mine(
                 n_found += mined.counts["mentions_found"]
                 bar.update(mined.counts["bytes"])
                 bar.set_postfix_str(f"{n_found:,} mentions", refresh=False)
+            # Files hold more than their texts.
+            bar.update(size - bar.n)
         match_seconds = time.perf_counter() - matching
         summed = _summed(work.records)
 

@@ -1,7 +1,7 @@
 """From ontology files to an ontology store, whole."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ from pydantic import Field
 
 from ..errors import Errors, KrisselError
 from ..util.manifest import MANIFEST
+from ..util.progress import reading_bar
 from ..util.settings import checked
 from .enrich import DEFAULT_FIELDS, enrich
 from .entity import Entity
@@ -89,9 +90,13 @@ def build_ontology(
     stated = {"version": version, "licence": licence}
     if options:
         info["options"] = {name: str(each) if isinstance(each, Path) else each for name, each in options.items()}
-    info["provenance"] = [
-        {**at.stated, **each} for at in located for each in provenance(at.path, at.format, options=at.options, **stated)
-    ]
+    info["provenance"] = []
+    for number, source in enumerate(located):
+        files = provenance(source.path, source.format, options=source.options, **stated)
+        info["provenance"] += [{**source.stated, **each} for each in files]
+        if not isinstance(streams[number], OntologyStore):
+            size = sum(file_["bytes"] for each in files for file_ in each["files"].values())
+            streams[number] = reading_bar(streams[number], size, show=progress, unit=" entities", desc="Reading")
     entities = streams[0] if len(streams) == 1 else chain.from_iterable(streams)
     with ExitStack() as stack:
         if merge_sources:
@@ -120,12 +125,13 @@ def build_ontology(
             if isinstance(taxonomy, (str, Path)):
                 taxonomy = OntologyStore(taxonomy)
             # The entities with each name must be known before the first is written.
-            plain = _kept(entities, stack, progress)
+            plain = _kept(entities, stack)
             if inspect is not None:
                 inspect(plain)
             entities = disambiguated = Disambiguation(plain, order=disambiguate, taxonomy=taxonomy, progress=progress)
             info["disambiguated"] = disambiguated.figures
-        return write_store(entities, output, info=info, progress=progress)
+        # What is read from files has a bar.
+        return write_store(entities, output, info=info, progress=progress and isinstance(entities, Sized))
 
 
 def _open_source(source: Source) -> Iterable[Entity]:
@@ -156,9 +162,9 @@ def _some(entities: Iterable[Entity]) -> Iterator[Entity]:
     return chain([first], stream)
 
 
-def _kept(entities: Iterable[Entity], stack: ExitStack, progress: bool = False) -> OntologyStore:
+def _kept(entities: Iterable[Entity], stack: ExitStack) -> OntologyStore:
     """A store of the entities, which lasts as long as `stack`; a store is kept as it is."""
     if isinstance(entities, OntologyStore):
         return entities
     folder = stack.enter_context(TemporaryDirectory(prefix="krissel-"))
-    return write_store(entities, Path(folder) / "store", progress=progress)
+    return write_store(entities, Path(folder) / "store")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from ..errors import Errors, KrisselError
 from .disk import disk_error
@@ -31,6 +31,17 @@ Closing = tuple[bytes, ...]
 JSON_CLOSING: Closing = (b"}", b"]")
 # No real file has more in a row, but a few hundred kB can unpack to hundreds of millions.
 MAX_BLANK_LINES = 1_000_000
+
+
+class CountedFile(io.FileIO):
+    """Counts the bytes that are read of all such files in this process."""
+
+    n_read = 0
+
+    def readinto(self, buffer: Any) -> int | None:
+        n = super().readinto(buffer)
+        CountedFile.n_read += n or 0
+        return n
 
 
 @contextmanager
@@ -131,7 +142,7 @@ def open_input(path: PathLike, missing: str, damaged: str) -> Iterator[InputFile
     with coded_reading(path, lambda: f"line {file_.line}" if file_.line else ""):
         if not path.is_file():
             raise KrisselError(missing)
-        with path.open("rb") as raw:
+        with io.BufferedReader(CountedFile(path), CHUNK) as raw:
             compressed = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
             # Buffered, since Python itself reads the lines of a gzip file.

@@ -58,8 +58,8 @@ def made(run, toy_files, configs, toy_overrides, tmp_path_factory):
     train(configs / "small.cfg", path / "training", overrides={**toy_overrides["small"], **overrides})
     metrics = ("-o", path / "metrics", "--name", "toy")
     said["prototypes"] = run(
-        "prototypes", path / "training" / "model-last", path / "linker", "--ontology", path / "store", "--mentions",
-        path / "shards", "--components.krissel_linker.n_candidates", "3",
+        "prototypes", path / "training" / "model-last", "-o", path / "linker", "--ontology", path / "store",
+        "--mentions", path / "shards", "--components.krissel_linker.n_candidates", "3",
     )  # fmt: skip
     said["evaluate"] = run("evaluate", path / "linker", path / "gold.spacy", "--ontology", path / "store", *metrics)
     said["link"] = run("link", path / "linker", path / "gold.spacy", "-o", path / "links.jsonl")

@@ -55,6 +55,28 @@ def test_text_is_not_mined_and_trained_on(toy_files, tmp_path, monkeypatch):
     assert built.n_mentions > 0 and len(trained) == 1
 
 
+def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monkeypatch, terminal):
+    ontology, texts = toy_files / "ontology.jsonl", toy_files / "texts.jsonl"
+    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
+    with monkeypatch.context() as patched:
+        patched.setattr(build_linker, "fit_confidence", lambda *args, **settings: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build(ontology, tmp_path / "built", text=[texts], steps=2, progress=True)
+    said = terminal.readouterr()
+    steps = ["Reading the ontology", "Mining mentions", "Training the encoder", "Encoding names and mentions"]
+    places = [said.out.index(f"{number}/5 {step}") for number, step in enumerate(steps, 1)]
+    assert places == sorted(places) and "5/5 Fitting" in said.out
+    for bar in ("Reading", "Mining", "Training", "Prototypes"):
+        assert f"{bar}: 100%" in said.err
+    build(ontology, tmp_path / "built", text=[texts], steps=2, progress=True)
+    said = terminal.readouterr()
+    assert all(f"{number}/5 {step} (done before)" in said.out for number, step in enumerate(steps, 1))
+    assert "Confidence: 100%" in said.err and "Training" not in said.err
+    build(ontology, tmp_path / "names", progress=True)
+    said = terminal.readouterr().out
+    assert "2/4 Making the encoder" in said and "4/4 Fitting" in said
+
+
 def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_path, monkeypatch):
     ontology, made = toy_files / "ontology.jsonl", []
     original = build_linker.build_ontology

@@ -70,7 +70,7 @@ def test_convert(made):
 def test_convert_by_types(run, refuse, toy_files, made, tmp_path):
     output = ("-o", tmp_path / "gold.spacy", "--ontology", made.path / "store")
     arguments = ("convert", toy_files / "gold.pubtator", *output)
-    said = run(*arguments, "--types", "T184")
+    said = run(*arguments, "--type", "T184")
     assert "mentions: 5" in said and "other_types: 6" in said
     with pytest.warns(KrisselWarning, match="KW223"):
         assert "other_types: 11" in run(*arguments, "--type", "T017")
@@ -193,16 +193,16 @@ def test_encoder(made, run, refuse, tiny_bert, tmp_path):
     nlp.add_pipe("krissel_linker", config={"model": settings})
     nlp.initialize()
     nlp.to_disk(tmp_path / "pipeline")
-    assert str(tmp_path / "encoder") in run("encoder", tmp_path / "pipeline", tmp_path / "encoder")
+    assert str(tmp_path / "encoder") in run("encoder", tmp_path / "pipeline", "-o", tmp_path / "encoder")
     assert (tmp_path / "encoder" / "model.safetensors").exists()
-    assert "average_with" in refuse("encoder", tmp_path / "pipeline", tmp_path / "other", "--share", "0.3")
-    said = refuse("encoder", made.path / "training" / "model-last", tmp_path / "small")
+    assert "average_with" in refuse("encoder", tmp_path / "pipeline", "-o", tmp_path / "other", "--share", "0.3")
+    said = refuse("encoder", made.path / "training" / "model-last", "-o", tmp_path / "small")
     assert "[K632]" in said and not (tmp_path / "small").exists()
 
 
 def test_a_knowledge_base_is_saved_apart_from_the_pipeline(made, run, tmp_path):
     run(
-        "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",
+        "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out", "--ontology", made.path / "store",
         "--kb-path", tmp_path / "kb", "--index", "exact", "--max-entities", 3,
     )  # fmt: skip
     assert (tmp_path / "kb" / "manifest.json").exists()
@@ -217,7 +217,7 @@ def test_preferred_names_alone(made, run, toy_files, tmp_path):
     preferred = {entity.name for entity in OntologyStore(made.path / "store")}
     assert {mention.name for mention in mentions} <= preferred and "of 11 entities" in said
     said = run(
-        "prototypes", made.path / "training" / "model-last", tmp_path / "out", "--ontology", made.path / "store",
+        "prototypes", made.path / "training" / "model-last", "-o", tmp_path / "out", "--ontology", made.path / "store",
         "--no-aliases", "--no-references",
     )  # fmt: skip
     assert "prototype_kinds: {'name': 12}" in said and "references: None" in said
@@ -226,7 +226,7 @@ def test_preferred_names_alone(made, run, toy_files, tmp_path):
 def test_gold_prototypes(made, run, tmp_path):
     """Added to the pipeline's knowledge base; the report then does without those of the same documents."""
     gold = made.path / "gold.spacy"
-    said = run("prototypes", made.path / "linker", tmp_path / "lazy", "--gold", gold, "--gold-per-entity", 1)
+    said = run("prototypes", made.path / "linker", "-o", tmp_path / "lazy", "--gold", gold, "--gold-per-entity", 1)
     # Eleven mentions and their bare texts, but for four: names with other bearers, in one document each.
     assert "'gold': 18" in said and "prototype_sources: {'gold': 18}" in said
     arguments = ("--ontology", made.path / "store", "-o", tmp_path, "--no-baselines")
@@ -283,7 +283,7 @@ def test_calibrate(made, run, nil_corpus, tmp_path):
     assert data["curve"]["precision"][0] == 1.0 and len(data["curve"]["thresholds"]) == 3
     assert "<svg" in plot.read_text() and "zyxt" not in plot.read_text()
     # Over the folder that it came from, a second time, to another aim.
-    again = run("calibrate", out, nil_corpus, "-o", out, "--precision", "0.5")
+    again = run("calibrate", out, nil_corpus, "-o", out, "--nil-precision", "0.5")
     assert f"before ({data['threshold']:.6g})" in again and spacy.load(out).meta["krissel"]["calibration"]
     said = run("evaluate", out, nil_corpus, "--ontology", made.path / "store", "-o", tmp_path, "--gold-nil")
     assert "recall 100.0, F1 100.0, auPR 100.0 where 33.3 % are NIL; 1 predicted, 1 gold" in said
@@ -295,8 +295,8 @@ def test_wrong_calibration_is_accepted(run, refuse, made, missing, nil_corpus, t
     assert "[K001]" in refuse("calibrate", linker, missing, *output)
     assert "[K711]" in refuse("calibrate", linker, gold, *output)
     assert "[K610]" in refuse("calibrate", linker, nil_corpus, *output, "--linker", "cake")
-    assert "Invalid value for '--precision'" in run(
-        "calibrate", linker, nil_corpus, *output, "--precision", "90", code=2
+    assert "Invalid value for '--nil-precision'" in run(
+        "calibrate", linker, nil_corpus, *output, "--nil-precision", "90", code=2
     )
     assert "[K006]" in refuse("nil-curve", missing, "-o", tmp_path / "nil.txt")
     assert "[K906]" in refuse("nil-curve", missing, "-o", tmp_path / "nil.svg")
@@ -478,22 +478,24 @@ def test_wrong_sample_is_accepted(refuse, made, missing):
 def test_wrong_prototypes_are_accepted(refuse, made, missing, tmp_path):
     trained, store = made.path / "training" / "model-last", made.path / "store"
     output = tmp_path / "out"
-    assert "[K611]" in refuse("prototypes", missing, output, "--ontology", store)
-    assert "[K001]" in refuse("prototypes", trained, output, "--ontology", missing)
-    assert "[K614]" in refuse("prototypes", made.path / "linker", output)
+    assert "[K611]" in refuse("prototypes", missing, "-o", output, "--ontology", store)
+    assert "[K001]" in refuse("prototypes", trained, "-o", output, "--ontology", missing)
+    assert "[K614]" in refuse("prototypes", made.path / "linker", "-o", output)
     ontology = ("--ontology", store)
     assert "nothing reads gold_weight" in refuse(
-        "prototypes", made.path / "linker", output, *ontology, "--gold-weight", "1.1"
+        "prototypes", made.path / "linker", "-o", output, *ontology, "--gold-weight", "1.1"
     )
-    gold = ("prototypes", made.path / "linker", output, "--gold", made.path / "gold.spacy")
+    gold = ("prototypes", made.path / "linker", "-o", output, "--gold", made.path / "gold.spacy")
     for option, setting in (("--no-names", "names"), ("--max-entities=3", "max_entities"), ("--references", "use_ref")):
         assert f"nothing reads {setting}" in refuse(*gold, option)
     assert "[K619]" in refuse(*gold, "--gold", made.path / "gold.spacy")
-    assert "[K201]" in refuse("prototypes", made.path / "linker", output, "--gold", missing)
-    assert "[K001]" in refuse("prototypes", trained, output, "--ontology", store, "--mentions", missing)
-    assert "[K006]" in refuse("prototypes", trained, output, "--ontology", store, "--index", "cake")
-    assert "[K610]" in refuse("prototypes", trained, output, "--ontology", store, "--name", "cake")
-    misspelt = refuse("prototypes", trained, output, "--ontology", store, "--components.krissel_linker.treshold", "0.5")
+    assert "[K201]" in refuse("prototypes", made.path / "linker", "-o", output, "--gold", missing)
+    assert "[K001]" in refuse("prototypes", trained, "-o", output, "--ontology", store, "--mentions", missing)
+    assert "[K006]" in refuse("prototypes", trained, "-o", output, "--ontology", store, "--index", "cake")
+    assert "[K610]" in refuse("prototypes", trained, "-o", output, "--ontology", store, "--linker", "cake")
+    misspelt = refuse(
+        "prototypes", trained, "-o", output, "--ontology", store, "--components.krissel_linker.treshold", "0.5"
+    )
     assert "treshold" in misspelt
     assert not output.exists()
 

@@ -27,7 +27,7 @@ def made(run, tmp_path_factory):
     overrides = {"paths.ontology": str(path / "findings"), "paths.texts": str(path / "split" / "train.spacy")}
     train(ROOT / "configs" / "oslat-small.cfg", path / "out", overrides=overrides)
     names = ("--ontology", path / "findings", "--mentions-per-entity", 0, "--no-class-names")
-    run("prototypes", path / "out" / "model-last", path / "pipeline", "--name", NAME, *names)
+    run("prototypes", path / "out" / "model-last", "-o", path / "pipeline", "--linker", NAME, *names)
     return path
 
 
@@ -42,7 +42,7 @@ def test_both_findings_are_extracted_with_their_fragments(run, made):
 
 def test_extract_refuses_what_it_cannot_draw(refuse, made):
     assert "K006" in refuse("extract", made / "pipeline", TEXT, "again", "--output", made / "two.svg")
-    assert "K610" in refuse("extract", made / "pipeline", TEXT, "--name", "another")
+    assert "K610" in refuse("extract", made / "pipeline", TEXT, "--extractor", "another")
 
 
 def test_report_of_spans_and_linking(run, made):

@@ -1,6 +1,9 @@
 """The options of each command are those of its function."""
 
 import inspect
+import re
+import shlex
+from collections import defaultdict
 
 import pytest
 
@@ -22,6 +25,54 @@ def test_option_differs_from_the_function(name):
         else:
             assert not option.required and (option.default or None) == (_plain(default) or None)
     assert not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_in_the_help_does_not_parse(name):
+    command = click_command(name, COMMANDS[name], coded_errors)
+    words = shlex.split(command.epilog.removeprefix("Example: "))
+    assert words[:2] == ["krissel", name]
+    context = command.make_context(name, words[2:])
+    # Overrides of a config alone are left.
+    assert all("." in word for word in context.args if word.startswith("--"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_first_line_of_the_help_is_cut_in_the_list(name):
+    first = click_command(name, COMMANDS[name], coded_errors).help.split("\n\n")[0]
+    assert len(first) < 60 and first.endswith(".") and "\n" not in first
+    # Papers come below.
+    assert not re.search("§|KRISSBERT|PEL", first)
+
+
+def test_the_list_of_commands_is_not_in_the_order_of_work(run):
+    """Or has no panels below `python -m spacy`."""
+    listed = run("--help")
+    places = [listed.index(f" {word} ") for word in ("Build", "build", "mine", "train", "Use", "link", "Measure")]
+    assert places == sorted(places)
+
+
+def test_a_component_or_a_place_has_two_names():
+    """Another option names the linker, or the output is an argument."""
+    options = defaultdict(set)
+    for name in COMMANDS:
+        for option in click_command(name, COMMANDS[name], coded_errors).params:
+            for typed in option.opts:
+                options[typed].add(name)
+            assert len([typed for typed in option.opts if typed.startswith("--")]) <= 1
+            if option.name == "name":
+                assert option.opts[0] in ("--linker", "--extractor") or name == "evaluate"
+            if option.name == "output":
+                assert option.opts == ["--output", "-o"]
+    assert options["--name"] == {"evaluate"}
+
+
+def test_options_of_one_vocabulary_stand_among_the_others():
+    panels = {
+        each.name: each.rich_help_panel for each in click_command("ontology", COMMANDS["ontology"], coded_errors).params
+    }
+    assert panels["umls_source"] == "UMLS" and panels["id_column"] == "Tables" and panels["merge"] == "Several sources"
+    assert panels["output"] is panels["version"] is None and panels["homonyms"] == "Homonyms"
 
 
 def _plain(default):

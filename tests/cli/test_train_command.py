@@ -140,6 +140,23 @@ def test_a_training_that_fails_loses_earlier_models(refuse, configs, toy_overrid
     assert contents() == before
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_training_shows_no_bar_or_two(configs, toy_overrides, terminal, own):
+    more = {"training.logger": {"@loggers": "spacy.ConsoleLogger.v3", "progress_bar": "train"}} if own else {}
+    steps = {"training.max_steps": 4, "training.eval_frequency": 2}
+    train(configs / "small.cfg", overrides={**toy_overrides["small"], **steps, **more}, progress=True)
+    shown = terminal.readouterr().err
+    assert ("Training: 100%" in shown and "4/4" in shown and "Evaluating" in shown) is not own
+    train(configs / "small.cfg", overrides={**toy_overrides["small"], **steps})
+    assert "Training" not in terminal.readouterr().err
+
+
+def test_a_training_that_never_began_leaves_a_model(refuse, configs, toy_store, tmp_path):
+    said = refuse("train", configs / "small.cfg", "-o", tmp_path / "out", "--paths.ontology", toy_store.path)
+    assert "K608" in said and "--paths.mentions" in said
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_another_folder_is_replaced_by_a_model(refuse, configs, tmp_path):
     (tmp_path / "model-best").mkdir()
     (tmp_path / "model-best" / "thesis.doc").write_text("years of work")

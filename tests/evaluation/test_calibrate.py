@@ -51,6 +51,11 @@ def links(nlp, docs):
     return found
 
 
+def test_a_calibration_shows_no_bar(nlp, linker, docs, terminal):
+    calibrate(nlp, docs, progress=True)
+    assert "Linking: 100%" in terminal.readouterr().err
+
+
 def test_the_threshold_is_set_and_noted(nlp, linker, docs):
     linker.cfg["threshold"] = 0.123
     found = calibrate(nlp, docs)

@@ -1,7 +1,9 @@
 import json
+from pathlib import Path
 
 import pytest
 
+from spacy_krissel.commands.measure_pipeline import show_evaluate_pipeline
 from spacy_krissel.corpora.doc_bins import write_doc_bin
 from spacy_krissel.errors import KrisselError, KrisselWarning
 from spacy_krissel.evaluation.evaluate import evaluate
@@ -83,6 +85,16 @@ def test_gold_ids_missing_from_the_ontology_are_not_warned_of(make_nlp, make_doc
     with pytest.warns(KrisselWarning, match="KW702.* 1 of 2 .*a 7-9 X9"):
         report = evaluate(make_nlp({"MS": "D1"}), docs, store)
     assert report.data["n"] == 2
+    # What is printed ends with it: the warning has scrolled away.
+    assert "1 gold mentions have an id" in show_evaluate_pipeline(report, Path("metrics"), "dev").splitlines()[-1]
+
+
+def test_an_evaluation_shows_no_bars(make_nlp, docs, store, terminal):
+    evaluate(make_nlp({"MS": "D1"}), docs, store, progress=True)
+    shown = terminal.readouterr().err
+    assert "Linking: 100%" in shown and "2/2" in shown and "Baselines: 100%" in shown
+    evaluate(make_nlp({"MS": "D1"}), docs, store)
+    assert not terminal.readouterr().err
 
 
 def test_an_evaluation_against_the_wrong_ontology_is_a_table_of_zeros(make_nlp, make_doc, store):

@@ -139,7 +139,16 @@ def test_a_row_of_table_2_cannot_be_measured(place, run, tiny_bert):
     corpus, linker = place.parents[1] / "corpus", place.parents[1] / "linker"
     for words in (
         ["assemble", "../../configs/sapbert.cfg", "plain", "--paths.ontology", str(corpus / "umls-store")],
-        ["krissel", "prototypes", "plain", str(linker), "--ontology", str(corpus / "umls-store"), "--no-class-names"],
+        [
+            "krissel",
+            "prototypes",
+            "plain",
+            "-o",
+            str(linker),
+            "--ontology",
+            str(corpus / "umls-store"),
+            "--no-class-names",
+        ],
     ):
         more = ["--paths.encoder", str(tiny_bert)] if words[0] == "assemble" else []
         assert CliRunner().invoke(app, [*words, *more]).exit_code == 0, words

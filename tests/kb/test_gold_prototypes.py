@@ -76,8 +76,22 @@ def test_ids_are_read_as_the_evaluation_reads_them(kb):
 def test_unknown_ids_are_not_counted(kb):
     docs = [make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"), make_doc([(0, 1, "D97|D98")], "b")]
     with pytest.warns(KrisselWarning, match=r"KW501\] 2 of 3 .*a 0-2 D98; b 0-2 D97") as caught:
-        assert kb.add_gold(docs).unknown == 2
+        assert kb.add_gold(docs, skip_unknown=True).unknown == 2
     assert len(caught) == 1
+
+
+def test_an_unknown_id_is_left_out_silently(kb):
+    before = kb.n_prototypes
+    with pytest.raises(KrisselError, match=r"K533\] 1 of 2 .*a 0-2 D98"):
+        kb.add_gold(make_doc([(0, 1, "D98"), (2, 3, "D1")], "a"))
+    assert kb.n_prototypes == before
+
+
+@pytest.mark.parametrize("ids, spans", [(["", "NIL"], 2), ([], 0)])
+def test_docs_without_a_linked_mention_add_nothing_silently(kb, ids, spans):
+    doc = make_doc([(2 * i, 2 * i + 1, id_) for i, id_ in enumerate(ids)])
+    with pytest.warns(KrisselWarning, match=f"KW502.* {spans} gold mentions"):
+        assert kb.add_gold([doc]).prototypes == 0
 
 
 def test_a_text_is_a_bare_name_once_a_document(kb):

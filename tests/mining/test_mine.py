@@ -427,7 +427,7 @@ def test_progress_bar_writes_to_stderr_only_when_asked(ontology, write_texts, tm
     mine(ontology, write_texts(TEXTS), tmp_path / "shards")
     assert terminal.readouterr() == ("", "")
     mine(ontology, write_texts(TEXTS), tmp_path / "shards", progress=True)
-    assert "mining" in terminal.readouterr().err
+    assert "Mining: 100%" in terminal.readouterr().err
 
 
 @pytest.mark.data

@@ -51,6 +51,14 @@ def test_docs_to_docs(docs_file, save_linker, tmp_path):
     assert all(ent.kb_id_ and ent._.krissel_candidates for doc in docs for ent in doc.ents)
 
 
+def test_the_bar_of_linking_has_no_total_or_does_not_reach_it(docs_file, with_ruler, tmp_path, terminal):
+    (tmp_path / "texts.txt").write_text("He has MS.\n\nShe has the flu.\n")
+    link(with_ruler, docs_file, tmp_path / "links.jsonl", progress=True)
+    assert "7/7" in terminal.readouterr().err
+    link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl", progress=True)
+    assert "Linking: 100%" in terminal.readouterr().err
+
+
 def test_docs_keep_their_mentions(docs_file, with_ruler, tmp_path):
     """A component that finds mentions would change those of docs."""
     link(with_ruler, docs_file, tmp_path / "links.jsonl")

@@ -265,7 +265,7 @@ def commands(given: Inputs) -> dict[str, Command]:
         train(given.config, path, overrides={**given.overrides, **steps, **seeds})
 
     def calibrated(path, version):
-        precision = ("--precision", 0.5) if version else ()
+        precision = ("--nil-precision", 0.5) if version else ()
         cli("calibrate", linker, nil, "-o", path / "pipeline", "--metrics", path / "nil.json", *precision)
 
     def threshold_of(path):
@@ -310,7 +310,7 @@ def commands(given: Inputs) -> dict[str, Command]:
 
     def encoded(path, version):
         average = ("--average-with", given.bert) if version else ()
-        cli("encoder", given.transformer, path, *average)
+        cli("encoder", given.transformer, "-o", path, *average)
 
     return {
         "ontology": Command(
@@ -352,6 +352,7 @@ def commands(given: Inputs) -> dict[str, Command]:
             lambda path, v: cli(
                 "prototypes",
                 given.trained,
+                "-o",
                 path,
                 "--ontology",
                 store,
@@ -363,7 +364,7 @@ def commands(given: Inputs) -> dict[str, Command]:
         ),  # fmt: skip
         "prototypes-gold": Command(
             "out",
-            lambda path, v: cli("prototypes", linker, path, "--gold", docs[v]),
+            lambda path, v: cli("prototypes", linker, "-o", path, "--gold", docs[v]),
             {"": links_of},
         ),
         "kb": Command("out", saved_kb, {"": kb_of}),

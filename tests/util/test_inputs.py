@@ -43,7 +43,9 @@ def test_a_directory_and_an_unreadable_file_have_no_code(tmp_path, monkeypatch):
     with pytest.raises(KrisselError, match="nothing there"), opened(tmp_path):
         pass
     path.write_text("x")
-    monkeypatch.setattr("pathlib.Path.open", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no", "a")))
+    monkeypatch.setattr(
+        inputs, "CountedFile", lambda *_: (_ for _ in ()).throw(PermissionError(errno.EACCES, "no", "a"))
+    )
     with pytest.raises(KrisselError, match="K026.*'a'"), opened(path):
         pass
 

@@ -1,8 +1,11 @@
+import gzip
 import sys
+from itertools import islice
 
 import pytest
 
-from spacy_krissel.util.progress import progress_bar
+from spacy_krissel.util.inputs import CountedFile, open_input
+from spacy_krissel.util.progress import progress_bar, reading_bar, size_of
 
 
 @pytest.mark.parametrize("show", [True, False])
@@ -18,3 +21,34 @@ def test_without_items(terminal):
     with progress_bar(show=True, total=5, unit=" views") as bar:
         bar.update(5)
     assert "5/5" in terminal.readouterr().err
+
+
+def lines_of(path):
+    with open_input(path, "no file", "damaged") as file_:
+        yield from file_.lines()
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_bar_of_files_does_not_follow_their_bytes_or_end_at_all_of_them(tmp_path, terminal, packed):
+    path = tmp_path / "lines.txt"
+    lines = [f"{number:050}\n".encode() for number in range(20_000)]
+    path.write_bytes(gzip.compress(b"".join(lines), 0) if packed else b"".join(lines))
+    size, began = size_of([path]), CountedFile.n_read
+    stream = reading_bar(lines_of(path), size, show=True, unit=" lines", desc="Reading")
+    assert [*islice(stream, 10_000)] == lines[:10_000]
+    assert 0.4 * size < CountedFile.n_read - began < 0.6 * size
+    assert [*stream] == lines[10_000:]
+    shown = terminal.readouterr().err
+    assert "Reading:   0%" in shown and "Reading: 100%" in shown and "20,000 lines" in shown
+    # What is read otherwise, or not to its end.
+    assert list(reading_bar([1], 5, show=True, unit=" items", desc="Other")) == [1]
+    assert "Other: 100%" in terminal.readouterr().err
+    assert list(reading_bar([1], 5, show=False, unit=" items", desc="Silent")) == [1]
+    assert not terminal.readouterr().err
+
+
+def test_the_size_of_folders_is_not_that_of_their_files(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(b"abc")
+    (tmp_path / "b").write_bytes(b"de")
+    assert size_of([tmp_path]) == 5 and size_of([tmp_path / "in", str(tmp_path / "b"), tmp_path / "missing"]) == 5

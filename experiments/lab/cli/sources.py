@@ -19,7 +19,7 @@ def check_sources_cli(files: list[str] = typer.Argument(None, help="Files that a
 @lab.command("lay-out")
 def lay_out_cli(
     source: Path = typer.Argument(..., help="A publisher's file: any, or with --member an archive (.zip, .tar, .tgz)"),
-    output: Path = typer.Argument(..., help="Where it is read; compressed where it ends in .gz"),
+    output: Path = typer.Option(..., "--output", "-o", help="Where it is read; compressed where it ends in .gz"),
     member: str = typer.Option("", help="End of the path of a file of the archive"),
     md5: str = typer.Option("", help="Of the content that the documented results were measured on; warns of another"),
 ) -> None:
@@ -45,7 +45,7 @@ def mesh_tables_cli(
 @lab.command("medic-lines")
 def medic_lines_cli(
     source: Path = typer.Argument(..., help="CTD's table of diseases: CTD_diseases.tsv"),
-    output: Path = typer.Argument(..., help="The file of lines `ID|other ids||name|synonyms` to write"),
+    output: Path = typer.Option(..., "--output", "-o", help="The file of lines `ID|other ids||name|synonyms` to write"),
 ) -> None:
     """Write CTD's diseases (MEDIC) as lines, with ids as NCBI Disease has them."""
     from ..data.vocabularies import medic_lines

@@ -32,11 +32,12 @@ MAX_PLACES = 3
 class GoldCounts:
     """Counts of gold mentions.
 
-    mentions: those with a concept. entities, prototypes: made of them. shared: prototypes of shared names, without
-    extra weight (`split_shared`). unknown: mentions left out because none of their ids is known. places: the first of
-    these. corrections: mentions of the corpus that `doc.ents` link otherwise.
+    spans: all. mentions: those with a concept. entities, prototypes: made of them. shared: prototypes of shared names,
+    without extra weight (`split_shared`). unknown: mentions left out because none of their ids is known. places: the
+    first of these. corrections: mentions of the corpus that `doc.ents` link otherwise.
     """
 
+    spans: int = 0
     mentions: int = 0
     entities: int = 0
     prototypes: int = 0
@@ -48,9 +49,13 @@ class GoldCounts:
     def warn(self) -> None:
         self.corrections.warn()
         if self.unknown:
-            places = "; ".join(self.places)
-            message = Warnings.KW501.format(count=self.unknown, total=self.mentions, places=places)
-            warnings.warn(message, KrisselWarning, stacklevel=3)
+            warnings.warn(self.said(Warnings.KW501), KrisselWarning, stacklevel=3)
+        if not self.mentions:
+            warnings.warn(Warnings.KW502.format(spans=self.spans), KrisselWarning, stacklevel=3)
+
+    def said(self, message: str) -> str:
+        """A message about unknown ids."""
+        return message.format(count=self.unknown, total=self.mentions, places="; ".join(self.places))
 
 
 @checked
@@ -88,6 +93,7 @@ def gold_prototypes(
         for span in gold_spans(doc, spans_key, counts.corrections):
             if wanted is not None and span.label_ not in wanted:
                 continue
+            counts.spans += 1
             ids = split_gold(span.kb_id_, resolver)
             if not ids:
                 continue
