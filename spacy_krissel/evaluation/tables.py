@@ -29,13 +29,15 @@ def check_report(folder: str | Path, name: str) -> Path:
 
 
 def system_rows(data: dict[str, Any]) -> list[Row]:
-    """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it."""
+    """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it; baselines with
+    the same results share a row."""
     recall = [f"R@{k}" for k in RECALL_AT]
     header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "improvement")
-    rows = [header, _system_row("pipeline", data, None)]
+    others: dict[Row, list[str]] = {}
     for name, figures in data["baselines"].items():
-        rows.append(_system_row(name, figures, figures["difference"]))
-    return rows
+        others.setdefault(_system_cells(figures, figures["difference"]), []).append(name)
+    rows = [(", ".join(names), *cells) for cells, names in others.items()]
+    return [header, (data["pipeline"]["name"], *_system_cells(data, None)), *rows]
 
 
 def slice_rows(data: dict[str, Any]) -> list[Row]:
@@ -55,7 +57,14 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
 def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
+    pipeline = data["pipeline"]
     facts = [
+        ("date", f"{data['date']}, spacy-krissel {data['version']}"),
+        ("pipeline", f"{pipeline['name']}, {pipeline['package']}"),
+    ]
+    for linker in pipeline["linkers"].values():
+        facts += [("knowledge base", linker["knowledge_base"]), ("predicts NIL", linker["nil"])]
+    facts += [
         ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
         ("kind", KINDS[data["mentions"]]),
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
@@ -153,10 +162,9 @@ def markdown_table(rows: Sequence[Row]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _system_row(name: str, figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
+def _system_cells(figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
     slices = [figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")]
     return (
-        name,
         percent(figures["strict"]),
         bounds(figures["intervals"]["strict"]),
         percent(figures["random"]),

@@ -65,7 +65,8 @@ def entity_url(id: str) -> str:
     """
     prefix, colon, local = canonical_id(id).partition(":")
     if local.startswith("//"):
-        return id
+        # Not a script's: an id is a corpus's or an ontology's text.
+        return id if prefix.lower() in ("http", "https") else ""
     try:
         import bioregistry
     except ImportError:
