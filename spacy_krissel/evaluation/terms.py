@@ -41,7 +41,8 @@ MEANINGS = {
     # Kinds of prototypes.
     "name": "a name of the entity, without context",
     "mention": "a mined passage in which an unambiguous name of the entity stands",
-    "replaced": "a mined passage of the entity, with a name that it shares in place of the one in the text",
+    "replaced": "a mined passage of the entity, with a name that other entities have too put in the place of the one "
+    "in the text",
     "class": "an induced hypernym name: a word that the names of the entities below this one share",
     "reference": "the ontology's description of the entity",
     # Errors.
