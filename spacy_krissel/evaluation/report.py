@@ -1,9 +1,8 @@
 """An evaluation's results and link records, as JSON, Markdown, a table for the terminal and an HTML page."""
 
 import json
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -13,20 +12,9 @@ from ..mentions.gold_ids import NIL
 from ..ontology.ids import entity_url
 from ..util.atomic import write_text
 from ..util.escape import html_text, xml_text
-from .metrics import RECALL_AT, gold_rank, is_strict
+from .metrics import gold_rank, is_strict
 from .records import LinkRecord, counted, write_records
-from .tables import (
-    KINDS,
-    Row,
-    bounds,
-    check_report,
-    fact_rows,
-    markdown_head,
-    markdown_table,
-    percent,
-    slice_rows,
-    system_rows,
-)
+from .tables import check_report, fact_rows, markdown_head, markdown_table, scale, slice_rows, system_rows, tiles
 from .terms import MEANINGS, meaning
 
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -36,7 +24,6 @@ MAX_RIGHT = 1000
 MAX_CANDIDATES = 5
 # The link and the next one.
 MAX_OF_RIGHT = 2
-RIGHT = "right"
 
 
 class Shown(NamedTuple):
@@ -111,20 +98,18 @@ class Report:
     def to_html(self) -> str:
         """The report as one page that loads nothing, with the errors and the prototypes that won. All texts of the
         corpus and the ontology are escaped."""
-        systems, slices, shown = system_rows(self.data), slice_rows(self.data), list(self.shown())
+        tables, shown = {"systems": system_rows(self.data), "slices": slice_rows(self.data)}, list(self.shown())
         return _template().render(
             name=self.name,
-            kind=KINDS[self.data["mentions"]],
             command=self.data["command"],
             titles=self.titles,
-            tiles=_tiles(self.data),
+            tiles=tiles(self.data),
             facts=fact_rows(self.data),
-            tables={"systems": (systems, _places(systems)), "slices": (slices, _places(slices))},
+            tables={kind: (rows, scale(rows)) for kind, rows in tables.items()},
             mentions=shown,
             n_errors=len(self.errors()),
-            n_right=sum(map(is_strict, counted(self.records))),
-            n_shown=Counter(each.reason == RIGHT for each in shown),
-            reasons=sorted({each.reason for each in shown} - {RIGHT}),
+            n_right=self.data["n"] - len(self.errors()),
+            n_shown=Counter(each.reason == "right" for each in shown),
             meanings=MEANINGS,
             url=cache(entity_url),
             order="confidence" if any(each.record.confidence is not None for each in shown) else "score",
@@ -167,29 +152,7 @@ def _shown(record: LinkRecord, is_right: bool) -> Shown:
     n = MAX_OF_RIGHT if is_right else MAX_CANDIDATES
     ranked = enumerate(dict.fromkeys(record.ranked))
     candidates = [(place + 1, id_, scores.get(id_)) for place, id_ in ranked if place < n or place == rank]
-    return Shown(record, RIGHT if is_right else error_reason(record), None if rank is None else rank + 1, candidates)
-
-
-def _tiles(data: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Title, value and interval of the main results."""
-    tiles = [(name, data[name], data["intervals"][name]) for name in ("strict", "lenient")]
-    of = data["recall"], data["intervals"]["recall"]
-    tiles += [(f"recall at {k}", *(each[str(k)] for each in of)) for k in RECALL_AT if k > 1]
-    slices = [(name, data["slices"][name]) for name in ("ambiguous", "homonym") if name in data["slices"]]
-    tiles += [(f"{name}: strict", each["strict"], each["interval"]) for name, each in slices]
-    return [(title, percent(value), bounds(interval)) for title, value, interval in tiles]
-
-
-def _places(rows: Sequence[Row]) -> list[list[float]]:
-    """The ends of a scale in percent that holds strict accuracy and interval of all rows; then, for each row, their
-    places on it, 0 to 100: accuracy, low and high, as far as they are there."""
-    at = rows[0].index("strict")
-    cells = [f"{row[at]} to {row[at + 1]}".split(" to ") for row in rows[1:]]
-    values = [[float(cell) for cell in row if cell != "–"] for row in cells]
-    known = [value for row in values for value in row] or [0.0, 100.0]
-    low = min(90, 10 * math.floor(min(known) / 10))
-    high = max(low + 10, 10 * math.ceil(max(known) / 10))
-    return [[low, high], *([100 * (value - low) / (high - low) for value in row] for row in values)]
+    return Shown(record, "right" if is_right else error_reason(record), None if rank is None else rank + 1, candidates)
 
 
 @cache

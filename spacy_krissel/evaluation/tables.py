@@ -1,5 +1,6 @@
 """A report's results as rows of text, for Markdown, the terminal and the page."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,12 +58,9 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
 def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
-    pipeline = data["pipeline"]
-    facts = [
-        ("date", f"{data['date']}, spacy-krissel {data['version']}"),
-        ("pipeline", f"{pipeline['name']}, {pipeline['package']}"),
-    ]
-    for linker in pipeline["linkers"].values():
+    on, by = f"{data['date']}, spacy-krissel {data['version']}", data["pipeline"]
+    facts = [("date", on), ("pipeline", f"{by['name']}, {by['package']}")]
+    for linker in by["linkers"].values():
         facts += [("knowledge base", linker["knowledge_base"]), ("predicts NIL", linker["nil"])]
     facts += [
         ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
@@ -112,6 +110,28 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         others = f"a perfect linker gets {perfect}, a guess {guess}"
         facts.append(("contexts shuffled", f"homonyms {homonym}, where {others}"))
     return facts
+
+
+def tiles(data: dict[str, Any]) -> list[Row]:
+    """Title, value and interval of the main results."""
+    found = [(name, data[name], data["intervals"][name]) for name in ("strict", "lenient")]
+    recall, intervals = data["recall"], data["intervals"]["recall"]
+    found += [(f"recall at {k}", recall[str(k)], intervals[str(k)]) for k in RECALL_AT if k > 1]
+    slices = ((name, data["slices"][name]) for name in ("ambiguous", "homonym") if name in data["slices"])
+    found += [(f"{name}: strict", each["strict"], each["interval"]) for name, each in slices]
+    return [(title, percent(value), bounds(interval)) for title, value, interval in found]
+
+
+def scale(rows: Sequence[Row]) -> list[list[float]]:
+    """The ends of a scale in percent that holds strict accuracy and interval of all rows; then, for each row, their
+    places on it, 0 to 100: accuracy, low and high, as far as they are there."""
+    at = rows[0].index("strict")
+    cells = (f"{row[at]} to {row[at + 1]}".split(" to ") for row in rows[1:])
+    values = [[float(cell) for cell in row if cell != "–"] for row in cells]
+    known = sum(values, []) or [0.0, 100.0]
+    low = min(90, 10 * math.floor(min(known) / 10))
+    high = max(low + 10, 10 * math.ceil(max(known) / 10))
+    return [[low, high], *([100 * (value - low) / (high - low) for value in row] for row in values)]
 
 
 def percent(value: float | None) -> str:

@@ -65,7 +65,6 @@ def entity_url(id: str) -> str:
     """
     prefix, colon, local = canonical_id(id).partition(":")
     if local.startswith("//"):
-        # Not a script's: an id is a corpus's or an ontology's text.
         return id if prefix.lower() in ("http", "https") else ""
     try:
         import bioregistry

@@ -1,6 +1,8 @@
 import re
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -145,6 +147,14 @@ def test_the_page_sorts_by_a_confidence_that_is_not_there(make_report, make_reco
     sure = make_record(prediction="D1", scores=[0.12345], confidence=0.75)
     text = make_report([scored, sure]).to_html()
     assert 'data-order=""' in text and 'data-order="0.75"' in text and "lowest confidence first" in text
+
+
+@pytest.mark.skipif(not which("node"), reason="needs node")
+def test_a_spreadsheet_runs_a_text_of_the_corpus(report):
+    line = next(line for line in report.to_html().splitlines() if line.startswith("const cell ="))
+    cells = """['=1+1', '@x', '-x', '-0.5', 'a"b', ''].map(cell).join()"""
+    found = subprocess.run(["node", "-p", f"{line}\n{cells}"], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == """"'=1+1","'@x","'-x","-0.5","a""b","\""""
 
 
 def test_the_slices_come_before_the_errors_or_unfolded(report):
