@@ -68,6 +68,19 @@ def add_evaluation(nlp: Language, corpus: str, data: dict[str, Any]) -> None:
     update_card(nlp)
 
 
+def describe(nlp: Language) -> dict[str, Any]:
+    """What an evaluation says of a pipeline: `name`, of its folder; `package`, its name and version; `linkers`, by
+    component its `knowledge_base` and its rule for `nil`, as text."""
+    linkers = {}
+    for name, pipe in _pipes(nlp).items():
+        if isinstance(pipe, KrisselLinker):
+            sources = [f"{_title(each)}, licence {_licence(each)}" for each in pipe.kb.ontology]
+            text = f"{pipe.kb.n_entities:,} entities of {'; '.join(sources) or 'an ontology that is not stated'}"
+            linkers[name] = {"knowledge_base": text, "nil": _nil(name, pipe.cfg, nlp.meta.get("krissel", {}))}
+    package = "{lang}_{name} {version}".format(**nlp.meta)
+    return {"name": getattr(nlp.path, "name", "") or package.split()[0], "package": package, "linkers": linkers}
+
+
 def write_licences(nlp: Language, folder: Path) -> None:
     """Write LICENSES_SOURCES into the folder of a saved pipeline. What was in the folder that it was loaded from stays:
     LICENSE, and licences of other sources."""

@@ -13,6 +13,7 @@ from spacy_krissel import build, update_card
 from spacy_krissel.commands.build_linker import COMPACT
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.measure_pipeline import evaluate_pipeline
+from spacy_krissel.pipeline.card import describe
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline
 
 LINKER = "krissel_linker"
@@ -66,6 +67,15 @@ def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
     # Saved again, it is the same.
     save_pipeline(load_pipeline(linker), linker.with_name("again"))
     assert meta_of(linker.with_name("again")) == meta
+
+
+def test_an_evaluation_does_not_say_what_links(linker):
+    said = describe(load_pipeline(linker))
+    assert said["name"] == "linker" and list(said["linkers"]) == [LINKER]
+    made_of = "12 entities of ontology.jsonl, version 1999, licence CC0 | toy"
+    assert said["linkers"][LINKER]["knowledge_base"] == made_of
+    assert said["linkers"][LINKER]["nil"].startswith("where the best candidate's confidence is below 0.")
+    assert describe(spacy.blank("en")) == {"name": "en_pipeline", "package": "en_pipeline 0.0.0", "linkers": {}}
 
 
 def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, toy_shards, tmp_path):
