@@ -22,7 +22,7 @@ EXPECTED = "a table as `krissel link -o links.tsv` writes it, with yes or no in 
 READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
 VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 # Start, end and context.
-_PLACE = re.compile("([0-9]{1,9}) ([0-9]{1,9}) (.*)⟦(.+)⟧(.*)")
+_PLACE = re.compile("([0-9]{1,9}) ([0-9]{1,9}) ([^⟦⟧\n]*)⟦([^⟦⟧\n]+)⟧([^⟦⟧\n]*)")
 
 
 @checked

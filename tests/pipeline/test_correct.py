@@ -100,11 +100,13 @@ def test_a_bad_row_is_not_counted_or_stops_the_others(pipeline, fill_in, tmp_pat
         2: {"verdict": "perhaps"},
         3: {"right_id": "T10", "start": "1e9"},
         4: {"right_id": "T10"},
+        # Which is the mention?
+        5: {"right_id": "T10", "context": "a ⟦STEMI⟧ and ⟦another⟧"},
     }
-    links = fill_in(rows, texts=[TEXT] * 6)
-    with pytest.warns(KrisselWarning, match=r"KW201.*4 record.*links.tsv, line 2 \(the knowledge base has no 'T999'\)"):
+    links = fill_in(rows, texts=[TEXT] * 7)
+    with pytest.warns(KrisselWarning, match=r"KW201.*5 record.*links.tsv, line 2 \(the knowledge base has no 'T999'\)"):
         found = correct(pipeline, links, tmp_path / "fixed")
-    assert (found["rows"], found["added"]) == (5, 1)
+    assert (found["rows"], found["added"]) == (6, 1)
 
 
 def test_a_quote_without_its_end_is_not_told(pipeline, fill_in, tmp_path):

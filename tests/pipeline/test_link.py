@@ -233,12 +233,13 @@ def test_a_spreadsheet_takes_text_for_a_formula_or_for_two_cells(with_ruler, tmp
 class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.tags, self.titles, self.text = set(), [], ""
+        self.tags, self.titles, self.links, self.text = set(), [], [], ""
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
         self.titles += [value for key, value in attributes if key == "title"]
+        self.links += [value for key, value in attributes if key == "href"]
 
     def handle_data(self, data):
         self.text += data
@@ -277,3 +278,12 @@ def test_a_text_is_taken_for_a_file_or_a_missing_file_for_a_text(with_ruler, tmp
     (tmp_path / "flu").write_text("")
     with pytest.raises(KrisselError, match="K006.*output"):
         link(with_ruler, "flu")
+
+
+@pytest.mark.parametrize(
+    ("url", "href"), [('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'), ("javascript:alert(1)", "#"), ("", "#")]
+)
+def test_the_page_runs_an_id_as_a_script(url, href, with_ruler, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_krissel.render.links.entity_url", lambda id: url)
+    link(with_ruler, "Only flu", tmp_path / "links.html")
+    assert Page((tmp_path / "links.html").read_text()).links == [href]
