@@ -1,4 +1,4 @@
-"""Link biomedical mentions to a knowledge base by context and spelling, as a spaCy pipeline component.
+"""Link biomedical mentions to a knowledge base by context and lexical similarity, as a spaCy component.
 
 The names in `__all__` are the public API; each is imported when it is first used, since spaCy imports this package in
 every `spacy.blank`.

@@ -7,23 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+import srsly
 from spacy.language import Language
 from wasabi import msg
 
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..evaluation.confidence import fit_confidence
+from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
-from ..pipeline.pipeline_io import check_place, load_pipeline, save_pipeline
+from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline, save_whole
 from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import content_hash
 from ..util.settings import Count, PositiveInt, checked, passes_on
 from ..util.work_folder import WorkFolder
 from .build_prototypes import prototypes
+from .export_encoder import start_encoder
 from .train_pipeline import train
 
 CONFIG = Path(__file__).parent / "build.cfg"
@@ -113,7 +116,7 @@ def build(
 ) -> Built:
     """Build a pipeline that links to an ontology: store, knowledge base, confidence.
 
-    Without text the encoder compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
+    Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
     stopped.
 
@@ -122,7 +125,7 @@ def build(
     output: Where to save the pipeline
     text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
     ner: A pipeline that finds mentions, by name or path: the linker is added to it
-    encoder: A transformer to train, by name or path, in place of the small encoder; needs text
+    encoder: A transformer to train, by name or path, in place of the compact one; needs text
     steps: Training steps; 0 trains nothing; default: 600 with text
     seed: Of mining, training and what is drawn
     n_process: Processes that mine
@@ -219,7 +222,7 @@ def build(
 def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
     """Build a linker from an ontology: all steps in one command.
 
-    Without text the encoder compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
+    Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are mined, an encoder is
     trained on them where there are 500 or more, and they too are prototypes. An interrupted build continues where it
     stopped.
 
@@ -265,19 +268,32 @@ def _encoder(
     seed: int,
     progress: bool,
 ) -> None:
-    """A pipeline without knowledge base: its encoder untrained, at `path`, or trained on `mentions`, in model-last."""
+    """A pipeline without knowledge base: its encoder as it is, at `path`, or trained on `mentions`, in model-last."""
     overrides: dict[str, Any] = {"paths.ontology": str(store.path), "system.seed": seed}
     if encoder is not None:
         overrides |= {f"{COMPONENT}.model": {**TRANSFORMER, "name": encoder}, **FOR_TRANSFORMER}
+    else:
+        start = {"@misc": "spacy-krissel.EncoderFromPipeline.v1", "path": str(COMPACT), "contexts": True}
+        model = spacy.util.load_config(COMPACT / "config.cfg")["components"][LINKER]["model"]
+        overrides |= {f"{COMPONENT}.model": model, f"initialize.{COMPONENT}.encoder": start}
     if mentions is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
         linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
         nlp.initialize()
-        nlp.to_disk(path)
-        return
-    overrides["paths.mentions"] = str(mentions)
-    if steps is not None:
-        overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
-    train(CONFIG, path, gpu_id=gpu_id, overrides=overrides, progress=progress)
+        if encoder is None:
+            start_encoder(find_linker(nlp).model, path=COMPACT, name=LINKER, contexts=True)
+    else:
+        overrides["paths.mentions"] = str(mentions)
+        if steps is not None:
+            overrides |= {"training.max_steps": steps, "training.eval_frequency": max(1, steps // 3)}
+        train(CONFIG, path, gpu_id=gpu_id, overrides=overrides, progress=progress)
+        path = path / "model-last"
+        nlp = load_pipeline(path)
+    if encoder is None:
+        round_tables(find_linker(nlp).model)
+        meta = srsly.read_json(COMPACT / "meta.json")
+        start = {"name": f"{meta['name']} {meta['version']}", "sources": meta["sources"]}
+        nlp.meta.setdefault("krissel", {})["start"] = {LINKER: start}
+    save_whole(nlp.to_disk, path)

@@ -51,7 +51,7 @@ class ConfidenceFit:
 def fit_confidence(
     nlp: Language,
     *,
-    precision: Annotated[float, Field(gt=0, le=TRUST)] = 0.9,
+    precision: Annotated[float, Field(gt=0, le=TRUST)] = 0.87,
     nil_share: ShareOfNil = 0.03,
     name: str = LINKER,
     n_mentions: PositiveInt = 4000,

@@ -1,6 +1,7 @@
 """Evaluate a pipeline on a gold corpus: the plain function behind `python -m spacy krissel evaluate`."""
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ from spacy.language import Language
 from .. import __version__
 from ..errors import Errors, KrisselError, Warnings
 from ..ontology.store import OntologyStore
+from ..pipeline.card import describe
 from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
 from .baselines import BASELINES, settle_ties, write_out_abbreviations
@@ -101,6 +103,8 @@ def evaluate(
     data = {
         "name": name,
         "version": __version__,
+        "date": date.today().isoformat(),
+        "pipeline": describe(nlp),
         "command": command,
         "mentions": mentions,
         "spans_key": spans_key,
@@ -125,8 +129,7 @@ def evaluate(
         },
     }
     report = Report(name, data, records)
-    ids = {id_ for record in report.errors() for id_ in (*record.gold, *record.ties, record.prediction)}
-    report.titles = {id_: store.get(id_).name for id_ in sorted(ids) if id_ in store}
+    report.titles = {id_: store.get(id_).name for id_ in sorted(report.shown_ids()) if id_ in store}
     if output is not None:
         report.save(output)
     return report

@@ -1,21 +1,42 @@
 """An evaluation's results and link records, as JSON, Markdown, a table for the terminal and an HTML page."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..mentions.gold_ids import NIL
+from ..ontology.ids import entity_url
 from ..util.atomic import write_text
 from ..util.escape import html_text, xml_text
-from .metrics import RECALL_AT, gold_rank, is_strict
+from .metrics import gold_rank, is_strict
 from .records import LinkRecord, counted, write_records
-from .tables import KINDS, check_report, fact_rows, markdown_head, markdown_table, slice_rows, system_rows
+from .tables import check_report, fact_rows, markdown_head, markdown_table, scale, slice_rows, system_rows, tiles
+from .terms import MEANINGS, meaning
 
 TEMPLATE = Path(__file__).with_name("report.html")
-# A page with more errors is slow to open.
+# A page with more mentions is slow to open.
 MAX_ERRORS = 2000
+MAX_RIGHT = 1000
+MAX_CANDIDATES = 5
+# The link and the next one.
+MAX_OF_RIGHT = 2
+
+
+class Shown(NamedTuple):
+    """A mention of the page.
+
+    reason: why it is wrong, or "right". rank: of the first gold entity, from 1, or None. candidates: rank, id and score
+        of the first ones, and of the right one.
+    """
+
+    record: LinkRecord
+    reason: str
+    rank: int | None
+    candidates: list[tuple[int, str, float | None]]
 
 
 @dataclass
@@ -26,7 +47,7 @@ class Report:
         `slices.<slice>.strict` and `.recall`, `baselines.<name>.strict` and `.lenient`, `nil`, `distance`, `intervals`,
         `mentions_per_second`, `command`, and more.
     records: the evaluated mentions.
-    titles: canonical names of the entities in errors, by id.
+    titles: canonical names of the entities on the page, by id.
     """
 
     name: str
@@ -57,23 +78,41 @@ class Report:
             parts.append(table(rows[1:], header=rows[0], divider=True, aligns=aligns))
         return "\n".join(parts)
 
+    def shown(self) -> Iterator[Shown]:
+        """The mentions of the page: the first `MAX_ERRORS` that are wrong and the first `MAX_RIGHT` that are right."""
+        left = Counter({True: MAX_RIGHT, False: MAX_ERRORS})
+        for record in counted(self.records):
+            is_right = is_strict(record)
+            left[is_right] -= 1
+            if left[is_right] >= 0:
+                yield _shown(record, is_right)
+
+    def shown_ids(self) -> set[str]:
+        """The ids of all entities on the page."""
+        return {
+            id_
+            for record, _, _, candidates in self.shown()
+            for id_ in (*record.gold, *record.ties, record.prediction, *(id_ for _, id_, _ in candidates))
+        }
+
     def to_html(self) -> str:
         """The report as one page that loads nothing, with the errors and the prototypes that won. All texts of the
         corpus and the ontology are escaped."""
-        systems, errors = system_rows(self.data), self.errors()
-        shown = [(record, error_reason(record)) for record in errors[:MAX_ERRORS]]
+        tables, shown = {"systems": system_rows(self.data), "slices": slice_rows(self.data)}, list(self.shown())
         return _template().render(
             name=self.name,
-            kind=KINDS[self.data["mentions"]],
             command=self.data["command"],
             titles=self.titles,
-            tiles=_tiles(dict(zip(*systems[:2], strict=True))),
+            tiles=tiles(self.data),
             facts=fact_rows(self.data),
-            systems=systems,
-            slices=slice_rows(self.data),
-            errors=shown,
-            n_errors=len(errors),
-            reasons=sorted({reason for _, reason in shown}),
+            tables={kind: (rows, scale(rows)) for kind, rows in tables.items()},
+            mentions=shown,
+            n_errors=len(self.errors()),
+            n_right=self.data["n"] - len(self.errors()),
+            n_shown=Counter(each.reason == "right" for each in shown),
+            meanings=MEANINGS,
+            url=cache(entity_url),
+            order="confidence" if any(each.record.confidence is not None for each in shown) else "score",
         )
 
     def save(self, folder: str | Path) -> Path:
@@ -106,10 +145,14 @@ def error_reason(record: LinkRecord) -> str:
     return "right one in the top 5" if rank < 5 else "right one further down"
 
 
-def _tiles(row: dict[str, str]) -> list[tuple[str, str, str]]:
-    tiles = [("strict accuracy", row["strict"], f"95 %: {row['95 %']}"), ("lenient", row["lenient"], "")]
-    tiles += [(f"recall at {k}", row[f"R@{k}"], "") for k in RECALL_AT if k > 1]
-    return [*tiles, *((key, row[key], "strict, in this slice") for key in ("ambiguous", "homonym"))]
+def _shown(record: LinkRecord, is_right: bool) -> Shown:
+    rank = gold_rank(record)
+    # An id that is there twice has its first score.
+    scores = dict([*zip(record.ranked, record.scores, strict=False)][::-1])
+    n = MAX_OF_RIGHT if is_right else MAX_CANDIDATES
+    ranked = enumerate(dict.fromkeys(record.ranked))
+    candidates = [(place + 1, id_, scores.get(id_)) for place, id_ in ranked if place < n or place == rank]
+    return Shown(record, "right" if is_right else error_reason(record), None if rank is None else rank + 1, candidates)
 
 
 @cache
@@ -124,5 +167,5 @@ def _template() -> Any:
         return xml_text(value) if type(value) is str else value
 
     environment = Environment(autoescape=True, finalize=clean)
-    environment.filters["marked"] = marked
+    environment.filters.update(marked=marked, meaning=meaning)
     return environment.from_string(TEMPLATE.read_text(encoding="utf8"))

@@ -1,5 +1,6 @@
 """A report's results as rows of text, for Markdown, the terminal and the page."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,15 @@ def check_report(folder: str | Path, name: str) -> Path:
 
 
 def system_rows(data: dict[str, Any]) -> list[Row]:
-    """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it."""
+    """A header, and rows for the pipeline and each baseline, with the pipeline's improvement over it; baselines with
+    the same results share a row."""
     recall = [f"R@{k}" for k in RECALL_AT]
     header = ("system", "strict", "95 %", "random tie", "lenient", *recall, "ambiguous", "homonym", "improvement")
-    rows = [header, _system_row("pipeline", data, None)]
+    others: dict[Row, list[str]] = {}
     for name, figures in data["baselines"].items():
-        rows.append(_system_row(name, figures, figures["difference"]))
-    return rows
+        others.setdefault(_system_cells(figures, figures["difference"]), []).append(name)
+    rows = [(", ".join(names), *cells) for cells, names in others.items()]
+    return [header, (data["pipeline"]["name"], *_system_cells(data, None)), *rows]
 
 
 def slice_rows(data: dict[str, Any]) -> list[Row]:
@@ -55,7 +58,11 @@ def slice_rows(data: dict[str, Any]) -> list[Row]:
 def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of all other results."""
     n, n_docs, n_composite, n_left_out = (data[key] for key in ("n", "n_docs", "n_composite", "n_left_out"))
-    facts = [
+    on, by = f"{data['date']}, spacy-krissel {data['version']}", data["pipeline"]
+    facts = [("date", on), ("pipeline", f"{by['name']}, {by['package']}")]
+    for linker in by["linkers"].values():
+        facts += [("knowledge base", linker["knowledge_base"]), ("predicts NIL", linker["nil"])]
+    facts += [
         ("mentions", f"{n:,} in {n_docs:,} documents, {n_composite:,} composite; {n_left_out:,} left out"),
         ("kind", KINDS[data["mentions"]]),
         ("no answer", f"{data['n_missing']:,}; several ids tied at the top: {data['n_tied']:,}"),
@@ -103,6 +110,28 @@ def fact_rows(data: dict[str, Any]) -> list[tuple[str, str]]:
         others = f"a perfect linker gets {perfect}, a guess {guess}"
         facts.append(("contexts shuffled", f"homonyms {homonym}, where {others}"))
     return facts
+
+
+def tiles(data: dict[str, Any]) -> list[Row]:
+    """Title, value and interval of the main results."""
+    found = [(name, data[name], data["intervals"][name]) for name in ("strict", "lenient")]
+    recall, intervals = data["recall"], data["intervals"]["recall"]
+    found += [(f"recall at {k}", recall[str(k)], intervals[str(k)]) for k in RECALL_AT if k > 1]
+    slices = ((name, data["slices"][name]) for name in ("ambiguous", "homonym") if name in data["slices"])
+    found += [(f"{name}: strict", each["strict"], each["interval"]) for name, each in slices]
+    return [(title, percent(value), bounds(interval)) for title, value, interval in found]
+
+
+def scale(rows: Sequence[Row]) -> list[list[float]]:
+    """The ends of a scale in percent that holds strict accuracy and interval of all rows; then, for each row, their
+    places on it, 0 to 100: accuracy, low and high, as far as they are there."""
+    at = rows[0].index("strict")
+    cells = (f"{row[at]} to {row[at + 1]}".split(" to ") for row in rows[1:])
+    values = [[float(cell) for cell in row if cell != "–"] for row in cells]
+    known = sum(values, []) or [0.0, 100.0]
+    low = min(90, 10 * math.floor(min(known) / 10))
+    high = max(low + 10, 10 * math.ceil(max(known) / 10))
+    return [[low, high], *([100 * (value - low) / (high - low) for value in row] for row in values)]
 
 
 def percent(value: float | None) -> str:
@@ -153,10 +182,9 @@ def markdown_table(rows: Sequence[Row]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _system_row(name: str, figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
+def _system_cells(figures: dict[str, Any], difference: dict[str, Any] | None) -> Row:
     slices = [figures["slices"].get(slice_, {}).get("strict") for slice_ in ("ambiguous", "homonym")]
     return (
-        name,
         percent(figures["strict"]),
         bounds(figures["intervals"]["strict"]),
         percent(figures["random"]),

@@ -65,7 +65,7 @@ def entity_url(id: str) -> str:
     """
     prefix, colon, local = canonical_id(id).partition(":")
     if local.startswith("//"):
-        return id
+        return id if prefix.lower() in ("http", "https") else ""
     try:
         import bioregistry
     except ImportError:

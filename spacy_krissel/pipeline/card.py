@@ -68,6 +68,19 @@ def add_evaluation(nlp: Language, corpus: str, data: dict[str, Any]) -> None:
     update_card(nlp)
 
 
+def describe(nlp: Language) -> dict[str, Any]:
+    """What an evaluation says of a pipeline: `name`, of its folder; `package`, its name and version; `linkers`, by
+    component its `knowledge_base` and its rule for `nil`, as text."""
+    linkers = {}
+    for name, pipe in _pipes(nlp).items():
+        if isinstance(pipe, KrisselLinker):
+            sources = [f"{_title(each)}, licence {_licence(each)}" for each in pipe.kb.ontology]
+            text = f"{pipe.kb.n_entities:,} entities of {'; '.join(sources) or 'an ontology that is not stated'}"
+            linkers[name] = {"knowledge_base": text, "nil": _nil(name, pipe.cfg, nlp.meta.get("krissel", {}))}
+    package = "{lang}_{name} {version}".format(**nlp.meta)
+    return {"name": getattr(nlp.path, "name", "") or package.split()[0], "package": package, "linkers": linkers}
+
+
 def write_licences(nlp: Language, folder: Path) -> None:
     """Write LICENSES_SOURCES into the folder of a saved pipeline. What was in the folder that it was loaded from stays:
     LICENSE, and licences of other sources."""
@@ -150,6 +163,14 @@ def _sources(nlp: Language, name: str, pipe: KBPipe) -> Iterator[dict[str, str]]
     mined = [(", ".join([*texts[:3], *(["…"] if len(texts) > 3 else [])]), "")] if texts else []
     for found, address in (*mined, *_models(nlp, name)):
         yield {"name": found, **({"url": address} if address else {}), "license": NOT_STATED, "for": name}
+    for each in _start(nlp, name).get("sources", ()):
+        yield {**each, "for": name}
+
+
+def _start(nlp: Language, name: str) -> dict[str, Any]:
+    """The pipeline whose encoder this one started from, and its sources, where it is one that ships."""
+    found: dict[str, Any] = nlp.meta["krissel"].get("start", {}).get(name, {})
+    return found
 
 
 def _models(nlp: Language, name: str) -> Iterator[tuple[str, str]]:
@@ -172,9 +193,10 @@ def _section(nlp: Language, name: str, pipe: KBPipe, facts: dict[str, Any]) -> I
     # A linker from another pipeline left there whether it was trained.
     by = f"{'trained by' if trained else 'objective:'} {(config.get('objective') or {}).get('@misc', NOT_STATED)}"
     steps = f", {trained['max_steps']:,} steps at most" if trained and trained["max_steps"] else ""
-    how = f"{by}{steps}" if trained or config.get("objective") else "not trained"
-    models = "".join(f" of {markdown_text(model)}" for model, _ in _models(nlp, name))
-    yield f"- **Encoder**: {config['model']['@architectures']}{models}, {how}"
+    models = [*dict(_models(nlp, name)), *filter(None, [_start(nlp, name).get("name")])]
+    how = f"{by}{steps}" if trained or config.get("objective") else f"not trained{' further' * bool(models)}"
+    of = "".join(f" of {markdown_text(model)}" for model in models)
+    yield f"- **Encoder**: {config['model']['@architectures']}{of}, {how}"
     if isinstance(pipe, KrisselLinker):
         yield f"- **NIL**: {_nil(name, pipe.cfg, facts)}"
     named = {**gold, "an unnamed source": kinds.get("gold", 0) - sum(gold.values())}

@@ -1,10 +1,13 @@
 """`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
 
+import numpy as np
 import pytest
 import spacy
 
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build
 from spacy_krissel.commands import build_linker
+from spacy_krissel.pipeline.pipeline_io import find_linker
+from spacy_krissel.views import View
 
 TEXT = "She had rickets, MS and a common cold."
 
@@ -75,6 +78,21 @@ def test_a_build_does_not_say_which_of_its_steps_runs(toy_files, tmp_path, monke
     build(ontology, tmp_path / "names", progress=True)
     said = terminal.readouterr().out
     assert "2/4 Making the encoder" in said and "4/4 Fitting" in said
+
+
+def test_a_build_starts_from_nothing_or_takes_four_times_the_bytes(toy_files, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_linker, "FEWEST_MENTIONS", 10)
+    views = [View("He had ", "common cold", " in winter"), View("", "rickets", "")]
+    as_shipped = find_linker(spacy.load(build_linker.COMPACT)).encode(views)
+    plain = build(toy_files / "ontology.jsonl", tmp_path / "plain")
+    np.testing.assert_array_equal(find_linker(plain.nlp).encode(views), as_shipped)
+    # Trained by two steps, of which the first has a rate of 0.
+    text = build(toy_files / "ontology.jsonl", tmp_path / "text", text=[toy_files / "texts.jsonl"], steps=2)
+    trained = find_linker(text.nlp).encode(views)
+    assert not np.array_equal(trained, as_shipped)
+    np.testing.assert_allclose(trained, as_shipped, atol=0.2)
+    sizes = [(tmp_path / name / "krissel_linker" / "model").stat().st_size for name in ("plain", "text")]
+    assert max(sizes) < 16e6 and build_linker.COMPACT.joinpath("krissel_linker", "model").stat().st_size < 16e6
 
 
 def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_path, monkeypatch):

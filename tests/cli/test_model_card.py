@@ -5,12 +5,15 @@ import zipfile
 
 import pytest
 import spacy
+import srsly
 from spacy.cli.package import generate_readme, package
 from spacy.schemas import ModelMetaSchema, validate
 
 from spacy_krissel import build, update_card
+from spacy_krissel.commands.build_linker import COMPACT
 from spacy_krissel.commands.build_prototypes import prototypes
 from spacy_krissel.commands.measure_pipeline import evaluate_pipeline
+from spacy_krissel.pipeline.card import describe
 from spacy_krissel.pipeline.pipeline_io import load_pipeline, save_pipeline
 
 LINKER = "krissel_linker"
@@ -51,8 +54,11 @@ def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
     meta = meta_of(linker)
     assert meta["description"] == "Links mentions to 12 entities of ontology.jsonl, version 1999."
     assert meta["license"] == "CC0 | toy"
-    assert meta["sources"] == [{"name": "ontology.jsonl, version 1999", "license": "CC0 | toy", "for": LINKER}]
-    for said in ("CC0 \\| toy", "not trained", "of these rightly", "finds mentions", "krissel evaluate --write-meta"):
+    ontology, *of_the_encoder = meta["sources"]
+    assert ontology == {"name": "ontology.jsonl, version 1999", "license": "CC0 | toy", "for": LINKER}
+    compact = srsly.read_json(COMPACT / "meta.json")
+    assert of_the_encoder == [{**each, "for": LINKER} for each in compact["sources"]]
+    for said in ("CC0 \\| toy", f"of krissel_compact {compact['version']}, not trained further", "of these rightly", "finds mentions", "krissel evaluate --write-meta"):
         assert said in meta["notes"]
     assert meta["performance"] == {}
     assert "CC0 | toy" in (linker / "LICENSES_SOURCES").read_text(encoding="utf8")
@@ -61,6 +67,15 @@ def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
     # Saved again, it is the same.
     save_pipeline(load_pipeline(linker), linker.with_name("again"))
     assert meta_of(linker.with_name("again")) == meta
+
+
+def test_an_evaluation_does_not_say_what_links(linker):
+    said = describe(load_pipeline(linker))
+    assert said["name"] == "linker" and list(said["linkers"]) == [LINKER]
+    made_of = "12 entities of ontology.jsonl, version 1999, licence CC0 | toy"
+    assert said["linkers"][LINKER]["knowledge_base"] == made_of
+    assert said["linkers"][LINKER]["nil"].startswith("where the best candidate's confidence is below 0.")
+    assert describe(spacy.blank("en")) == {"name": "en_pipeline", "package": "en_pipeline 0.0.0", "linkers": {}}
 
 
 def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, toy_shards, tmp_path):
@@ -89,7 +104,7 @@ def test_the_card_and_licences_of_the_ner_are_lost(toy_files, finder, stated, tm
         meta = meta_of(tmp_path / "both")
         assert (meta["description"], meta["license"]) == ("Finds diseases.", "MIT")
         assert meta["performance"] == {"ents_f": 0.81, "ner_loss": 12.5}
-        assert [each["name"] for each in meta["sources"]] == ["GENIA", "ontology.jsonl, version 1999"]
+        assert [each["name"] for each in meta["sources"]][:2] == ["GENIA", "ontology.jsonl, version 1999"]
         assert meta["notes"].startswith("Theirs.\n\n<!--") and meta["notes"].count("### Evaluation") == 1
         assert "finds mentions" not in meta["notes"]
         assert (tmp_path / "both" / "LICENSE").read_text() == "MIT, theirs"

@@ -1,4 +1,8 @@
+import re
+import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -6,6 +10,9 @@ from spacy_krissel.evaluation import report as report_module
 from spacy_krissel.evaluation.metrics import compare, measure, shuffled_scores, span_scores
 from spacy_krissel.evaluation.report import Report, error_reason
 from spacy_krissel.evaluation.tables import fact_rows, markdown_table, slice_rows, system_rows
+from spacy_krissel.evaluation.terms import MEANINGS, meaning
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -15,6 +22,13 @@ def make_report(store):
         data = {
             "mentions": "gold",
             "command": "",
+            "version": "0.1.0",
+            "date": "2026-01-02",
+            "pipeline": {
+                "name": "model-<best>",
+                "package": "en_demo 1.2",
+                "linkers": {"krissel_linker": {"knowledge_base": "6 entities of <b>, licence CC0", "nil": "below 0.4"}},
+            },
             "n_left_out": 0,
             "n_own_gold": 0,
             **figures,
@@ -38,7 +52,9 @@ def report(make_report, make_record):
             "<i>odd</i>",
             ("D6",),
             "D1",
-            ["D1", "D6"],
+            ["D1", "D6", "javascript://%0aalert(1)"],
+            scores=[0.75, 0.5, 0.25],
+            confidence=0.625,
             doc="&13",
             left="<script>alert(1)</script> ",
             prototype="left ⟦<MS>⟧ right",
@@ -50,7 +66,7 @@ def report(make_report, make_record):
 
 
 class Page(HTMLParser):
-    VOID = {"meta", "input", "br"}
+    VOID = {"meta", "input"}
 
     def __init__(self):
         super().__init__()
@@ -70,31 +86,127 @@ def test_the_page_is_well_formed_self_contained_and_escaped(report):
     text = report.to_html()
     page = Page()
     page.feed(text)
-    assert not page.open and not page.links
+    assert not page.open and page.links == ["#slices", "#terms"]
     assert page.tags.count("script") == 1 and "link" not in page.tags
     assert "http" not in text and "url(" not in text and "@import" not in text
     assert "alert(1)</script>" not in text and "&lt;script&gt;alert(1)" in text
     assert "&lt;Odd &amp; Sons&gt; disease" in text
     assert "left <mark>&lt;MS&gt;</mark> right" in text
-    assert page.tags.count("article") == 1
+    assert "<a>javascript://%0aalert(1)</a>" in text and "model-&lt;best&gt;" in text
+    assert page.tags.count("article") == 13 and text.count(" hidden>") == 12
 
 
 def test_the_distance_of_wrong_links_is_missing(make_report, make_record):
     far = {"n": 1200, "parent": 0.25, "child": 0.125, "sibling": 0.1, "other": 0.525}
     report = make_report([make_record(prediction="D1")], distance=far)
     row = "1,200, of which 25.0 % a parent, 12.5 % a child, 10.0 % a sibling of the right entity, 52.5 % other"
-    assert f"- wrong links: {row}" in report.to_markdown() and f"<dt>wrong links</dt><dd>{row}</dd>" in report.to_html()
+    assert f"- wrong links: {row}" in report.to_markdown() and f"</abbr></dt><dd>{row}</dd>" in report.to_html()
 
 
-def test_a_page_without_errors_has_no_filter(make_report, make_record):
+def test_a_page_without_errors_hides_its_right_links(make_report, make_record):
     text = make_report([make_record(prediction="D5")]).to_html()
-    assert "<script>" not in text and "Errors (0)" in text
+    assert "Errors (0)" in text and "None." in text and "right links too (1)" in text and text.count("<article") == 1
 
 
-def test_a_page_shows_the_first_errors_and_says_so(make_report, make_record, monkeypatch):
+def test_a_page_does_not_say_that_mentions_are_left_out(make_report, make_record, monkeypatch):
     monkeypatch.setattr(report_module, "MAX_ERRORS", 3)
-    text = make_report([make_record(prediction="D1", doc=str(i)) for i in range(5)]).to_html()
-    assert text.count("<article") == 3 and "Errors (5)" in text and "The first 3" in text
+    monkeypatch.setattr(report_module, "MAX_RIGHT", 2)
+    records = [make_record(prediction=id_, doc=f"{id_}-{i}") for i in range(5) for id_ in ("D1", "D5")]
+    text = make_report(records).to_html()
+    assert text.count("<article") == 5 and "Errors (5)" in text and "The first 3;" in text
+    assert "right links too (the first 2 of 5)" in text
+    assert re.findall('class="doc">(.+?)<', text) == ["D1-0", "D5-0", "D1-1", "D5-1", "D1-2"], "not the corpus's order"
+
+
+def test_an_error_lacks_scores_or_the_right_ones_rank(make_report, make_record):
+    ranked = ["D1", "D2", "D1", "D3", "D4", "D6", "X", "D5"]
+    scores = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25]
+    record = make_record(prediction="D1", ranked=ranked, scores=scores, confidence=0.125, ties=[])
+    report = make_report([record, make_record(prediction="D5", ranked=["D5", "D1", "D2"])], titles={"D2": "<2>"})
+    wrong, right = report.to_html().split("<article")[1:]
+    assert 'rank <b class="rank">7</b>' in wrong and 'confidence <b class="sure">0.125</b>' in wrong
+    assert re.findall("<a>(.+?)</a> <b>(.+?)</b>", wrong) == [
+        *(("D1", "0.900"), ("D2", "0.800"), ("D3", "0.600"), ("D4", "0.500"), ("D6", "0.400")),
+        ("D5", "0.250"),
+    ]
+    assert '<li value="7" class="gold"><a>D5' in wrong and "<li><i>&lt;2&gt;</i> <a>D2" in wrong
+    assert right.count("<li") == 2 and 'rank <b class="rank">1</b>' in right
+    assert report.shown_ids() == {"D1", "D2", "D3", "D4", "D5", "D6"}
+
+
+def test_an_id_with_an_address_is_no_link(make_report, make_record, monkeypatch):
+    address = 'https://example.org/?a="&b='
+    monkeypatch.setattr(report_module, "entity_url", lambda id_: address + id_ if id_ == "D1" else "")
+    text = make_report([make_record(prediction="D1")]).to_html()
+    assert '<a href="https://example.org/?a=&#34;&amp;b=D1">D1</a>' in text and "<a>D5</a>" in text
+
+
+def test_the_page_sorts_by_a_confidence_that_is_not_there(make_report, make_record):
+    scored = make_record(prediction="D1", scores=[0.12345])
+    assert 'data-order="0.1235"' in make_report([scored]).to_html()
+    sure = make_record(prediction="D1", scores=[0.12345], confidence=0.75)
+    text = make_report([scored, sure]).to_html()
+    assert 'data-order=""' in text and 'data-order="0.75"' in text and "lowest confidence first" in text
+
+
+@pytest.mark.skipif(not which("node"), reason="needs node")
+def test_a_spreadsheet_runs_a_text_of_the_corpus(report):
+    line = next(line for line in report.to_html().splitlines() if line.startswith("const cell ="))
+    cells = """['=1+1', '@x', '-x', '-0.5', 'a"b', ''].map(cell).join()"""
+    found = subprocess.run(["node", "-p", f"{line}\n{cells}"], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == """"'=1+1","'@x","'-x","-0.5","a""b","\""""
+
+
+def test_the_slices_come_before_the_errors_or_unfolded(report):
+    text = report.to_html()
+    places = [text.index(part) for part in ("<h2>Systems", '<h2 id="errors"', "<article", '<details id="slices"')]
+    assert places == sorted(places) and "<details open" not in text
+
+
+def test_the_head_lacks_what_was_evaluated(report):
+    facts = dict(fact_rows(report.data))
+    assert facts["date"] == "2026-01-02, spacy-krissel 0.1.0" and facts["pipeline"] == "model-<best>, en_demo 1.2"
+    assert (facts["knowledge base"], facts["predicts NIL"]) == ("6 entities of <b>, licence CC0", "below 0.4")
+    assert system_rows(report.data)[1][0] == "model-<best>"
+
+
+def test_a_result_has_no_interval(report):
+    tiles = re.findall(r"<dd>([\d.]+)<small>95 %: ([\d.]+ to [\d.]+)</small>", report.to_html())
+    assert len(tiles) == 5 + ("homonym" in report.data["slices"]) + ("ambiguous" in report.data["slices"])
+    assert tiles[0][0] == "92.3"
+
+
+def test_an_interval_is_drawn_in_the_wrong_place(report):
+    report.data.update(strict=0.8, intervals={**report.data["intervals"], "strict": [0.75, 0.85]})
+    report.data["baselines"]["exact"]["intervals"]["strict"] = None
+    table = report.to_html().split('<table class="systems">')[1]
+    assert '<th class="plot">70<span>100</span>' in table, "the scale starts at 0"
+    assert '<i style="left:16.7%;width:33.3%"></i><b style="left:33.3%">' in table
+    assert table.split("<tr>")[3].count("<i ") == 0 and "left:74.3%" in table.split("<tr>")[3]
+
+
+def test_a_baseline_that_changes_nothing_has_a_row_of_its_own(report):
+    exact = report.data["baselines"]["exact"]
+    report.data["baselines"] = {"exact": exact, "tfidf": {**exact, "random": 0.5}, "exact + abbreviations": exact}
+    assert [row[0] for row in system_rows(report.data)[2:]] == ["exact, exact + abbreviations", "tfidf"]
+
+
+def test_a_term_has_no_meaning(report):
+    terms = [*system_rows(report.data)[0][1:], "exact, exact + abbreviations", "tfidf + abbreviations"]
+    terms += [*report.data["slices"], "seen", "unmined", "nil"]
+    terms += ["name", "mention", "gold", "reference", "replaced", "class"]
+    assert [term for term in terms if not meaning(term)] == []
+    assert meaning("exact, exact + abbreviations") == f"{MEANINGS['exact']}; {MEANINGS['abbreviations']}"
+    assert f'<abbr title="{MEANINGS["recall at k"]}">R@5</abbr>' in report.to_html()
+
+
+def test_the_documentation_has_another_meaning_of_a_term():
+    text = "".join((DOCS / page).read_text(encoding="utf8") for page in ("evaluate.md", "quickstart.md"))
+    found = dict(re.findall(r"^\| `?([\w ]+)`? \| (.+) \|$", text, re.MULTILINE))
+    # As the kind of a prototype only.
+    assert found.pop("gold") != MEANINGS["gold"]
+    found = {term: meaning for term, meaning in found.items() if term in MEANINGS}
+    assert len(found) > 25 and found == {term: MEANINGS[term] for term in found}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +223,7 @@ def test_a_page_shows_the_first_errors_and_says_so(make_report, make_record, mon
     ],
 )
 def test_reasons(make_record, fields, reason):
-    assert error_reason(make_record(**fields)) == reason
+    assert error_reason(make_record(**fields)) == reason and reason in MEANINGS
 
 
 def test_tables_show_the_figures(report):

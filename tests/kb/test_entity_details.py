@@ -107,6 +107,7 @@ def test_the_address_of_an_entity_needs_the_network(monkeypatch):
     assert entity_url("HP:0001677") == "http://purl.obolibrary.org/obo/HP_0001677"
     assert entity_url("D003920").endswith("D003920")
     assert entity_url("https://example.org/1") == "https://example.org/1"
+    assert entity_url("javascript://%0aalert(1)") == "", "the address of a script is linked"
     assert entity_url("nonsense:1") == entity_url("T01") == entity_url("") == ""
     monkeypatch.setitem(sys.modules, "bioregistry", None)
     assert entity_url("HP:0001677") == ""

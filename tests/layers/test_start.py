@@ -158,6 +158,17 @@ def test_small_encoders_start_from_a_model():
     assert source.layers[0].get_param("W1").any()
 
 
+def test_a_small_encoder_starts_without_its_contexts():
+    source, target = make_small(seed=1), make_small(seed=2)
+    inner = source.layers[0]
+    inner.set_param("context_weight", inner.get_param("context_weight") + 1)
+    assert start_from(source, target, contexts=True)
+    views = [View("fever and ", "cold", " were seen"), NAME]
+    assert_allclose(target.predict(views), source.predict(views), atol=1e-6)
+    with pytest.raises(KrisselError, match="K408"):
+        start_from(source, make_small(context_rows=256), contexts=True)
+
+
 def test_small_encoders_of_other_sizes():
     with pytest.raises(KrisselError, match=r"K411.*\(6, 7\).*\(6, 5\)"):
         start_from(make_small(hidden=7), make_small())

@@ -264,3 +264,45 @@ def _shares(text: str) -> list[float]:
         return [float(each) for each in text.split(",")]
     except ValueError:
         raise typer.BadParameter(f"expected numbers like 0.8,0.1,0.1, found {text!r}", param_hint="--shares") from None
+
+
+@lab.command("open-texts")
+def open_texts_cli(
+    texts: list[Path] = typer.Argument(..., help="Texts as JSON lines with ids; .gz too"),
+    output: Path = typer.Option(..., "--output", "-o", help="The .jsonl file to write"),
+    without: list[str] = typer.Option([], help="Leave out texts whose ids begin with this and a hyphen; repeated"),
+) -> None:
+    """Copy texts but those of some sources, such as those whose licence does not let weights be given away."""
+    from ..data.compact import open_texts
+
+    kept, total = open_texts(texts, output, set(without))
+    typer.echo(f"{kept:,} of {total:,} texts in {output}")
+
+
+@lab.command("gsc-plus")
+def gsc_plus_cli(
+    folder: Path = typer.Argument(..., help="GSC+: its folder, with corpus/ and ann/"),
+    output: Path = typer.Option(..., "--output", "-o", help="The PubTator file to write"),
+) -> None:
+    """Write GSC+, phenotypes in abstracts, as PubTator."""
+    from ..data.compact import gsc_plus
+
+    texts, mentions = gsc_plus(folder, output)
+    typer.echo(f"{mentions:,} mentions in {texts} texts in {output}")
+
+
+@lab.command("compact")
+def compact_cli(
+    trained: Path = typer.Argument(..., help="The trained pipeline"),
+    start: Path = typer.Argument(..., help="The pipeline that it was trained from, untrained"),
+    output: Path = typer.Option(..., "--output", "-o", help="Folder of the pipeline to write"),
+    meta: Path = typer.Option(..., help="Its card: a meta.json"),
+    share: float = typer.Option(0.6, min=0, max=1, help="Of the trained weights in the average"),
+) -> None:
+    """Write the encoder that ships: averaged with its start, rounded to a byte a weight."""
+    import srsly
+
+    from ..data.compact import make_compact
+
+    size = make_compact(trained, start, output, share=share, meta=srsly.read_json(meta))
+    typer.echo(f"{size / 1e6:.1f} MB in {output}")
