@@ -130,7 +130,8 @@ COMMANDS = {
     "tune": Command(
         "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
     ),
-    "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.jsonl", gpu=True, names=LINKER),
+    "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.tsv", gpu=True, names=LINKER),
+    "correct": Command("commands.correct_links:correct", "Use", "linker links.tsv -o fixed", gpu=True, names=LINKER),
     "show": Command("commands.show_entity:show", "Use", "linker HP:0001677"),
     "extract": Command(
         "commands.extract_entities:extract", "Use", 'extractor "Both knees hurt." -o page.html', True, EXTRACTOR

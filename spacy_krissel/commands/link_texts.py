@@ -1,58 +1,73 @@
 """Run a pipeline over text or docs and write what it linked."""
 
+import csv
 import json
+import os
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import wasabi
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 
 from ..corpora.doc_bins import read_doc_bins
-from ..corpora.text_stream import read_texts, text_files
+from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..pipeline.settings import LINKER
+from ..render.links import COLUMNS, link_rows, links_page
 from ..util.atomic import atomic_file, check_file
 from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import PositiveInt, checked
+
+SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
+OUTPUTS = (".jsonl", ".spacy", ".tsv", ".html")
 
 
 @checked
 def link(
     pipeline: str | Path,
-    texts: str | Path,
-    output: str | Path,
+    texts: str | os.PathLike[str],
+    output: str | Path | None = None,
     *,
     name: str = LINKER,
     batch_size: PositiveInt = 128,
     progress: bool = False,
-) -> tuple[int, int]:
-    """Link the mentions of texts or docs.
+) -> tuple[int, int] | list[dict[str, str]]:
+    """Link the mentions of a text, texts or docs.
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
-    texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
-    output: The .jsonl (an object per doc) or .spacy file to write
+    texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, plain, .gz
+    output: The file to write: .jsonl (an object per doc), .spacy, .tsv (a row per mention, for "krissel correct") or
+        .html (displaCy); without it, the links of a text are printed
     name: Name of the linker in the pipeline
     batch_size: Number of docs per batch
 
     A doc of a .spacy file keeps its mentions: components that would set others do not run on it. A text longer than
-    `nlp.max_length` is left out. The output is written atomically. RETURNS: the numbers of docs and of mentions.
+    `nlp.max_length` is left out. RETURNS: the numbers of docs and of mentions, or the `link_rows` of a printed text.
 
     Raises KrisselError K006 (output, batch size), K026 (output), K611, K610, K676 (pipeline), K603 (no knowledge base),
     and what the readers raise. Warns KW620 (texts left out), KW621 (no mention anywhere).
     """
-    texts, output = Path(texts), Path(output)
-    if output.suffix not in (".jsonl", ".spacy"):
-        raise KrisselError(
-            Errors.K006.format(setting="output", found=str(output), expected="a path ending in .jsonl or .spacy")
-        )
-    check_file(output)
-    if texts.suffix != ".spacy":
-        text_files(texts)
+    # A word with a dot or slash names a file, be it there or not.
+    named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
+    is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
+    source = Path(texts) if is_file else str(texts)
+    suffix = Path(output or "").suffix
+    if suffix not in OUTPUTS and (output is not None or is_file):
+        expected = f"a path ending in {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}"
+        raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))
+    if output is not None:
+        check_file(Path(output))
+    is_text = not isinstance(source, Path) or source.suffix != ".spacy"
+    if is_text and isinstance(source, Path):
+        text_files(source)
     nlp = load_pipeline(pipeline)
     key = find_linker(nlp, name).cfg["spans_key"]
     if name not in nlp.pipe_names:
@@ -60,45 +75,66 @@ def link(
     where = f"doc.spans['{key}']" if key else "doc.ents"
     # A component without `assigns` may set mentions too.
     setters = mention_setters(nlp) or [pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns]
-    if texts.suffix != ".spacy" and not setters:
+    if is_text and not setters:
         raise KrisselError(Errors.K676.format(found=", ".join(nlp.pipe_names), where=where))
     n_docs = n_mentions = 0
-    packed = DocBin(store_user_data=True)
-    with atomic_file(output) as temporary, temporary.open("wb") as file_:
-        for doc in _linked(nlp, texts, batch_size, progress):
+
+    def linked() -> Iterator[Doc]:
+        nonlocal n_docs, n_mentions
+        for doc in _linked(nlp, source, batch_size, progress):
             n_docs += 1
             n_mentions += len(spans_of(doc, key))
-            if output.suffix == ".spacy":
-                packed.add(doc)
-            else:
-                line = json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n"
-                file_.write(line.encode())
-        if output.suffix == ".spacy":
-            file_.write(packed.to_bytes())
-    if n_docs and not n_mentions:
-        message = Warnings.KW621.format(n_docs=n_docs, where=where, found=", ".join(nlp.pipe_names))
-        warnings.warn(message, KrisselWarning, stacklevel=2)
+            yield doc
+        if n_docs and not n_mentions:
+            message = Warnings.KW621.format(n_docs=n_docs, where=where, found=", ".join(nlp.pipe_names))
+            warnings.warn(message, KrisselWarning, stacklevel=2)
+
+    if output is None:
+        return [row for doc in linked() for row in link_rows(doc, key)]
+    with atomic_file(Path(output)) as temporary, temporary.open("wb") as file_:
+        file_.writelines(_written(linked(), key, suffix))
     return n_docs, n_mentions
 
 
-def show_link(found: tuple[int, int], output: Path) -> str:
-    n_docs, n_mentions = found
-    return f"{n_mentions} mentions of {n_docs} docs linked in {output}"
+def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None) -> str:
+    if isinstance(found, list):
+        cells = [[" | ".join(row[column].split(" | ")[:2]) for column in SHOWN] for row in found]
+        return str(wasabi.table(cells, header=SHOWN, max_col=100))
+    return f"{found[1]} mentions of {found[0]} docs linked in {output}"
 
 
-def _linked(nlp: Language, texts: Path, batch_size: int, progress: bool) -> Iterator[Doc]:
-    if texts.suffix == ".spacy":
-        docs = list(read_doc_bins(texts, nlp.vocab))
+def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) -> Iterator[Doc]:
+    if isinstance(source, Path) and source.suffix == ".spacy":
+        docs = list(read_doc_bins(source, nlp.vocab))
         with nlp.select_pipes(disable=mention_setters(nlp)):
             linked = nlp.pipe(docs, batch_size=batch_size)
             yield from progress_bar(linked, show=progress, total=len(docs), desc="Linking", unit=" docs")
         return
-    read = of_length(nlp, read_texts(texts), lambda text: (text.text, text.id))
+    texts = [Text("", source, "", 1)] if isinstance(source, str) else read_texts(source)
+    read = of_length(nlp, texts, lambda text: (text.text, text.id))
     stream = ((text.text, text.id) for text in read)
     piped = nlp.pipe(stream, as_tuples=True, batch_size=batch_size)
-    for doc, id_ in reading_bar(piped, size_of([texts]), show=progress, unit=" docs", desc="Linking"):
+    files, show = ([], False) if isinstance(source, str) else ([source], progress)
+    for doc, id_ in reading_bar(piped, size_of(files), show=show, unit=" docs", desc="Linking"):
         doc.user_data[ID_KEY] = id_
         yield doc
+
+
+def _written(docs: Iterator[Doc], key: str, suffix: str) -> Iterator[bytes]:
+    if suffix == ".spacy":
+        yield DocBin(docs=docs, store_user_data=True).to_bytes()
+    elif suffix == ".html":
+        # displaCy's page does not state its encoding.
+        yield links_page(docs, key).encode("ascii", "xmlcharrefreplace")
+    elif suffix == ".tsv":
+        # A row is what `write` returns.
+        table = csv.writer(SimpleNamespace(write=str.encode), delimiter="\t", lineterminator="\n")
+        yield table.writerow(COLUMNS)
+        for doc in docs:
+            yield from (table.writerow(row.values()) for row in link_rows(doc, key))
+    else:
+        for doc in docs:
+            yield (json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n").encode()
 
 
 def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:

@@ -27,3 +27,8 @@ def markdown_text(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` on one line, without tabs."""
     return " ".join(re.split(r"[\t\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r\n|\r|\n", text))
+
+
+def cell_text(text: str) -> str:
+    """`text` on one line, which no spreadsheet takes for a formula."""
+    return re.sub(r"^(?=[=+\-@])", "'", one_line(text))

@@ -25,6 +25,7 @@ OUTPUTS = [
     Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
     Written(("confidence", "{in}", "-o", "{out}")),
     Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
+    Written(("correct", "{in}", "{in}", "-o", "{out}")),
     Written(("encoder", "{in}", "-o", "{out}")),
     Written(("evaluate", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("evaluate-spans", "{in}", "{in}", "--ontology", "{in}", "-o", "{out}")),

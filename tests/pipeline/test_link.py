@@ -1,5 +1,7 @@
+import csv
 import json
 import os
+from html.parser import HTMLParser
 
 import pytest
 import spacy
@@ -88,7 +90,7 @@ def test_spans_of_a_group(nlp, linker, make_doc, tmp_path):
 
 @pytest.mark.parametrize("name", ["links.txt", "links", "links.json"])
 def test_output_of_unknown_kind(save_linker, docs_file, tmp_path, name):
-    with pytest.raises(KrisselError, match="K006.*output.*.jsonl or .spacy"):
+    with pytest.raises(KrisselError, match="K006.*output.*.jsonl, .spacy, .tsv or .html"):
         link(save_linker(), docs_file, tmp_path / name)
 
 
@@ -197,3 +199,91 @@ def test_a_missing_linker_is_named_among_all_components(nlp, docs_file, tmp_path
     nlp.to_disk(tmp_path / "disabled")
     with pytest.raises(KrisselError, match="K610.*cake.*krissel_linker"):
         link(tmp_path / "disabled", docs_file, tmp_path / "links.jsonl", name="cake")
+
+
+def read_table(path):
+    with path.open(encoding="utf8", newline="") as file_:
+        return list(csv.DictReader(file_, delimiter="\t"))
+
+
+def test_a_row_of_the_table_differs_from_the_link(docs_file, save_linker, tmp_path):
+    link(save_linker(), docs_file, tmp_path / "links.jsonl")
+    link(save_linker(), docs_file, tmp_path / "links.tsv")
+    records, rows = read_jsonl(tmp_path / "links.jsonl"), read_table(tmp_path / "links.tsv")
+    mentions = [(record, mention) for record in records for mention in record["mentions"]]
+    assert len(rows) == len(mentions) == 10 and rows[0]["doc"] == "first"
+    for row, (record, mention) in zip(rows, mentions, strict=True):
+        best, *others = mention["candidates"]
+        place = int(row["start"]), int(row["end"])
+        left, right = record["text"][: place[0]], record["text"][place[1] :]
+        assert (*place, row["mention"]) == (mention["start"], mention["end"], mention["text"])
+        assert row["context"] == f"{left}⟦{row['mention']}⟧{right}"
+        assert (row["id"], row["name"], row["score"]) == (best["id"], best["name"], f"{best['score']:.3f}")
+        assert row["alternatives"].split(" | ") == [f"{o['id']} {o['name']} {o['score']:.3f}" for o in others]
+        assert row["verdict"] == row["right_id"] == ""
+
+
+def test_a_spreadsheet_takes_text_for_a_formula_or_for_two_cells(with_ruler, tmp_path):
+    (tmp_path / "texts.jsonl").write_text(json.dumps({"id": "=1", "text": '@SUM says "x\ty"\nMS'}))
+    link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.tsv")
+    (row,) = read_table(tmp_path / "links.tsv")
+    assert (row["doc"], row["context"]) == ("'=1", '\'@SUM says "x y" ⟦MS⟧')
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.titles, self.links, self.text = set(), [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.titles += [value for key, value in attributes if key == "title"]
+        self.links += [value for key, value in attributes if key == "href"]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_lacks_links_or_takes_text_for_tags(nlp, linker, with_ruler, tmp_path):
+    texts = [{"id": "<i>1</i>", "text": "<b>Dépistage</b> of MS and flu"}, {"id": "2", "text": "migraine"}]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(each) + "\n" for each in texts))
+    assert link(with_ruler, tmp_path / "texts.jsonl", tmp_path / "links.html") == (2, 3)
+    page = Page((tmp_path / "links.html").read_text(encoding="ascii"))
+    assert not {"i", "b", "script", "link"} & page.tags and "<b>Dépistage</b> of" in page.text
+    assert "<i>1</i>" in page.text and "influenza T10" in " ".join(page.text.split())
+    assert len(page.titles) == 3 and any("T10 influenza" in title for title in page.titles)
+
+
+def test_overlapping_spans_break_the_page(nlp, linker, make_doc, tmp_path):
+    linker.cfg["spans_key"] = "sc"
+    nlp.to_disk(tmp_path / "grouped")
+    doc = make_doc(nlp, "Seen in [MS|Disease] today", "sc")
+    doc.spans["sc"] = [*doc.spans["sc"], doc[1:3]]
+    DocBin(docs=[doc]).to_disk(tmp_path / "docs.spacy")
+    link(tmp_path / "grouped", tmp_path / "docs.spacy", tmp_path / "links.html")
+    page = Page((tmp_path / "links.html").read_text())
+    assert len(page.titles) == 1 and page.text.count("MS") == 1
+
+
+def test_a_text_is_taken_for_a_file_or_a_missing_file_for_a_text(with_ruler, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text in ("He has MS and/or flu", "flu", "MS " * 2000, "a path/of words with flu"):
+        rows = link(with_ruler, text)
+        assert rows and {row["mention"] for row in rows} <= {"MS", "flu"}
+    for missing in ("missing.jsonl", "a folder/missing.txt", "missing/folder", "missing.spacy", "text.jsnl"):
+        with pytest.raises(KrisselError, match="K201"):
+            link(with_ruler, missing, "links.jsonl")
+    assert link(with_ruler, "He has the flu", "links.jsonl") == (1, 1)
+    (tmp_path / "flu").write_text("")
+    with pytest.raises(KrisselError, match="K006.*output"):
+        link(with_ruler, "flu")
+
+
+@pytest.mark.parametrize(
+    ("url", "href"), [('https://x.org/?q="&id=1', 'https://x.org/?q="&id=1'), ("javascript:alert(1)", "#"), ("", "#")]
+)
+def test_the_page_runs_an_id_as_a_script(url, href, with_ruler, tmp_path, monkeypatch):
+    monkeypatch.setattr("spacy_krissel.render.links.entity_url", lambda id: url)
+    link(with_ruler, "Only flu", tmp_path / "links.html")
+    assert Page((tmp_path / "links.html").read_text()).links == [href]

@@ -109,7 +109,7 @@ def gold_prototypes(
     if per_entity:
         found = _draw(found, per_entity, seed)
     if surface_forms:
-        found = _with_surface_forms(found)
+        found = with_surface_forms(found)
     counts.entities = len({prototype.entity for prototype in found})
     counts.prototypes = len(found)
     return found, counts
@@ -188,7 +188,7 @@ def _draw(prototypes: Sequence[Prototype], per_entity: int, seed: int) -> list[P
     return [prototypes[i] for i in chosen]
 
 
-def _with_surface_forms(prototypes: Iterable[Prototype]) -> list[Prototype]:
+def with_surface_forms(prototypes: Iterable[Prototype]) -> list[Prototype]:
     """Each prototype, followed by its bare text, unless that is all there is, or its document gave it to the same
     entity before."""
     both: list[Prototype] = []

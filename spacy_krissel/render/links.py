@@ -1,0 +1,55 @@
+"""Linked mentions as a page, and as a table whose last two columns a person fills in."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from spacy.displacy.render import EntityRenderer
+from spacy.displacy.templates import TPL_ENT
+from spacy.tokens import Doc
+from spacy.util import filter_spans
+
+from ..mentions.annotations import spans_of
+from ..mentions.gold_mentions import ID_KEY, document_id
+from ..ontology.ids import entity_url
+from ..util.escape import cell_text, html_text
+from ..views import MINED_CHARS, evidence, mention_view
+
+COLUMNS = tuple("doc start end mention context id name score confidence alternatives verdict right_id".split())
+_ENTITY = TPL_ENT.replace("<mark ", '<mark title="{title}" ', 1)
+
+
+def link_rows(doc: Doc, spans_key: str = "") -> list[dict[str, str]]:
+    """A row per mention, with `COLUMNS`. The context is as wide as that of a mined mention, which is in brackets."""
+    text, id_, rows = doc.text, cell_text(document_id(doc)), []
+    for span in spans_of(doc, spans_key):
+        candidates = span._.krissel_candidates
+        best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
+        context = evidence(mention_view(text, span.start_char, span.end_char, MINED_CHARS))
+        numbers = [f"{best[key]:.3f}" if key in best else "" for key in ("score", "confidence")]
+        others = " | ".join(_shown(each) for each in candidates if each is not best)
+        place = [id_, str(span.start_char), str(span.end_char)]
+        texts = map(cell_text, (span.text, context, span.kb_id_, best.get("name", "")))
+        rows.append(dict(zip(COLUMNS, [*place, *texts, *numbers, cell_text(others), "", ""], strict=True)))
+    return rows
+
+
+def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
+    """displaCy's page of the mentions with their entities, whose candidates are in the tooltip. Of overlapping mentions
+    the longest is shown. Ids are links where `entity_url` has an address."""
+    parsed = []
+    for doc in docs:
+        ents = []
+        for span in filter_spans(spans_of(doc, spans_key)):
+            candidates = span._.krissel_candidates
+            name = next((each["name"] for each in candidates if each["id"] == span.kb_id_), span.label_)
+            # displaCy escapes nothing but the text.
+            shown = {"label": html_text(name), "title": html_text("\n".join(map(_shown, candidates)))}
+            url = entity_url(span.kb_id_)
+            link = {"kb_id": html_text(span.kb_id_), "kb_url": html_text(url) if url.startswith("http") else "#"}
+            ents.append({"start": span.start_char, "end": span.end_char, "label": span.label_, **link, "params": shown})
+        parsed.append({"text": doc.text, "ents": ents, "title": html_text(str(doc.user_data.get(ID_KEY, "")))})
+    return EntityRenderer({"template": _ENTITY}).render(parsed, page=True).strip() + "\n"
+
+
+def _shown(candidate: dict[str, Any]) -> str:
+    return f"{candidate['id']} {candidate['name']} {candidate['score']:.3f}"

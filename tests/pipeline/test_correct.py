@@ -1,0 +1,162 @@
+import csv
+
+import pytest
+import spacy
+from command_line import invoke
+
+from spacy_krissel.commands.correct_links import correct
+from spacy_krissel.commands.link_texts import link
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.render.links import COLUMNS
+
+TEXT = "The clinic saw STEMI twice."
+
+
+@pytest.fixture
+def pipeline(nlp, tmp_path):
+    ruler = nlp.add_pipe("entity_ruler", before="krissel_linker")
+    ruler.add_patterns([{"label": "Disease", "pattern": name} for name in ("STEMI", "flu", "cold")])
+    nlp.to_disk(tmp_path / "pipeline")
+    return tmp_path / "pipeline"
+
+
+@pytest.fixture
+def fill_in(pipeline, tmp_path):
+    """Links texts, one per row, and fills in rows of the table, by number."""
+
+    def fill_in(rows, *, texts=(TEXT,), columns=COLUMNS, encoding="utf8", name="links.tsv", **dialect):
+        (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
+        link(pipeline, tmp_path / "texts.txt", tmp_path / "links.tsv")
+        with (tmp_path / "links.tsv").open(encoding="utf8", newline="") as file_:
+            table = list(csv.DictReader(file_, delimiter="\t"))
+        for number, cells in rows.items():
+            table[number].update(cells)
+        with (tmp_path / name).open("w", encoding=encoding, newline="") as file_:
+            writer = csv.DictWriter(file_, columns, **{"delimiter": "\t", **dialect}, restval="")
+            writer.writeheader()
+            writer.writerows(table)
+        return tmp_path / name
+
+    return fill_in
+
+
+def best(pipeline, text=TEXT):
+    nlp = pipeline if callable(pipeline) else spacy.load(pipeline)
+    return nlp(text).ents[0]._.krissel_candidates[0]
+
+
+def test_a_corrected_mention_is_linked_as_before_or_cannot_be_restored(pipeline, fill_in, tmp_path):
+    before = best(pipeline)
+    wrong = "T10" if before["id"] != "T10" else "T01"
+    found = correct(pipeline, fill_in({0: {"right_id": wrong}}), tmp_path / "fixed")
+    assert found == {"rows": 1, "added": 1, "without_entity": 0, "prototypes": 2}
+    nlp = spacy.load(tmp_path / "fixed")
+    after = best(nlp)
+    assert (after["id"], after["kind"], after["source"], after["doc"]) == (wrong, "gold", "links", "texts.txt:1")
+    assert "2 of links" in nlp.meta["notes"]
+    assert nlp.get_pipe("krissel_linker").kb.remove_prototypes(source="links") == 2
+    assert best(nlp)["id"] == before["id"]
+    assert best(pipeline)["id"] == before["id"]
+
+
+def test_the_printed_table_lacks_what_was_corrected(pipeline, fill_in, tmp_path):
+    correct = invoke("correct", pipeline, fill_in({0: {"right_id": "T10"}}), "-o", tmp_path / "fixed")
+    assert (correct.exit_code, "added: 1" in correct.output) == (0, True)
+    printed = invoke("link", tmp_path / "fixed", TEXT).output
+    header, row = [line.split() for line in printed.splitlines() if "STEMI" in line or "mention" in line]
+    assert header == ["mention", "id", "name", "score", "confidence", "alternatives"]
+    assert row[:3] == ["STEMI", "T10", "influenza"] and row.count("|") == 1
+
+
+def test_a_confirmed_link_is_no_prototype(pipeline, fill_in, tmp_path):
+    links = fill_in({0: {"verdict": "Yes"}, 1: {"verdict": "no"}}, texts=["He had flu.", "She had flu."])
+    assert correct(pipeline, links, tmp_path / "fixed", source="mine")["without_entity"] == 1
+    kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
+    (found, *_) = [each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"]
+    assert (found.view.left, found.view.mention, found.view.right) == ("He had ", "flu", ".")
+    assert found.origin[:4] == ("mine", "texts.txt:1", 7, 10)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"encoding": "utf-8-sig", "lineterminator": "\r\n"},
+        {"quoting": csv.QUOTE_ALL, "columns": COLUMNS[::-1]},
+        {"delimiter": ";", "name": "links.csv", "columns": ("notes", *COLUMNS), "lineterminator": "\r\n"},
+        {"delimiter": ",", "name": "links.csv", "encoding": "utf-8-sig"},
+    ],
+    ids=["windows", "quoted and reordered", "semicolons and another column", "commas"],
+)
+def test_a_table_that_a_spreadsheet_saved_is_not_read(pipeline, fill_in, tmp_path, written):
+    texts = ['Of "STEMI", and flu; one\'s own.']
+    correct(pipeline, fill_in({0: {"right_id": "T10"}}, texts=texts, **written), tmp_path / "fixed")
+    assert best(tmp_path / "fixed", texts[0])["evidence"] == 'Of "⟦STEMI⟧", and flu; one\'s own.'
+
+
+def test_a_bad_row_is_not_counted_or_stops_the_others(pipeline, fill_in, tmp_path):
+    rows = {
+        0: {"right_id": "T999"},
+        1: {"right_id": "T10", "context": "without brackets"},
+        2: {"verdict": "perhaps"},
+        3: {"right_id": "T10", "start": "1e9"},
+        4: {"right_id": "T10"},
+        # Which is the mention?
+        5: {"right_id": "T10", "context": "a ⟦STEMI⟧ and ⟦another⟧"},
+    }
+    links = fill_in(rows, texts=[TEXT] * 7)
+    with pytest.warns(KrisselWarning, match=r"KW201.*5 record.*links.tsv, line 2 \(the knowledge base has no 'T999'\)"):
+        found = correct(pipeline, links, tmp_path / "fixed")
+    assert (found["rows"], found["added"]) == (6, 1)
+
+
+def test_a_quote_without_its_end_is_not_told(pipeline, fill_in, tmp_path):
+    links = fill_in({0: {"right_id": "T10"}})
+    links.write_text(links.read_text() + '"' + "x\t\n" * 3)
+    with pytest.warns(KrisselWarning, match="KW201.*unexpected end"):
+        assert correct(pipeline, links, tmp_path / "fixed")["added"] == 1
+
+
+@pytest.mark.parametrize("content", ["", "doc\tverdict\n", "\n\n", "a,b\n1,yes\n"])
+def test_a_table_without_corrections_makes_a_pipeline(pipeline, tmp_path, content):
+    (tmp_path / "links.tsv").write_text(content)
+    with pytest.raises(KrisselError, match="K204.*right_id"):
+        correct(pipeline, tmp_path / "links.tsv", tmp_path / "fixed")
+    assert not (tmp_path / "fixed").exists()
+
+
+def test_a_file_that_is_not_utf8_is_taken_for_bad_rows(pipeline, tmp_path):
+    (tmp_path / "links.tsv").write_bytes(b"doc\tverdict\n\xff\tyes\n")
+    with pytest.raises(KrisselError, match="K203"):
+        correct(pipeline, tmp_path / "links.tsv", tmp_path / "fixed")
+
+
+def test_a_changed_verdict_stays_beside_the_first(pipeline, fill_in, tmp_path):
+    fixed = tmp_path / "fixed"
+    correct(pipeline, fill_in({0: {"right_id": "T10"}}), fixed)
+    # A second time adds nothing.
+    assert correct(fixed, tmp_path / "links.tsv", fixed)["prototypes"] == 0
+    assert correct(fixed, fill_in({0: {"right_id": "T01"}}), fixed, replace=True)["prototypes"] == 2
+    nlp = spacy.load(fixed)
+    assert nlp.get_pipe("krissel_linker").kb.description()["prototype_sources"] == {"links": 2}
+    assert best(nlp)["id"] == "T01"
+
+
+def test_two_rows_of_a_document_settle_a_shared_name(pipeline, fill_in, tmp_path):
+    """Two documents do (`split_shared`): their mentions' bare text is a name, too."""
+    rows, kept = {0: {"right_id": "T05"}, 1: {"right_id": "T05"}}, "A cold day, and a cold night."
+    found = correct(pipeline, fill_in(rows, texts=[kept]), tmp_path / "fixed")
+    assert (found["added"], found["prototypes"]) == (2, 2)
+    found = correct(pipeline, fill_in(rows, texts=["A cold day.", "A cold night."]), tmp_path / "fixed")
+    assert (found["added"], found["prototypes"]) == (2, 4)
+
+
+def test_a_shared_knowledge_base_is_not_saved_with_its_corrections(pipeline, fill_in, tmp_path):
+    nlp = spacy.load(pipeline)
+    nlp.get_pipe("krissel_linker").kb.to_disk(tmp_path / "kb")
+    nlp.get_pipe("krissel_linker").kb_path = str(tmp_path / "kb")
+    nlp.get_pipe_config("krissel_linker")["kb_path"] = str(tmp_path / "kb")
+    links = fill_in({0: {"right_id": "T10"}})
+    nlp.to_disk(tmp_path / "shared")
+    correct(tmp_path / "shared", links, tmp_path / "fixed")
+    assert best(tmp_path / "fixed")["id"] == "T10"
+    assert spacy.load(tmp_path / "shared").get_pipe("krissel_linker").kb.description()["prototype_sources"] == {}
