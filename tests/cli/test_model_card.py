@@ -58,7 +58,13 @@ def test_a_built_pipeline_does_not_say_what_it_links_to(linker):
     assert ontology == {"name": "ontology.jsonl, version 1999", "license": "CC0 | toy", "for": LINKER}
     compact = srsly.read_json(COMPACT / "meta.json")
     assert of_the_encoder == [{**each, "for": LINKER} for each in compact["sources"]]
-    for said in ("CC0 \\| toy", f"of krissel_compact {compact['version']}, not trained further", "of these rightly", "finds mentions", "krissel evaluate --write-meta"):
+    for said in (
+        "CC0 \\| toy",
+        f"of krissel_compact {compact['version']}, not trained further",
+        "of these rightly",
+        "finds mentions",
+        "krissel evaluate --write-meta",
+    ):
         assert said in meta["notes"]
     assert meta["performance"] == {}
     assert "CC0 | toy" in (linker / "LICENSES_SOURCES").read_text(encoding="utf8")

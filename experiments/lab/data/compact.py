@@ -56,8 +56,8 @@ def gsc_plus(folder: Path, output: Path) -> tuple[int, int]:
 
 
 def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta: dict[str, Any]) -> int:
-    """Write the encoder of `trained`, averaged with the untrained one that it started from (Wortsman et al. 2022), which
-    forgets less of how names are spelt, and rounded to a byte a weight. RETURNS: its bytes.
+    """Write the encoder of `trained`, averaged with the untrained one that it started from (Wortsman et al. 2022),
+    which forgets less of how names are spelt, and rounded to a byte a weight. RETURNS: its bytes.
 
     share: of the trained weights. meta: of the pipeline.
     """
@@ -75,7 +75,9 @@ def make_compact(trained: Path, start: Path, output: Path, *, share: float, meta
     linker = spacy.util.load_config(CONFIG)["components"][LINKER]
     settings = pipelines[1].config.interpolate()["components"][LINKER]
     nlp = spacy.blank("en", meta=meta)
-    nlp.add_pipe(LINKER, config={"model": settings["model"], "lexical_weight": linker["lexical_weight"], "objective": None})
+    nlp.add_pipe(
+        LINKER, config={"model": settings["model"], "lexical_weight": linker["lexical_weight"], "objective": None}
+    )
     nlp.initialize()
     find_linker(nlp).model.from_bytes(after.to_bytes())
     save_whole(nlp.to_disk, output)
