@@ -117,8 +117,8 @@ def build(
     """Build a pipeline that links to an ontology: store, knowledge base, confidence.
 
     Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are
-    mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build
-    continues where it stopped.
+    mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build goes on
+    where it stopped.
 
     ontology: an ontology file or folder, a store, the name of a vocabulary (mondo), several of them, or entities
         (`Entity`)
@@ -223,8 +223,8 @@ def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
     """Build a linker from an ontology: all steps in one command.
 
     Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are
-    mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build
-    continues where it stopped.
+    mined, it is trained on them where there are 500 or more, and they too are prototypes. An interrupted build goes on
+    where it stopped.
 
     ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies)
     output: Where to save the pipeline

@@ -271,3 +271,18 @@ def projection_cli(
     typer.echo(markdown_table(rows))
     for file in drawn:
         typer.echo(f"Drawn: {file}")
+
+
+@lab.command("judged-links")
+def judged_links_cli(
+    pipeline: Path = typer.Argument(..., help="A pipeline that finds mentions and links them"),
+    gold: Path = typer.Argument(..., exists=True, help="Gold mentions (.spacy)"),
+    documents: int = typer.Option(400, min=1, help="Documents, the first ones of the corpus"),
+    links: int = typer.Option(200, min=1, help="Links that are judged, drawn at random"),
+) -> None:
+    """Judge links of mentions that a pipeline finds itself, with and without its least confidence."""
+    from spacy_krissel.evaluation.tables import markdown_table
+
+    from ..judged_links import judged_links
+
+    typer.echo(markdown_table(judged_links(pipeline, gold, documents=documents, links=links)))
