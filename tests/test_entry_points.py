@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+from setuptools.config.setupcfg import read_configuration
 
 SETUP = Path(__file__).parents[1] / "setup.cfg"
 PREFIXES = {"spacy_factories": "krissel_", "spacy_cli": "krissel"}
@@ -58,3 +59,12 @@ def test_setup_cfg_is_installed():
     for point in entry_points():
         installed.setdefault(point.group, {})[point.name] = point.value
     assert installed == written, "install the package again: its entry points changed since"
+
+
+def test_a_file_of_the_package_is_not_in_its_wheel():
+    """setuptools splits a list of patterns at line ends, or at commas where there is one line, never at both."""
+    package = SETUP.parent / "spacy_krissel"
+    patterns = read_configuration(SETUP)["options"]["package_data"]["spacy_krissel"]
+    listed = {path for pattern in patterns for path in package.glob(pattern)}
+    files = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert files <= listed, "setup.cfg lacks it among [options.package_data]"

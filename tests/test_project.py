@@ -143,7 +143,7 @@ def check_settings(words, options, rest):
 def test_a_command_of_the_laboratory_is_in_no_project():
     used = {words_of(line)[2] for folder in FOLDERS for _, line in lines_of(folder) if "/lab " in line}
     # For reading, for corpora of one's own, and over pipelines of any project.
-    assert names_of(laboratory()) - used == {"projection", "sample", "zero-shot"}
+    assert names_of(laboratory()) - used == {"judged-links", "projection", "sample", "zero-shot"}
 
 
 # Settings of one meaning, and the section that holds the value.

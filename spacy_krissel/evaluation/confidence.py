@@ -34,6 +34,8 @@ BLOCK = 512
 # Bias and coefficients are drawn to those of MEDIC, as by so many mentions: there are knowledge bases of ten names, and
 # of entities that have one name each.
 PRIOR, PRIOR_MENTIONS = np.array([-3.0, 3.0, 1.0, 8.0]), 20.0
+# In place of a sum of weights that is 0.
+TINY = float(np.finfo(float).tiny)
 ShareOfNil = Annotated[float, Field(ge=0, lt=1 - LISTED)]
 
 
@@ -148,7 +150,8 @@ def _fit(x: np.ndarray, right: np.ndarray, weights: np.ndarray, ridge: float) ->
     ridge: of the squares of their distances from `PRIOR`.
     """
     inputs = np.column_stack([np.ones(len(x)), x])
-    weights = weights / weights.sum()
+    # None weighs where no entity has another name, and none is expected to be NIL: that leaves `PRIOR`.
+    weights = weights / max(weights.sum(), TINY)
 
     def loss(found: np.ndarray) -> tuple[float, np.ndarray]:
         logits = inputs @ found
@@ -165,7 +168,8 @@ def _least(confidence: np.ndarray, weights: np.ndarray, precision: float) -> tup
     order = np.argsort(-confidence, kind="stable")
     weights = weights[order] / weights.sum()
     linked = np.cumsum(weights)
-    expected = np.cumsum(weights * confidence[order]) / linked
+    # The most confident may weigh nothing.
+    expected = np.cumsum(weights * confidence[order]) / np.maximum(linked, TINY)
     last = int(np.flatnonzero(expected >= precision - 1e-12)[-1])
     everyone = last == len(order) - 1
     return 0.0 if everyone else float(confidence[order[last]]), float(linked[last]), float(expected[last])

@@ -241,6 +241,7 @@ def _use(nlp: Language, pipes: dict[str, KBPipe]) -> Iterator[str]:
     yield "- For research. Links are not checked by a person: no decision on a patient should rest on them alone."
     for name, pipe in pipes.items():
         if not {"mention", "replaced", "gold", "reference"} & pipe.kb.description()["prototype_kinds"].keys():
-            yield f"- `{name}` knows names without contexts: it cannot decide between entities that share a name."
+            taken = "the one that prefers it, or else the one with the most names"
+            yield f"- `{name}` knows names without contexts: of entities that share a name it takes {taken}."
         if isinstance(pipe, KrisselLinker) and len(nlp.pipe_names) == len(_pipes(nlp)):
             yield f"- `{name}` needs a component before it that finds mentions; none is in this pipeline."

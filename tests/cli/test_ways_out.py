@@ -23,6 +23,7 @@ OUTPUTS = [
     Written(("build", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{out}")),
     Written(("calibrate", "{in}", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
+    Written(("compact", "{in}", "{in}", "-o", "{out}", "--meta", "{in}")),
     Written(("confidence", "{in}", "-o", "{out}")),
     Written(("convert", "{in}", "-o", "{out}"), ".spacy"),
     Written(("correct", "{in}", "{in}", "-o", "{out}")),
@@ -33,6 +34,7 @@ OUTPUTS = [
     Written(("fetch-abstracts", "{in}", "-o", "{out}", "--keep", "{ok}"), ".jsonl.gz"),
     Written(("few-shot", "{in}", "{in}", "--examples", "{in}", "--ontology", "{in}", "-o", "{out}")),
     Written(("gold-concepts", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("gsc-plus", "{in}", "-o", "{out}"), ".pubtator"),
     Written(("lay-out", "{in}", "-o", "{out}", "--member", "names.txt"), ".txt"),
     Written(("link", "{in}", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("medic-lines", "{in}", "-o", "{out}"), ".txt"),
@@ -41,6 +43,7 @@ OUTPUTS = [
     Written(("nil-curve", "{in}", "-o", "{out}"), ".svg"),
     Written(("ontology", "{in}", "-o", "{out}")),
     Written(("ontology", "{in}", "-o", "{ok}", "--homonyms", "{out}"), ".json"),
+    Written(("open-texts", "{in}", "-o", "{out}"), ".jsonl"),
     Written(("out-of-kb", "{in}", "--gold", "train={in}", "-o", "{out}")),
     Written(("projection", "{in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
     Written(("prototypes", "{in}", "-o", "{out}", "--ontology", "{in}")),
@@ -54,8 +57,9 @@ OUTPUTS = [
     Written(("tune", "{in}", "-o", "{ok}", "--metrics", "{out}"), ".json"),
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
-# Nothing but what it prints.
-PRINT = {"affected-mentions", "check-sources", "name-recall", "sample", "show", "text-overlap"}
+# Nothing but what it prints; `vocabularies` writes into its cache alone (tests/ontology/vocabularies).
+PRINT = {"affected-mentions", "check-sources", "judged-links", "name-recall", "sample", "show", "text-overlap"}
+PRINT |= {"vocabularies"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

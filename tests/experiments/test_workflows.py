@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from command_line import run_commands
 from lab.data.affected_mentions import affected_mentions
 from project_files import ROOT
@@ -174,6 +175,15 @@ TABLE_1_GOLD = {
 }
 
 
+def write_sources(folder, texts, monkeypatch):
+    for path, text in texts.items():
+        file_ = folder / path
+        file_.parent.mkdir(parents=True, exist_ok=True)
+        file_.write_bytes((gzip.compress if path.endswith(".gz") else bytes)(text.encode("utf8")))
+    monkeypatch.setattr("project_files.DATA", str(folder))
+    monkeypatch.setenv("KRISSEL_DATA", str(folder))
+
+
 @pytest.mark.filterwarnings("ignore:.*KW(130|209)")
 def test_belhds_table_1(run, tmp_path, monkeypatch):
     """From the publishers' files on; and a mention is affected where its text is the name that is shared."""
@@ -181,11 +191,7 @@ def test_belhds_table_1(run, tmp_path, monkeypatch):
     for number, (path, (text, label, id_)) in enumerate(TABLE_1_GOLD.items(), 1):
         mention = f"{number}\t3\t{3 + len(text)}\t{text}\t{label}\t{id_}"
         gold[f"corpora/{path}"] = f"{number}|t|In {text}.\n{number}|a|\n{mention}\n\n"
-    for path, text in {**TABLE_1, **gold}.items():
-        file_ = tmp_path / "source" / path
-        file_.parent.mkdir(parents=True, exist_ok=True)
-        file_.write_bytes((gzip.compress if path.endswith(".gz") else bytes)(text.encode("utf8")))
-    monkeypatch.setattr("project_files.DATA", str(tmp_path / "source"))
+    write_sources(tmp_path / "source", {**TABLE_1, **gold}, monkeypatch)
     for name, n_lines in (("table1-stores", 7), ("table1-gold", 13), ("affected", 6)):
         run("belhd", name, *[""] * n_lines)
     folder = tmp_path / "corpus" / "table1"
@@ -240,3 +246,59 @@ def test_the_checkpoints_check_does_not_run(run, toy_files, bert_with_markers, t
     assert len(linker.model.layers) == 1
     found = json.loads((folder / "metrics" / "released.json").read_text())
     assert found["n"] == 11 and found["n_seen"] == 11
+
+
+def test_the_compact_encoder(run, toy_files, toy_names, toy_store, toy_gold, tmp_path, monkeypatch):
+    """From the publishers' files to the package, and measured."""
+    terms = [
+        f"[Term]\nid: DOID:{id_}\nname: {names[0]}\n" + "".join(f'synonym: "{name}" EXACT []\n' for name in names[1:])
+        for id_, names in toy_names.items()
+    ]
+    hp = [
+        {"id": f"http://purl.obolibrary.org/obo/HP_{number}", "lbl": name, "type": "CLASS"}
+        for number, name in enumerate(("asthma", "migraine"), 1)
+    ]
+    closed = {"id": "epi-1", "text": "Closed texts of asthma are not trained on."}
+    gsc = {
+        f"corpora/hpo/gsc_plus/{folder}/{name}": text
+        for name in ("1", "2")
+        for folder, text in (("corpus", "It was asthma.\n"), ("ann", "[7::13]\tHP_1 | asthma\n"))
+    }
+    sources = {
+        **TABLE_1,
+        "ontologies/doid_2016-09-01.obo": "\n".join(terms),
+        "ontologies/hp_2023-01-27.json.gz": json.dumps({"graphs": [{"nodes": hp}]}),
+        "ontologies/cl-basic_2022-12-15.obo": "[Term]\nid: CL:0000540\nname: neuron\n",
+        "text/abstracts.jsonl.gz": (toy_files / "texts.jsonl").read_text(encoding="utf8"),
+        "text/gene_text.jsonl.gz": json.dumps(closed) + "\n",
+        **gsc,
+    }
+    write_sources(tmp_path / "source", sources, monkeypatch)
+    corpora = srsly.read_yaml(ROOT / "experiments" / "compact" / "configs" / "corpora.yml")["sets"]
+    # Those of other projects.
+    for each in corpora.values():
+        for path, target in ((each["gold"], toy_gold[0]), (each["ontology"], toy_store.path)):
+            place = tmp_path / path.removeprefix("../../")
+            if "compact" not in place.parts and not place.exists():
+                place.parent.mkdir(exist_ok=True)
+                place.symlink_to(target)
+    sizes = " ".join(f"--{LINKER}.model.{name} {size}" for name, size in (("width", 16), ("hidden", 8)))
+    few = f"--corpora.train.held_out 0.3 --training.batcher.pairs 4 {sizes}"
+    for name, *extras in (
+        ("text", "", ""),
+        ("ontology", ""),
+        ("mine", ""),
+        ("train", few, f"{few} {FEW}"),
+        ("ship", ""),
+        ("evaluate-gold", "", "", ""),
+    ):
+        folder = run("compact", name, *extras)
+    assert "Closed" not in (tmp_path / "corpus" / "compact" / "texts.jsonl").read_text(encoding="utf8")
+    made = tmp_path / "spacy_krissel" / "compact"
+    assert spacy.load(made).meta["name"] == "krissel_compact"
+    # A byte for each of the table's weights.
+    assert (made / "krissel_linker" / "model").stat().st_size < 1.3 * 16 * (32768 + 16384)
+    run("compact", "evaluate-compact", of_rows(few))
+    found = json.loads((folder / "metrics" / "corpora" / "ablation.json").read_text())
+    assert [row["name"] for row in found["rows"]] == ["compact", "untrained"]
+    assert found["rows"][0]["sets"].keys() == corpora.keys()

@@ -300,9 +300,7 @@ def compact_cli(
     share: float = typer.Option(0.6, min=0, max=1, help="Of the trained weights in the average"),
 ) -> None:
     """Write the encoder that ships: averaged with its start, rounded to a byte a weight."""
-    import srsly
-
     from ..data.compact import make_compact
 
-    size = make_compact(trained, start, output, share=share, meta=srsly.read_json(meta))
+    size = make_compact(trained, start, output, share=share, meta=meta)
     typer.echo(f"{size / 1e6:.1f} MB in {output}")
