@@ -88,7 +88,9 @@ def write_licences(nlp: Language, folder: Path) -> None:
     for pipe in _pipes(nlp).values():
         for each in pipe.kb.ontology if isinstance(pipe, KBPipe) else ():
             for name, of in each.get("vocabularies", {}).items():
-                lines.append(f"- {name} {of['version']}, of {each['source']}: restriction level {of['restriction']}")
+                # UMLS and RxNorm state it, OMOP does not.
+                level = f": restriction level {of['restriction']}" if "restriction" in of else ""
+                lines.append(f"- {name} {of['version']}, of {each['source']}{level}")
     texts = {name: _text(nlp.path / name) if nlp.path else "" for name in (LICENCE, LICENCES)}
     texts[LICENCES] = _with_ours(texts[LICENCES], lines)
     for name, text in texts.items():

@@ -104,6 +104,16 @@ def test_figures_of_training_stand_as_those_of_the_pipeline(trained, toy_store, 
     assert len(meta["sources"]) == 1 and "trained by" in meta["notes"]
 
 
+def test_a_pipeline_of_a_vocabulary_without_restriction_is_not_saved(linker, tmp_path):
+    """OMOP states the versions of its vocabularies, and no level of restriction."""
+    nlp = load_pipeline(linker)
+    stated = {"SNOMED": {"version": "2026-01-01"}, "MSH": {"version": "2026", "restriction": 0}}
+    nlp.get_pipe(LINKER).kb.ontology = [{"source": "ATHENA", "format": "omop", "vocabularies": stated}]
+    save_pipeline(nlp, tmp_path / "saved")
+    licences = (tmp_path / "saved" / "LICENSES_SOURCES").read_text(encoding="utf8")
+    assert "- SNOMED 2026-01-01, of ATHENA\n- MSH 2026, of ATHENA: restriction level 0\n" in licences
+
+
 def test_the_card_and_licences_of_the_ner_are_lost(toy_files, finder, stated, tmp_path):
     build(toy_files / "ontology.jsonl", tmp_path / "both", ner=str(finder), **stated)
     for _ in range(2):
