@@ -229,9 +229,9 @@ class PrototypeTable:
         return self.entities_of(["gold"])
 
     @once
-    def entities_in_text(self) -> Rows:
-        """The rows of the entities with more than names among their prototypes, in ascending order."""
-        return self.entities_of([kind for kind in KINDS if kind not in ("name", "class")])
+    def in_text(self) -> Mask:
+        """Which prototypes are more than a name: (n,)."""
+        return ~self._of_kinds(["name", "class"])
 
     def _of_kinds(self, kinds: Sequence[str]) -> Mask:
         return np.isin(self.table.column("kind").to_numpy(), [KINDS.index(kind) for kind in kinds])

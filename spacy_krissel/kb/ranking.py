@@ -100,7 +100,7 @@ def order_ties(result: SearchResult, prototypes: PrototypeTable, queries: Vector
         best = [rows[int(np.argmax(each))] for rows, each in zip(groups, scores, strict=True)]
         score = np.array([np.max(each, initial=-np.inf, where=each < bound) for each in scores], dtype=np.float32)
         n_names = np.array([len(rows) for rows in groups], dtype=np.float32)
-        if len(np.intersect1d(tied, prototypes.entities_in_text)):
+        if prototypes.in_text[np.concatenate(groups)].any():
             n_names[:] = 0
         # Stable: entities that still tie stay in the order of their ids.
         order = np.lexsort((-score, -n_names))

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -140,6 +142,25 @@ def test_the_entity_of_few_names_wins_a_tie_of_names(random_kb):
     # What is seen of one in text decides instead.
     kb.add_prototypes([Prototype("E00001", "mention", View("a", "b", "c"))], np.array([[0.95, 0]], dtype=np.float32))
     assert kb.search(query, 4).entities.tolist() == [[1, 0, 2, 3]]
+
+
+def test_each_tie_goes_through_all_entities(random_kb):
+    n = 50_000
+    vectors = np.zeros((n, 2), dtype=np.float32)
+    vectors[:2] = [1, 0]
+    kb = random_kb(range(n), vectors)
+    kb.add_prototypes(
+        [Prototype(f"E{row:05}", "mention", View("a", "b", "c")) for row in range(2, n)],
+        np.zeros((n - 2, 2), dtype=np.float32),
+    )
+    query = np.array([[1, 0]], dtype=np.float32)
+    result = kb.search(query, 4)
+    result.ties[0] = np.array([0, 1])
+    tracemalloc.start()
+    ranking.order_ties(result, kb.prototypes, query)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < n
 
 
 @pytest.mark.parametrize("type_", ["flat", "hnsw"])
