@@ -11,6 +11,7 @@ import srsly
 from spacy.language import Language
 from wasabi import msg
 
+from .. import __version__
 from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..evaluation.confidence import fit_confidence
 from ..layers.hashed_bags import round_tables
@@ -154,9 +155,10 @@ def build(
         "ontology": [content_hash(each) for each in located] if are_files else stable_hash(repr(sources)),
         "text": [content_hash(each) for each in text],
         "settings": {key: value for key, value in settings.items() if value is not None},
-        "encoder": encoder,
+        "encoder": [encoder, content_hash(Path(encoder) if encoder else COMPACT)],
         "steps": steps,
         "seed": seed,
+        "spacy-krissel": __version__,
     }
     work = BuildWork(output.absolute().with_name(f".{output.name}.build"))
     work.n_steps, work.progress = 5 if text else 4, progress

@@ -112,6 +112,12 @@ def test_an_interrupted_build_starts_again_or_takes_other_work(toy_files, tmp_pa
     assert not (tmp_path / "built").exists()
     with pytest.raises(KrisselError, match="K680.*seed"):
         build(ontology, tmp_path / "built", seed=1)
+    # What an earlier release left is not mixed with what this one makes.
+    for name, other in (("COMPACT", tmp_path / "another"), ("__version__", "9.9.9")):
+        with monkeypatch.context() as patched:
+            patched.setattr(build_linker, name, other)
+            with pytest.raises(KrisselError, match="K680.*(encoder changed|spacy-krissel was .* and is '9.9.9')"):
+                build(ontology, tmp_path / "built")
     build(ontology, tmp_path / "built")
     assert len(made) == 1 and (tmp_path / "built" / "meta.json").exists()
 
