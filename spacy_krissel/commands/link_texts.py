@@ -105,10 +105,11 @@ def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None
 
 def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) -> Iterator[Doc]:
     if isinstance(source, Path) and source.suffix == ".spacy":
-        docs = list(read_doc_bins(source, nlp.vocab))
+        # Read twice: they need not fit into memory.
+        total = sum(1 for _ in read_doc_bins(source, nlp.vocab)) if progress else None
         with nlp.select_pipes(disable=mention_setters(nlp)):
-            linked = nlp.pipe(docs, batch_size=batch_size)
-            yield from progress_bar(linked, show=progress, total=len(docs), desc="Linking", unit=" docs")
+            linked = nlp.pipe(read_doc_bins(source, nlp.vocab), batch_size=batch_size)
+            yield from progress_bar(linked, show=progress, total=total, desc="Linking", unit=" docs")
         return
     texts = [Text("", source, "", 1)] if isinstance(source, str) else read_texts(source)
     read = of_length(nlp, texts, lambda text: (text.text, text.id))

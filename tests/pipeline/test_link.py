@@ -7,6 +7,7 @@ import pytest
 import spacy
 from spacy.tokens import DocBin
 
+from spacy_krissel.commands import link_texts
 from spacy_krissel.commands.link_texts import link
 from spacy_krissel.errors import KrisselError, KrisselWarning
 
@@ -59,6 +60,21 @@ def test_the_bar_of_linking_has_no_total_or_does_not_reach_it(docs_file, with_ru
     assert "7/7" in terminal.readouterr().err
     link(with_ruler, tmp_path / "texts.txt", tmp_path / "links.jsonl", progress=True)
     assert "Linking: 100%" in terminal.readouterr().err
+
+
+def test_all_docs_are_held_in_memory(docs_file, nlp, monkeypatch):
+    read = []
+    original = link_texts.read_doc_bins
+
+    def reading(*args):
+        for doc in original(*args):
+            read.append(doc)
+            yield doc
+
+    monkeypatch.setattr(link_texts, "read_doc_bins", reading)
+    linked = link_texts._linked(nlp, docs_file, 1, False)
+    next(linked)
+    assert len(read) < 7 and len(list(linked)) == 6
 
 
 def test_docs_keep_their_mentions(docs_file, with_ruler, tmp_path):
