@@ -219,7 +219,7 @@ def show_vocabularies(found: dict[str, Any]) -> str:
     rows = []
     for name, record in found.items():
         known = VOCABULARIES[name]
-        cached = record.get("downloaded", "put there by hand")[:10] if record else known.command and "needs a login"
+        cached = record.get("downloaded", "by hand")[:10] if record else known.command and "needs a login"
         rows.append((name, known.title, known.size, cached, known.licence))
     header = ("name", "vocabulary", "about", "in the cache", "licence")
     return f"{wasabi.table(rows, header=header, max_col=60)}\nCache: {cache_folder()}"

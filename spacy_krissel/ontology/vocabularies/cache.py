@@ -4,10 +4,11 @@ import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import date, datetime, timezone
-from email.utils import parsedate
+from email.utils import parsedate_to_datetime
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,8 +53,9 @@ def locate(source: str | Path, format: str, progress: bool, **options: Any) -> S
         return Source(Path(source), format, options)
     path, record = fetch(name, progress=progress)
     stated = {key: value for key, value in record.items() if value and key not in ("read", "download", "files")}
-    if date_ := parsedate(record.get("modified", "")):
-        stated["version"] = date(*date_[:3]).isoformat()
+    # A file put there by hand has none, and a server may state any.
+    with suppress(ValueError):
+        stated["version"] = parsedate_to_datetime(record.get("modified", "")).date().isoformat()
     known = VOCABULARIES[name]
     own = dict(option.split("=") for option in known.options.split("|") if option)
     return Source(path, known.format if format == "auto" else format, {**own, **options}, known.ids, stated)
@@ -169,7 +171,7 @@ def _unpacked(folder: Path, known: Vocabulary) -> str:
             with ZipFile(archive) as zipped:
                 names = [name for pattern in patterns for name in _matching(zipped.namelist(), pattern)]
             pooch.Unzip(names, extract_dir=".")(str(archive), "download", None)
-        except BadZipFile as error:
+        except (BadZipFile, zlib.error) as error:
             raise NotDownloaded(f"{archive.name} is damaged: {error}") from error
         archive.unlink()
     found = _matching([file.relative_to(folder).as_posix() for file in _files(folder)], patterns[0])

@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import io
 import json
 import threading
+import zipfile
 from datetime import date
 
 import pooch
@@ -157,6 +159,7 @@ def test_a_download_without_validators_is_continued(publisher, publish):
     publisher.cuts = [50_000, None]
     path, record = fetch("cl")
     assert path.read_bytes() == content and not record["modified"]
+    assert "version" not in locate("cl", "auto", False).stated
     assert all("Range" not in headers for _, headers in publisher.requests)
 
 
@@ -190,7 +193,18 @@ def test_without_a_network_the_place_for_the_file_is_not_said(publisher, monkeyp
     assert path.name == "names.dmp" and fetch("ncbitaxon") == (path, record)
 
 
-@pytest.mark.parametrize("content", [zipped(other_txt="x"), PUBLISHED["ncbitaxon"][0][:-200], b"no archive"])
+def damaged_inside():
+    """An archive whose list of files is whole, and whose data is not."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("names.dmp", "1\t|\troot\t|\n" * 100)
+    data, start = buffer.getvalue(), 30 + len("names.dmp")
+    return data[:start] + b"\xff" * 8 + data[start + 8 :]
+
+
+@pytest.mark.parametrize(
+    "content", [zipped(other_txt="x"), PUBLISHED["ncbitaxon"][0][:-200], b"no archive", damaged_inside()]
+)
 def test_a_wrong_archive_is_kept(content, publisher, publish, tmp_path):
     path = publish("ncbitaxon", content)
     publisher.files[f"{path}.md5"] = hashlib.md5(content).hexdigest().encode()
@@ -267,6 +281,12 @@ def test_names_of_other_vocabularies_do_not_enrich(publisher, publish, tmp_path)
     assert [each["vocabulary"] for each in store.manifest["info"]["provenance"]] == ["hpo", "medic"]
 
 
+def test_a_date_that_is_none_stops_the_reading(publisher, publish):
+    publisher.modified = "Wed, 99 Feb 2026 08:00:00 GMT"
+    publish("cl", obo("CL"))
+    assert "version" not in locate("cl", "auto", False).stated
+
+
 def test_compressed_bytes_are_unpacked_on_the_way(publisher, publish):
     publish("chebi", content := gzip.compress(obo("CHEBI")))
     assert fetch("chebi")[0].read_bytes() == content
@@ -275,7 +295,12 @@ def test_compressed_bytes_are_unpacked_on_the_way(publisher, publish):
 def test_the_command_does_not_list_or_download(publisher, publish, tmp_path):
     publish("hpo", PUBLISHED["hpo"][0])
     publish("mondo", PUBLISHED["mondo"][0])
+    folder = tmp_path / "cache" / "doid"
+    folder.mkdir(parents=True)
+    (folder / "doid.obo").write_bytes(PUBLISHED["doid"][0])
+    fetch("doid")
     said = invoke("vocabularies").output
+    assert "by hand " in said and "put there" not in said
     assert all(name in said for name in VOCABULARIES) and str(tmp_path / "cache") in said and not publisher.requests
     today = f"{date.today().year}-"
     assert today not in said
