@@ -8,7 +8,7 @@ from typing import Any
 
 from ..util.manifest import MANIFEST, read_manifest, sha256_file
 from .readers import READERS, detect_format
-from .readers.records import Start
+from .readers.records import JSON_TEXT, Start, json_text
 from .store import KIND, VERSION, StoreShape
 
 # Where the first lines of a file state its version and licence.
@@ -25,12 +25,12 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
         re.compile(r"<owl:versionInfo[^>]*>\s*([^<]+)"),
         re.compile(r"<\w+:licen[cs]e(?:\s+rdf:resource=\"|[^>]*>)\s*([^\"<]+)"),
     ),
-    "fhir": (re.compile(r'"version"\s*:\s*"([^"]+)"'), re.compile(r'"copyright"\s*:\s*"((?:[^"\\]|\\.)+)')),
+    "fhir": (re.compile(r'"version"\s*:\s*"([^"]+)"'), re.compile(rf'"copyright"\s*:\s*"({JSON_TEXT})"')),
     # It states no licence.
     "icd10cm": (re.compile(r"<version>\s*([^<]+)"), re.compile("(?!)")),
     "obographs": (
         re.compile(r'"version"\s*:\s*"([^"]+)"'),
-        re.compile(r'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"([^"]+)"'),
+        re.compile(rf'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"({JSON_TEXT})"'),
     ),
 }
 # A graph's own statements are before or after its nodes, and nodes have statements too, as concepts of FHIR have.
@@ -72,7 +72,8 @@ def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
     text = Start(path).text
-    if format in ("obographs", "fhir"):
+    is_json = format in ("obographs", "fhir")
+    if is_json:
         text = NODES.split(text, maxsplit=1)[0]
     found = zip(("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True)
-    return {name: match[1].strip() for name, match in found if match}
+    return {name: json_text(match[1]) if is_json else match[1].strip() for name, match in found if match}

@@ -87,3 +87,29 @@ def test_a_store_has_that_of_its_sources(tmp_path):
     (tmp_path / "short.obo.gz").write_bytes(gzip.compress(OBO.encode())[:40])
     with pytest.raises(KrisselError, match=r"K102.*short\.obo\.gz"):
         provenance(tmp_path / "short.obo.gz", "obo")
+
+
+LICENCE = 'Of the "society" &\nof © others'
+
+
+@pytest.mark.parametrize(
+    "name, data",
+    [
+        ("code.json", {"resourceType": "CodeSystem", "copyright": LICENCE, "concept": [{"code": "1", "display": "a"}]}),
+        (
+            "graph.json",
+            {
+                "graphs": [
+                    {
+                        "meta": {"basicPropertyValues": [{"pred": "http://purl.org/dc/terms/license", "val": LICENCE}]},
+                        "nodes": [{"id": "http://purl.obolibrary.org/obo/A_1", "lbl": "a", "type": "CLASS"}],
+                    }
+                ]
+            },
+        ),
+    ],
+)
+def test_a_licence_in_json_ends_at_its_first_quote_or_keeps_its_escapes(tmp_path, name, data):
+    (tmp_path / name).write_text(json.dumps(data))
+    (found,) = provenance(tmp_path / name, "auto")
+    assert found["licence"] == " ".join(LICENCE.split())

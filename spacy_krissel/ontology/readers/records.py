@@ -32,6 +32,8 @@ _IRI = re.compile(r"https?://(?:\S*/)?([^/#\s]+?)(?:\.owl|\.rdf|\.ttl)?[/#]([^/#
 # How much of a file is read to tell its format; comments and blank lines may come first.
 PEEK_BYTES = 1 << 16
 PLACES_SHOWN = 3
+# What stands between the quotes of a JSON string, for patterns.
+JSON_TEXT = r'(?:[^"\\]|\\.)+'
 # Above this many bad records, a file with more bad than good ones is taken for one of another format.
 BAD_RECORDS_ALLOWED = 20
 
@@ -306,6 +308,14 @@ def curie(text: str) -> str:
     """
     match = _OBO_IRI.fullmatch(text) or _KNOWN_IRI.fullmatch(text) or _IRI.fullmatch(text)
     return f"{_PREFIXES.get(match[1], match[1])}:{match[2]}" if match else text
+
+
+def json_text(escaped: str) -> str:
+    """The text of a JSON string, given without its quotes, on one line; as it is where it is no JSON."""
+    try:
+        return " ".join(str(json.loads(f'"{escaped}"', strict=False)).split())
+    except ValueError:
+        return escaped
 
 
 def species_name(references: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import Errors, KrisselError
 from ..entity import Entity
-from .records import open_records, table_rows, unique
+from .records import JSON_TEXT, json_text, open_records, table_rows, unique
 
 # Where a release may have its tables, from the folder Terminology to the one above the release.
 PLACES = ("", "Terminology/", "*/Terminology/", "*/*/Terminology/")
@@ -24,7 +24,7 @@ FULLY_SPECIFIED, DEFINITION, IS_A = "900000000000003001", "900000000000550004", 
 PREFERRED, US_ENGLISH, ENGLISH = "900000000000548007", "900000000000509007", "en"
 _TAGGED = re.compile(r"(.*\S)\s*\(([^()]+)\)")
 _VERSION = re.compile(r"Snapshot_(\w+)\.")
-_LICENCE = re.compile(r'"licen[cs]eStatement"\s*:\s*"([^"]+)"')
+_LICENCE = re.compile(rf'"licen[cs]eStatement"\s*:\s*"({JSON_TEXT})"')
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def snomed_release(path: Path) -> dict[str, Any]:
     information = concepts.parents[2] / INFORMATION
     text = information.read_text(encoding="utf8", errors="replace") if information.is_file() else ""
     found = {"version": _VERSION.search(concepts.name), "licence": _LICENCE.search(text)}
-    return {name: match[1] for name, match in found.items() if match}
+    return {name: json_text(match[1]) for name, match in found.items() if match}
 
 
 def _files(folder: Path, pattern: str, *places: str, needed: bool = True) -> list[Path]:

@@ -214,13 +214,13 @@ def test_gzipped_files_are_not_found(snomed):
 
 def test_what_the_release_says_of_itself_is_lost(snomed, tmp_path):
     release = snomed()
-    information = {"effectiveTime": "20260101", "licenceStatement": "SNOMED CT needs a licence."}
+    information = {"effectiveTime": "20260101", "licenceStatement": '"SNOMED CT"\nneeds a licence.'}
     (release / "release_package_information.json").write_text(json.dumps(information, indent=1))
     store = build_ontology(release, tmp_path / "store", below=["1002"], version="not this")
     assert list(store) == [ESOPHAGITIS, DISEASE] and store.resolve("SNOMEDCT_US:1001") == "1001"
     (stated,) = store.manifest["info"]["provenance"]
     assert (stated["format"], stated["source"]) == ("snomed", release.name)
-    assert (stated["version"], stated["licence"]) == ("INT_20260101", "SNOMED CT needs a licence.")
+    assert (stated["version"], stated["licence"]) == ("INT_20260101", '"SNOMED CT" needs a licence.')
     names = [name.rpartition("/")[2] for name in FILES if name not in (SPANISH, SPANISH_PREFERENCES)]
     assert sorted(stated["files"]) == sorted(names)
     store = build_ontology(release, tmp_path / "store", language="es", refset=ES)
