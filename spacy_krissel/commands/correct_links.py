@@ -15,6 +15,7 @@ from ..kb.prototype_table import Origin, Prototype
 from ..mentions.gold_mentions import split_gold
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline
 from ..pipeline.settings import LINKER
+from ..util.escape import text_of_cell
 from ..util.settings import checked
 from ..views import View
 
@@ -76,7 +77,8 @@ def _read(path: Path, kb: PrototypeKB, source: str, report: CorpusReport) -> Ite
             try:
                 row = dict(zip(columns, cells := next(table), strict=False))
                 columns = columns or [cell.strip().lower() for cell in cells]
-                yield from _prototypes([row.get(column, "").strip() for column in READ], kb, source, report)
+                read = [text_of_cell(row.get(column, "").strip()) for column in READ]
+                yield from _prototypes(read, kb, source, report)
             except StopIteration:
                 report.count("lines", table.line_num)
                 return

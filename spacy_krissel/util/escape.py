@@ -32,3 +32,8 @@ def one_line(text: str) -> str:
 def cell_text(text: str) -> str:
     """`text` on one line, which no spreadsheet takes for a formula."""
     return re.sub(r"^(?=[=+\-@])", "'", one_line(text))
+
+
+def text_of_cell(cell: str) -> str:
+    """The text that `cell_text` made a cell of."""
+    return re.sub(r"^'(?=[=+\-@])", "", cell)

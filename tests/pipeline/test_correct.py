@@ -59,6 +59,13 @@ def test_a_corrected_mention_is_linked_as_before_or_cannot_be_restored(pipeline,
     assert best(pipeline)["id"] == before["id"]
 
 
+def test_the_guard_against_formulas_becomes_part_of_a_context(pipeline, fill_in, tmp_path):
+    correct(pipeline, fill_in({0: {"right_id": "T10"}}, texts=["- " + TEXT]), tmp_path / "fixed")
+    kb = spacy.load(tmp_path / "fixed").get_pipe("krissel_linker").kb
+    (found, *_) = [each for each in kb.prototypes_at(range(len(kb.prototypes))) if each.kind == "gold"]
+    assert (found.view.left, found.origin.start) == ("- The clinic saw ", 17)
+
+
 def test_the_printed_table_lacks_what_was_corrected(pipeline, fill_in, tmp_path):
     correct = invoke("correct", pipeline, fill_in({0: {"right_id": "T10"}}), "-o", tmp_path / "fixed")
     assert (correct.exit_code, "added: 1" in correct.output) == (0, True)
