@@ -1,7 +1,8 @@
 """Provenance of a store: its source files with their hashes, versions and licences."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from html import unescape
 from pathlib import Path
 from re import Pattern
 from typing import Any
@@ -33,6 +34,8 @@ STATED: dict[str, tuple[Pattern[str], Pattern[str]]] = {
         re.compile(rf'"pred"\s*:\s*"[^"]*licen[cs]e"\s*,\s*"val"\s*:\s*"({JSON_TEXT})"'),
     ),
 }
+# How what they state becomes plain text.
+UNESCAPED: dict[str, Callable[[str], str]] = {"owl": unescape, "fhir": json_text, "obographs": json_text}
 # A graph's own statements are before or after its nodes, and nodes have statements too, as concepts of FHIR have.
 NODES = re.compile(r'"(?:nodes|concept)"\s*:')
 
@@ -72,8 +75,8 @@ def _stated(path: Path, format: str) -> dict[str, Any]:
     if format not in STATED:
         return {}
     text = Start(path).text
-    is_json = format in ("obographs", "fhir")
-    if is_json:
+    if format in ("obographs", "fhir"):
         text = NODES.split(text, maxsplit=1)[0]
     found = zip(("version", "licence"), (pattern.search(text) for pattern in STATED[format]), strict=True)
-    return {name: json_text(match[1]) if is_json else match[1].strip() for name, match in found if match}
+    plain = UNESCAPED.get(format, str)
+    return {name: plain(match[1]).strip() for name, match in found if match}

@@ -113,3 +113,13 @@ def test_a_licence_in_json_ends_at_its_first_quote_or_keeps_its_escapes(tmp_path
     (tmp_path / name).write_text(json.dumps(data))
     (found,) = provenance(tmp_path / name, "auto")
     assert found["licence"] == " ".join(LICENCE.split())
+
+
+def test_a_licence_in_xml_keeps_its_escapes(tmp_path):
+    (tmp_path / "a.owl").write_text(
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:owl="http://www.w3.org/2002/07/owl#" '
+        'xmlns:dc="http://purl.org/dc/terms/">\n<owl:Ontology rdf:about="http://example.org/a.owl">'
+        "<dc:license>Free &amp; open</dc:license></owl:Ontology></rdf:RDF>"
+    )
+    (found,) = provenance(tmp_path / "a.owl", "auto")
+    assert found["licence"] == "Free & open"

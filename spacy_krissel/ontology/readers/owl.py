@@ -92,7 +92,8 @@ def to_entity(replaced: Parts, types: Sequence[str] | None, parts: Parts) -> Ent
 
     replaced: ids that the key replaces. Raises `BadRecord` for an empty address.
     """
-    if not parts["label"] or "true" in parts["deprecated"]:
+    # Both are true in XML Schema.
+    if not parts["label"] or not {"true", "1"}.isdisjoint(parts["deprecated"]):
         return None
     if not parts["id"][0]:
         raise BadRecord("has no address")

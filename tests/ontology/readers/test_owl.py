@@ -155,6 +155,11 @@ def test_a_class_is_not_as_its_properties_say(write, pack):
     assert list(read_ontology(path)) == [cell, FOUND]
 
 
+def test_a_class_with_deprecated_1_is_read(write):
+    (found,) = read_owl(write(whole(CELL, OLD.replace(">true<", ">1<"))))
+    assert found.id == "TST:0000001"
+
+
 def test_scopes_types_or_a_language_are_ignored(write):
     path = write(whole(NEURON))
     (found,) = read_owl(path, scopes=("EXACT", "BROAD"), types=("Cell",))
