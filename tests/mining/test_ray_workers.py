@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+from unittest.mock import Mock
 
 import pytest
 from ray_machines import two_machines
@@ -154,8 +155,9 @@ def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontolog
     mine(ontology, texts, tmp_path / "s", ray="local")
     assert [m.doc for m in MentionShards(tmp_path / "s")] == ["a"]
     assert not cluster.is_initialized()
-    # Where no other program has noted the address of its cluster.
+    # Where no other program has noted the address of its cluster, nor is seen to run one, as a test beside this may.
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", Mock(return_value=frozenset()))
     with pytest.raises(KrisselError, match=r"K024.*'auto'"):
         mine(ontology, texts, tmp_path / "s", ray="auto")
 
@@ -163,7 +165,8 @@ def test_a_temporary_cluster_stays_or_a_missing_one_has_no_code(cluster, ontolog
 @pytest.mark.slow
 def test_a_lost_machine_changes_shards(ontology, folder, tmp_path, expected, read_bytes, monkeypatch):
     """Last, since a program has one connection."""
-    pytest.importorskip("ray")
+    # The connection of the tests before, unless another process of pytest ran the one that ends it.
+    pytest.importorskip("ray").shutdown()
     add = WorkDirectory.add
     with two_machines() as (_, lose_second):
 
