@@ -49,10 +49,10 @@ def judged_links(pipeline: Path, gold: Path, *, documents: int, links: int, seed
             (
                 title,
                 f"{len(found):,}",
-                f"{100 * n_linked / len(found):.1f}",
+                f"{100 * n_linked / max(1, len(found)):.1f}",
                 f"{len(judged):,}",
                 f"{sum(judged):,}",
-                f"{100 * sum(judged) / len(judged):.1f}",
+                f"{100 * sum(judged) / max(1, len(judged)):.1f}",
                 f"{len(without):,}",
                 f"{100 * sum(id_ in ('', NIL) for id_ in without) / max(1, len(without)):.1f}",
             )
