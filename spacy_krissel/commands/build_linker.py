@@ -18,12 +18,13 @@ from ..layers.hashed_bags import round_tables
 from ..mining.mine import mine
 from ..mining.shards import MentionShards
 from ..ontology.build import build_ontology
+from ..ontology.provenance import provenance
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
 from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline, save_whole
 from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
-from ..util.manifest import content_hash
+from ..util.manifest import MANIFEST, content_hash
 from ..util.settings import Count, PositiveInt, checked, passes_on
 from ..util.work_folder import WorkFolder
 from .build_prototypes import prototypes
@@ -152,7 +153,7 @@ def build(
     are_files = all(isinstance(each, (str, Path)) for each in sources)
     located = [locate(each, "auto", progress).path for each in sources] if are_files else []
     state = {
-        "ontology": [content_hash(each) for each in located] if are_files else stable_hash(repr(sources)),
+        "ontology": [_content(each, settings) for each in located] if are_files else stable_hash(repr(sources)),
         "text": [content_hash(each) for each in text],
         "settings": {key: value for key, value in settings.items() if value is not None},
         "encoder": [encoder, content_hash(Path(encoder) if encoder else COMPACT)],
@@ -251,6 +252,13 @@ def show_build_files(built: Built) -> str:
             f'Add: nlp.add_pipe("{LINKER}", source=spacy.load("{built.output}"))'
         )
     return "\n".join(lines)
+
+
+def _content(source: Path, settings: dict[str, Any]) -> Any:
+    """What changes with an ontology, or with the files of a folder that are read; a release has others of gigabytes."""
+    if source.is_dir() and not (source / MANIFEST).is_file():
+        return [each["files"] for each in provenance(source, settings.get("format") or "auto")]
+    return content_hash(source)
 
 
 def _are_enough(mentions: Path) -> bool:

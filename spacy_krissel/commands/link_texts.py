@@ -60,6 +60,9 @@ def link(
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
     source = Path(texts) if is_file else str(texts)
     suffix = Path(output or "").suffix
+    if output is None and is_file and not os.path.exists(texts):
+        expected = "a file that is there, or a text of several words"
+        raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=expected))
     if suffix not in OUTPUTS and (output is not None or is_file):
         expected = f"a path ending in {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}"
         raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))

@@ -135,6 +135,10 @@ def test_a_folder_is_built_from_as_if_it_had_not_changed(run, tmp_path, monkeypa
         patched.setattr(build_linker, "fit_confidence", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             build(folder.parent, tmp_path / "built")
+        # A file that is not read.
+        (folder / "RXNDOC.RRF").write_text("anything")
+        with pytest.raises(ZeroDivisionError):
+            build(folder.parent, tmp_path / "built")
     (folder / "RXNCONSO.RRF").write_text("".join(rows))
     with pytest.raises(KrisselError, match="K680.*ontology"):
         build(folder.parent, tmp_path / "built")

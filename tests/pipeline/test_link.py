@@ -290,6 +290,8 @@ def test_a_text_is_taken_for_a_file_or_a_missing_file_for_a_text(with_ruler, tmp
     for missing in ("missing.jsonl", "a folder/missing.txt", "missing/folder", "missing.spacy", "text.jsnl"):
         with pytest.raises(KrisselError, match="K201"):
             link(with_ruler, missing, "links.jsonl")
+    with pytest.raises(KrisselError, match="K006.*texts.*and/or.*several words"):
+        link(with_ruler, "and/or")
     assert link(with_ruler, "He has the flu", "links.jsonl") == (1, 1)
     (tmp_path / "flu").write_text("")
     with pytest.raises(KrisselError, match="K006.*output"):
