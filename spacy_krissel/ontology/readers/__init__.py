@@ -27,12 +27,11 @@ from .obo import is_obo, read_obo
 from .obographs import is_obographs, read_obographs
 from .omop import holds_omop, omop_files, omop_release, read_omop
 from .owl import is_owl, read_owl
-from .phrases import read_phrases
 from .records import Start, open_bytes
 from .rxnorm import holds_rxnorm, is_rxnorm, read_rxnorm, rxnorm_files, rxnorm_release
 from .skos import is_skos, read_skos
 from .snomed import holds_snomed, read_snomed, snomed_files, snomed_release
-from .table import is_medcat, is_ssslm, is_table, read_medcat, read_ssslm, read_table
+from .table import is_medcat, is_ssslm, is_table, read_medcat, read_phrases, read_ssslm, read_table
 from .taxonomy import is_taxonomy, read_taxonomy
 from .umls import holds_umls, is_umls, read_umls, umls_files, umls_release
 from .zeshel import is_zeshel, read_zeshel

@@ -1,4 +1,4 @@
-"""Tables whose first line names the columns: any of concepts, MedCAT's of names, and SSSLM's of names."""
+"""Tables whose first line names the columns: any of concepts, MedCAT's of names, SSSLM's of names; and phrases."""
 
 import csv
 import re
@@ -150,6 +150,17 @@ def read_ssslm(path: str | Path, *, scopes: Sequence[str] = SCOPES) -> Iterator[
         yield from with_all_names(map(to_entity, table_rows(records, SSSLM, filled=("text", "curie"))))
 
 
+def read_phrases(path: str | Path) -> Iterator[Entity]:
+    """Read the concepts of a table of phrases, such as AskAPatient's (`id TAB name of the concept TAB phrase`), in the
+    order of their first line: a closed set for the phrases of the same table.
+
+    The name is that of the first line; other names of a concept are aliases. The phrases are left out: they are what
+    is to be linked. In memory are all concepts.
+    """
+    with open_records(path, "phrases", "a tab-separated table of id, name and phrase") as records:
+        yield from with_all_names(records.parsed(records.lines(), _concept))
+
+
 def is_table(start: Start) -> bool:
     """Whether the first line has usual names of an id and a name."""
     return {"id", "name"} <= set(_places(_header(start), {}))
@@ -205,3 +216,10 @@ def _csv_rows(records: RecordFile) -> Iterator[list[str]]:
 
 def _is_quoted(cell: str) -> bool:
     return len(cell) > 1 and cell[0] == cell[-1] == '"'
+
+
+def _concept(line: str) -> Entity:
+    columns = [column.strip() for column in line.split("\t")]
+    if len(columns) != 3 or not all(columns):
+        raise BadRecord(f"has {len(columns)} column(s), {sum(map(bool, columns))} of them filled")
+    return Entity(id=columns[0], name=columns[1])
