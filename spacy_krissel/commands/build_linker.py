@@ -37,6 +37,9 @@ COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 FEWEST_MENTIONS = 500
+# Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class "yeasts"; on the training
+# splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better and 0.2 worse than 1.
+CLASS_WEIGHT = 0.9
 TRANSFORMER: dict[str, Any] = {
     "@architectures": "spacy-krissel.TransformerEncoder.v1",
     "window": 32,
@@ -185,7 +188,8 @@ def build(
         if trained is not None:
             base = base / "model-last"
         what = "Encoding names and mentions"
-        work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, gpu_id=gpu_id, **shared))
+        encoding = {"class_weight": CLASS_WEIGHT, "gpu_id": gpu_id, **shared}
+        work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         nlp = load_pipeline(work.path / "linker")
         work.begin("Fitting the confidence of links")
         fit = fit_confidence(nlp, **shared, **of_confidence)

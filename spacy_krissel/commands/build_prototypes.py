@@ -102,6 +102,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "max_entities",
     "aliases",
     "class_names",
+    "class_weight",
     "use_references",
     "reference_prototypes",
     "mentions_only",
@@ -143,6 +144,7 @@ def prototypes(
     mentions: Mention shards; without them, names only
     class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
         parents or tree numbers)
+    class_weight: Multiply the scores of these by this
     gold: Gold mentions (.spacy) as prototypes too
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05

@@ -198,15 +198,18 @@ class PrototypeKB(KnowledgeBase):
         return np.zeros(0, dtype=np.int64) if row is None else now.prototypes.by_entity.at(row)
 
     @checked
-    def add_prototypes(self, prototypes: Iterable[Prototype], vectors: Any = None, *, weight: Positive = 1.0) -> None:
+    def add_prototypes(
+        self, prototypes: Iterable[Prototype], vectors: Any = None, *, weight: Positive | list[Positive] = 1.0
+    ) -> None:
         """Add `prototypes` with their `vectors` (len(prototypes), d); the index takes them in at the next search.
 
         vectors: None lets the attached encoder make them.
-        weight: the scores of these prototypes are multiplied by it (their vectors are stored scaled); where references
-            are in use, it scales c_p alone.
+        weight: the scores of these prototypes are multiplied by it, or each one's by its own (their vectors are stored
+            scaled); where references are in use, it scales c_p alone.
 
         Raises KrisselError K503 (wrong width), K504 (NaN), K510 (unknown entity), K511 (another number of vectors),
-        K512 (unknown kind), K521 (neither vectors nor an encoder), K006 (a weight that is not positive, gold docs).
+        K512 (unknown kind), K521 (neither vectors nor an encoder), K006 (a weight that is not positive, another number
+        of weights, gold docs).
         """
         prototypes = list(prototypes)
         if any(isinstance(each, Doc) for each in prototypes):
@@ -214,7 +217,11 @@ class PrototypeKB(KnowledgeBase):
             raise KrisselError(Errors.K006.format(setting="prototypes", found="docs", expected=expected))
         if vectors is None:
             vectors = self._attached()([prototype.view for prototype in prototypes])
-        self._add(prototypes, vectors, np.full(len(prototypes), weight))
+        weights = np.full(len(prototypes), weight) if isinstance(weight, (int, float)) else np.array(weight)
+        if len(weights) != len(prototypes):
+            expected = f"one number, or one for each of the {len(prototypes)} prototypes"
+            raise KrisselError(Errors.K006.format(setting="weight", found=f"{len(weights)} numbers", expected=expected))
+        self._add(prototypes, vectors, weights)
 
     def _add(self, prototypes: list[Prototype], vectors: Any, weights: np.ndarray) -> None:
         matrix = check_vectors(vectors, self.entity_vector_length or None, "vectors of prototypes")

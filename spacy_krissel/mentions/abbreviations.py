@@ -16,12 +16,17 @@ SHORTEST, LONGEST, MOST_WORDS = 2, 10, 2
 # A long form has at most `min(n + 5, 2 n)` words for a short form of n characters, and stands within so many characters
 # before the bracket: the bound keeps the time linear whatever the text.
 WINDOW = 256
+# Genera with one species' name that are remembered: the bound keeps the time linear.
+MOST_GENERA = 8
 BRACKETS = re.compile(rf"[(\[]([^()\[\]]{{1,{WINDOW}}})[)\]]")
 # A bracket may hold several things: "A-T; MIM 208900", "DMD/BMD", "adenomatous polyposis coli or APC".
 PARTS = re.compile(r"[;,:]\s+|/|\s(?:or|and)\s")
 # Where a sentence ends, roughly.
 SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z\d(])|\n")
 WORD = re.compile(r"[^\W_]+")
+# "E. coli", "Ch. velia", "D.melanogaster", "S. FAECIUM"; and the genus with its species.
+SHORT_GENUS = re.compile(r"(?<![^\W_])([A-Z][a-z]{0,2})\.\s?([a-z][a-z-]*[a-z]|[A-Z]{2,})(?![^\W_])")
+BINOMIAL = re.compile(r"(?<![^\W_])([A-Z][a-z]+)\s+([a-z][a-z-]*[a-z])(?![^\W_])")
 EDGES = " \t\r\n\"'`‘’“”«»"
 
 
@@ -32,7 +37,7 @@ def find_definitions(text: str) -> dict[str, str]:
     first one begins a word of it; or the short form is made of the initials of the long form's words in another order,
     as DM of "myotonic dystrophy". The first definition of a short form counts. What stands behind the last hyphen of a
     short form is defined too, where nothing else defines it: "drug-induced acute liver failure (DI-ALF)" defines ALF.
-    Time is linear in the text.
+    So are shortened genera (`find_genera`). Time is linear in the text.
     """
     found: dict[str, str] = {}
     ends: dict[str, str] = {}
@@ -47,7 +52,25 @@ def find_definitions(text: str) -> dict[str, str]:
             long_end = _long_form(end, before)
             if long_end:
                 ends.setdefault(end, long_end)
-    return {**ends, **found}
+    return {**find_genera(text), **ends, **found}
+
+
+def find_genera(text: str) -> dict[str, str]:
+    """Species with a shortened genus, as they stand in `text` → with the genus in full: "E. coli" where the text has
+    "Escherichia coli". Of several genera, the first counts. Time is linear in the text."""
+    genera: dict[str, list[str]] = {}
+    for genus, species in BINOMIAL.findall(text):
+        known = genera.setdefault(species, [])
+        if genus not in known and len(known) < MOST_GENERA:
+            known.append(genus)
+    found: dict[str, str] = {}
+    for match in SHORT_GENUS.finditer(text):
+        short, species = match[1], match[2].lower()
+        for genus in genera.get(species, ()):
+            if len(genus) > len(short) and genus.startswith(short):
+                found.setdefault(match[0], f"{genus} {species}")
+                break
+    return found
 
 
 def _definitions(before: str, inside: str) -> Iterator[tuple[str, str]]:
@@ -133,7 +156,8 @@ def long_forms(doc: Doc) -> dict[str, str]:
 
     Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and dictionaries
     (`make_serializable`). The name is common: what another component left there in another form is left out, with a
-    warning, KW613; where nothing else is there, the text's definitions count.
+    warning, KW613; where nothing else is there, the text's definitions count. Shortened genera are read from the text
+    in any case (`find_genera`).
     """
     given = doc._.abbreviations if Doc.has_extension("abbreviations") else None
     # Neither a text nor a mapping of its own is a list of anything.
@@ -144,7 +168,8 @@ def long_forms(doc: Doc) -> dict[str, str]:
         first = repr(entries[pairs.index(None)])
         message = Warnings.KW613.format(count=pairs.count(None), total=len(pairs), first=textwrap.shorten(first, 80))
         warnings.warn(message, KrisselWarning, stacklevel=2)
-    return forms or find_definitions(doc_text(doc))
+    text = doc_text(doc)
+    return {**find_genera(text), **forms} if forms else find_definitions(text)
 
 
 def _pair(entry: Any) -> tuple[str, str] | None:

@@ -63,6 +63,12 @@ def test_a_component_has_its_way(blank, extension):
     assert long_forms(doc) == {"BA": "basilar artery"}
 
 
+def test_a_component_of_abbreviations_knows_no_genera(blank, extension):
+    doc = blank("Escherichia coli (EC), or E. coli")
+    doc._.abbreviations = [{"short_text": "EC", "long_text": "Escherichia coli"}]
+    assert long_forms(doc) == {"EC": "Escherichia coli", "E. coli": "Escherichia coli"}
+
+
 def test_scispacys_dictionaries_and_spans(blank, extension):
     doc = blank("Bronchial asthma (BA) was treated.")
     entry = {"short_text": "BA", "short_start": 18, "short_end": 20}

@@ -37,6 +37,15 @@ from spacy_krissel.mentions.abbreviations import LONGEST, WINDOW, find_definitio
         # The first definition counts, and each short form is one of its own.
         ("Angelman syndrome (AS) or aortic stenosis (AS)", {"AS": "Angelman syndrome"}),
         ("breast cancer (BC) and ovarian cancer (OC)", {"BC": "breast cancer", "OC": "ovarian cancer"}),
+        # Shortened genera, before or behind the genus in full.
+        ("Strains of Streptococcus faecium, and S. faecium", {"S. faecium": "Streptococcus faecium"}),
+        ("S. FAECIUM AND CH.VELIA. Streptococcus faecium", {"S. FAECIUM": "Streptococcus faecium"}),
+        ("Ch. velia and Chromera velia, C. velia", {"Ch. velia": "Chromera velia", "C. velia": "Chromera velia"}),
+        ("Salmonella avium, Staphylococcus avium: S. avium", {"S. avium": "Salmonella avium"}),
+        ("Drosophila melanogaster: D.melanogaster", {"D.melanogaster": "Drosophila melanogaster"}),
+        # Neither another genus, nor one with another species, nor a sentence that ends.
+        ("Bordetella avium and M. avium; Mycobacterium bovis", {}),
+        ("Escherichia coli, coli E, E.coliform, xE. coli", {}),
     ],
 )  # fmt: skip
 def test_definitions(text, expected):

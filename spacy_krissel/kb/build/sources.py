@@ -18,7 +18,7 @@ from ...ontology.held_out import HeldOut
 from ...ontology.hypernyms import class_names
 from ...ontology.store import OntologyStore
 from ...util.hashing import stable_hash
-from ...util.settings import Count, Fraction, checked, maker
+from ...util.settings import Count, Fraction, Positive, checked, maker
 from ...views import ReferenceParts, View, name_view, reference_view
 from ..prototype_table import Origin, Prototype
 from .gold_prototypes import gold_prototypes
@@ -51,6 +51,8 @@ class PrototypeSource:
     seed: draws mentions, entities and held-out names.
     aliases: use all names, not the preferred ones alone.
     class_names: use words for classes, where names are used.
+    class_weight: the scores of these are multiplied by it: below 1, a similar name counts more than an equal word that
+        no entity has as a name.
     use_references: add references to the prototypes of their entities, where the encoder knows them.
     reference_prototypes: make each reference a prototype too (kind "reference"); with neither names nor mentions and
         without `use_references` it is the only one, as in PEL.
@@ -73,6 +75,7 @@ class PrototypeSource:
         seed: int = 0,
         aliases: bool = True,
         class_names: bool = True,
+        class_weight: Positive = 1.0,
         use_references: bool = True,
         reference_prototypes: bool = False,
         mentions_only: bool = False,
@@ -89,6 +92,7 @@ class PrototypeSource:
         self.seed = seed
         self.aliases = aliases
         self.class_names = class_names
+        self.class_weight = class_weight
         self.use_references = use_references
         self.reference_prototypes = reference_prototypes
         self.mentions_only = mentions_only
