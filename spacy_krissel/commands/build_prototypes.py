@@ -107,6 +107,7 @@ def _gold_sources(gold: Sequence[Path]) -> dict[str, Path]:
     "reference_prototypes",
     "mentions_only",
     "shared_names",
+    "by_species",
     "details",
 )
 @checked

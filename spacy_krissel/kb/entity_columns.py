@@ -143,6 +143,12 @@ class EntityTable:
         return None
 
     @once
+    def species(self) -> tuple[Rows, list[str]]:
+        """The species of each entity by number (len(self),), and all species, as `Entity.species` has them."""
+        coded = self.table.column("species").combine_chunks().dictionary_encode()
+        return coded.indices.to_numpy(zero_copy_only=False).astype(np.int64), coded.dictionary.to_pylist()
+
+    @once
     def _alternatives(self) -> dict[str, int]:
         column = self.table.column("alt_ids").combine_chunks()
         owners, ids = pc.list_parent_indices(column).to_pylist(), pc.list_flatten(column).to_pylist()

@@ -64,11 +64,13 @@ def rank_candidates(
     names: Vectors | None = None,
     name_weight: float = 0.0,
     gold_prior: float = 0.0,
+    species: tuple[Scores, Rows] | None = None,
     can_see: CanSee | None = None,
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
 
     nearest: the nearest prototype of each (q, w), -1 where it is not known.
+    species: what each species adds to the score of its entities (q, s), and the species of each entity by number.
 
     The score of an entity is its highest inner product with the query, or the weighted mean of that and the one with
     the name, plus weighted lexical similarity and prior, whichever search found it. Its prototype is the nearest one to
@@ -101,14 +103,33 @@ def rank_candidates(
     if gold_prior:
         total = total + np.float32(gold_prior) * (alone[query] & np.isin(entity, prototypes.gold_entities))
 
+    of_species = np.zeros_like(total)
+    if species is not None:
+        of_species = species[0][query, species[1][entity]]
+        total = total + of_species
+
     found = rows >= 0
     entities, scores = np.full(entities.shape, -1), np.full(entities.shape, -np.inf, dtype=np.float32)
-    nearest, vectors, lexicals = entities.copy(), scores.copy(), np.zeros_like(scores)
-    columns = ((entities, entity), (scores, total), (nearest, rows), (vectors, vector), (lexicals, similar))
+    nearest, vectors, lexicals, by_species = (
+        entities.copy(),
+        scores.copy(),
+        np.zeros_like(scores),
+        np.zeros_like(scores),
+    )
+    columns = (
+        (entities, entity),
+        (scores, total),
+        (nearest, rows),
+        (vectors, vector),
+        (lexicals, similar),
+        (by_species, of_species),
+    )
     for table, values in columns:
         table[query[found], place[found]] = values[found]
     order = np.lexsort((entities, -scores), axis=1)
-    entities, scores, nearest, vectors, lexicals = (np.take_along_axis(each, order, axis=1) for each, _ in columns)
+    entities, scores, nearest, vectors, lexicals, by_species = (
+        np.take_along_axis(each, order, axis=1) for each, _ in columns
+    )
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), nearest[:, :k].copy(), ties)
@@ -116,8 +137,14 @@ def rank_candidates(
         order_ties(ranked, prototypes, queries)
     # Of entities that tie, the order has changed.
     place = np.argmax(entities[:, None] == ranked.entities[:, :, None], axis=2)
-    vector, lexical_part = (np.take_along_axis(each, place, axis=1) for each in (vectors, lexicals))
-    return replace(ranked, vector=vector, lexical=lexical_part if lexical is not None else None)
+    parts = (np.take_along_axis(each, place, axis=1) for each in (vectors, lexicals, by_species))
+    vector, lexical_part, species_part = parts
+    return replace(
+        ranked,
+        vector=vector,
+        lexical=lexical_part if lexical is not None else None,
+        species=species_part if species is not None else None,
+    )
 
 
 def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:

@@ -39,6 +39,8 @@ from .version import Version
 # With more entities, an id enters the vocabulary when it is first linked, not on load: a million ids take two seconds
 # and 230 MB, and every saved vocabulary would hold them again.
 MAX_STRINGS = 100_000
+# Entities that are found by name, at least, before their species counts.
+OF_ANY_SPECIES = 64
 Encode = Callable[[list[View]], Vectors]
 
 
@@ -141,6 +143,11 @@ class PrototypeKB(KnowledgeBase):
         Raises KrisselError K525 for a type that the knowledge base does not have.
         """
         return self.entities.mask(types)
+
+    @property
+    def species(self) -> list[str]:
+        """The different species of the entities, as `Entity.species` has them; "" for those without one."""
+        return self.entities.species[1]
 
     def set_entities(self, entities: Iterable[Any], *, details: bool = True) -> None:
         """Replace the entities (`id`, `name` and `types` of each, and what else it has of an `Entity`); prototypes and
@@ -407,6 +414,7 @@ class PrototypeKB(KnowledgeBase):
         names: Any = None,
         name_weight: float = 0.0,
         gold_prior: float = 0.0,
+        species: Scores | None = None,
     ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
@@ -416,17 +424,25 @@ class PrototypeKB(KnowledgeBase):
             of vectors.
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
             Neither this nor `names` counts for one of the `texts` that is a surface form of several entities.
+        species: added to the score of each entity by its species (q, len(self.species)).
 
-        Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask).
+        Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask), K006 (`species` of another
+        shape).
         """
         now = self._indexed()
         index, prototypes, queries = now.index, now.prototypes, now.queries(vectors)
         if allowed is not None:
             allowed = check_mask(allowed, len(now.entities), "entity")
+        if species is not None and species.shape != (len(queries), len(now.entities.species[1])):
+            expected = f"an array of shape {(len(queries), len(now.entities.species[1]))}"
+            raise KrisselError(Errors.K006.format(setting="species", found=species.shape, expected=expected))
         name_vectors = None if names is None or not name_weight > 0 else now.queries(names)
-        found = [search_entities(index, prototypes, queries, k, allowed)]
+        # The entity of the right species may be far behind those that are spelt as the mention is.
+        n_found = k if species is None else max(k, OF_ANY_SPECIES)
+        found = [search_entities(index, prototypes, queries, n_found, allowed)]
         is_lexical = texts is not None and lexical_weight > 0
-        if not k or not len(queries) or not (is_lexical or name_vectors is not None or gold_prior):
+        reordered = is_lexical or name_vectors is not None or gold_prior or species is not None
+        if not k or not len(queries) or not reordered:
             return found[0]
         if name_vectors is not None:
             found.append(search_entities(index, prototypes, name_vectors, k, allowed))
@@ -442,6 +458,7 @@ class PrototypeKB(KnowledgeBase):
             names=name_vectors,
             name_weight=name_weight,
             gold_prior=gold_prior,
+            species=None if species is None else (species, now.entities.species[0]),
         )
 
     def lexical_similarity(self, texts: Sequence[str], entities: Rows, hidden: Sequence[bool] | None = None) -> Scores:

@@ -32,6 +32,7 @@ class SearchResult:
         more; an approximate index may have missed some.
     vector, lexical: of the score, the similarity of vectors, and the lexical similarity without its weight (q, k); None
         where the score is the former and nothing else.
+    species: what the entity's species adds to the score (q, k); None where none was asked for.
     """
 
     entities: Rows
@@ -40,6 +41,7 @@ class SearchResult:
     ties: dict[int, Rows]
     vector: Scores | None = None
     lexical: Scores | None = None
+    species: Scores | None = None
 
     @classmethod
     def padded(cls, n: int, k: int) -> "SearchResult":

@@ -33,6 +33,9 @@ class LinkerSettings(Settings):
     lexical_weight: weight of the lexical (character n-gram) similarity, 0 to 1, of the mention and an entity's nearest
         name, which is added to the entity's score. In units of that score, a cosine where the encoder normalises; 0 is
         off.
+    species_weight: where entities are of several species, as genes are: weight of the logarithm of the probability that
+        the mention is of the entity's species, by the species that the doc names (`species_scores`), which is added to
+        the entity's score. 0 is off.
     gold_name_weight: weight, 0 to 1, of the mention's text alone in its similarity with the prototypes, where gold
         mentions are prototypes; the rest is that of the mention in its context. 0 is off.
     gold_prior: added to the score of each entity with a gold mention: what was annotated once is likelier to be
@@ -51,6 +54,7 @@ class LinkerSettings(Settings):
     context: Literal["window", "sentence", "none"] = "window"
     use_abbreviations: bool = True
     lexical_weight: NotNegative = 0.0
+    species_weight: NotNegative = 0.0
     gold_name_weight: Fraction = 0.5
     gold_prior: NotNegative = 0.03
     overwrite: bool = True

@@ -60,6 +60,8 @@ class PrototypeSource:
         its reference, where references are used.
     shared_names: make a bare prototype of a shared name for each of its entities, as a linker by names such as SapBERT
         has it (KRISSBERT §4.5): its score is that of all of them, and their next names decide (`order_ties`).
+    by_species: a name that entities of several species share, as genes do, is one of each of them, for a linker that
+        tells the species apart (`species_weight`).
     details: keep what no search reads of an entity: aliases, definition, cross-references, parents, tree numbers.
     """
 
@@ -80,6 +82,7 @@ class PrototypeSource:
         reference_prototypes: bool = False,
         mentions_only: bool = False,
         shared_names: bool = False,
+        by_species: bool = False,
         details: bool = True,
     ) -> None:
         self.mentions = MentionShards(mentions) if isinstance(mentions, (str, Path)) else mentions
@@ -97,6 +100,7 @@ class PrototypeSource:
         self.reference_prototypes = reference_prototypes
         self.mentions_only = mentions_only
         self.shared_names = shared_names
+        self.by_species = by_species
         self.details = details
         self._chosen: set[str] | None = None
 
@@ -124,11 +128,12 @@ class PrototypeSource:
                 if folded in seen or self.held_out(entity, name):
                     continue
                 seen.add(folded)
-                contexts = found[: self.contexts_per_shared_name] if folded in shared else []
+                is_shared = (folded, self._species(entity)) in shared
+                contexts = found[: self.contexts_per_shared_name] if is_shared else []
                 for mention in contexts:
                     view = mention.view._replace(mention=name)
                     yield Prototype(entity.id, "replaced", view, _origin(mention))
-                owner = shared.get(folded)
+                owner = shared.get((folded, self._species(entity)))
                 if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
             for word in classes.get(entity.id, ()):
@@ -140,12 +145,19 @@ class PrototypeSource:
             names = [name for name in entity.names if not self.held_out(entity, name)]
             yield entity.id, reference_view(entity, parts, names)
 
-    def _shared_names(self) -> dict[str, str | None]:
-        """Folded shared name → the entity whose preferred name it is, if there is exactly one."""
-        owners: dict[str, str | None] = {}
+    def _species(self, entity: Entity) -> str:
+        return entity.species if self.by_species else ""
+
+    def _shared_names(self) -> dict[tuple[str, str], str | None]:
+        """Folded shared name and species → the one entity with it there, or else the one whose preferred name it is."""
+        owners: dict[tuple[str, str], str | None] = {}
         for folded, ids in self.ontology.shared_names():
-            preferring = [id_ for id_ in ids if fold_name(self.ontology.get(id_).name) == folded]
-            owners[folded] = preferring[0] if len(preferring) == 1 else None
+            groups: dict[str, list[Entity]] = {}
+            for entity in map(self.ontology.get, ids):
+                groups.setdefault(self._species(entity), []).append(entity)
+            for species, group in groups.items():
+                preferring = group if len(group) == 1 else [each for each in group if fold_name(each.name) == folded]
+                owners[folded, species] = preferring[0].id if len(preferring) == 1 else None
         return owners
 
     def _class_names(self) -> dict[str, list[str]]:

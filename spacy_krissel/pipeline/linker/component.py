@@ -12,10 +12,11 @@ from ...errors import KrisselWarning, Warnings
 from ...kb.prototype_kb import PrototypeKB
 from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.mention_views import mention_views
+from ...mentions.species import prefix_taxon, species_scores
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...util.weak import Weak
-from ...views import View, name_view, reference_view
+from ...views import View, name_view, reference_view, with_mention
 from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings
 from .linking import decide
@@ -50,7 +51,8 @@ class KrisselLinker(KBPipe):
             self._warn_of_no_mentions(docs)
         views = [view for doc, own in zip(docs, spans, strict=True) for view in self.views(doc, own)]
         labels = [span.label_ for own in spans for span in own]
-        links = iter(self._link(views, labels) if views else ())
+        kb = self._kb_to_search() if views else None
+        links = iter(() if kb is None else self._link(kb, views, labels, self._species(kb, docs, spans)))
         return [list(islice(links, len(own))) for own in spans]
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
@@ -85,9 +87,12 @@ class KrisselLinker(KBPipe):
         wanted = max([CANDIDATES, *(settings.top_k for settings in asking if settings is not None)])
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
-    def _link(self, views: list[View], labels: list[str]) -> list[SpanLink]:
-        """The link of each mention with one of these views and labels."""
-        kb = self._kb_to_search()
+    def _link(
+        self, kb: PrototypeKB, views: list[View], labels: list[str], species: np.ndarray | None
+    ) -> list[SpanLink]:
+        """The link of each mention with one of these views and labels. species: as `decide` takes it."""
+        if species is not None:
+            views = _without_species(kb, views)
         vectors = self.encode(views)
         texts = [view.mention for view in views]
         names = self._names(kb, views)
@@ -95,10 +100,21 @@ class KrisselLinker(KBPipe):
         for types, rows in self._by_types(labels).items():
             mask = kb.entity_mask(types=types) if types else None
             asked = None if names is None else names[rows]
-            found = decide(kb, vectors[rows], [texts[row] for row in rows], self.cfg, self.n_kept(), mask, asked)
+            by_species = None if species is None else species[rows]
+            found = decide(
+                kb, vectors[rows], [texts[row] for row in rows], self.cfg, self.n_kept(), mask, asked, by_species
+            )
             for row, link in zip(rows, found, strict=True):
                 links[row] = link
         return [link for link in links if link is not None]
+
+    def _species(self, kb: PrototypeKB, docs: list[Doc], spans: Sequence[Sequence[Span]]) -> np.ndarray | None:
+        """What the species of each entity adds to its score, for each of the spans (q, s)."""
+        species = kb.species if self.cfg.species_weight else []
+        if len(species) < 2:
+            return None
+        found = [species_scores(doc, own, species) for doc, own in zip(docs, spans, strict=True) if own]
+        return np.float32(self.cfg.species_weight) * np.concatenate(found)
 
     def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""
@@ -127,3 +143,12 @@ class KrisselLinker(KBPipe):
         if parts is not None and store is not None:
             sample.extend(reference_view(entity, parts) for entity in islice(store, INIT_VIEWS))
         return sample
+
+
+def _without_species(kb: PrototypeKB, views: list[View]) -> list[View]:
+    """The views, those of a gene with its species before it (hMLH1) without that, where only so it is a name."""
+    rows = [row for row, view in enumerate(views) if prefix_taxon(view.mention)]
+    whole, bare = ([views[row].mention[start:] for row in rows] for start in (0, 1))
+    is_name = [set(kb.prototypes.lexical_index.named(texts)[1].tolist()) for texts in (whole, bare)]
+    without = {row: bare[i] for i, row in enumerate(rows) if i in is_name[1] - is_name[0]}
+    return [with_mention(view, without[row]) if row in without else view for row, view in enumerate(views)]

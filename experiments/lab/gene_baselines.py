@@ -1,0 +1,70 @@
+"""Baselines for genes: of the entities with a mention's name, those of one species."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
+from spacy_krissel.evaluation.gold import GoldDoc
+from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.mentions.species import species_scores
+from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.ontology.store import OntologyStore
+
+# Man, mouse, rat.
+FIRST = ("9606", "10090", "10116")
+# Of the species of a record's candidates, the one that is meant; None for any.
+Choose = Callable[[LinkRecord, list[str]], str | None]
+
+
+def gene_baselines(
+    records: Sequence[LinkRecord], gold: Sequence[GoldDoc], store: OntologyStore
+) -> dict[str, list[LinkRecord]]:
+    """The records by name of the baseline; of `records` only the mentions are read.
+
+    The last one has the linker's rules: abbreviations expanded, the species by `species_scores`, of several entities
+    there the one whose preferred name it is, else the one with the most names.
+    """
+    texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
+    docs = {item.id: item.doc for item in gold}
+
+    def first(record: LinkRecord, species: list[str]) -> str | None:
+        return next((each for each in FIRST if each in species), None)
+
+    def of_document(record: LinkRecord, species: list[str]) -> str | None:
+        span = docs[record.doc].char_span(record.start, record.end, alignment_mode="expand")
+        scores = species_scores(docs[record.doc], [span], species)[0]
+        return species[int(scores.argmax())]
+
+    plain = {name: link(records, store) for name, link in BASELINES.items()}
+    exact = BASELINES["exact"](records, store, texts=texts)
+    return {
+        "human first": [of_species(each, first, store) for each in plain["exact"]],
+        "TF-IDF, human first": [of_species(each, first, store) for each in plain["tfidf"]],
+        "exact, the document's species": [of_species(each, of_document, store) for each in exact],
+        "the same, preferred names": settle_ties(
+            [
+                preferred(of_species(each, of_document, store), text, store)
+                for each, text in zip(exact, texts, strict=True)
+            ],
+            store,
+        ),
+    }
+
+
+def of_species(record: LinkRecord, choose: Choose, store: OntologyStore) -> LinkRecord:
+    """The record with those of its tied entities alone that are of the species that `choose` takes."""
+    species = {id_: store.get(id_).species for id_ in record.ties}
+    wanted = choose(record, sorted(set(species.values()))) if record.ties else None
+    return record if wanted is None else _narrowed(record, [id_ for id_ in record.ties if species[id_] == wanted])
+
+
+def preferred(record: LinkRecord, text: str, store: OntologyStore) -> LinkRecord:
+    """The record with the one of its tied entities alone whose preferred name the text is, if it is one."""
+    folded = fold_name(text)
+    with_it = [id_ for id_ in record.ties if fold_name(store.get(id_).name) == folded]
+    return _narrowed(record, with_it) if len(with_it) == 1 else record
+
+
+def _narrowed(record: LinkRecord, first: list[str]) -> LinkRecord:
+    others = [id_ for id_ in record.ranked if id_ not in first]
+    return replace(record, ranked=first + others, ties=first if len(first) > 1 else [], prediction=first[0])

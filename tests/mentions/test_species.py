@@ -1,0 +1,145 @@
+"""The species of a mention: which words count, and how."""
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+from spacy.tokens import Span
+
+from spacy_krissel.mentions.species import (
+    FLOOR,
+    MOST_CUES,
+    WEIGHTS,
+    WORDS,
+    prefix_taxon,
+    species_cues,
+    species_features,
+    species_scores,
+    taxon_of,
+)
+
+HUMAN, MOUSE, RAT, FLY, YEAST = "9606", "10090", "10116", "7227", "4932"
+TAXA = [HUMAN, MOUSE, RAT, FLY, YEAST]
+
+
+@pytest.fixture(scope="module")
+def blank():
+    return spacy.blank("en")
+
+
+def spans_of(doc, *words):
+    return [token.doc[token.i : token.i + 1] for token in doc if token.text in words]
+
+
+def best(doc, *words, species=TAXA):
+    return [species[row] for row in species_scores(doc, spans_of(doc, *words), species).argmax(axis=1)]
+
+
+@pytest.mark.parametrize(
+    "species, taxon",
+    [
+        ("9606", HUMAN),
+        ("NCBITaxon:10090", MOUSE),
+        ("559292", YEAST),
+        ("Mus musculus", MOUSE),
+        ("Homo sapiens (Human)", HUMAN),
+        ("Vulpes vulpes", "Vulpes vulpes"),
+        ("", ""),
+    ],
+)
+def test_a_species_is_another_by_its_name_or_its_strain(species, taxon):
+    assert taxon_of(species) == taxon
+
+
+@pytest.mark.parametrize(
+    "mention, taxon",
+    [
+        ("hTERT", HUMAN),
+        ("mTOR", MOUSE),
+        ("rBrca1", RAT),
+        ("dMyc", FLY),
+        ("hedgehog", None),
+        ("h2", None),
+        ("TERT", None),
+        ("", None),
+        ("mT", None),
+    ],
+)
+def test_a_word_is_taken_for_a_prefix(mention, taxon):
+    assert prefix_taxon(mention) == taxon
+
+
+def test_words_of_a_species_are_missed_or_found_inside_others(blank):
+    doc = blank("Mice, MURINE cells, ratios, a strategy, patients' kin, womanhood, E. coli and fission-yeast cells.")
+    text = doc.text
+    assert [(text[cue.start : cue.end], cue.taxon) for cue in species_cues(doc)] == [
+        ("Mice", MOUSE),
+        ("MURINE", MOUSE),
+        ("patients", HUMAN),
+        ("E. coli", "562"),
+        ("yeast", YEAST),
+    ]
+
+
+def test_a_linked_taxon_is_no_cue(blank):
+    doc = blank("Brca1 of the dormouse and of mice")
+    doc.ents = [Span(doc, 3, 4, label="Species", kb_id="NCBITaxon:10092")]
+    doc.spans["taxa"] = [
+        Span(doc, 6, 7, label="Species", kb_id="NCBITaxon:10090"),
+        Span(doc, 0, 1, label="Gene", kb_id="9606"),
+    ]
+    # A subspecies counts for its species; "mice", linked and in the lexicon, counts once.
+    assert [(cue.start, cue.taxon) for cue in species_cues(doc)] == [(13, MOUSE), (29, MOUSE)]
+
+
+def test_features_by_hand(blank):
+    doc = blank("Brca1 in mice. Loss of hRad51 in patients and in mice. Yeast cells had Rad51 too.")
+    first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
+    two = np.log(3)
+    one = np.log(2)
+    #                  share  number sentence title before nearest prefix
+    assert first == pytest.approx(
+        np.array([[1 / 4, one, 0, 0, 0, 0, 0], [1 / 2, two, 1, 1, 0, 1, 0], *np.zeros((2, 7)), [1 / 4, one, *[0] * 5]])
+    )
+    assert second[0] == pytest.approx([1 / 4, one, 1, 0, 0, 1, 1])
+    assert second[1] == pytest.approx([1 / 2, two, 1, 1, 1, 0, 0])
+    assert last[4] == pytest.approx([1 / 4, one, 1, 0, 1, 1, 0])
+    expected = last @ np.array(WEIGHTS[:-1]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
+    scores = species_scores(doc, spans_of(doc, "Rad51"), TAXA)[0]
+    assert scores == pytest.approx(np.maximum(expected - np.log(np.exp(expected).sum()), FLOOR), abs=1e-6)
+
+
+def test_the_species_is_not_the_one_that_is_named(blank):
+    assert best(blank("Patients with mutations of Brca1 were studied."), "Brca1") == [HUMAN]
+    assert best(blank("Mice without Brca1 were studied."), "Brca1") == [MOUSE]
+    assert best(blank("Brca1 was studied."), "Brca1") == [HUMAN]
+    assert best(blank("In Drosophila, flies with Brca1"), "Brca1") == [FLY]
+    # Species that the knowledge base does not have say nothing.
+    assert best(blank("In zebrafish with Brca1"), "Brca1", species=[MOUSE, RAT]) == [MOUSE]
+    assert best(blank("Mice with hTERT; more mice, mice and mice."), "hTERT") == [HUMAN]
+
+
+def test_species_of_one_taxon_differ(blank):
+    scores = species_scores(
+        blank("Mice without Brca1"), spans_of(blank("Mice without Brca1"), "Brca1"), ["10090", "10092", ""]
+    )
+    assert scores[0, 0] == scores[0, 1] > scores[0, 2]
+
+
+NAMES = [*(words.split("|")[0] for words in WORDS.values()), "and", ".", "mice", "of"]
+
+
+@given(st.lists(st.sampled_from(NAMES), max_size=40), st.integers(0, 3))
+def test_wild_docs(words, n):
+    doc = spacy.blank("en")("A1 " + " ".join(words))
+    spans = [doc[0:1]] * n
+    scores = species_scores(doc, spans, TAXA)
+    assert (
+        scores.shape == (n, len(TAXA)) and np.isfinite(scores).all() and (scores <= 0).all() and (scores >= FLOOR).all()
+    )
+
+
+def test_a_long_list_of_species_is_read_whole(blank):
+    doc = blank("mice " * (MOST_CUES + 50))
+    assert len(species_cues(doc)) == MOST_CUES
