@@ -34,8 +34,7 @@ def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, in
         features.append(found)
         of.append(taxa.index(taxon))
     x, y = np.array(features), np.array(of)
-    n_weights = len(Weights._fields) - 2
-    x = x[:, :, :n_weights]
+    n_weights = x.shape[2]
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
         odds = x @ w[:n_weights] + w[n_weights:]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
-from spacy_krissel.mentions.species import species_scores
+from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
 
@@ -26,14 +26,15 @@ def gene_baselines(
     """
     texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
     docs = {item.id: item.doc for item in gold}
+    everything = sorted(set(store.each("species")))
 
     def first(record: LinkRecord, species: list[str]) -> str | None:
         return next((each for each in FIRST if each in species), None)
 
     def of_document(record: LinkRecord, species: list[str]) -> str | None:
         span = docs[record.doc].char_span(record.start, record.end, alignment_mode="expand")
-        scores = species_scores(docs[record.doc], [span], species)[0]
-        return species[int(scores.argmax())]
+        scores = species_scores(docs[record.doc], [span], [taxon_of(each) for each in everything])[0]
+        return max(species, key=lambda each: scores[everything.index(each)])
 
     plain = {name: link(records, store) for name, link in BASELINES.items()}
     exact = BASELINES["exact"](records, store, texts=texts)

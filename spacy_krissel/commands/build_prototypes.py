@@ -145,7 +145,7 @@ def prototypes(
     mentions: Mention shards; without them, names only
     class_names: Add induced hypernym names: words that the names of the entities below a class share (needs
         parents or tree numbers)
-    class_weight: Multiply the scores of these by this
+    class_weight: Multiply the scores of class names by this
     gold: Gold mentions (.spacy) as prototypes too
     gold_per_entity: Number of gold mentions per entity of each file, drawn by seed (0: all)
     gold_weight: Multiply the scores of gold prototypes; default: 1.05

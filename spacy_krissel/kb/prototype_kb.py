@@ -445,7 +445,7 @@ class PrototypeKB(KnowledgeBase):
         if not k or not len(queries) or not reordered:
             return found[0]
         if name_vectors is not None:
-            found.append(search_entities(index, prototypes, name_vectors, k, allowed))
+            found.append(search_entities(index, prototypes, name_vectors, n_found, allowed))
         return rank_candidates(
             prototypes,
             queries,

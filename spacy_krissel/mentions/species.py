@@ -5,6 +5,7 @@ Genes of many species share a name. Which one is meant, the text says elsewhere:
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -18,14 +19,13 @@ from .contexts import sentence_starts
 WORDS: dict[str, str] = {
     "9606": "Homo sapiens|human|humans|patient|patients|man|men|woman|women|person|persons|people|individual"
     "|individuals|child|children|infant|infants|newborn|newborns|neonate|neonates|boy|boys|girl|girls|adult|adults|volunteer"
-    "|volunteers|participant|participants|donor|donors|subject|subjects|family|families|kindred|kindreds|proband"
-    "|probands|carrier|carriers|smokers|HeLa|HEK|HEK293|HEK293T|293T|HepG2|MCF-7|MCF7|Jurkat|K562|U937|THP-1|HL-60"
-    "|Caco-2|HUVEC|HUVECs|A549|SH-SY5Y|HCT116|LNCaP|PBMC|PBMCs",
+    "|volunteers|participant|participants|donors|subjects|kindred|kindreds|proband|probands|smokers|HeLa|HEK|HEK293"
+    "|HEK-293|HEK293T|293T|HepG2|MCF-7|MCF7|Jurkat|K562|U937|THP-1|HL-60|Caco-2|HUVEC|HUVECs|A549|SH-SY5Y|HCT116|LNCaP|PBMC|PBMCs",
     "10090": "Mus musculus|mouse|mice|murine|C57BL|BALB|NIH3T3|3T3|3T3-L1|C2C12|RAW264|MEF|MEFs",
-    "10116": "Rattus norvegicus|rat|rats|Rattus|Sprague-Dawley|Wistar|PC12",
+    "10116": "Rattus norvegicus|rat|rats|Rattus|Sprague-Dawley|Wistar|PC12|PC-12",
     "7227": "Drosophila melanogaster|Drosophila|fly|flies|fruitfly",
-    "4932": "Saccharomyces cerevisiae|Saccharomyces|yeast|yeasts",
-    "4896": "Schizosaccharomyces pombe|Schizosaccharomyces",
+    "4932": "Saccharomyces cerevisiae|Saccharomyces|yeast|yeasts|budding yeast",
+    "4896": "Schizosaccharomyces pombe|Schizosaccharomyces|fission yeast",
     "3702": "Arabidopsis thaliana|Arabidopsis",
     "6239": "Caenorhabditis elegans|Caenorhabditis|nematode|nematodes|worm|worms",
     "7955": "Danio rerio|zebrafish|danio",
@@ -40,18 +40,18 @@ WORDS: dict[str, str] = {
     "9544": "Macaca mulatta|macaque|macaques|rhesus|monkey|monkeys",
     "10029": "Cricetulus griseus|hamster|hamsters|CHO",
     "10141": "Cavia porcellus|guinea pig|guinea pigs",
-    "562": "Escherichia coli|E. coli",
+    "562": "Escherichia coli",
 }
 # A strain or subspecies that publishers give in place of its species.
 SPECIES_OF = {"559292": "4932", "284812": "4896", "511145": "562", "83333": "562", "10091": "10090", "10092": "10090"}
-# What a mention may begin with: hTERT, mTOR.
+# What a mention may begin with: hMLH1, mCB2.
 PREFIXES = {"h": "9606", "m": "10090", "r": "10116", "d": "7227", "y": "4932", "x": "8355", "z": "7955"}
 PREFIX = re.compile(rf"([{''.join(PREFIXES)}])(?=[A-Z][A-Za-z\d])")
-# How many species words a doc is read for, so that the time stays linear in its mentions.
-MOST_CUES = 256
 # Least log-probability of a species: no text rules one out.
 FLOOR = -4.0
+# Prefixes of a taxon's id, and labels of spans whose bare number is one.
 TAXONOMIES = ("ncbitaxon", "taxonomy", "txid")
+TAXA_LABELS = ("species", "organism", "taxon")
 
 
 class Cue(NamedTuple):
@@ -71,13 +71,13 @@ class Weights(NamedTuple):
     last two are set by hand.
     """
 
-    share: float = 1.29
-    number: float = 0.28
-    sentence: float = 0.05
-    title: float = 0.4
+    share: float = 1.56
+    number: float = 0.11
+    sentence: float = 0.03
+    title: float = 0.45
     before: float = 0.24
-    nearest: float = 0.19
-    prefix: float = 3.0
+    nearest: float = 0.23
+    prefix: float = 5.0
     prior: tuple[tuple[str, float], ...] = (("9606", 1.0), ("10090", 0.5), ("10116", 0.2))
 
 
@@ -86,13 +86,19 @@ WEIGHTS = Weights()
 
 def _lexicon() -> tuple[dict[str, str], re.Pattern[str]]:
     taxa = {word.lower(): taxon for taxon, words in WORDS.items() for word in words.split("|")}
-    longest_first = sorted(map(re.escape, taxa), key=len, reverse=True)
-    return taxa, re.compile(rf"(?<![^\W_])(?:{'|'.join(longest_first)})(?![^\W_])", re.IGNORECASE)
+    for taxon, words in WORDS.items():
+        genus, _, species = words.partition("|")[0].partition(" ")
+        taxa[f"{genus[0]}. {species}".lower()] = taxon
+    longest_first = sorted((re.escape(word).replace(r"\ ", r"\s+") for word in taxa), key=len, reverse=True)
+    # Neither PIG-A nor MEF-2.
+    end = r"(?![^\W_]|-\d|-[a-z](?![^\W_]))"
+    return taxa, re.compile(rf"(?<![^\W_])(?:{'|'.join(longest_first)}){end}", re.IGNORECASE)
 
 
 TAXA, CUE = _lexicon()
 
 
+@lru_cache(maxsize=100_000)
 def taxon_of(species: str) -> str:
     """The id in NCBI's Taxonomy of what `Entity.species` holds, an id or a name; of another name, the name itself."""
     number = species.rpartition(":")[2].strip()
@@ -110,52 +116,76 @@ def prefix_taxon(mention: str) -> str | None:
 
 def species_cues(doc: Doc) -> list[Cue]:
     """The words for a species in the doc's text, by the lexicon of this module, and its spans that are linked to a
-    taxon ("NCBITaxon:10090"), whichever component did that. In order; the first `MOST_CUES`."""
-    cues = [Cue(match.start(), match.end(), TAXA[match[0].lower()]) for match in CUE.finditer(doc_text(doc))]
+    taxon ("NCBITaxon:10090", or "10090" of a span with the label "Species"), whichever component did that. In order."""
+    cues = [
+        Cue(match.start(), match.end(), TAXA[" ".join(match[0].lower().split())])
+        for match in CUE.finditer(doc_text(doc))
+    ]
     for span in chain(doc.ents, *doc.spans.values()):
-        prefix, _, number = span.kb_id_.partition(":")
-        if number.isdigit() and prefix.lower() in TAXONOMIES:
+        prefix, _, number = span.kb_id_.rpartition(":")
+        is_taxon = prefix.lower() in TAXONOMIES or (not prefix and span.label_.lower() in TAXA_LABELS)
+        if is_taxon and number.isdigit():
             cues.append(Cue(span.start_char, span.end_char, SPECIES_OF.get(number, number)))
     # A linked span is a word of the lexicon too.
-    return sorted(set(cues))[:MOST_CUES]
+    return sorted(set(cues))
 
 
-def species_scores(doc: Doc, spans: Sequence[Span], species: Sequence[str], weights: Weights = WEIGHTS) -> np.ndarray:
-    """The log-probability that each span is of each of the species (len(spans), len(species)), at least `FLOOR`.
+def species_scores(
+    doc: Doc,
+    spans: Sequence[Span],
+    taxa: Sequence[str],
+    prefixes: Sequence[str | None] = (),
+    weights: Weights = WEIGHTS,
+) -> np.ndarray:
+    """The log-probability that each span is of each of the taxa: (len(spans), len(taxa)), at least `FLOOR`.
 
-    species: those that are possible, as `Entity.species` has them.
+    taxa: those that are possible (`taxon_of`). "" stands for what has no species: it has the probability of the
+        likeliest one, and takes none from them.
+    prefixes: the taxon that each span begins with (`prefix_taxon`), where that is no part of its name; () for none.
 
     A softmax over log-odds that add up what the doc says (`Weights`). Where it names no species, man comes before mouse
     and rat, and these before others.
     """
-    taxa = [taxon_of(each) for each in species]
-    odds = species_features(doc, spans, taxa) @ np.array(weights[:-1])
-    odds += [dict(weights.prior).get(taxon, 0.0) for taxon in taxa]
-    odds -= odds.max(axis=1, keepdims=True, initial=-np.inf)
-    return np.maximum(odds - np.log(np.exp(odds).sum(axis=1, keepdims=True)), FLOOR).astype(np.float32)
+    named = np.array(taxa) != ""
+    found = np.zeros((len(spans), len(taxa)), dtype=np.float32)
+    if not (len(spans) and named.any()):
+        return found
+    prior = dict(weights.prior)
+    odds = species_features(doc, spans, taxa) @ np.array(weights[:-2])
+    odds += [prior.get(taxon, 0.0) for taxon in taxa]
+    for row, prefix in enumerate(prefixes):
+        odds[row] += weights.prefix * (np.array(taxa) == prefix)
+    odds = odds[:, named] - odds[:, named].max(axis=1, keepdims=True)
+    odds -= np.log(np.exp(odds).sum(axis=1, keepdims=True))
+    found[:, named] = np.maximum(odds, FLOOR)
+    found[:, ~named] = odds.max(axis=1, keepdims=True)
+    return found
 
 
 def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np.ndarray:
-    """What the doc says for each taxon being that of each span: (len(spans), len(taxa), 7), as `Weights` are."""
+    """What the doc says for each taxon being that of each span: (len(spans), len(taxa), 6), as `Weights` are."""
     columns = np.array(taxa)
-    cues = [cue for cue in species_cues(doc) if cue.taxon in taxa]
-    is_of = np.array([columns == cue.taxon for cue in cues]).reshape(-1, len(taxa))  # (cues, taxa)
-    start, end = np.array([cue[:2] for cue in cues], dtype=np.int64).reshape(-1, 2).T
+    known = set(taxa)
+    cues = [cue for cue in species_cues(doc) if cue.taxon in known]
+    found = np.zeros((len(spans), len(taxa), len(Weights._fields) - 2))
+    if not cues:
+        return found
+    is_of = np.array([columns == cue.taxon for cue in cues])  # (cues, taxa)
+    start, end = np.array([cue[:2] for cue in cues]).T
     sentences = np.array(sentence_starts(doc))
     in_sentence = np.searchsorted(sentences, start, side="right")
     number = is_of.sum(axis=0)
-    found = np.zeros((len(spans), len(taxa), len(Weights._fields) - 1))
-    found[:, :, 0] = number / max(1, len(cues))
+    found[:, :, 0] = number / len(cues)
     found[:, :, 1] = np.log1p(number)
     found[:, :, 3] = is_of[in_sentence == 1].any(axis=0)
     for of_span, span in zip(found, spans, strict=True):
-        if cues:
-            own = np.searchsorted(sentences, span.start_char, side="right")
-            of_span[:, 2] = is_of[in_sentence == own].any(axis=0)
-            before = end <= span.start_char
-            if before.any():
-                of_span[:, 4] = is_of[np.where(before, end, -1).argmax()]
-            distance = np.maximum(np.maximum(start - span.end_char, span.start_char - end), 0)
-            of_span[:, 5] = is_of[distance.argmin()]
-        of_span[:, 6] = columns == prefix_taxon(span.text)
+        own = np.searchsorted(sentences, span.start_char, side="right")
+        first, last = np.searchsorted(in_sentence, [own, own + 1])
+        of_span[:, 2] = is_of[first:last].any(axis=0)
+        # The last cue that begins before the span, and the next.
+        after = int(np.searchsorted(start, span.start_char))
+        around = [i for i in (after - 1, after) if 0 <= i < len(cues)]
+        if after:
+            of_span[:, 4] = is_of[after - 1]
+        of_span[:, 5] = is_of[min(around, key=lambda i: max(start[i] - span.end_char, span.start_char - end[i], 0))]
     return found

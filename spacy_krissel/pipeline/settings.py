@@ -35,7 +35,7 @@ class LinkerSettings(Settings):
         off.
     species_weight: where entities are of several species, as genes are: weight of the logarithm of the probability that
         the mention is of the entity's species, by the species that the doc names (`species_scores`), which is added to
-        the entity's score. 0 is off.
+        the entity's score, and so counts against `threshold`. 0 is off.
     gold_name_weight: weight, 0 to 1, of the mention's text alone in its similarity with the prototypes, where gold
         mentions are prototypes; the rest is that of the mention in its context. 0 is off.
     gold_prior: added to the score of each entity with a gold mention: what was annotated once is likelier to be

@@ -69,4 +69,4 @@ def test_words_of_a_species_are_fitted_to_the_wrong_one(tmp_path):
     weights, n = fit_species(store.path, tmp_path / "mentions", path)
     assert n == len(genes)
     assert weights.title > 1 > 0 > weights.sentence
-    assert weights.prefix == 3.0
+    assert weights.prefix == 5.0

@@ -9,7 +9,6 @@ from spacy.tokens import Span
 
 from spacy_krissel.mentions.species import (
     FLOOR,
-    MOST_CUES,
     WEIGHTS,
     WORDS,
     prefix_taxon,
@@ -71,14 +70,22 @@ def test_a_word_is_taken_for_a_prefix(mention, taxon):
 
 
 def test_words_of_a_species_are_missed_or_found_inside_others(blank):
-    doc = blank("Mice, MURINE cells, ratios, a strategy, patients' kin, womanhood, E. coli and fission-yeast cells.")
+    doc = blank(
+        "Mice, MURINE cells, ratios, a strategy, patients' kin, womanhood, E. coli, C. elegans, fission\nyeast and "
+        "yeast-like cells; PIG-A, MEF-2, HEK-293 cells, guinea  pigs, mouse-derived"
+    )
     text = doc.text
     assert [(text[cue.start : cue.end], cue.taxon) for cue in species_cues(doc)] == [
         ("Mice", MOUSE),
         ("MURINE", MOUSE),
         ("patients", HUMAN),
         ("E. coli", "562"),
+        ("C. elegans", "6239"),
+        ("fission\nyeast", "4896"),
         ("yeast", YEAST),
+        ("HEK-293", HUMAN),
+        ("guinea  pigs", "10141"),
+        ("mouse", MOUSE),
     ]
 
 
@@ -88,26 +95,46 @@ def test_a_linked_taxon_is_no_cue(blank):
     doc.spans["taxa"] = [
         Span(doc, 6, 7, label="Species", kb_id="NCBITaxon:10090"),
         Span(doc, 0, 1, label="Gene", kb_id="9606"),
+        Span(doc, 1, 2, label="Species", kb_id="10116"),
     ]
     # A subspecies counts for its species; "mice", linked and in the lexicon, counts once.
-    assert [(cue.start, cue.taxon) for cue in species_cues(doc)] == [(13, MOUSE), (29, MOUSE)]
+    assert [(cue.start, cue.taxon) for cue in species_cues(doc)] == [(6, RAT), (13, MOUSE), (29, MOUSE)]
 
 
 def test_features_by_hand(blank):
     doc = blank("Brca1 in mice. Loss of hRad51 in patients and in mice. Yeast cells had Rad51 too.")
     first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
-    two = np.log(3)
-    one = np.log(2)
-    #                  share  number sentence title before nearest prefix
+    one, two = np.log(2), np.log(3)
+    #                  share  number sentence title before nearest
     assert first == pytest.approx(
-        np.array([[1 / 4, one, 0, 0, 0, 0, 0], [1 / 2, two, 1, 1, 0, 1, 0], *np.zeros((2, 7)), [1 / 4, one, *[0] * 5]])
+        np.array([[1 / 4, one, 0, 0, 0, 0], [1 / 2, two, 1, 1, 0, 1], *np.zeros((2, 6)), [1 / 4, one, *[0] * 4]])
     )
-    assert second[0] == pytest.approx([1 / 4, one, 1, 0, 0, 1, 1])
-    assert second[1] == pytest.approx([1 / 2, two, 1, 1, 1, 0, 0])
-    assert last[4] == pytest.approx([1 / 4, one, 1, 0, 1, 1, 0])
-    expected = last @ np.array(WEIGHTS[:-1]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
+    assert second[0] == pytest.approx([1 / 4, one, 1, 0, 0, 1])
+    assert second[1] == pytest.approx([1 / 2, two, 1, 1, 1, 0])
+    assert last[4] == pytest.approx([1 / 4, one, 1, 0, 1, 1])
+    expected = last @ np.array(WEIGHTS[:-2]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
     scores = species_scores(doc, spans_of(doc, "Rad51"), TAXA)[0]
     assert scores == pytest.approx(np.maximum(expected - np.log(np.exp(expected).sum()), FLOOR), abs=1e-6)
+
+
+def test_what_has_no_species_is_of_another(blank):
+    doc = blank("Mice without Brca1")
+    scores = species_scores(doc, spans_of(doc, "Brca1"), [*TAXA, ""])
+    assert scores[:, :-1] == pytest.approx(species_scores(doc, spans_of(doc, "Brca1"), TAXA), abs=1e-6)
+    assert scores[0, -1] == scores[0].max()
+    assert (species_scores(doc, spans_of(doc, "Brca1"), [""]) == 0).all()
+
+
+def test_a_prefix_is_a_part_of_the_name(blank):
+    doc = blank("Patients with mTOR, men with mTOR")
+    spans = spans_of(doc, "mTOR")
+    assert species_scores(doc, spans, TAXA, [None, MOUSE]).argmax(axis=1).tolist() == [0, 1]
+
+
+def test_a_long_doc_is_read_in_part(blank):
+    doc = blank("The patients were seen. " * 300 + "In mice, Shh was deleted in mouse embryos.")
+    found = species_features(doc, spans_of(doc, "Shh"), TAXA)[0]
+    assert found[0, 0] == pytest.approx(300 / 302) and found[1, 2:].tolist() == [1, 0, 1, 1]
 
 
 def test_the_species_is_not_the_one_that_is_named(blank):
@@ -117,13 +144,12 @@ def test_the_species_is_not_the_one_that_is_named(blank):
     assert best(blank("In Drosophila, flies with Brca1"), "Brca1") == [FLY]
     # Species that the knowledge base does not have say nothing.
     assert best(blank("In zebrafish with Brca1"), "Brca1", species=[MOUSE, RAT]) == [MOUSE]
-    assert best(blank("Mice with hTERT; more mice, mice and mice."), "hTERT") == [HUMAN]
+    assert best(blank("daf-16 in C. elegans"), "daf-16", "daf", species=["6239", HUMAN]) == ["6239"]
 
 
 def test_species_of_one_taxon_differ(blank):
-    scores = species_scores(
-        blank("Mice without Brca1"), spans_of(blank("Mice without Brca1"), "Brca1"), ["10090", "10092", ""]
-    )
+    doc = blank("Mice without Brca1")
+    scores = species_scores(doc, spans_of(doc, "Brca1"), [taxon_of(each) for each in ("10090", "10092", "9606")])
     assert scores[0, 0] == scores[0, 1] > scores[0, 2]
 
 
@@ -138,8 +164,3 @@ def test_wild_docs(words, n):
     assert (
         scores.shape == (n, len(TAXA)) and np.isfinite(scores).all() and (scores <= 0).all() and (scores >= FLOOR).all()
     )
-
-
-def test_a_long_list_of_species_is_read_whole(blank):
-    doc = blank("mice " * (MOST_CUES + 50))
-    assert len(species_cues(doc)) == MOST_CUES

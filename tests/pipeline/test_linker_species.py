@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import spacy
+from spacy.tokens import Span
 
 from spacy_krissel import Entity, build
 from spacy_krissel.errors import KrisselError
+from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
 
 GENES = [
     Entity("1", "BRCA1", ("breast cancer 1",), species="9606"),
@@ -13,6 +16,10 @@ GENES = [
     Entity("4", "RAD51", ("RecA",), species="9606"),
     # Of one species: RecA is the preferred name of one, and of no other.
     Entity("5", "RecA", (), species="9606"),
+    Entity("6", "mTOR", ("MTOR",), species="9606"),
+    Entity("7", "Mtor", ("mTOR",), species="10090"),
+    # Of no species.
+    Entity("D1", "breast cancer"),
 ]
 
 
@@ -23,8 +30,6 @@ def built(tmp_path_factory):
 
 @pytest.fixture
 def nlp(built):
-    import spacy
-
     return spacy.load(built, config={"components.krissel_linker.min_confidence": 0.0})
 
 
@@ -62,6 +67,26 @@ def test_a_name_preferred_in_one_species_is_lost_in_another(nlp):
 def test_a_prefix_hides_the_name(nlp):
     assert link(nlp, "In mice, hBRCA1 was made.", "hBRCA1") == ["1"]
     assert link(nlp, "In patients, mRad51 was made.", "mRad51") == ["3"]
+    # Here it is part of the name.
+    assert link(nlp, "In patients, mTOR was active.", "mTOR") == ["6"]
+
+
+def test_a_disease_loses_against_genes(nlp):
+    assert link(nlp, "In patients, women with breast cancer were seen by patients.", "breast cancer") == ["D1"]
+
+
+def test_the_fragments_of_a_mention_are_of_two_species(built):
+    nlp = spacy.load(built, config={"components.krissel_linker": {"min_confidence": 0.0, "spans_key": "found"}})
+    doc = nlp.make_doc("Of mice and mice, in mice BRCA1 was lost. Patients, patients had the protein.")
+    doc.spans["found"] = [
+        Span(doc, 7, 8, label="Gene", span_id="m1"),
+        Span(doc, 16, 17, label="Gene", span_id="m1"),
+        Span(doc, 7, 8, label="Gene", span_id="m2"),
+    ]
+    doc.spans["found"].attrs[FRAGMENTS_ATTR] = True
+    assert [span.text for span in doc.spans["found"]] == ["BRCA1", "protein", "BRCA1"]
+    first, second, _ = nlp.get_pipe("krissel_linker")(doc).spans["found"]
+    assert first.kb_id_ == second.kb_id_
 
 
 def test_candidates_do_not_say_what_the_species_adds(nlp):
@@ -77,8 +102,8 @@ def test_candidates_do_not_say_what_the_species_adds(nlp):
 
 def test_scores_of_other_species_than_the_knowledge_bases(nlp):
     kb = nlp.get_pipe("krissel_linker").kb
-    assert sorted(kb.species) == ["10090", "9606"]
-    for shape in ((2, 2), (1, 3), (2,)):
+    assert sorted(kb.species) == ["", "10090", "9606"]
+    for shape in ((2, 3), (1, 2), (3,)):
         with pytest.raises(KrisselError, match="K006.*species"):
             kb.search(np.ones((1, kb.entity_vector_length)), 1, species=np.zeros(shape))
 

@@ -11,8 +11,9 @@ from spacy.training import Example
 from ...errors import KrisselWarning, Warnings
 from ...kb.prototype_kb import PrototypeKB
 from ...mentions.annotations import SpanLink, spans_of, write_links
+from ...mentions.discontinuous import holds_fragments
 from ...mentions.mention_views import mention_views
-from ...mentions.species import prefix_taxon, species_scores
+from ...mentions.species import prefix_taxon, species_scores, taxon_of
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...util.weak import Weak
@@ -51,8 +52,7 @@ class KrisselLinker(KBPipe):
             self._warn_of_no_mentions(docs)
         views = [view for doc, own in zip(docs, spans, strict=True) for view in self.views(doc, own)]
         labels = [span.label_ for own in spans for span in own]
-        kb = self._kb_to_search() if views else None
-        links = iter(() if kb is None else self._link(kb, views, labels, self._species(kb, docs, spans)))
+        links = iter(self._link(docs, spans, views, labels) if views else ())
         return [list(islice(links, len(own))) for own in spans]
 
     def _warn_of_no_mentions(self, docs: Sequence[Doc]) -> None:
@@ -88,11 +88,17 @@ class KrisselLinker(KBPipe):
         return wanted if self.cfg.n_candidates is None else self.cfg.n_candidates
 
     def _link(
-        self, kb: PrototypeKB, views: list[View], labels: list[str], species: np.ndarray | None
+        self, docs: list[Doc], spans: Sequence[Sequence[Span]], views: list[View], labels: list[str]
     ) -> list[SpanLink]:
-        """The link of each mention with one of these views and labels. species: as `decide` takes it."""
-        if species is not None:
-            views = _without_species(kb, views)
+        """The link of each of the docs' spans, with these views and labels."""
+        kb = self._kb_to_search()
+        taxa = [taxon_of(each) for each in kb.species] if self.cfg.species_weight else []
+        species = None
+        if len(set(taxa) - {""}) > 1:
+            bare = _bare_names(kb, views)
+            prefixes = [prefix_taxon(view.mention) if row in bare else None for row, view in enumerate(views)]
+            views = [with_mention(view, bare[row]) if row in bare else view for row, view in enumerate(views)]
+            species = self._species(docs, spans, taxa, prefixes)
         vectors = self.encode(views)
         texts = [view.mention for view in views]
         names = self._names(kb, views)
@@ -108,12 +114,19 @@ class KrisselLinker(KBPipe):
                 links[row] = link
         return [link for link in links if link is not None]
 
-    def _species(self, kb: PrototypeKB, docs: list[Doc], spans: Sequence[Sequence[Span]]) -> np.ndarray | None:
-        """What the species of each entity adds to its score, for each of the spans (q, s)."""
-        species = kb.species if self.cfg.species_weight else []
-        if len(species) < 2:
-            return None
-        found = [species_scores(doc, own, species) for doc, own in zip(docs, spans, strict=True) if own]
+    def _species(
+        self, docs: list[Doc], spans: Sequence[Sequence[Span]], taxa: list[str], prefixes: list[str | None]
+    ) -> np.ndarray:
+        """What each taxon adds to the scores of its entities, for each of the spans (q, len(taxa))."""
+        found = []
+        left = iter(prefixes)
+        for doc, own in zip(docs, spans, strict=True):
+            scores = species_scores(doc, own, taxa, list(islice(left, len(own))))
+            if holds_fragments(doc, self.cfg.spans_key):
+                # The fragments of a mention are of the species of the first.
+                first = {span.id_: row for row, span in reversed([*enumerate(own)]) if span.id_}
+                scores = scores[[first.get(span.id_, row) for row, span in enumerate(own)]]
+            found.append(scores)
         return np.float32(self.cfg.species_weight) * np.concatenate(found)
 
     def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
@@ -145,10 +158,11 @@ class KrisselLinker(KBPipe):
         return sample
 
 
-def _without_species(kb: PrototypeKB, views: list[View]) -> list[View]:
-    """The views, those of a gene with its species before it (hMLH1) without that, where only so it is a name."""
+def _bare_names(kb: PrototypeKB, views: list[View]) -> dict[int, str]:
+    """Of mentions that begin with their species (hMLH1) and are a name only without it: their row, and that name."""
     rows = [row for row, view in enumerate(views) if prefix_taxon(view.mention)]
+    if not rows:
+        return {}
     whole, bare = ([views[row].mention[start:] for row in rows] for start in (0, 1))
     is_name = [set(kb.prototypes.lexical_index.named(texts)[1].tolist()) for texts in (whole, bare)]
-    without = {row: bare[i] for i, row in enumerate(rows) if i in is_name[1] - is_name[0]}
-    return [with_mention(view, without[row]) if row in without else view for row, view in enumerate(views)]
+    return {row: bare[i] for i, row in enumerate(rows) if i in is_name[1] - is_name[0]}
