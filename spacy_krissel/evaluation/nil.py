@@ -17,6 +17,7 @@ from ..mentions.gold_ids import NIL
 from ..util.settings import checked
 from .records import LinkRecord
 
+ROUNDING = 1e-9
 # Of NIL among all mentions.
 NilShare = Annotated[float, Field(gt=0, lt=1)]
 
@@ -102,7 +103,8 @@ def fit_threshold(
     if np.isinf(values).all():
         raise KrisselError(Errors.K714.format(n=len(values), total=len(values), what="has no candidate"))
     if precision is None:
-        return float(curve.thresholds[curve.f1.argmax()])
+        # With a share, equal ones differ by rounding.
+        return float(curve.thresholds[(curve.f1 >= curve.f1.max() - ROUNDING).argmax()])
     reached = np.flatnonzero(curve.precision >= precision)
     if not len(reached):
         best = int(curve.precision.argmax())

@@ -58,8 +58,8 @@ OUTPUTS = [
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints; `vocabularies` writes into its cache alone (tests/ontology/vocabularies).
-PRINT = {"affected-mentions", "check-sources", "judged-links", "name-recall", "sample", "show", "text-overlap"}
-PRINT |= {"vocabularies"}
+PRINT = {"affected-mentions", "check-sources", "fit-species", "gene-baselines", "judged-links", "name-recall", "sample"}
+PRINT |= {"show", "text-overlap", "vocabularies"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

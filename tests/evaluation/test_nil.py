@@ -114,6 +114,7 @@ def test_best_recall_at_a_precision_by_brute_force(mentions, precision):
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=2, max_size=20), st.integers(1, 5))
+@example([(0, False)] * 2 + [(0, True)] * 3 + [(1, False)] * 2 + [(1, True), (2, False)], 1)
 def test_a_share_is_not_that_of_repeated_mentions(mentions, times):
     scores, is_nil = zip(*mentions, strict=True)
     assume(any(is_nil) and not all(is_nil))
