@@ -14,6 +14,7 @@ from spacy_krissel.ontology.store import OntologyStore
 FIRST = ("9606", "10090", "10116")
 # Of the species of a record's candidates, the one that is meant; None for any.
 Choose = Callable[[LinkRecord, list[str]], str | None]
+Link = Callable[..., list[LinkRecord]]
 
 
 def gene_baselines(
@@ -21,8 +22,8 @@ def gene_baselines(
 ) -> dict[str, list[LinkRecord]]:
     """The records by name of the baseline; of `records` only the mentions are read.
 
-    The last one has the linker's rules: abbreviations expanded, the species by `species_scores`, of several entities
-    there the one whose preferred name it is, else the one with the most names.
+    *Rules* are the linker's: abbreviations expanded, of several entities of the species the one whose preferred name it
+    is, else the one with the most names.
     """
     texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
     docs = {item.id: item.doc for item in gold}
@@ -36,19 +37,21 @@ def gene_baselines(
         scores = species_scores(docs[record.doc], [span], [taxon_of(each) for each in everything])[0]
         return max(species, key=lambda each: scores[everything.index(each)])
 
-    plain = {name: link(records, store) for name, link in BASELINES.items()}
-    exact = BASELINES["exact"](records, store, texts=texts)
+    def with_rules(link: Link, choose: Choose) -> list[LinkRecord]:
+        linked = link(records, store, texts=texts)
+        narrowed = [
+            preferred(of_species(each, choose, store), text, store) for each, text in zip(linked, texts, strict=True)
+        ]
+        return settle_ties(narrowed, store)
+
+    exact, tfidf = BASELINES["exact"], BASELINES["tfidf"]
     return {
-        "human first": [of_species(each, first, store) for each in plain["exact"]],
-        "TF-IDF, human first": [of_species(each, first, store) for each in plain["tfidf"]],
-        "exact, the document's species": [of_species(each, of_document, store) for each in exact],
-        "the same, preferred names": settle_ties(
-            [
-                preferred(of_species(each, of_document, store), text, store)
-                for each, text in zip(exact, texts, strict=True)
-            ],
-            store,
-        ),
+        "exact, man first": [of_species(each, first, store) for each in exact(records, store)],
+        "the same, rules": with_rules(exact, first),
+        "TF-IDF, man first": [of_species(each, first, store) for each in tfidf(records, store)],
+        "TF-IDF, man first, rules": with_rules(tfidf, first),
+        "exact, the document's species, rules": with_rules(exact, of_document),
+        "TF-IDF, the document's species, rules": with_rules(tfidf, of_document),
     }
 
 

@@ -128,12 +128,12 @@ class PrototypeSource:
                 if folded in seen or self.held_out(entity, name):
                     continue
                 seen.add(folded)
-                is_shared = (folded, self._species(entity)) in shared
-                contexts = found[: self.contexts_per_shared_name] if is_shared else []
+                key = folded, self._species(entity)
+                contexts = found[: self.contexts_per_shared_name] if key in shared else []
                 for mention in contexts:
                     view = mention.view._replace(mention=name)
                     yield Prototype(entity.id, "replaced", view, _origin(mention))
-                owner = shared.get((folded, self._species(entity)))
+                owner = shared.get(key)
                 if owner == entity.id or (owner is None and not contexts):
                     yield Prototype(entity.id, "name", name_view(name))
             for word in classes.get(entity.id, ()):
