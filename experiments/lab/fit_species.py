@@ -22,8 +22,8 @@ PENALTY = 1e-4
 def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, int]:
     """The weights of `species_scores`, fitted to mined mentions: their names are those of one gene alone, and so of one
     species. Names without a digit are left out: many are words of another meaning. How often each species has such
-    names is fitted beside and dropped, since it says more of the tables than of texts; `prefix` and `prior` are not
-    fitted.
+    names is fitted beside and dropped, since it says more of the tables than of texts; `just_before`,
+    `prefix` and `prior` are not fitted.
 
     RETURNS: the weights, and the number of mentions.
     """
@@ -33,7 +33,7 @@ def fit_species(ontology: Path, mentions: Path, text: Path) -> tuple[Weights, in
     for found, taxon in _examples(store, MentionShards(mentions), text, taxa):
         features.append(found)
         of.append(taxa.index(taxon))
-    x, y = np.array(features), np.array(of)
+    x, y = np.array(features)[:, :, :-1], np.array(of)
     n_weights = x.shape[2]
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -66,5 +66,5 @@ def _examples(
             doc = nlp.make_doc(each.text)
             for start, end, taxon in islice(by_doc.pop(each.id), OF_DOC):
                 found = species_features(doc, [doc.char_span(start, end, alignment_mode="expand")], taxa)[0]
-                if taxon and found.any():
+                if taxon and found[:, :-1].any():
                     yield found, taxon

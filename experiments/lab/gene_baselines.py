@@ -3,9 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from spacy_krissel.evaluation.baselines import BASELINES, settle_ties, write_out_abbreviations
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.kb.spelling_index import SpellingIndex
 from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
@@ -22,12 +25,24 @@ def gene_baselines(
 ) -> dict[str, list[LinkRecord]]:
     """The records by name of the baseline; of `records` only the mentions are read.
 
-    *Rules* are the linker's: abbreviations expanded, of several entities of the species the one whose preferred name it
-    is, else the one with the most names.
+    *Rules* are the linker's: abbreviations expanded, entities with a name that is spelt as the mention is before
+    others, of several entities of the species the one whose preferred name it is, else the one with the most names.
     """
     texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
     docs = {item.id: item.doc for item in gold}
     everything = sorted(set(store.each("species")))
+
+    pairs = [(name, row) for row, entity in enumerate(store) for name in entity.names]
+    index = SpellingIndex([name for name, _ in pairs], np.array([row for _, row in pairs]))
+    ids = list(store.ids)
+    spelt: list[list[str]] = [[] for _ in records]
+    # The long form, or else the mention as it stands.
+    for forms in (texts, [record.text for record in records]):
+        left = [not own for own in spelt]
+        rows, owner = index.named_by_any([forms])
+        for row, place in zip(rows.tolist(), owner.tolist(), strict=True):
+            if left[place]:
+                spelt[place].append(ids[row])
 
     def first(record: LinkRecord, species: list[str]) -> str | None:
         return next((each for each in FIRST if each in species), None)
@@ -38,7 +53,10 @@ def gene_baselines(
         return max(species, key=lambda each: scores[everything.index(each)])
 
     def with_rules(link: Link, choose: Choose) -> list[LinkRecord]:
-        linked = link(records, store, texts=texts)
+        linked = [
+            _narrowed(record, own) if own else record
+            for record, own in zip(link(records, store, texts=texts), spelt, strict=True)
+        ]
         narrowed = [
             preferred(of_species(each, choose, store), text, store) for each, text in zip(linked, texts, strict=True)
         ]

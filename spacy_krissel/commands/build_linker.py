@@ -298,7 +298,7 @@ def _encoder(
     if mentions is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
-        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
+        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
         nlp.initialize()
         if encoder is None:

@@ -104,7 +104,7 @@ def calibrate_pipeline(
     """Fit the threshold for NIL to a gold corpus.
 
     To its mentions without an entity (PEL, §5.3), for the linker's own scores; a re-ranker leaves NIL as it is.
-    Calibrate last: another encoder, knowledge base or `lexical_weight` gives other scores.
+    Calibrate last: another encoder, knowledge base or weight gives other scores.
 
     pipeline: A pipeline with a knowledge base
     gold: Gold corpus with NIL mentions, kept for this: .spacy, PubTator or BioC
@@ -143,7 +143,7 @@ def fit_pipeline_confidence(pipeline: Path, output: Path, *, linker: str = LINKE
     """Fit how sure links are, without a gold corpus.
 
     Each candidate has a "confidence" from then on, and a mention whose best candidate has less than `min_confidence` is
-    NIL. Fit last: another encoder, knowledge base or `lexical_weight` gives other ones.
+    NIL. Fit last: another encoder, knowledge base or weight gives other ones.
 
     pipeline: A pipeline with a knowledge base
     output: Where to save the pipeline with its confidence

@@ -1,8 +1,9 @@
-"""One score of vectors, lexical similarity and gold mentions."""
+"""One score of vectors, lexical similarity, gold mentions, species and spelling."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from .ranking import SearchResult, first_of_each, order_ties, tie_bound
 # Entities that lexical search adds per query. On 9,284 mentions of two training splits, 2 change 22 links and 16 change
 # 43, less than 0.1 points of accuracy; 16 take three times as long.
 PROPOSED = 4
+# Entities with a mention's spelling that are looked at, whatever else finds more of them: one name of thousands would
+# take the memory of all of a batch.
+SPELT = 64
 # Values of vectors held at a time (float32: 64 MB).
 BLOCK_VALUES = 16_000_000
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
@@ -65,21 +69,29 @@ def rank_candidates(
     name_weight: float = 0.0,
     gold_prior: float = 0.0,
     species: tuple[Scores, Rows] | None = None,
+    spelt: tuple[Rows, Rows] | None = None,
+    spelling_weight: float = 0.0,
     can_see: CanSee | None = None,
 ) -> SearchResult:
     """The best `k` of the `entities` (q, w) that vectors found, and of those that lexical search finds.
 
     nearest: the nearest prototype of each (q, w), -1 where it is not known.
     species: what each species adds to the score of its entities (q, s), and the species of each entity by number.
+    spelt: entities with a name that is spelt as the mention is (n,), and the query of each, ascending.
 
     The score of an entity is its highest inner product with the query, or the weighted mean of that and the one with
-    the name, plus weighted lexical similarity and prior, whichever search found it. Its prototype is the nearest one to
-    the query. The other settings are those of `PrototypeKB.search` and `search_unseen`.
+    the name, plus weighted lexical similarity, prior, and what its species and spelling add, whichever search found it.
+    Its prototype is the nearest one to the query. The other settings are those of `PrototypeKB.search` and
+    `search_unseen`.
     """
     if lexical is not None:
         proposed = lexical.proposed(allowed)
         entities = np.concatenate([entities, proposed], axis=1)
         nearest = np.concatenate([nearest, np.full_like(proposed, -1)], axis=1)
+    if spelt is not None:
+        added = _in_rows(*spelt, len(queries), allowed)
+        entities = np.concatenate([entities, added], axis=1)
+        nearest = np.concatenate([nearest, np.full_like(added, -1)], axis=1)
     query, place = np.nonzero(first_of_each(entities) & (entities >= 0))
     entity, rows = entities[query, place], nearest[query, place]
     # All scores from the same vectors, since an index may round its own: equal prototypes must give equal scores.
@@ -103,33 +115,30 @@ def rank_candidates(
     if gold_prior:
         total = total + np.float32(gold_prior) * (alone[query] & np.isin(entity, prototypes.gold_entities))
 
-    of_species = np.zeros_like(total)
+    parts: dict[str, Any] = {"vector": vector}
+    if lexical is not None:
+        parts["lexical"] = similar
     if species is not None:
-        of_species = species[0][query, species[1][entity]]
-        total = total + of_species
+        parts["species"] = species[0][query, species[1][entity]]
+    if spelt is not None:
+        keys = pair_keys(np.concatenate([spelt[1], query]), np.concatenate([spelt[0], entity]))
+        is_spelt = np.isin(keys[len(spelt[0]) :], keys[: len(spelt[0])])
+        parts["spelling"] = np.float32(spelling_weight) * is_spelt
+    for part in ("species", "spelling"):
+        total = total + parts.get(part, np.float32(0))
 
     found = rows >= 0
-    entities, scores = np.full(entities.shape, -1), np.full(entities.shape, -np.inf, dtype=np.float32)
-    nearest, vectors, lexicals, by_species = (
-        entities.copy(),
-        scores.copy(),
-        np.zeros_like(scores),
-        np.zeros_like(scores),
-    )
-    columns = (
-        (entities, entity),
-        (scores, total),
-        (nearest, rows),
-        (vectors, vector),
-        (lexicals, similar),
-        (by_species, of_species),
-    )
-    for table, values in columns:
-        table[query[found], place[found]] = values[found]
-    order = np.lexsort((entities, -scores), axis=1)
-    entities, scores, nearest, vectors, lexicals, by_species = (
-        np.take_along_axis(each, order, axis=1) for each, _ in columns
-    )
+
+    def table(values: np.ndarray, missing: float = 0.0) -> np.ndarray:
+        filled = np.full(entities.shape, missing, dtype=values.dtype)
+        filled[query[found], place[found]] = values[found]
+        return filled
+
+    tables: dict[str, Any] = {"": table(entity, -1), "score": table(total, -np.inf), "prototype": table(rows, -1)}
+    tables |= {part: table(values, -np.inf if part == "vector" else 0) for part, values in parts.items()}
+    order = np.lexsort((tables[""], -tables["score"]), axis=1)
+    tables = {part: np.take_along_axis(values, order, axis=1) for part, values in tables.items()}
+    entities, scores, nearest = tables.pop(""), tables.pop("score"), tables.pop("prototype")
     tied = (scores >= tie_bound(scores[:, :1])) & (entities >= 0)
     ties = {int(i): np.sort(entities[i, tied[i]]) for i in np.flatnonzero(tied.sum(axis=1) > 1)}
     ranked = SearchResult(entities[:, :k].copy(), scores[:, :k].copy(), nearest[:, :k].copy(), ties)
@@ -137,14 +146,20 @@ def rank_candidates(
         order_ties(ranked, prototypes, queries)
     # Of entities that tie, the order has changed.
     place = np.argmax(entities[:, None] == ranked.entities[:, :, None], axis=2)
-    parts = (np.take_along_axis(each, place, axis=1) for each in (vectors, lexicals, by_species))
-    vector, lexical_part, species_part = parts
-    return replace(
-        ranked,
-        vector=vector,
-        lexical=lexical_part if lexical is not None else None,
-        species=species_part if species is not None else None,
-    )
+    shown: dict[str, Any] = {part: np.take_along_axis(values, place, axis=1) for part, values in tables.items()}
+    return replace(ranked, **shown)
+
+
+def _in_rows(values: Rows, owner: Rows, n: int, allowed: Mask | None) -> Rows:
+    """The allowed values of each of n owners, ascending, in rows: (n, w), at most `SPELT`, -1 padded."""
+    if allowed is not None:
+        values, owner = values[allowed[values]], owner[allowed[values]]
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    first = rank < SPELT
+    values, owner, rank = values[first], owner[first], rank[first]
+    found = np.full((n, int(rank.max(initial=-1)) + 1), -1, dtype=np.int64)
+    found[owner, rank] = values
+    return found
 
 
 def with_ties(found: Sequence[SearchResult]) -> tuple[Rows, Rows]:

@@ -36,7 +36,7 @@ class LexicalIndex:
     def __init__(self, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> None:
         folded, of_form = distinct([folded_form(form) for form in forms])
         # Their hashes and not the forms, of which there are millions; this process alone reads them.
-        hashes = _hashes(folded)
+        hashes = hashed(folded)
         order = np.argsort(hashes)
         self._hashes = hashes[order]
         # Ends with that of place -1.
@@ -67,7 +67,7 @@ class LexicalIndex:
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
-        return self._by_hash[_places(self._hashes, _hashes([folded_form(text) for text in texts]))]
+        return self._by_hash[places_of(self._hashes, hashed([folded_form(text) for text in texts]))]
 
     def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """The entities with each text as a name, folded, and for each the place of that text in `texts`, ascending."""
@@ -76,7 +76,7 @@ class LexicalIndex:
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
         grams = _Grams.of([folded_form(text) for text in texts])
-        place = _places(self._grams, grams.keys)
+        place = places_of(self._grams, grams.keys)
         owners, place = grams.owners[place >= 0], place[place >= 0]
         counts = csr_matrix((np.ones(len(place), np.float32), (owners, place)), shape=(len(texts), len(self._grams)))
         counts.sum_duplicates()
@@ -189,14 +189,14 @@ class _Grams(NamedTuple):
         return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
 
 
-def _places(ascending: Rows, values: Rows) -> Rows:
+def places_of(ascending: Rows, values: Rows) -> Rows:
     """The place of each of the `values` in the ascending array, -1 where it is not there."""
     places = np.searchsorted(ascending, values)
     places[places == len(ascending)] = -1
     return np.where(ascending[places] == values, places, -1) if len(ascending) else places
 
 
-def _hashes(texts: Sequence[str]) -> Rows:
+def hashed(texts: Sequence[str]) -> Rows:
     return np.array([hash(text) for text in texts], dtype=np.int64)
 
 

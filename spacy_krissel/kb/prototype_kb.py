@@ -415,6 +415,8 @@ class PrototypeKB(KnowledgeBase):
         name_weight: float = 0.0,
         gold_prior: float = 0.0,
         species: Scores | None = None,
+        spelt: Sequence[str] | None = None,
+        spelling_weight: float = 0.0,
     ) -> SearchResult:
         """The `k` nearest distinct entities of each vector (q, d), among the `allowed` entities (n_entities,).
 
@@ -425,6 +427,9 @@ class PrototypeKB(KnowledgeBase):
         gold_prior: added to the score of each entity that has a gold mention among its prototypes.
             Neither this nor `names` counts for one of the `texts` that is a surface form of several entities.
         species: added to the score of each entity by its species (q, len(self.species)).
+        spelt, spelling_weight: how the documents spell the mentions (q,), as a text may stand for a mention that was
+            written out; and what is added to the score of each entity with a name of that spelling (`spelling`), or of
+            that of its text.
 
         Raises KrisselError K520 (empty), K503 (wrong width), K504 (NaN), K505 (wrong mask), K006 (`species` of another
         shape).
@@ -441,7 +446,8 @@ class PrototypeKB(KnowledgeBase):
         n_found = k if species is None else max(k, OF_ANY_SPECIES)
         found = [search_entities(index, prototypes, queries, n_found, allowed)]
         is_lexical = texts is not None and lexical_weight > 0
-        reordered = is_lexical or name_vectors is not None or gold_prior or species is not None
+        forms = [each for each in (texts, spelt) if each is not None] if spelling_weight > 0 else []
+        reordered = is_lexical or name_vectors is not None or gold_prior or species is not None or forms
         if not k or not len(queries) or not reordered:
             return found[0]
         if name_vectors is not None:
@@ -459,6 +465,8 @@ class PrototypeKB(KnowledgeBase):
             name_weight=name_weight,
             gold_prior=gold_prior,
             species=None if species is None else (species, now.entities.species[0]),
+            spelt=prototypes.spelling_index.named_by_any(forms) if forms else None,
+            spelling_weight=spelling_weight,
         )
 
     def lexical_similarity(self, texts: Sequence[str], entities: Rows, hidden: Sequence[bool] | None = None) -> Scores:

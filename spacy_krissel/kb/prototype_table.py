@@ -27,6 +27,7 @@ from .columns import (
 from .groups import Groups
 from .lexical_index import LexicalIndex
 from .references import References
+from .spelling_index import SpellingIndex
 
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
 # Stored by number: new kinds go to the end.
@@ -222,6 +223,13 @@ class PrototypeTable:
         # What the entities below one share is a guess at a name of it.
         named = ~self._of_kinds(["class"])[rows]
         return LexicalIndex(self.mentions(rows), self.entity_rows[rows], named)
+
+    @once
+    @coded
+    def spelling_index(self) -> SpellingIndex:
+        """The names of the entities."""
+        rows = self.rows_of_kinds(["name"])
+        return SpellingIndex(self.mentions(rows), self.entity_rows[rows])
 
     @once
     def gold_entities(self) -> Rows:

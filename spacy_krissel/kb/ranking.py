@@ -32,7 +32,8 @@ class SearchResult:
         more; an approximate index may have missed some.
     vector, lexical: of the score, the similarity of vectors, and the lexical similarity without its weight (q, k); None
         where the score is the former and nothing else.
-    species: what the entity's species adds to the score (q, k); None where none was asked for.
+    species, spelling: what the entity's species, and a name that is spelt as the mention is, add to the score (q, k);
+        None where neither was asked for.
     """
 
     entities: Rows
@@ -42,6 +43,7 @@ class SearchResult:
     vector: Scores | None = None
     lexical: Scores | None = None
     species: Scores | None = None
+    spelling: Scores | None = None
 
     @classmethod
     def padded(cls, n: int, k: int) -> "SearchResult":

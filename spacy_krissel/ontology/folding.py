@@ -21,6 +21,38 @@ def fold_name(text: str) -> str:
     return _BREAKS.sub(" ", lower).strip() or lower.strip()
 
 
+# Greek letters, by the Latin ones that stand for them, and their names.
+_LETTERS = str.maketrans("αβγδεζθκλσω", "abgdezqklsw")
+_GREEK = {
+    "alpha": "a", "beta": "b", "gamma": "g", "delta": "d", "epsilon": "e", "zeta": "z", "theta": "q", "kappa": "k",
+    "lambda": "l", "sigma": "s", "omega": "w",
+}  # fmt: skip
+_GREEK_NAME = re.compile("|".join(_GREEK))
+_ROMAN = {"ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "x": "10"}
+# What a name is of, which one text says and another does not.
+_KINDS = {"gene", "genes", "mrna", "protein", "proteins"}
+# miR-9-3 is not miR-93.
+_NUMBERS = re.compile(r"(\d) (?=\d)")
+
+
+def spelling(text: str) -> str:
+    """What the spellings of one name have in common: its letters and digits, folded, without what stands between them.
+
+    Greek letters are equal to their names and to the Latin letters that stand for them, Roman numerals behind a word to
+    numbers, and "gene", "mRNA" and "protein" say nothing: "IL-2" and "IL2"; "TGF-β1", "TGFbeta 1" and "TGFB1"; "caspase
+    III" and "caspase-3 protein". Two numbers stay two. "" where nothing is a letter or a digit.
+    """
+    words = fold_name(text).split()
+    if not words or not words[0][0].isalnum():
+        return ""
+    said = [word for word in words if word not in _KINDS]
+    # Of "protein C", C is not the whole name.
+    words = said if len(said) > 1 or sum(map(len, said)) > 1 else words
+    joined = " ".join(words[:1] + [_ROMAN.get(word, word) for word in words[1:]]).translate(_LETTERS)
+    joined = _NUMBERS.sub(r"\1.", joined).replace(" ", "")
+    return _GREEK_NAME.sub(lambda match: _GREEK[match[0]], joined)
+
+
 # Parts of words, lower-case, and how MeSH spells them. Look-behinds leave alone what is American already, such as
 # "angioedema" and "gastroesophageal".
 _PARTS = {

@@ -36,6 +36,9 @@ class LinkerSettings(Settings):
     species_weight: where entities are of several species, as genes are: weight of the logarithm of the probability that
         the mention is of the entity's species, by the species that the doc names (`species_scores`), which is added to
         the entity's score, and so counts against `threshold`. 0 is off.
+    spelling_weight: added to the score of each entity with a name that is spelt as the mention is, in the text or
+        written out, but for what stands between letters and digits and the like (`spelling`: "IL-2" and "IL2"). In
+        units of the score; 0 is off.
     gold_name_weight: weight, 0 to 1, of the mention's text alone in its similarity with the prototypes, where gold
         mentions are prototypes; the rest is that of the mention in its context. 0 is off.
     gold_prior: added to the score of each entity with a gold mention: what was annotated once is likelier to be
@@ -55,6 +58,7 @@ class LinkerSettings(Settings):
     use_abbreviations: bool = True
     lexical_weight: NotNegative = 0.0
     species_weight: NotNegative = 0.0
+    spelling_weight: NotNegative = 0.0
     gold_name_weight: Fraction = 0.5
     gold_prior: NotNegative = 0.03
     overwrite: bool = True

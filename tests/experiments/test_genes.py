@@ -10,6 +10,7 @@ from spacy.tokens import Span
 
 from spacy_krissel.evaluation.gold import GoldDoc
 from spacy_krissel.evaluation.records import LinkRecord
+from spacy_krissel.mentions.species import WEIGHTS
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import write_store
@@ -69,4 +70,4 @@ def test_words_of_a_species_are_fitted_to_the_wrong_one(tmp_path):
     weights, n = fit_species(store.path, tmp_path / "mentions", path)
     assert n == len(genes)
     assert weights.title > 1 > 0 > weights.sentence
-    assert weights.prefix == 5.0
+    assert weights.prefix == WEIGHTS.prefix

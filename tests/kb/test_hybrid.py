@@ -249,3 +249,20 @@ def test_nearest_prototypes_in_small_blocks(random_kb, monkeypatch):
         scores = kb.vectors[mine].astype(np.float32) @ vectors[query]
         assert row == (mine[scores.argmax()] if len(mine) else -1)
         assert score == pytest.approx(scores.max(initial=-np.inf), abs=1e-6)
+
+
+def test_places_without_a_candidate_have_a_similarity():
+    kb = make_kb([0, 1], ["cold", "flu"], np.array([[1, 0], [0, 1]], dtype=np.float32))
+    asked = {"texts": ["cold"], "lexical_weight": 0.5, "spelling_weight": 0.2, "species": np.zeros((1, 1), np.float32)}
+    result = kb.search(np.array([[1, 0]], dtype=np.float32), 3, allowed=np.array([True, False]), **asked)
+    assert result.entities.tolist() == [[0, -1, -1]]
+    assert result.vector.tolist() == [[1, -np.inf, -np.inf]] and result.scores[0, 1] == -np.inf
+    assert result.lexical[0, 1:].tolist() == result.spelling[0, 1:].tolist() == result.species[0, 1:].tolist() == [0, 0]
+
+
+def test_a_name_of_many_widens_a_batch():
+    """Of a hundred entities with one spelling those that the search finds gain, and a few others."""
+    kb = make_kb(range(100), ["IL-2"] * 100, np.eye(100, dtype=np.float32))
+    result = kb.search(np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
+    assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
+    assert (result.spelling[0][result.entities[0] >= 0] == np.float32(0.2)).all() and not result.spelling[1].any()

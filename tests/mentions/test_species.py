@@ -89,6 +89,56 @@ def test_words_of_a_species_are_missed_or_found_inside_others(blank):
     ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "yeast two-hybrid",
+        "rat anti-mouse CD4",
+        "rabbit anti-human IgG",
+        "rabbit polyclonal sera",
+        "fetal bovine serum",
+        "calf thymus",
+        "SCID mice",
+        "mouse monoclonal",
+    ],
+)
+def test_a_tool_is_taken_for_a_species(blank, text):
+    assert species_cues(blank(f"A {text} was used.")) == []
+
+
+@pytest.mark.parametrize(
+    "text, taxon",
+    [
+        ("yeast cells", YEAST),
+        ("mouse antigens", MOUSE),
+        ("rat anti-Müllerian hormone", RAT),
+        ("bovine serum amyloid A", "9913"),
+        ("mouse serum", MOUSE),
+        ("nude mice", HUMAN),
+    ],
+)
+def test_a_species_is_taken_for_a_tool(blank, text, taxon):
+    assert [cue.taxon for cue in species_cues(blank(f"A {text} was used."))] == [taxon]
+
+
+@pytest.mark.parametrize(
+    "text, just_before",
+    [
+        ("bovine DGI", True),
+        ("bovine skin cDNA for DGI", True),
+        ("bovine, and DGI", False),
+        ("bovine cells that have in their membranes DGI", False),
+        (f"bovine {'x' * 40} DGI", False),
+        ("bovine. DGI", False),
+        ("bovine\n\nDGI", False),
+        ("bovine and DGI", False),
+    ],
+)
+def test_a_species_just_before_a_gene_is_missed_or_one_far_from_it_found(blank, text, just_before):
+    doc = blank(text)
+    assert species_features(doc, spans_of(doc, "DGI"), ["9606", "9913"])[0, 1, 5] == just_before
+
+
 def test_a_linked_taxon_is_no_cue(blank):
     doc = blank("Brca1 of the dormouse and of mice")
     doc.ents = [Span(doc, 3, 4, label="Species", kb_id="NCBITaxon:10092")]
@@ -104,17 +154,22 @@ def test_a_linked_taxon_is_no_cue(blank):
 def test_features_by_hand(blank):
     doc = blank("Brca1 in mice. Loss of hRad51 in patients and in mice. Yeast cells had Rad51 too.")
     first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
-    one, two = np.log(2), np.log(3)
-    #                  share  number sentence title before nearest
+    #                  share sentence title before nearest just before
     assert first == pytest.approx(
-        np.array([[1 / 4, one, 0, 0, 0, 0], [1 / 2, two, 1, 1, 0, 1], *np.zeros((2, 6)), [1 / 4, one, *[0] * 4]])
+        np.array([[1 / 4, 0, 0, 0, 0, 0], [1 / 2, 1, 1, 0, 1, 0], *np.zeros((2, 6)), [1 / 4, *[0] * 5]])
     )
-    assert second[0] == pytest.approx([1 / 4, one, 1, 0, 0, 1])
-    assert second[1] == pytest.approx([1 / 2, two, 1, 1, 1, 0])
-    assert last[4] == pytest.approx([1 / 4, one, 1, 0, 1, 1])
+    assert second[0] == pytest.approx([1 / 4, 1, 0, 0, 1, 0])
+    assert second[1] == pytest.approx([1 / 2, 1, 1, 1, 0, 0])
+    assert last[4] == pytest.approx([1 / 4, 1, 0, 1, 1, 1])
     expected = last @ np.array(WEIGHTS[:-2]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
     scores = species_scores(doc, spans_of(doc, "Rad51"), TAXA)[0]
     assert scores == pytest.approx(np.maximum(expected - np.log(np.exp(expected).sum()), FLOOR), abs=1e-6)
+
+
+def test_the_species_in_a_mention_loses_to_the_one_before(blank):
+    doc = blank("In patients the mouse Brca1 gene")
+    assert species_features(doc, [doc[3:5]], TAXA)[0, :2, 5].tolist() == [0, 1]
+    assert species_scores(doc, [doc[3:5]], TAXA).argmax() == TAXA.index(MOUSE)
 
 
 def test_what_has_no_species_is_of_another(blank):
@@ -134,7 +189,7 @@ def test_a_prefix_is_a_part_of_the_name(blank):
 def test_a_long_doc_is_read_in_part(blank):
     doc = blank("The patients were seen. " * 300 + "In mice, Shh was deleted in mouse embryos.")
     found = species_features(doc, spans_of(doc, "Shh"), TAXA)[0]
-    assert found[0, 0] == pytest.approx(300 / 302) and found[1, 2:].tolist() == [1, 0, 1, 1]
+    assert found[0, 0] == pytest.approx(300 / 302) and found[1, 1:].tolist() == [1, 0, 1, 1, 0]
 
 
 def test_the_species_is_not_the_one_that_is_named(blank):

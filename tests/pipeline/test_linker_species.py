@@ -97,7 +97,22 @@ def test_candidates_do_not_say_what_the_species_adds(nlp):
     assert 0 >= first["species"] > second["species"]
     weight = nlp.get_pipe("krissel_linker").cfg["lexical_weight"]
     for each in (first, second):
-        assert each["score"] == pytest.approx(each["vector"] + weight * each["lexical"] + each["species"], abs=1e-5)
+        assert each["score"] == pytest.approx(
+            each["vector"] + weight * each["lexical"] + each["species"] + each["spelling"], abs=1e-5
+        )
+        assert each["spelling"] == pytest.approx(0.2)
+
+
+def test_an_abbreviation_that_is_a_name_is_lost_when_it_is_written_out(nlp):
+    """No gene has the long form."""
+    linker = nlp.get_pipe("krissel_linker")
+    doc = nlp.make_doc("Patients with ribosomal acid dehydrogenase 51 (RAD51), and RAD51")
+    doc.ents = [Span(doc, len(doc) - 1, len(doc), label="Gene")]
+    first = linker(doc).ents[0]._.krissel_candidates[0]
+    assert first["id"] == "4" and first["spelling"] == pytest.approx(0.2)
+    linker.cfg["spelling_weight"] = 0.0
+    first = linker(doc).ents[0]._.krissel_candidates[0]
+    assert first["id"] != "4" and "spelling" not in first
 
 
 def test_scores_of_other_species_than_the_knowledge_bases(nlp):

@@ -1,6 +1,7 @@
 """`krissel_linker`: encode mentions in context, search the knowledge base, write `kb_id_`."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -93,7 +94,7 @@ class KrisselLinker(KBPipe):
         """The link of each of the docs' spans, with these views and labels."""
         kb = self._kb_to_search()
         taxa = [taxon_of(each) for each in kb.species] if self.cfg.species_weight else []
-        species = None
+        species, bare = None, {}
         if len(set(taxa) - {""}) > 1:
             bare = _bare_names(kb, views)
             prefixes = [prefix_taxon(view.mention) if row in bare else None for row, view in enumerate(views)]
@@ -102,13 +103,22 @@ class KrisselLinker(KBPipe):
         vectors = self.encode(views)
         texts = [view.mention for view in views]
         names = self._names(kb, views)
+        spelt = self._spelt(docs, spans, texts, bare)
         links: list[SpanLink | None] = [None] * len(views)
         for types, rows in self._by_types(labels).items():
             mask = kb.entity_mask(types=types) if types else None
             asked = None if names is None else names[rows]
             by_species = None if species is None else species[rows]
             found = decide(
-                kb, vectors[rows], [texts[row] for row in rows], self.cfg, self.n_kept(), mask, asked, by_species
+                kb,
+                vectors[rows],
+                [texts[row] for row in rows],
+                self.cfg,
+                self.n_kept(),
+                mask,
+                asked,
+                by_species,
+                [spelt[row] for row in rows],
             )
             for row, link in zip(rows, found, strict=True):
                 links[row] = link
@@ -128,6 +138,18 @@ class KrisselLinker(KBPipe):
                 scores = scores[[first.get(span.id_, row) for row, span in enumerate(own)]]
             found.append(scores)
         return np.float32(self.cfg.species_weight) * np.concatenate(found)
+
+    def _spelt(
+        self, docs: list[Doc], spans: Sequence[Sequence[Span]], texts: list[str], bare: dict[int, str]
+    ) -> list[str]:
+        """How the docs spell the mentions with these texts: bare ones without the prefix, and those in several pieces
+        as they are."""
+        found: list[str] = []
+        for doc, own in zip(docs, spans, strict=True):
+            pieces = Counter(span.id_ for span in own if span.id_) if holds_fragments(doc, self.cfg.spans_key) else {}
+            start = len(found)
+            found += [texts[start + i] if pieces.get(span.id_, 0) > 1 else span.text for i, span in enumerate(own)]
+        return [bare.get(row, text) for row, text in enumerate(found)]
 
     def _names(self, kb: PrototypeKB, views: list[View]) -> np.ndarray | None:
         """The vectors of the views' mentions alone, where gold mentions are prototypes and names are to count."""

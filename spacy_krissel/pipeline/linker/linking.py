@@ -28,17 +28,20 @@ def decide(
     allowed: np.ndarray | None = None,
     names: np.ndarray | None = None,
     species: np.ndarray | None = None,
+    spelt: Sequence[str] | None = None,
 ) -> list[SpanLink]:
     """The link of each of q mentions.
 
     vectors (q, d): of the mentions in their contexts. texts (q,): of the mentions.
     names (q, d): vectors of the texts alone; None where `gold_name_weight` does not count.
     species (q, s): added to the scores of entities of each species of the knowledge base; None for nothing.
+    spelt (q,): how the doc spells them; None for no other way than `texts`.
     n_candidates: kept of each. allowed: mask of entities.
     """
     prior = settings.gold_prior if kb.has_gold else 0.0
     model = confidence_of(settings)
-    reordered = settings.lexical_weight or prior or names is not None or species is not None or model is not None
+    weighed = settings.lexical_weight or settings.spelling_weight or prior
+    reordered = weighed or names is not None or species is not None or model is not None
     k = max(n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
     result = kb.search(
         vectors,
@@ -50,6 +53,8 @@ def decide(
         name_weight=settings.gold_name_weight,
         gold_prior=prior,
         species=species,
+        spelt=spelt,
+        spelling_weight=settings.spelling_weight,
     )
     confidence = None if model is None else model(*similarities(kb, result, texts))
     return _links(kb, result, n_candidates, settings, confidence)
