@@ -1,5 +1,6 @@
 """From an ontology to a pipeline that links to it, in one command."""
 
+import gc
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -195,6 +196,8 @@ def build(
         if len({species for species in store.each("species") if species}) > 1:
             encoding |= {"by_species": True, "overrides": {f"{COMPONENT}.species_weight": SPECIES_WEIGHT}}
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
+        # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
+        gc.collect()
         nlp = load_pipeline(work.path / "linker")
         work.begin("Fitting the confidence of links")
         fit = fit_confidence(nlp, **shared, **of_confidence)
