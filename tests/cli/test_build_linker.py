@@ -1,11 +1,14 @@
 """`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
 
+import gc
+
 import numpy as np
 import pytest
 import spacy
 
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build
 from spacy_krissel.commands import build_linker
+from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.pipeline.pipeline_io import find_linker
 from spacy_krissel.views import View
 
@@ -172,3 +175,24 @@ def test_an_untrained_transformer_is_a_small_encoder(toy_files, tiny_bert, tmp_p
     asked = {"text": [toy_files / "texts.jsonl"], "encoder": str(tiny_bert), "steps": 0}
     built = build(toy_files / "ontology.jsonl", tmp_path / "built", **asked)
     assert built.nlp.config["components"]["krissel_linker"]["model"]["name"] == str(tiny_bert)
+
+
+def test_the_vectors_that_were_saved_stay_beside_those_that_are_read(tmp_path, monkeypatch):
+    """Both would take the memory of a large ontology twice."""
+
+    def filled():
+        return sum(isinstance(each, PrototypeKB) and len(each) == 3 for each in gc.get_objects())
+
+    gc.collect()
+    before, meanwhile = filled(), []
+    fit = build_linker.fit_confidence
+    monkeypatch.setattr(
+        build_linker, "fit_confidence", lambda *args, **kwargs: meanwhile.append(filled()) or fit(*args, **kwargs)
+    )
+    # It may run by chance.
+    gc.disable()
+    try:
+        build([Entity(str(i), f"disease {i}") for i in range(3)], tmp_path / "linker")
+    finally:
+        gc.enable()
+    assert meanwhile == [before + 1]
