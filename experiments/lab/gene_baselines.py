@@ -13,7 +13,7 @@ from spacy_krissel.mentions.species import species_scores, taxon_of
 from spacy_krissel.ontology.folding import fold_name
 from spacy_krissel.ontology.store import OntologyStore
 
-# Man, mouse, rat.
+# Human, mouse, rat.
 FIRST = ("9606", "10090", "10116")
 # Of the species of a record's candidates, the one that is meant; None for any.
 Choose = Callable[[LinkRecord, list[str]], str | None]
@@ -64,10 +64,10 @@ def gene_baselines(
 
     exact, tfidf = BASELINES["exact"], BASELINES["tfidf"]
     return {
-        "exact, man first": [of_species(each, first, store) for each in exact(records, store)],
+        "exact, human first": [of_species(each, first, store) for each in exact(records, store)],
         "the same, rules": with_rules(exact, first),
-        "TF-IDF, man first": [of_species(each, first, store) for each in tfidf(records, store)],
-        "TF-IDF, man first, rules": with_rules(tfidf, first),
+        "TF-IDF, human first": [of_species(each, first, store) for each in tfidf(records, store)],
+        "TF-IDF, human first, rules": with_rules(tfidf, first),
         "exact, the document's species, rules": with_rules(exact, of_document),
         "TF-IDF, the document's species, rules": with_rules(tfidf, of_document),
     }

@@ -41,9 +41,10 @@ FEWEST_MENTIONS = 500
 # Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class "yeasts"; on the training
 # splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better and 0.2 worse than 1.
 CLASS_WEIGHT = 0.9
-# Of the species that a document names, where the ontology's entities are of several. Chosen on nine tenths of the
-# training documents of GNormPlus, NLM-Gene and BioRED.
-SPECIES_WEIGHT = 0.15
+# Where the ontology's entities are of several species: what these and the spelling of names weigh. Chosen on nine
+# tenths of the training documents of GNormPlus, NLM-Gene and BioRED. On diseases, spelling gains half a point at most,
+# and the error of the confidence, which is fitted without it, rises above 0.05.
+OF_SEVERAL_SPECIES = {f"{COMPONENT}.species_weight": 0.15, f"{COMPONENT}.spelling_weight": 0.2}
 TRANSFORMER: dict[str, Any] = {
     "@architectures": "spacy-krissel.TransformerEncoder.v1",
     "window": 32,
@@ -194,7 +195,7 @@ def build(
         what = "Encoding names and mentions"
         encoding = {"class_weight": CLASS_WEIGHT, "gpu_id": gpu_id, **shared}
         if len({species for species in store.each("species") if species}) > 1:
-            encoding |= {"by_species": True, "overrides": {f"{COMPONENT}.species_weight": SPECIES_WEIGHT}}
+            encoding |= {"by_species": True, "overrides": OF_SEVERAL_SPECIES}
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
         gc.collect()
@@ -301,7 +302,7 @@ def _encoder(
     if mentions is None:
         config = spacy.util.load_config(CONFIG, overrides=overrides).interpolate()
         nlp = spacy.blank("en")
-        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight", "spelling_weight")}
+        linker = {key: config["components"][LINKER][key] for key in ("model", "lexical_weight")}
         nlp.add_pipe(LINKER, config={**linker, "objective": None})
         nlp.initialize()
         if encoder is None:

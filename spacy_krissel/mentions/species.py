@@ -168,8 +168,8 @@ def species_scores(
         likeliest one, and takes none from them.
     prefixes: the taxon that each span begins with (`prefix_taxon`), where that is no part of its name; () for none.
 
-    A softmax over log-odds that add up what the doc says (`Weights`). Where it names no species, man comes before mouse
-    and rat, and these before others.
+    A softmax over log-odds that add up what the doc says (`Weights`). Where it names no species, human comes before
+    mouse and rat, and these before others.
     """
     named = np.array(taxa) != ""
     found = np.zeros((len(spans), len(taxa)), dtype=np.float32)

@@ -45,7 +45,7 @@ def test_baselines_take_another_species(store):
         for title, rows in gene_baselines(records, gold, store).items()
     }
     none = ("", [])
-    assert found["exact, man first"] == [("1", []), ("1", []), ("1", ["1", "4"]), ("1", ["1", "4"]), none]
+    assert found["exact, human first"] == [("1", []), ("1", []), ("1", ["1", "4"]), ("1", ["1", "4"]), none]
     # The one with the name as its preferred name.
     assert found["the same, rules"] == [("1", []), ("1", []), ("4", []), ("4", []), none]
     assert found["exact, the document's species, rules"] == [("3", []), ("1", []), ("5", []), ("4", []), none]

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from spacy.vocab import Vocab
 
 from spacy_krissel.index.faiss_index import make_faiss_index
-from spacy_krissel.kb.hybrid import PROPOSED, _nearest
+from spacy_krissel.kb.hybrid import PROPOSED, SPELT, _in_rows, _nearest
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import Prototype, PrototypeTable
@@ -261,8 +261,10 @@ def test_places_without_a_candidate_have_a_similarity():
 
 
 def test_a_name_of_many_widens_a_batch():
-    """Of a hundred entities with one spelling those that the search finds gain, and a few others."""
+    """Of a hundred entities with one spelling those that the search finds gain, and a few others are looked at."""
     kb = make_kb(range(100), ["IL-2"] * 100, np.eye(100, dtype=np.float32))
     result = kb.search(np.eye(100, dtype=np.float32)[-2:], 100, texts=["IL2", "x"], spelling_weight=0.2)
     assert result.entities[0, 0] == 98 and result.scores[0, 0] == np.float32(1.2)
     assert (result.spelling[0][result.entities[0] >= 0] == np.float32(0.2)).all() and not result.spelling[1].any()
+    rows = _in_rows(np.arange(100), np.zeros(100, dtype=np.int64), 2, None)
+    assert rows.shape == (2, SPELT) and rows[0].tolist() == list(range(SPELT)) and (rows[1] == -1).all()

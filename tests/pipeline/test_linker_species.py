@@ -125,4 +125,5 @@ def test_scores_of_other_species_than_the_knowledge_bases(nlp):
 
 def test_entities_of_one_species_have_a_weight(tmp_path):
     built = build([Entity("1", "BRCA1", species="9606"), Entity("2", "gout", species="9606")], tmp_path / "linker")
-    assert built.nlp.get_pipe("krissel_linker").cfg["species_weight"] == 0
+    cfg = built.nlp.get_pipe("krissel_linker").cfg
+    assert cfg["species_weight"] == cfg["spelling_weight"] == 0

@@ -27,7 +27,7 @@ def gene_baselines_cli(
     ontology: Path = typer.Option(..., help="Ontology store of genes"),
     seed: int = typer.Option(0, min=0, help="Of the bootstrap"),
 ) -> None:
-    """Accuracy of a report's links, and of exact match and TF-IDF that take man first or the document's species, with
+    """Accuracy of a report's links, and of exact match and TF-IDF that take human first or the document's species, with
     the difference and its 95 % interval over documents."""
     import spacy
 

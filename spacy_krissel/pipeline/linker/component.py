@@ -103,7 +103,7 @@ class KrisselLinker(KBPipe):
         vectors = self.encode(views)
         texts = [view.mention for view in views]
         names = self._names(kb, views)
-        spelt = self._spelt(docs, spans, texts, bare)
+        spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
         links: list[SpanLink | None] = [None] * len(views)
         for types, rows in self._by_types(labels).items():
             mask = kb.entity_mask(types=types) if types else None
@@ -118,7 +118,7 @@ class KrisselLinker(KBPipe):
                 mask,
                 asked,
                 by_species,
-                [spelt[row] for row in rows],
+                None if spelt is None else [spelt[row] for row in rows],
             )
             for row, link in zip(rows, found, strict=True):
                 links[row] = link
