@@ -2,8 +2,9 @@
 
 import gc
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ COMPACT = Path(__file__).parents[1] / "compact"
 COMPONENT = f"components.{LINKER}"
 # With fewer mined mentions nothing is trained: too few are held out to see what training does.
 FEWEST_MENTIONS = 500
+# In an error message.
+TYPES_SHOWN = 8
 # Of class names, which are guesses. Chosen on Linnaeus and S800, where "yeast" is no class "yeasts"; on the training
 # splits of NCBI Disease and BC5CDR's diseases 0.9 is 0.2 points better and 0.2 worse than 1.
 CLASS_WEIGHT = 0.9
@@ -106,7 +109,7 @@ class BuildWork(WorkFolder):
         return self.path / name
 
 
-@passes_on(build_ontology, "format", "below", "not_below", "trees", "version", "licence")
+@passes_on(build_ontology, "format", "below", "not_below", "trees", "species_words", "version", "licence")
 @passes_on(fit_confidence, "precision", "nil_share")
 @checked
 def build(
@@ -115,6 +118,7 @@ def build(
     *,
     text: Sequence[Path] = (),
     ner: str | None = None,
+    types_by_label: Mapping[str, Sequence[str]] = {},
     encoder: str | None = None,
     steps: Count | None = None,
     seed: Count = 0,
@@ -135,6 +139,7 @@ def build(
     output: Where to save the pipeline
     text: Unlabelled text to mine and train on: JSONL, plain text, PubMed's XML, Parquet, .tar.gz; or folders
     ner: A pipeline that finds mentions, by name or path: the linker is added to it
+    types_by_label: the semantic types that mentions with a label are linked to, as the linker has it
     encoder: A transformer to train, by name or path, in place of the compact one; needs text
     steps: Training steps; 0 trains nothing; default: 600 with text
     seed: Of mining, training and what is drawn
@@ -182,6 +187,7 @@ def build(
                 write_store(iter(sources), path)
 
         store = OntologyStore(work.once("store", "Reading the ontology", read))
+        _check_types(types_by_label, store)
         mentions = None
         if text:
             mentions = work.once(
@@ -199,7 +205,8 @@ def build(
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
         gc.collect()
-        nlp = load_pipeline(work.path / "linker")
+        by_label = {f"{COMPONENT}.types_by_label": {label: [*types] for label, types in types_by_label.items()}}
+        nlp = load_pipeline(work.path / "linker", by_label if types_by_label else None)
         work.begin("Fitting the confidence of links")
         fit = fit_confidence(nlp, **shared, **of_confidence)
         if finder is not None:
@@ -227,6 +234,7 @@ def build(
     "below",
     "not_below",
     "trees",
+    "species_words",
     "version",
     "licence",
     "seed",
@@ -235,7 +243,7 @@ def build(
     "restart",
     "progress",
 )
-def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
+def build_files(ontology: list[Path], output: Path, *, types_by_label: Sequence[str] = (), **settings: Any) -> Built:
     """Build a linker from an ontology: all steps in one command.
 
     Without text the compact encoder that ships compares names as it is; with text, mentions of unambiguous names are
@@ -244,8 +252,15 @@ def build_files(ontology: list[Path], output: Path, **settings: Any) -> Built:
 
     ontology: Ontology files, stores, or names of vocabularies (krissel vocabularies)
     output: Where to save the pipeline
+    types_by_label: label=type: link mentions with this label to entities of this semantic type only (Gene=Gene)
     """
-    return build(ontology, output, **settings)
+    by_label: dict[str, list[str]] = {}
+    for pair in types_by_label:
+        label, _, type_ = pair.partition("=")
+        if not (label and type_):
+            raise KrisselError(Errors.K006.format(setting="types_by_label", found=pair, expected="label=type"))
+        by_label.setdefault(label, []).append(type_)
+    return build(ontology, output, types_by_label=by_label, **settings)
 
 
 def show_build_files(built: Built) -> str:
@@ -272,6 +287,21 @@ def _content(source: Path, settings: dict[str, Any]) -> Any:
     if source.is_dir() and not (source / MANIFEST).is_file():
         return [each["files"] for each in provenance(source, settings.get("format") or "auto")]
     return content_hash(source)
+
+
+def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologyStore) -> None:
+    """Raises KrisselError K006 for a type that no entity has."""
+    wanted = {each for types in types_by_label.values() for each in types}
+    known = set(chain.from_iterable(store.each("types"))) if wanted else set()
+    if wanted - known:
+        shown = ", ".join(map(repr, sorted(known)[:TYPES_SHOWN]))
+        raise KrisselError(
+            Errors.K006.format(
+                setting="types_by_label",
+                found=min(wanted - known),
+                expected=f"one of the ontology's {len(known)} types, such as {shown}",
+            )
+        )
 
 
 def _are_enough(mentions: Path) -> bool:

@@ -25,7 +25,8 @@ CASES = {"preferred": "preferred name", "other": "other name", "cross_species": 
 
 
 @passes_on(read_table, *COLUMNS, "separator")
-@passes_on(build_ontology, "format", "below", "not_below", "tree_types", "disambiguate", "version", "licence")
+@passes_on(build_ontology, "format", "below", "not_below", "tree_types", "species_words", "prefix", "disambiguate")
+@passes_on(build_ontology, "version", "licence")
 def ontology(
     sources: list[Path],
     output: Path,
@@ -99,6 +100,8 @@ def ontology(
     not_below: Leave out this entity and those below it
     tree: Keep entities with a tree number that begins with this (D)
     tree_types: The types of an entity are the names of the roots of its trees
+    species_words: Words that texts use for a species are names of it too (patients, mice)
+    prefix: Put this before ids that have none (NCBIGene), which those of another source may be equal to
     disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
         other name
     taxonomy: Store of a taxonomy with the names of the entities' species

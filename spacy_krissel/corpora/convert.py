@@ -1,6 +1,5 @@
 """Gold corpora to `.spacy` files."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from inspect import signature
@@ -15,6 +14,7 @@ from spacy.tokens import Doc
 from ..errors import Errors, KrisselError
 from ..mentions import gold_mentions
 from ..mentions.gold_ids import Resolver
+from ..ontology.ids import check_prefix
 from ..ontology.store import OntologyStore
 from ..ontology.umls_presets import PRESETS
 from ..util.atomic import check_file
@@ -31,7 +31,6 @@ from .sentence_docs import sentence_docs
 
 PathLike = str | Path
 Paths = PathLike | Annotated[list[PathLike], Field(min_length=1)]
-_PREFIX = re.compile(r"\w[\w.-]*:?")
 
 
 @checked
@@ -44,7 +43,7 @@ def read_docs(
     labels: list[str] | None = None,
     types: list[str] | None = None,
     ontology: PathLike | Resolver | None = None,
-    prefix: str = "",
+    prefixes: list[str] = [],  # noqa: B006
     unknown_as_nil: bool = False,
     report: CorpusReport | None = None,
 ) -> Iterator[Doc]:
@@ -60,7 +59,8 @@ def read_docs(
     ontology: ontology store; an id that it has only without the prefix (`OMIM:145250`) loses the prefix, ids that it
         does not have are kept and counted. Ids are not mapped to primary ids, so that the file serves other versions
         of the ontology too
-    prefix: put this before ids that have no prefix, as the ontology does (NCBITaxon)
+    prefixes: put this before ids that have no prefix, as the ontology does (NCBITaxon); before those of mentions with
+        one label alone (Species=NCBITaxon)
     unknown_as_nil: make a mention NIL when the ontology has none of its ids
     report: counts, see `CorpusReport`. Without one, warns of data-quality problems at the end.
 
@@ -72,8 +72,10 @@ def read_docs(
     if unknown_as_nil and ontology is None:
         expected = "false, or an ontology that says which ids are known"
         raise KrisselError(Errors.K006.format(setting="unknown_as_nil", found=unknown_as_nil, expected=expected))
-    if prefix and not _PREFIX.fullmatch(prefix):
-        raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
+    by_label = {}
+    for each in prefixes:
+        label, _, prefix = each.rpartition("=")
+        by_label[label] = check_prefix(prefix)
     # One without types of its own, or whose places in the semantic network nothing tells.
     misnamed = {name for name in PRESETS.keys() & set(types or ()) if ontology is None or not PRESETS[name].trees}
     if misnamed:
@@ -88,8 +90,8 @@ def read_docs(
         # Another resolver than a store knows ids alone.
         store = ontology if isinstance(ontology, OntologyStore) else None
         steps.append(partial(keep_types, types=types, store=store))
-    if ontology is not None or prefix:
-        steps.append(partial(rewrite_ids, ontology=ontology, prefix=prefix, unknown_as_nil=unknown_as_nil))
+    if ontology is not None or by_label:
+        steps.append(partial(rewrite_ids, ontology=ontology, prefixes=by_label, unknown_as_nil=unknown_as_nil))
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
 
     def read(path: Path, report: CorpusReport) -> Iterator[AnnotatedText]:

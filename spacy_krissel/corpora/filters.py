@@ -1,14 +1,15 @@
 """Filters of annotated texts by id, label and semantic type, and the form of gold ids."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from ..errors import KrisselWarning, Warnings
-from ..mentions.gold_ids import NIL, Resolver, add_prefix, map_ids, split_ids, to_kb_id
+from ..mentions.gold_ids import NIL, Resolver, map_ids, split_ids, to_kb_id
 from ..mentions.gold_mentions import split_gold
 from ..ontology.folding import fold_name
-from ..ontology.ids import canonical_id
+from ..ontology.ids import add_prefix, canonical_id
 from ..ontology.store import OntologyStore
 from ..ontology.tree_numbers import is_in_tree
 from ..ontology.umls_presets import PRESETS, find_preset
@@ -94,9 +95,16 @@ def _has_type(mention: Mention, wanted: set[str], trees: list[str], store: Ontol
 
 
 def rewrite_ids(
-    texts: Texts, report: CorpusReport, ontology: Resolver | None, prefix: str = "", unknown_as_nil: bool = False
+    texts: Texts,
+    report: CorpusReport,
+    ontology: Resolver | None,
+    prefixes: Mapping[str, str] = {},
+    unknown_as_nil: bool = False,
 ) -> Iterator[AnnotatedText]:
-    """Give ids the form that `ontology` uses, and count those that it does not have; see `convert`."""
+    """Give ids the form that `ontology` uses, and count those that it does not have; see `convert`.
+
+    prefixes: by label, "" for other labels.
+    """
 
     def known(concept: str) -> bool:
         return ontology is None or ontology.resolve(concept) is not None
@@ -108,13 +116,14 @@ def rewrite_ids(
     def is_ambiguous(concept: str) -> bool:
         return isinstance(ontology, OntologyStore) and len(set(ontology.rows_of(concept))) > 1
 
-    def rewritten(concept: str) -> str:
+    def rewritten(concept: str, prefix: str) -> str:
         concept = add_prefix(concept, prefix)
         bare = concept.partition(":")[2]
         return bare if bare and not known(concept) and known(bare) else concept
 
     def with_ids(mention: Mention, annotated: AnnotatedText) -> Mention:
-        kb_id = map_ids(mention.kb_id, rewritten)
+        prefix = prefixes.get(mention.label, prefixes.get("", ""))
+        kb_id = map_ids(mention.kb_id, partial(rewritten, prefix=prefix))
         report.count("rewritten_ids", kb_id != to_kb_id(mention.kb_id))
         concepts = split_ids(kb_id)
         unknown = [concept for concept in concepts if not known(concept)]

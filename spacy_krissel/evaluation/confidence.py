@@ -11,7 +11,7 @@ from spacy.language import Language
 
 from .. import __version__
 from ..errors import Errors, KrisselError
-from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
 from ..ontology.folding import fold_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features
@@ -133,14 +133,24 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
         return table.entity_rows[seen] != own[query]
 
     hidden = [True] * len(rows)
+    kinds, species = kb.entities.species
+    by_species = linker.cfg.species_weight and len(species) > 1
+    n = OF_ANY_SPECIES if by_species else N_CANDIDATES
     left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
     found = []
     for can_see in (without_name, without_entity):
         weight = linker.cfg.lexical_weight
         asked: dict[str, Any] = {"texts": texts, "hidden": hidden, "lexical_weight": weight}
-        result = kb.search_unseen(vectors, N_CANDIDATES, can_see, N_PROTOTYPES, **asked)
-        x = features(*similarities(kb, result, texts, hidden))[:, 0]
-        found.append([x, result.entities[:, 0] == own, left])
+        result = kb.search_unseen(vectors, n, can_see, N_PROTOTYPES, **asked)
+        same, best = None, np.zeros(len(rows), dtype=np.intp)
+        if by_species:
+            # Whether the species is right is known, or not, by other means: the best one of the right species.
+            of = np.where(result.entities >= 0, kinds[result.entities], -1)
+            same = of[:, :, None] == of[:, None, :]
+            best = (of == kinds[own][:, None]).argmax(axis=1)
+        x = features(*similarities(kb, result, texts, hidden), same)
+        each = np.arange(len(rows))
+        found.append([x[each, best], result.entities[each, best] == own, left])
     return found
 
 

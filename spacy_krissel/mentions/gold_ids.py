@@ -94,9 +94,3 @@ def map_ids(kb_id: str, function: Callable[[str], str]) -> str:
     return "".join(
         function(part) if part and i % 2 == 0 and part not in NIL_MARKS else part for i, part in enumerate(parts)
     )
-
-
-def add_prefix(concept: str, prefix: str) -> str:
-    """`9606` → `NCBITaxon:9606` for the prefix `NCBITaxon`; an id with a prefix of its own keeps it."""
-    prefix = prefix.rstrip(":")
-    return f"{prefix}:{concept}" if prefix and ":" not in concept else concept

@@ -12,43 +12,25 @@ from typing import NamedTuple
 import numpy as np
 from spacy.tokens import Doc, Span
 
+from ..ontology.species_words import SPECIES_WORDS
 from ..views import doc_text
 from .contexts import sentence_starts
 
-# Id in NCBI's Taxonomy -> its scientific name, then other words for it, its strains, cells and people.
-WORDS: dict[str, str] = {
-    "9606": "Homo sapiens|human|humans|patient|patients|man|men|woman|women|person|persons|people|child|children|infant"
-    "|infants|boy|boys|girl|girls|volunteer|volunteers|participant|participants|donors|subjects|kindred|kindreds|proband"
-    "|probands|smokers|HeLa|HEK|HEK293|HEK-293|HEK293T|293T|HepG2|Hep3B|Huh7|Huh-7|MCF-7|MCF7|MCF10A|MCF-10A|T47D|T-47D"
-    "|MDA-MB-231|MDA-MB-468|SK-BR-3|SKBR3|Jurkat|K562|U937|U-937|THP-1|THP1|HL-60|HL60|KG-1|MOLT-4|Raji|Daudi|Ramos"
-    "|Caco-2|Caco2|HT-29|HT29|SW480|RKO|LoVo|HCT116|HCT-116|A549|H1299|Calu-3|BEAS-2B|LNCaP|PC-3|PC3|DU145|DU-145|SH-SY5Y"
-    "|U251|U87|U2OS|Saos-2|MG-63|HT1080|HT-1080|A431|A375|HaCaT|IMR-90|WI-38|ARPE-19|SKOV3|SK-OV-3|PANC-1|BxPC-3|MKN45"
-    "|HUVEC|HUVECs|PBMC|PBMCs|cancer cell|cancer cells|carcinoma|carcinoma cell|carcinoma cells|xenograft|xenografts"
-    "|nude mice|nude mouse",
-    "10090": "Mus musculus|mouse|mice|murine|C57BL|BALB|NIH3T3|3T3|3T3-L1|C2C12|C3H10T1/2|MC3T3-E1|RAW264|RAW264.7"
-    "|RAW 264.7|J774|BV-2|BV2|Ba/F3|BaF3|EL4|CTLL-2|4T1|CT26|Neuro-2a|Neuro2a|N2a|NSC-34|MIN6|ATDC5|ST-2|Hepa1-6"
-    "|splenocytes|MEF|MEFs",
-    "10116": "Rattus norvegicus|rat|rats|Rattus|Sprague-Dawley|Sprague Dawley|Wistar|Long-Evans|PC12|PC-12|INS-1|H9c2"
-    "|GH3|RBL-2H3|IEC-6|AR42J",
-    "7227": "Drosophila melanogaster|Drosophila|fly|flies|fruitfly",
-    "4932": "Saccharomyces cerevisiae|Saccharomyces|yeast|yeasts|budding yeast",
-    "4896": "Schizosaccharomyces pombe|Schizosaccharomyces|fission yeast",
-    "3702": "Arabidopsis thaliana|Arabidopsis",
-    "6239": "Caenorhabditis elegans|Caenorhabditis|nematode|nematodes|worm|worms",
-    "7955": "Danio rerio|zebrafish|danio",
-    "8364": "Xenopus tropicalis",
-    "8355": "Xenopus laevis|Xenopus",
-    "9913": "Bos taurus|bovine|cow|cows|calf|cattle",
-    "9823": "Sus scrofa|porcine|pig|pigs|swine|piglet|piglets",
-    "9031": "Gallus gallus|chicken|chickens|chick|chicks|avian|Gallus",
-    "9615": "Canis lupus familiaris|dog|dogs|canine|canines|MDCK",
-    "9986": "Oryctolagus cuniculus|rabbit|rabbits",
-    "9940": "Ovis aries|sheep|ovine|lamb|lambs",
-    "9544": "Macaca mulatta|macaque|macaques|rhesus|monkey|monkeys",
-    "10029": "Cricetulus griseus|hamster|hamsters|CHO",
-    "10141": "Cavia porcellus|guinea pig|guinea pigs",
-    "562": "Escherichia coli",
+# Strains, cells and further words for people, by the id of their species in NCBI's Taxonomy. None is a name of it.
+OTHER_WORDS: dict[str, str] = {
+    "9606": "donors|subjects|kindred|kindreds|smokers|HeLa|HEK|HEK293|HEK-293|HEK293T|293T|HepG2|Hep3B|Huh7|Huh-7"
+    "|MCF-7|MCF7|MCF10A|MCF-10A|T47D|T-47D|MDA-MB-231|MDA-MB-468|SK-BR-3|SKBR3|Jurkat|K562|U937|U-937|THP-1"
+    "|THP1|HL-60|HL60|KG-1|MOLT-4|Raji|Daudi|Ramos|Caco-2|Caco2|HT-29|HT29|SW480|RKO|LoVo|HCT116|HCT-116|A549"
+    "|H1299|Calu-3|BEAS-2B|LNCaP|PC-3|PC3|DU145|DU-145|SH-SY5Y|U251|U87|U2OS|Saos-2|MG-63|HT1080|HT-1080|A431"
+    "|A375|HaCaT|IMR-90|WI-38|ARPE-19|SKOV3|SK-OV-3|PANC-1|BxPC-3|MKN45|HUVEC|HUVECs|PBMC|PBMCs|cancer cell"
+    "|cancer cells|carcinoma|carcinoma cell|carcinoma cells|xenograft|xenografts|nude mice|nude mouse",
+    "10090": "C57BL|BALB|NIH3T3|3T3|3T3-L1|C2C12|C3H10T1/2|MC3T3-E1|RAW264|RAW264.7|RAW 264.7|J774|BV-2|BV2|Ba/F3|BaF3"
+    "|EL4|CTLL-2|4T1|CT26|Neuro-2a|Neuro2a|N2a|NSC-34|MIN6|ATDC5|ST-2|Hepa1-6|splenocytes|MEF|MEFs",
+    "10116": "Sprague-Dawley|Sprague Dawley|Wistar|Long-Evans|PC12|PC-12|INS-1|H9c2|GH3|RBL-2H3|IEC-6|AR42J",
+    "9615": "MDCK",
+    "10029": "CHO",
 }
+WORDS = {taxon: "|".join([words, OTHER_WORDS.get(taxon, "")]).strip("|") for taxon, words in SPECIES_WORDS.items()}
 # What is made of a species, or in it, is not what is studied: told by what follows a word and what precedes it.
 TOOL = re.compile(
     r"(?:human|mouse|murine|rat|rabbit)[\s-]+(?:anti[\s-](?!m[uü]ller)|monoclonal|polyclonal|antibod|antiser)"
@@ -66,7 +48,7 @@ SPECIES_OF = {"559292": "4932", "284812": "4896", "511145": "562", "83333": "562
 # What a mention may begin with: hMLH1, mCB2.
 PREFIXES = {"h": "9606", "m": "10090", "r": "10116", "d": "7227", "y": "4932", "x": "8355", "z": "7955"}
 PREFIX = re.compile(rf"([{''.join(PREFIXES)}])(?=[A-Z][A-Za-z\d])")
-# Least log-probability of a species: no text rules one out.
+# Of the least likely species: no text rules one out.
 FLOOR = -4.0
 # Prefixes of a taxon's id, and labels of spans whose bare number is one.
 TAXONOMIES = ("ncbitaxon", "taxonomy", "txid")
@@ -162,14 +144,14 @@ def species_scores(
     prefixes: Sequence[str | None] = (),
     weights: Weights = WEIGHTS,
 ) -> np.ndarray:
-    """The log-probability that each span is of each of the taxa: (len(spans), len(taxa)), at least `FLOOR`.
+    """The log-odds that each span is of each of the taxa, less those of the likeliest: (len(spans), len(taxa)), from
+    `FLOOR` to 0. They are the same whatever other taxa there are.
 
-    taxa: those that are possible (`taxon_of`). "" stands for what has no species: it has the probability of the
-        likeliest one, and takes none from them.
+    taxa: those that are possible (`taxon_of`). "" stands for what has no species, which is 0.
     prefixes: the taxon that each span begins with (`prefix_taxon`), where that is no part of its name; () for none.
 
-    A softmax over log-odds that add up what the doc says (`Weights`). Where it names no species, human comes before
-    mouse and rat, and these before others.
+    The log-odds add up what the doc says (`Weights`). Where it names no species, human comes before mouse and rat, and
+    these before others.
     """
     named = np.array(taxa) != ""
     found = np.zeros((len(spans), len(taxa)), dtype=np.float32)
@@ -180,10 +162,8 @@ def species_scores(
     odds += [prior.get(taxon, 0.0) for taxon in taxa]
     for row, prefix in enumerate(prefixes):
         odds[row] += weights.prefix * (np.array(taxa) == prefix)
-    odds = odds[:, named] - odds[:, named].max(axis=1, keepdims=True)
-    odds -= np.log(np.exp(odds).sum(axis=1, keepdims=True))
-    found[:, named] = np.maximum(odds, FLOOR)
-    found[:, ~named] = odds.max(axis=1, keepdims=True)
+    odds = odds[:, named]
+    found[:, named] = np.maximum(odds - odds.max(axis=1, keepdims=True), FLOOR)
     return found
 
 

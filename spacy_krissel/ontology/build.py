@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +20,11 @@ from .entity import Entity
 from .hierarchy import subtree
 from .homonyms.disambiguate import Disambiguation
 from .homonyms.expansions import Order
+from .ids import add_prefix, check_prefix
 from .merge import merge
 from .provenance import provenance
 from .readers import read_ontology
+from .species_words import with_species_words
 from .store import OntologyStore, write_store
 from .tree_numbers import with_tree_types
 from .vocabularies.cache import Source, locate
@@ -42,6 +45,8 @@ def build_ontology(
     not_below: list[str] = [],  # noqa: B006
     trees: list[str] = [],  # noqa: B006
     tree_types: bool = False,
+    species_words: bool = False,
+    prefix: str = "",
     disambiguate: Order | None = None,
     taxonomy: OntologyStore | PathLike | None = None,
     inspect: Callable[[OntologyStore], Any] | None = None,
@@ -66,6 +71,8 @@ def build_ontology(
     trees: keep only entities with a tree number that begins with one of these, such as "D" for MeSH's chemicals and
         drugs; the numbers may come from `enrich_from`
     tree_types: make the names of the tops of an entity's trees its types (`tree_numbers.with_tree_types`)
+    species_words: words that texts use for a species are names of it too (`species_words`: patients, mice)
+    prefix: put this before ids that have none (NCBIGene), which those of another source may be equal to
     disambiguate: expand names that several entities share with the preferred name, or, where they are that name, with
         the shortest or longest other one (`homonyms.disambiguate`)
     taxonomy: store of a taxonomy that names the entities' species, where these are ids
@@ -115,6 +122,12 @@ def build_ontology(
         if trees:
             info["trees"] = list(trees)
             entities = _in_trees(entities, tuple(trees))
+        if species_words:
+            info["species_words"] = True
+            entities = with_species_words(entities)
+        if prefix:
+            info["prefix"] = check_prefix(prefix)
+            entities = (_with_prefix(entity, info["prefix"]) for entity in entities)
         if not isinstance(entities, OntologyStore):
             entities = _some(entities)
         if tree_types:
@@ -139,6 +152,11 @@ def _open_source(source: Source) -> Iterable[Entity]:
         return OntologyStore(source.path)
     entities = read_ontology(source.path, source.format, **source.options)
     return (entity for entity in entities if entity.id.startswith(source.ids)) if source.ids else entities
+
+
+def _with_prefix(entity: Entity, prefix: str) -> Entity:
+    alt_ids, parents = (tuple(add_prefix(id_, prefix) for id_ in ids) for ids in (entity.alt_ids, entity.parents))
+    return replace(entity, id=add_prefix(entity.id, prefix), alt_ids=alt_ids, parents=parents)
 
 
 def _in_trees(entities: Iterable[Entity], trees: tuple[str, ...]) -> Iterator[Entity]:

@@ -2,6 +2,8 @@
 
 import re
 
+from ..errors import Errors, KrisselError
+
 # The prefix used for comparison -> all of its spellings, in lower case.
 _SPELLINGS = {
     "MESH": ("mesh", "msh"),
@@ -16,6 +18,7 @@ PREFIXES = {spelling: prefix for prefix, spellings in _SPELLINGS.items() for spe
 # Ids whose form shows their publisher: MeSH has six or nine digits after C or D, a UMLS concept has seven after C.
 _BARE_MESH = re.compile(r"[CD](?:\d{6}|\d{9})")
 _BARE_UMLS = re.compile(r"C\d{7}")
+_PREFIX = re.compile(r"\w[\w.-]*:?")
 _URL_END = re.compile("[/#=]")
 # Cellosaurus's own prefix is part of its ids.
 _CELLOSAURUS = re.compile(r"(?:cellosaurus:)?cvcl[_:]([a-z0-9]{4})", re.IGNORECASE | re.ASCII)
@@ -71,3 +74,15 @@ def entity_url(id: str) -> str:
     except ImportError:
         return ""
     return (colon and bioregistry.get_default_iri(prefix, local)) or ""
+
+
+def check_prefix(prefix: str) -> str:
+    """The prefix without its colon. Raises KrisselError K006 if it is no word."""
+    if not _PREFIX.fullmatch(prefix):
+        raise KrisselError(Errors.K006.format(setting="prefix", found=prefix, expected="a word, such as 'NCBITaxon'"))
+    return prefix.rstrip(":")
+
+
+def add_prefix(id: str, prefix: str) -> str:
+    """`9606` → `NCBITaxon:9606` for the prefix `NCBITaxon`; an id with a prefix of its own keeps it."""
+    return f"{prefix}:{id}" if prefix and ":" not in id else id

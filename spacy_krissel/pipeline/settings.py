@@ -33,9 +33,9 @@ class LinkerSettings(Settings):
     lexical_weight: weight of the lexical (character n-gram) similarity, 0 to 1, of the mention and an entity's nearest
         name, which is added to the entity's score. In units of that score, a cosine where the encoder normalises; 0 is
         off.
-    species_weight: where entities are of several species, as genes are: weight of the logarithm of the probability that
-        the mention is of the entity's species, by the species that the doc names (`species_scores`), which is added to
-        the entity's score, and so counts against `threshold`. 0 is off.
+    species_weight: where entities are of several species, as genes are: weight of the logarithm of how likely the
+        entity's species is, by the species that the doc names, in relation to the likeliest (`species_scores`), which
+        is added to the entity's score, and so counts against `threshold`. 0 is off.
     spelling_weight: added to the score of each entity with a name that is spelt as the mention is, in the text or
         written out, but for what stands between letters and digits and the like (`spelling`: "IL-2" and "IL2"). In
         units of the score; 0 is off.

@@ -1,10 +1,12 @@
 """`krissel build`: from an ontology to a pipeline, with and without text and a pipeline that finds mentions."""
 
 import gc
+import json
 
 import numpy as np
 import pytest
 import spacy
+from spacy.tokens import Span
 
 from spacy_krissel import Entity, KrisselError, KrisselWarning, build
 from spacy_krissel.commands import build_linker
@@ -157,6 +159,21 @@ def test_entities_are_written_to_a_file_first(tmp_path):
     doc = built.nlp.make_doc("oddity")
     doc.ents = [doc.char_span(0, 6, label="D")]
     assert built.nlp.get_pipe("krissel_linker")(doc).ents[0].kb_id_ == "X1"
+
+
+def test_mentions_with_a_label_are_linked_to_another_vocabulary(run, refuse, tmp_path):
+    path = tmp_path / "all.jsonl"
+    records = [("G1", "MS", "Gene"), ("D1", "MS", "Disease"), ("D2", "Gout", "Disease")]
+    lines = [json.dumps({"concept_id": id_, "canonical_name": name, "types": [type_]}) for id_, name, type_ in records]
+    path.write_text("\n".join(lines))
+    said = refuse("build", path, "-o", tmp_path / "x", "--types-by-label", "GENE=Genes")
+    assert "[K006]" in said and "'Disease', 'Gene'" in said and not (tmp_path / "x").exists()
+    assert "[K006]" in refuse("build", path, "-o", tmp_path / "x", "--types-by-label", "Gene")
+    run("build", path, "-o", tmp_path / "x", *("--types-by-label", "GENE=Gene", "--types-by-label", "DIS=Disease"))
+    nlp = spacy.load(tmp_path / "x")
+    doc = nlp.make_doc("MS or MS")
+    doc.ents = [Span(doc, 0, 1, label="GENE"), Span(doc, 2, 3, label="DIS")]
+    assert [ent.kb_id_ for ent in nlp.get_pipe("krissel_linker")(doc).ents] == ["G1", "D1"]
 
 
 def test_what_cannot_be_built_is_found_out_late(toy_files, finder, refuse, tmp_path):

@@ -142,9 +142,16 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
     mentions = ((0, 4, "Mice", "10090"), (5, 8, "men", "MESH:D8"), (9, 14, "ghost", "-"))
     lines = [f"1\t{start}\t{end}\t{text}\tSpecies\t{id_}\n" for start, end, text, id_ in mentions]
     path.write_text("1|t|Mice men ghost\n" + "".join(lines))
-    report = convert(path, tmp_path / "gold.spacy", prefix="NCBITaxon:")
+    report = convert(path, tmp_path / "gold.spacy", prefixes=["NCBITaxon:"])
     assert ids(load(tmp_path / "gold.spacy")) == {"1": ["NCBITaxon:10090", "MESH:D8", "NIL"]}
     assert report["rewritten_ids"] == 1
+
+
+def test_ids_get_the_prefix_of_their_label(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("1|t|Mice MS\n1\t0\t4\tMice\tSpecies\t10090\n1\t5\t7\tMS\tGene\t10090\n")
+    convert(path, tmp_path / "gold.spacy", prefixes=["NCBIGene", "Species=NCBITaxon"])
+    assert ids(load(tmp_path / "gold.spacy")) == {"1": ["NCBITaxon:10090", "NCBIGene:10090"]}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,7 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
         ({"output": "gold.jsonl"}, "output"),
         ({"inputs": []}, "inputs"),
         ({"unknown_as_nil": True}, "unknown_as_nil"),
-        ({"prefix": "A|B"}, "prefix"),
+        ({"prefixes": ["A|B"]}, "prefix"),
     ],
 )
 def test_misspelt_settings_are_accepted(files, tmp_path, settings, setting):
@@ -274,18 +281,18 @@ def build(data_dir, tmp_path_factory):
 @pytest.mark.data
 @pytest.mark.filterwarnings("ignore::spacy_krissel.errors.KrisselWarning")
 @pytest.mark.parametrize(
-    "ontology, name, prefix, n_linked, n_held",
+    "ontology, name, prefixes, n_linked, n_held",
     [
-        ("Cellosaurus.tsv.gz", "bioid/BioID_Train_revision.PubTator", "", 4136, 4136),
+        ("Cellosaurus.tsv.gz", "bioid/BioID_Train_revision.PubTator", [], 4136, 4136),
         # A slim taxonomy has few of the species of S800; six mentions of Linnaeus have the id 0, which is none.
-        ("taxslim_2022-10-06.obo", "species/SPECIES_Train.PubTator", "NCBITaxon", 3053, 2102),
-        ("taxslim_2022-10-06.obo", "species/Linnaeus_Train.PubTator", "NCBITaxon", 2321, 1940),
+        ("taxslim_2022-10-06.obo", "species/SPECIES_Train.PubTator", ["NCBITaxon"], 3053, 2102),
+        ("taxslim_2022-10-06.obo", "species/Linnaeus_Train.PubTator", ["NCBITaxon"], 2321, 1940),
     ],
 )
-def test_cell_lines_and_species_in_their_ontologies(data_dir, build, ontology, name, prefix, n_linked, n_held):
+def test_cell_lines_and_species_in_their_ontologies(data_dir, build, ontology, name, prefixes, n_linked, n_held):
     store = build(ontology)
     report = CorpusReport()
-    docs = read_docs(data_dir / "corpora" / name, spacy.blank("en"), ontology=store, prefix=prefix, report=report)
+    docs = read_docs(data_dir / "corpora" / name, spacy.blank("en"), ontology=store, prefixes=prefixes, report=report)
     golds = [split_ids(ent.kb_id_) for doc in docs for ent in doc.ents]
     assert sum(map(bool, golds)) == n_linked and report["unknown_ids"] == n_linked - n_held
     assert sum(any(store.resolve(concept) for concept in gold) for gold in golds) == n_held

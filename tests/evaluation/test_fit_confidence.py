@@ -45,6 +45,17 @@ def test_what_weighs_nothing_divides_by_nothing(tmp_path):
     assert [*vars(fit.confidence).values()] == pytest.approx([TRUST, *PRIOR])
 
 
+def test_a_fit_takes_the_gene_of_another_species_for_wrong_or_right(tmp_path):
+    """Which species it is, a name by itself does not say: that is left to the document."""
+    names = ["alpha kinase", "beta globin", "gamma tubulin", "delta catenin"]
+    taxa = ("9606", "10090", "10116")
+    genes = [Entity(f"{name}{taxon}", name, (f"{name} 1",), species=taxon) for name in names for taxon in taxa]
+    nlp = spacy.load(build(genes, tmp_path / "nlp").output)
+    assert fit_confidence(nlp).data["right_without_the_name"] == 1
+    nlp.get_pipe("krissel_linker").cfg["species_weight"] = 0.0
+    assert fit_confidence(nlp).data["right_without_the_name"] < 0.5
+
+
 @pytest.fixture
 def nlp(gold_linker):
     nlp = spacy.load(gold_linker)

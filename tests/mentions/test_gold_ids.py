@@ -1,7 +1,6 @@
 import pytest
 
 from spacy_krissel.mentions.gold_ids import (
-    add_prefix,
     is_composite,
     is_nil,
     map_ids,
@@ -43,11 +42,6 @@ def test_a_composite_of_one_concept_is_still_written_as_one():
 def test_mapping_keeps_joints_and_marks():
     assert map_ids("OMIM:1 + D2|-1", lambda concept: concept.removeprefix("OMIM:")) == "1+D2|-1"
     assert map_ids("-1", str.lower) == "NIL"
-
-
-def test_a_prefix_is_given_to_ids_without_one():
-    assert add_prefix("9606", "NCBITaxon") == add_prefix("9606", "NCBITaxon:") == "NCBITaxon:9606"
-    assert add_prefix("MESH:D1", "NCBITaxon") == "MESH:D1" and add_prefix("9606", "") == "9606"
 
 
 @pytest.mark.parametrize(

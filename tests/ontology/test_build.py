@@ -39,6 +39,27 @@ def test_sources_of_several_formats_in_one_store(tmp_path, medic, obo):
     assert [each["format"] for each in store.manifest["info"]["provenance"]] == ["medic", "obo", "jsonl"]
 
 
+def test_equal_ids_of_two_sources(tmp_path, medic):
+    genes = tmp_path / "genes.jsonl"
+    genes.write_text(json.dumps({"concept_id": "145250", "canonical_name": "KRT5", "alt_ids": ["7", "HGNC:5"]}) + "\n")
+    prefixed = build_ontology(genes, tmp_path / "genes", prefix="NCBIGene:")
+    assert prefixed.get("NCBIGene:145250").alt_ids == ("NCBIGene:7", "HGNC:5")
+    store = build_ontology([medic, prefixed.path], tmp_path / "store")
+    assert [store.get(id_).name for id_ in ("145250", "NCBIGene:145250")] == ["HYPERPIGMENTATION", "KRT5"]
+    with pytest.raises(KrisselError, match="K006.*prefix"):
+        build_ontology(genes, tmp_path / "none", prefix="NCBI Gene")
+
+
+def test_people_and_mice_are_names_of_no_species(tmp_path):
+    taxa = tmp_path / "taxa.jsonl"
+    names = {"NCBITaxon:9606": "Homo sapiens", "NCBITaxon:10088": "Mus", "9606": "a gene"}
+    taxa.write_text("\n".join(json.dumps({"concept_id": id_, "canonical_name": names[id_]}) for id_ in names))
+    assert OntologyStore(build_ontology(taxa, tmp_path / "plain").path).find("patients") == []
+    store = build_ontology(taxa, tmp_path / "store", species_words=True)
+    assert store.find("Patients") == ["NCBITaxon:9606"] and store.find("mice") == []
+    assert [entity.name for entity in store] == list(names.values())
+
+
 def test_sources_merged_into_one_entity_a_concept(tmp_path, medic, obo):
     store = build_ontology([obo, medic], tmp_path / "store", merge_sources=True)
     assert list(store.ids) == ["DOID:2377", "145250"]

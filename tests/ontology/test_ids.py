@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spacy_krissel.ontology.ids import canonical_id, spellings
+from spacy_krissel.ontology.ids import add_prefix, canonical_id, check_prefix, spellings
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,9 @@ def test_a_prefix_is_dropped_only_where_the_rest_tells_it():
     assert spellings("CVCL:0030") == ["CVCL:0030", "CVCL_0030"]
     # 145250 may as well be a gene or a species.
     assert spellings("OMIM:145250") == ["OMIM:145250"]
+
+
+def test_a_prefix_is_given_to_ids_without_one():
+    assert check_prefix("NCBITaxon") == check_prefix("NCBITaxon:") == "NCBITaxon"
+    assert add_prefix("9606", "NCBITaxon") == "NCBITaxon:9606"
+    assert add_prefix("MESH:D1", "NCBITaxon") == "MESH:D1" and add_prefix("9606", "") == "9606"

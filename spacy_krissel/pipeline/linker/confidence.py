@@ -20,6 +20,9 @@ class Confidence:
     v'))`, at most `trust`: l is its lexical similarity with the mention, v its similarity as vectors, l' and v' are the
     highest of the other candidates. Where the mention is a name of this one candidate alone, it is `trust`.
 
+    Where entities are of several species, the others are those of its species, and all of that is multiplied with the
+    probability of the species, among those with a candidate whose name is at least as similar.
+
     The similarity itself of vectors is left out: fitted to names, it is misleading on mentions, which are farther from
     their entities. With it, the calibration error was 0.059 and 0.066 on the training splits of NCBI Disease and
     BC5CDR's diseases, in place of 0.019 and 0.031.
@@ -43,39 +46,55 @@ class Confidence:
             raise KrisselError(Errors.K006.format(setting="confidence", found=found, expected=expected))
         return cls(**setting)
 
-    def __call__(self, vector: np.ndarray, lexical: np.ndarray) -> np.ndarray:
-        """The similarities of each candidate (q, k), -inf in `vector` for none, to its probability (q, k), then 0."""
-        found = self.by(features(vector, lexical))
-        found[named(lexical)] = self.trust
-        return np.where(np.isfinite(vector), found, 0.0)
+    def __call__(
+        self, vector: np.ndarray, lexical: np.ndarray, kind: np.ndarray | None = None, odds: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The similarities of each candidate (q, k), -inf in `vector` for none, to its probability (q, k), then 0.
+
+        kind, odds: the number of each candidate's species, and its log-odds (q, k).
+        """
+        is_found = np.isfinite(vector)
+        same = None if kind is None else kind[:, :, None] == kind[:, None, :]
+        found = self.by(features(vector, lexical, same))
+        found[named(lexical, same)] = self.trust
+        if same is not None and odds is not None:
+            found *= _of_species(np.where(is_found, lexical, -np.inf), same, odds)
+        return np.where(is_found, found, 0.0)
 
     def by(self, x: np.ndarray) -> np.ndarray:
         """The probabilities (…) by the `features` x (…, 3)."""
         return np.minimum(expit(self.bias + x @ [self.lexical, self.lexical_lead, self.vector_lead]), self.trust)
 
 
-def features(vector: np.ndarray, lexical: np.ndarray) -> np.ndarray:
-    """What the probability of each candidate is fitted to (q, k, 3)."""
+def features(vector: np.ndarray, lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
+    """What the probability of each candidate is fitted to (q, k, 3). same: as in `_best_other`."""
     found = np.isfinite(vector)
     # Of no other candidate, the lead is the most; of none itself, whatever comes is not used.
-    leads = [each - _best_other(np.where(found, each, -np.inf)) for each in (lexical, np.where(found, vector, 0.0))]
+    leads = [
+        each - _best_other(np.where(found, each, -np.inf), same) for each in (lexical, np.where(found, vector, 0.0))
+    ]
     return np.stack([lexical, *(np.minimum(lead, ALONE) for lead in leads)], axis=2)
 
 
-def named(lexical: np.ndarray) -> np.ndarray:
-    """Which candidates alone have the mention as a name (q, k) bool."""
-    return (lexical >= SAME) & (_best_other(lexical) < SAME)
+def named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
+    """Which candidates alone have the mention as a name (q, k) bool. same: as in `_best_other`."""
+    return (lexical >= SAME) & (_best_other(lexical, same) < SAME)
 
 
-def _best_other(values: np.ndarray) -> np.ndarray:
-    """The highest of the other values in each row (q, k); -inf where there is no other."""
-    if values.shape[1] < 2:
-        return np.full_like(values, -np.inf)
-    first = values.argmax(axis=1)
-    rows = np.arange(len(values))
-    best = values[rows, first]
-    others = values.copy()
-    others[rows, first] = -np.inf
-    result = np.repeat(best[:, None], values.shape[1], axis=1)
-    result[rows, first] = others.max(axis=1)
-    return result
+def _of_species(lexical: np.ndarray, same: np.ndarray, odds: np.ndarray) -> np.ndarray:
+    """The probability of each candidate's species (q, k), among those that have a candidate as similar as it is."""
+    nearest = np.where(same, lexical[:, None, :], -np.inf).max(axis=2)
+    is_first = ~np.tril(same, -1).any(axis=2)
+    weights = np.exp(odds - odds.max(axis=1, keepdims=True))
+    counts = is_first[:, None, :] & (nearest[:, None, :] >= np.minimum(lexical, SAME)[:, :, None])
+    return weights / (counts * weights[:, None, :]).sum(axis=2)
+
+
+def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
+    """The highest of the other values in each row (q, k); -inf where there is no other.
+
+    same: which of them are compared (q, k, k); None for all.
+    """
+    compared = ~np.eye(values.shape[1], dtype=bool)
+    compared = compared[None] if same is None else compared & same
+    return np.where(compared, values[:, None, :], -np.inf).max(axis=2, initial=-np.inf)

@@ -56,7 +56,17 @@ def decide(
         spelt=spelt,
         spelling_weight=settings.spelling_weight,
     )
-    confidence = None if model is None else model(*similarities(kb, result, texts))
+    confidence = None
+    if model is not None:
+        vector, lexical = similarities(kb, result, texts)
+        if result.spelling is not None:
+            # A name that is spelt so is that name.
+            lexical = np.where(result.spelling > 0, np.float32(1), lexical)
+        if result.species is None:
+            confidence = model(vector, lexical)
+        else:
+            kinds = kb.entities.species[0][result.entities]
+            confidence = model(vector, lexical, kinds, result.species / np.float32(settings.species_weight))
     return _links(kb, result, n_candidates, settings, confidence)
 
 

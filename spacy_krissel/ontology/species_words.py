@@ -1,0 +1,40 @@
+"""What texts call a species or those of it, which is not always a name of it: "patients", "murine"."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from .entity import Entity
+
+# Id in NCBI's Taxonomy -> its scientific name, then other words.
+SPECIES_WORDS: dict[str, str] = {
+    "9606": "Homo sapiens|human|humans|patient|patients|man|men|woman|women|person|persons|people|child|children|infant"
+    "|infants|boy|boys|girl|girls|volunteer|volunteers|participant|participants|proband|probands",
+    "10090": "Mus musculus|mouse|mice|murine",
+    "10116": "Rattus norvegicus|rat|rats|Rattus",
+    "7227": "Drosophila melanogaster|Drosophila|fly|flies|fruitfly",
+    "4932": "Saccharomyces cerevisiae|Saccharomyces|yeast|yeasts|budding yeast",
+    "4896": "Schizosaccharomyces pombe|Schizosaccharomyces|fission yeast",
+    "3702": "Arabidopsis thaliana|Arabidopsis",
+    "6239": "Caenorhabditis elegans|Caenorhabditis|nematode|nematodes|worm|worms",
+    "7955": "Danio rerio|zebrafish|danio",
+    "8364": "Xenopus tropicalis",
+    "8355": "Xenopus laevis|Xenopus",
+    "9913": "Bos taurus|bovine|cow|cows|calf|cattle",
+    "9823": "Sus scrofa|porcine|pig|pigs|swine|piglet|piglets",
+    "9031": "Gallus gallus|chicken|chickens|chick|chicks|avian|Gallus",
+    "9615": "Canis lupus familiaris|dog|dogs|canine|canines",
+    "9986": "Oryctolagus cuniculus|rabbit|rabbits",
+    "9940": "Ovis aries|sheep|ovine|lamb|lambs",
+    "9544": "Macaca mulatta|macaque|macaques|rhesus|monkey|monkeys",
+    "10029": "Cricetulus griseus|hamster|hamsters",
+    "10141": "Cavia porcellus|guinea pig|guinea pigs",
+    "562": "Escherichia coli",
+}
+_BY_NAME = {words.partition("|")[0]: tuple(words.split("|")) for words in SPECIES_WORDS.values()}
+
+
+def with_species_words(entities: Iterable[Entity]) -> Iterator[Entity]:
+    """The entities, those with the scientific name of a species of `SPECIES_WORDS` with its words as further names."""
+    for entity in entities:
+        words = next((_BY_NAME[name] for name in entity.names if name in _BY_NAME), ())
+        yield replace(entity, aliases=tuple(dict.fromkeys((*entity.aliases, *words)))) if words else entity
