@@ -9,6 +9,7 @@ import numpy as np
 from ..mentions.abbreviations import find_definitions, write_out
 from ..ontology.folding import fold_name
 from ..ontology.store import OntologyStore
+from ..util.progress import progress_bar
 from ..views import evidence, name_view
 from .records import LinkRecord
 
@@ -190,3 +191,18 @@ def _relink(record: LinkRecord, ranked: Sequence[str], scores: Sequence[float], 
 
 
 BASELINES = {"exact": exact_match, "tfidf": tfidf}
+
+
+def link_by_baselines(
+    records: Sequence[LinkRecord], store: OntologyStore, documents: Mapping[str, str], *, progress: bool = False
+) -> dict[str, list[LinkRecord]]:
+    """Each of the baselines by title, and each with abbreviations expanded as by the linker.
+
+    documents: the text of each record's document by its id.
+    """
+    texts = write_out_abbreviations(records, documents)
+    found = {}
+    for title, link in progress_bar(BASELINES.items(), show=progress, desc="Baselines"):
+        found[title] = link(records, store)
+        found[f"{title} + abbreviations"] = settle_ties(link(records, store, texts=texts), store)
+    return found

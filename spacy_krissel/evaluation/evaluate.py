@@ -11,9 +11,8 @@ from .. import __version__
 from ..errors import Errors, KrisselError, Warnings
 from ..ontology.store import OntologyStore
 from ..pipeline.card import describe
-from ..util.progress import progress_bar
 from ..util.settings import Count, checked, passes_on
-from .baselines import BASELINES, settle_ties, write_out_abbreviations
+from .baselines import link_by_baselines
 from .bootstrap import RESAMPLES
 from .distance import link_distance
 from .gold import Source, linked_entities, linked_mentions, read_gold, without_own_gold
@@ -94,11 +93,8 @@ def evaluate(
     n_unknown = warn_of_unknown_ids(counted(records), store, Warnings.KW702)
     linked: dict[str, Sequence[LinkRecord]] = {}
     if baselines:
-        texts = write_out_abbreviations(records, {item.id: item.doc.text for item in gold})
-        show = settings.get("progress", False)
-        for title, link in progress_bar(BASELINES.items(), show=show, desc="Baselines"):
-            linked[title] = link(records, store)
-            linked[f"{title} + abbreviations"] = settle_ties(link(records, store, texts=texts), store)
+        documents = {item.id: item.doc.text for item in gold}
+        linked = {**link_by_baselines(records, store, documents, progress=settings.get("progress", False))}
     resampled: dict[str, Any] = {"resamples": resamples, "seed": seed}
     data = {
         "name": name,

@@ -11,7 +11,7 @@ import spacy
 from spacy.language import Language
 
 from spacy_krissel.commands.build_prototypes import add_gold_files, build_prototypes
-from spacy_krissel.evaluation.baselines import BASELINES
+from spacy_krissel.evaluation.baselines import link_by_baselines
 from spacy_krissel.evaluation.calibrate import calibrate
 from spacy_krissel.evaluation.evaluate import evaluate
 from spacy_krissel.evaluation.gold import linked_mentions, read_gold
@@ -266,8 +266,9 @@ class AblationRun:
             seed, *_ = measured[self.ablation.first][gold]
             records = read_records(self._folder(self.ablation.first, seed) / "sets" / gold / f"{REPORT}.links.jsonl")
             store = OntologyStore(data.baselines)
-            for title, link in BASELINES.items():
-                found.setdefault(title, {})[gold] = {seed: answers(link(records, store))}
+            documents = {item.id: item.doc.text for item in read_gold(data.gold, spacy.blank("en"))}
+            for title, links in link_by_baselines(records, store, documents).items():
+                found.setdefault(title, {})[gold] = {seed: answers(links)}
             if data.seen is not None:
                 linked = memorised(records, linked_mentions(read_gold(data.seen, spacy.blank("en")), store))
                 found.setdefault("memorisation", {})[gold] = {seed: answers(linked)}
