@@ -23,7 +23,7 @@ from ..ontology.build import build_ontology
 from ..ontology.provenance import provenance
 from ..ontology.store import OntologyStore, write_store
 from ..ontology.vocabularies.cache import locate
-from ..pipeline.pipeline_io import check_place, find_linker, load_pipeline, save_pipeline, save_whole
+from ..pipeline.pipeline_io import check_place, configure, find_linker, load_pipeline, save_pipeline, save_whole
 from ..pipeline.settings import LINKER
 from ..util.hashing import stable_hash
 from ..util.manifest import MANIFEST, content_hash
@@ -205,8 +205,8 @@ def build(
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
         gc.collect()
-        by_label = {f"{COMPONENT}.types_by_label": {label: [*types] for label, types in types_by_label.items()}}
-        nlp = load_pipeline(work.path / "linker", by_label if types_by_label else None)
+        nlp = load_pipeline(work.path / "linker")
+        configure(nlp, LINKER, types_by_label={label: [*types] for label, types in types_by_label.items()})
         work.begin("Fitting the confidence of links")
         fit = fit_confidence(nlp, **shared, **of_confidence)
         if finder is not None:
@@ -294,12 +294,12 @@ def _check_types(types_by_label: Mapping[str, Sequence[str]], store: OntologySto
     wanted = {each for types in types_by_label.values() for each in types}
     known = set(chain.from_iterable(store.each("types"))) if wanted else set()
     if wanted - known:
-        shown = ", ".join(map(repr, sorted(known)[:TYPES_SHOWN]))
+        shown = ", ".join(map(repr, sorted(known)[:TYPES_SHOWN])) or "none"
         raise KrisselError(
             Errors.K006.format(
                 setting="types_by_label",
                 found=min(wanted - known),
-                expected=f"one of the ontology's {len(known)} types, such as {shown}",
+                expected=f"one of the ontology's {len(known)} types: {shown}",
             )
         )
 

@@ -101,7 +101,7 @@ def ontology(
     tree: Keep entities with a tree number that begins with this (D)
     tree_types: The types of an entity are the names of the roots of its trees
     species_words: Words that texts use for a species are names of it too (patients, mice)
-    prefix: Put this before ids that have none (NCBIGene), which those of another source may be equal to
+    prefix: Put this before ids of all sources that have none (NCBIGene), which those of another store may be equal to
     disambiguate: Expand names that several entities share by the preferred name, or by the "shortest" or "longest"
         other name
     taxonomy: Store of a taxonomy with the names of the entities' species

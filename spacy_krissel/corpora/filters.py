@@ -117,7 +117,9 @@ def rewrite_ids(
         return isinstance(ontology, OntologyStore) and len(set(ontology.rows_of(concept))) > 1
 
     def rewritten(concept: str, prefix: str) -> str:
-        concept = add_prefix(concept, prefix)
+        # What it was given tells it apart from an equal id.
+        if (prefixed := add_prefix(concept, prefix)) != concept:
+            return prefixed
         bare = concept.partition(":")[2]
         return bare if bare and not known(concept) and known(bare) else concept
 

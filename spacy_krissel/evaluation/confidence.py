@@ -15,7 +15,7 @@ from ..kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
 from ..ontology.folding import fold_name
 from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.linker.confidence import Confidence, features
-from ..pipeline.linker.linking import similarities
+from ..pipeline.linker.linking import similarities, species_of
 from ..pipeline.pipeline_io import configure, find_linker
 from ..pipeline.settings import LINKER
 from ..util.progress import progress_bar
@@ -88,11 +88,9 @@ def fit_confidence(
     found = [_linked(linker, kb, block) for block in progress_bar(blocks, show=progress, desc="Confidence")]
     unseen, nil = ([np.concatenate(each) for each in zip(*kind, strict=True)] for kind in zip(*found, strict=True))
     x, right = (np.concatenate([unseen[i], nil[i]]) for i in (0, 1))
-    # An entity without another name cannot be found without this one.
     n = int(unseen[2].sum())
-    weights = np.concatenate(
-        [(1 - LISTED - nil_share) / max(1, n) * unseen[2], np.full(len(rows), nil_share / len(rows))]
-    )
+    shares = ((1 - LISTED - nil_share, unseen[2]), (nil_share, nil[2]))
+    weights = np.concatenate([share / max(1, possible.sum()) * possible for share, possible in shares])
     confidence = Confidence(TRUST, *map(float, _fit(x, right, weights, PRIOR_MENTIONS / max(1, n))))
     least, linked, expected = _least(np.append(confidence.by(x), TRUST), np.append(weights, LISTED), precision)
     data = {
@@ -133,9 +131,8 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
         return table.entity_rows[seen] != own[query]
 
     hidden = [True] * len(rows)
-    kinds, species = kb.entities.species
-    by_species = linker.cfg.species_weight and len(species) > 1
-    n = OF_ANY_SPECIES if by_species else N_CANDIDATES
+    kinds = species_of(kb, own) if linker.cfg.species_weight else None
+    n = N_CANDIDATES if kinds is None else OF_ANY_SPECIES
     left = np.array([without_name(query, table.by_entity.at(int(entity))).any() for query, entity in enumerate(own)])
     found = []
     for can_see in (without_name, without_entity):
@@ -143,14 +140,16 @@ def _linked(linker: KrisselLinker, kb: PrototypeKB, rows: np.ndarray) -> list[li
         asked: dict[str, Any] = {"texts": texts, "hidden": hidden, "lexical_weight": weight}
         result = kb.search_unseen(vectors, n, can_see, N_PROTOTYPES, **asked)
         same, best = None, np.zeros(len(rows), dtype=np.intp)
-        if by_species:
-            # Whether the species is right is known, or not, by other means: the best one of the right species.
-            of = np.where(result.entities >= 0, kinds[result.entities], -1)
-            same = of[:, :, None] == of[:, None, :]
-            best = (of == kinds[own][:, None]).argmax(axis=1)
+        # An entity without another name cannot be found without this one.
+        possible = left if can_see is without_name else np.ones_like(left)
+        if kinds is not None:
+            # Which species it is, a name does not say, but the doc: the best one of the right species.
+            of = np.asarray(species_of(kb, result.entities))
+            same, is_own = of[:, :, None] == of[:, None, :], np.equal(of, kinds[:, None])
+            best, possible = is_own.argmax(axis=1), possible & is_own.any(axis=1)
         x = features(*similarities(kb, result, texts, hidden), same)
         each = np.arange(len(rows))
-        found.append([x[each, best], result.entities[each, best] == own, left])
+        found.append([x[each, best], result.entities[each, best] == own, possible])
     return found
 
 

@@ -16,7 +16,8 @@ from ..ontology.species_words import SPECIES_WORDS
 from ..views import doc_text
 from .contexts import sentence_starts
 
-# Strains, cells and further words for people, by the id of their species in NCBI's Taxonomy. None is a name of it.
+# By the id of a species in NCBI's Taxonomy, its strains and cells, and words for people or for a group of species, of
+# which this one is meant where a gene is. None is a name of it.
 OTHER_WORDS: dict[str, str] = {
     "9606": "donors|subjects|kindred|kindreds|smokers|HeLa|HEK|HEK293|HEK-293|HEK293T|293T|HepG2|Hep3B|Huh7|Huh-7"
     "|MCF-7|MCF7|MCF10A|MCF-10A|T47D|T-47D|MDA-MB-231|MDA-MB-468|SK-BR-3|SKBR3|Jurkat|K562|U937|U-937|THP-1"
@@ -26,8 +27,17 @@ OTHER_WORDS: dict[str, str] = {
     "|cancer cells|carcinoma|carcinoma cell|carcinoma cells|xenograft|xenografts|nude mice|nude mouse",
     "10090": "C57BL|BALB|NIH3T3|3T3|3T3-L1|C2C12|C3H10T1/2|MC3T3-E1|RAW264|RAW264.7|RAW 264.7|J774|BV-2|BV2|Ba/F3|BaF3"
     "|EL4|CTLL-2|4T1|CT26|Neuro-2a|Neuro2a|N2a|NSC-34|MIN6|ATDC5|ST-2|Hepa1-6|splenocytes|MEF|MEFs",
-    "10116": "Sprague-Dawley|Sprague Dawley|Wistar|Long-Evans|PC12|PC-12|INS-1|H9c2|GH3|RBL-2H3|IEC-6|AR42J",
+    "10116": "Rattus|Sprague-Dawley|Sprague Dawley|Wistar|Long-Evans|PC12|PC-12|INS-1|H9c2|GH3|RBL-2H3|IEC-6|AR42J",
+    "7227": "Drosophila|fly|flies",
+    "4932": "Saccharomyces",
+    "4896": "Schizosaccharomyces",
+    "3702": "Arabidopsis",
+    "6239": "Caenorhabditis|nematode|nematodes|worm|worms",
+    "7955": "danio",
+    "8355": "Xenopus",
+    "9031": "avian|Gallus",
     "9615": "MDCK",
+    "9544": "macaque|macaques|monkey|monkeys",
     "10029": "CHO",
 }
 WORDS = {taxon: "|".join([words, OTHER_WORDS.get(taxon, "")]).strip("|") for taxon, words in SPECIES_WORDS.items()}
@@ -66,10 +76,11 @@ class Cue(NamedTuple):
 class Weights(NamedTuple):
     """The log-odds of a species (`species_scores`): for its share of the doc's cues, a cue in the mention's sentence,
     in the first sentence, the last one before the mention, the nearest one, one in it or just before it ("bovine
-    DGI"), and a prefix of the mention; and before anything is read, by species.
+    DGI"), and a prefix of the mention; and before anything is read, by species, where the doc names any, and where it
+    names none.
 
     Fitted to mentions of names that genes of one species alone have, in text without labels (`lab fit-species`); the
-    last three are set by hand, after a look at errors.
+    last four are set by hand, after a look at errors.
     """
 
     share: float = 1.6
@@ -80,9 +91,12 @@ class Weights(NamedTuple):
     just_before: float = 2.0
     prefix: float = 8.0
     prior: tuple[tuple[str, float], ...] = (("9606", 1.0), ("10090", 0.5), ("10116", 0.5))
+    silent: tuple[tuple[str, float], ...] = (("9606", 4.0), ("10090", 2.5), ("10116", 1.0))
 
 
 WEIGHTS = Weights()
+# Of `species_features`, the first of the weights.
+N_FEATURES = 6
 
 
 def _lexicon() -> tuple[dict[str, str], re.Pattern[str]]:
@@ -107,6 +121,13 @@ def taxon_of(species: str) -> str:
         return SPECIES_OF.get(number, number)
     name = re.sub(r"\s*\(.*", "", species).strip()
     return TAXA.get(name.lower(), name)
+
+
+def taxon_numbers(species: Sequence[str]) -> np.ndarray | None:
+    """A number for the taxon of each of a knowledge base's species (s,), the same for all names of one; None where they
+    are of fewer than two taxa, so that the species tells nothing."""
+    taxa = [taxon_of(each) for each in species]
+    return np.unique(taxa, return_inverse=True)[1] if len({*taxa} - {""}) > 1 else None
 
 
 def prefix_taxon(mention: str) -> str | None:
@@ -145,7 +166,7 @@ def species_scores(
     weights: Weights = WEIGHTS,
 ) -> np.ndarray:
     """The log-odds that each span is of each of the taxa, less those of the likeliest: (len(spans), len(taxa)), from
-    `FLOOR` to 0. They are the same whatever other taxa there are.
+    `FLOOR` to 0. They are the same whatever other taxa there are that the doc does not name.
 
     taxa: those that are possible (`taxon_of`). "" stands for what has no species, which is 0.
     prefixes: the taxon that each span begins with (`prefix_taxon`), where that is no part of its name; () for none.
@@ -157,8 +178,9 @@ def species_scores(
     found = np.zeros((len(spans), len(taxa)), dtype=np.float32)
     if not (len(spans) and named.any()):
         return found
-    prior = dict(weights.prior)
-    odds = species_features(doc, spans, taxa) @ np.array(weights[:-2])
+    features = species_features(doc, spans, taxa)
+    prior = dict(weights.prior if features[:, :, 0].any() else weights.silent)
+    odds = features @ np.array(weights[: features.shape[2]])
     odds += [prior.get(taxon, 0.0) for taxon in taxa]
     for row, prefix in enumerate(prefixes):
         odds[row] += weights.prefix * (np.array(taxa) == prefix)
@@ -172,7 +194,7 @@ def species_features(doc: Doc, spans: Sequence[Span], taxa: Sequence[str]) -> np
     columns = np.array(taxa)
     known = set(taxa)
     cues = [cue for cue in species_cues(doc) if cue.taxon in known]
-    found = np.zeros((len(spans), len(taxa), len(Weights._fields) - 2))
+    found = np.zeros((len(spans), len(taxa), N_FEATURES))
     if not cues:
         return found
     is_of = np.array([columns == cue.taxon for cue in cues])  # (cues, taxa)

@@ -72,7 +72,7 @@ def build_ontology(
         drugs; the numbers may come from `enrich_from`
     tree_types: make the names of the tops of an entity's trees its types (`tree_numbers.with_tree_types`)
     species_words: words that texts use for a species are names of it too (`species_words`: patients, mice)
-    prefix: put this before ids that have none (NCBIGene), which those of another source may be equal to
+    prefix: put this before ids of all sources that have none (NCBIGene), which those of another store may be equal to
     disambiguate: expand names that several entities share with the preferred name, or, where they are that name, with
         the shortest or longest other one (`homonyms.disambiguate`)
     taxonomy: store of a taxonomy that names the entities' species, where these are ids
@@ -89,6 +89,7 @@ def build_ontology(
     Raises KrisselError K006 (a wrong setting), K112 (no entity is left), K113 (an unknown id in `below`), and what
     `locate`, `read_ontology`, `enrich` and `write_store` raise; an earlier store at `output` is then left as it was.
     """
+    prefix = check_prefix(prefix) if prefix else ""
     paths = [sources] if isinstance(sources, (str, Path)) else list(sources)
     # Made now, so that a wrong path or format is known before anything is written.
     located = [locate(path, format, progress, **options) for path in paths]
@@ -126,8 +127,8 @@ def build_ontology(
             info["species_words"] = True
             entities = with_species_words(entities)
         if prefix:
-            info["prefix"] = check_prefix(prefix)
-            entities = (_with_prefix(entity, info["prefix"]) for entity in entities)
+            info["prefix"] = prefix
+            entities = (_with_prefix(entity, prefix) for entity in entities)
         if not isinstance(entities, OntologyStore):
             entities = _some(entities)
         if tree_types:

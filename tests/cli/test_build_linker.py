@@ -169,10 +169,10 @@ def test_mentions_with_a_label_are_linked_to_another_vocabulary(run, refuse, tmp
     said = refuse("build", path, "-o", tmp_path / "x", "--types-by-label", "GENE=Genes")
     assert "[K006]" in said and "'Disease', 'Gene'" in said and not (tmp_path / "x").exists()
     assert "[K006]" in refuse("build", path, "-o", tmp_path / "x", "--types-by-label", "Gene")
-    run("build", path, "-o", tmp_path / "x", *("--types-by-label", "GENE=Gene", "--types-by-label", "DIS=Disease"))
+    run("build", path, "-o", tmp_path / "x", *("--types-by-label", "a.GENE=Gene", "--types-by-label", "DIS=Disease"))
     nlp = spacy.load(tmp_path / "x")
     doc = nlp.make_doc("MS or MS")
-    doc.ents = [Span(doc, 0, 1, label="GENE"), Span(doc, 2, 3, label="DIS")]
+    doc.ents = [Span(doc, 0, 1, label="a.GENE"), Span(doc, 2, 3, label="DIS")]
     assert [ent.kb_id_ for ent in nlp.get_pipe("krissel_linker")(doc).ents] == ["G1", "D1"]
 
 

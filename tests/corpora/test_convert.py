@@ -147,6 +147,13 @@ def test_ids_get_the_prefix_of_the_ontology(tmp_path):
     assert report["rewritten_ids"] == 1
 
 
+def test_a_prefix_is_taken_off_where_another_entity_has_the_rest(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("1|t|MS\n1\t0\t2\tMS\tGene\t7\n")
+    convert(path, tmp_path / "gold.spacy", ontology=KnownIds(), prefixes=["Gene=NCBIGene"], unknown_as_nil=True)
+    assert ids(load(tmp_path / "gold.spacy")) == {"1": ["NIL"]}
+
+
 def test_ids_get_the_prefix_of_their_label(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("1|t|Mice MS\n1\t0\t4\tMice\tSpecies\t10090\n1\t5\t7\tMS\tGene\t10090\n")

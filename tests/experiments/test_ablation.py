@@ -25,6 +25,7 @@ from spacy_krissel.ontology.store import write_store
 from spacy_krissel.pipeline.pipeline_io import find_linker
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+BASELINE_TITLES = [f"{name}{more}" for name in BASELINES for more in ("", " + abbreviations")]
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +339,7 @@ def test_seen_entities_and_nil(run, tmp_path, toy_ablation, toy_gold, toy_store)
             "n_gold"
         ]
     )
-    assert [row["title"] for row in found["rows"]] == ["full", "exact", "tfidf", "memorisation"]
+    assert [row["title"] for row in found["rows"]] == ["full", *BASELINE_TITLES, "memorisation"]
     # The documents that were trained on say the same; NIL is nothing to look up.
     assert 0 < found["rows"][-1]["sets"]["nil"]["strict"] < 1
     curve = found["nil_curves"]["nil"]["full"]
@@ -384,8 +385,7 @@ def without_factory(config):
 def test_baselines_are_no_further_rows(done, run, no_training, no_evaluation, folder, toy_store):
     found, _ = run(overrides={"sets.without.baselines": str(toy_store.path)})
     assert found["rows"][:-4] == done["rows"]
-    titles = [f"{name}{more}" for name in BASELINES for more in ("", " + abbreviations")]
-    assert [row["title"] for row in found["rows"][-4:]] == titles
+    assert [row["title"] for row in found["rows"][-4:]] == BASELINE_TITLES
     records = read_records(folder / "full" / "seed-0" / "sets" / "without" / "report.links.jsonl")
     for row in found["rows"][-4::2]:
         assert list(row["sets"]) == ["without"] and row["mean"] is None

@@ -9,6 +9,7 @@ from spacy.tokens import Span
 
 from spacy_krissel.mentions.species import (
     FLOOR,
+    N_FEATURES,
     WEIGHTS,
     WORDS,
     prefix_taxon,
@@ -159,6 +160,11 @@ def test_taxa_that_the_doc_does_not_name_hide_one_that_it_names(blank):
     assert many[: len(TAXA)] == pytest.approx(few) and few[1] > few[0] > few[2] > few[3] > FLOOR
 
 
+def test_a_doc_that_names_no_species_is_of_any(blank):
+    human, mouse, rat, fly, _ = np.exp(species_scores(blank("Brca1 was seen."), [blank("Brca1")[:1]], TAXA)[0])
+    assert human > 4 * mouse > 4 * rat > 4 * fly
+
+
 def test_features_by_hand(blank):
     doc = blank("Brca1 in mice. Loss of hRad51 in patients and in mice. Yeast cells had Rad51 too.")
     first, second, last = species_features(doc, spans_of(doc, "Brca1", "hRad51", "Rad51"), TAXA)
@@ -169,7 +175,7 @@ def test_features_by_hand(blank):
     assert second[0] == pytest.approx([1 / 4, 1, 0, 0, 1, 0])
     assert second[1] == pytest.approx([1 / 2, 1, 1, 1, 0, 0])
     assert last[4] == pytest.approx([1 / 4, 1, 0, 1, 1, 1])
-    expected = last @ np.array(WEIGHTS[:-2]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
+    expected = last @ np.array(WEIGHTS[:N_FEATURES]) + [dict(WEIGHTS.prior).get(taxon, 0) for taxon in TAXA]
     scores = species_scores(doc, spans_of(doc, "Rad51"), TAXA)[0]
     assert scores == pytest.approx(np.maximum(expected - expected.max(), FLOOR), abs=1e-6)
 

@@ -8,6 +8,8 @@ from spacy.tokens import Span
 from spacy_krissel import Entity, build
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.mentions.discontinuous import FRAGMENTS_ATTR
+from spacy_krissel.mentions.species import species_scores
+from spacy_krissel.pipeline.linker.linking import species_of
 
 GENES = [
     Entity("1", "BRCA1", ("breast cancer 1",), species="9606"),
@@ -45,6 +47,39 @@ def test_the_species_of_the_document_does_not_decide(nlp):
     assert link(nlp, "Patients had Rad51, and men too.", "Rad51") == ["4"]
     nlp.get_pipe("krissel_linker").cfg["species_weight"] = 0.0
     assert link(nlp, "Mice with BRCA1 were seen.", "BRCA1") == link(nlp, "Patients with BRCA1 were seen.", "BRCA1")
+
+
+def confidence(nlp, text, mention, id_):
+    doc = nlp.make_doc(text)
+    doc.ents = [doc.char_span(text.index(mention), text.index(mention) + len(mention), label="Gene")]
+    (ent,) = nlp.get_pipe("krissel_linker")(doc).ents
+    return {each["id"]: each["confidence"] for each in ent._.krissel_candidates}[id_]
+
+
+@pytest.mark.parametrize("n_candidates", [1, 2, 64])
+def test_confidence_is_not_that_of_the_species(nlp, n_candidates):
+    """Of two genes with the name, it is 0.95 times the probability of the species, however many are kept."""
+    linker = nlp.get_pipe("krissel_linker")
+    linker.cfg["n_candidates"] = n_candidates
+    for text, species in (("Mice with BRCA1 were seen.", 1), ("BRCA1 was seen.", 0)):
+        doc = nlp.make_doc(text)
+        start = text.index("BRCA1")
+        span = doc.char_span(start, start + 5, label="Gene")
+        odds = np.exp(species_scores(doc, [span], ["9606", "10090"])[0])
+        expected = 0.95 * odds[species] / odds.sum()
+        # As it is spelt, and otherwise.
+        for mention in ("BRCA1", "BRCA-1"):
+            found = confidence(nlp, text.replace("BRCA1", mention), mention, str(species + 1))
+            assert found == pytest.approx(expected, abs=1e-4) and found > 0.7
+
+
+def test_names_of_one_species_are_two_species(tmp_path):
+    """As of a gene of 9606 beside a cell line of Homo sapiens."""
+    genes = [Entity("1", "HELA1", species="9606"), Entity("2", "HELA1", species="Homo sapiens")]
+    nlp = build([*genes, Entity("3", "Hela2", species="10090")], tmp_path / "nlp").nlp
+    assert confidence(nlp, "Mice with Hela2", "Hela2", "3") == pytest.approx(0.95, abs=0.01)
+    kind = species_of(nlp.get_pipe("krissel_linker").kb, np.array([[0, 1, 2, -1]]))
+    assert kind[0, 0] == kind[0, 1] != kind[0, 2] and kind[0, 3] == -1
 
 
 def test_documents_of_a_batch_share_their_species(nlp):

@@ -66,8 +66,8 @@ class GoldSet(Knowledge):
         are NIL are then counted too.
     nil_shares: further shares of NIL among the mentions that its figures are given for, as 0.118, PEL's.
     held_out: of `calibration`, the documents that training with this `dev_share` kept to develop on; 0: all.
-    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, for two more rows; with
-        `seen`, a third links each form to what it stands for most often there.
+    baselines: an ontology by whose names exact match and TF-IDF link the same mentions, also with abbreviations written
+        out, for four more rows; with `seen`, a fifth links each form to what it stands for most often there.
     """
 
     gold: Path

@@ -14,7 +14,7 @@ from ...kb.prototype_kb import PrototypeKB
 from ...mentions.annotations import SpanLink, spans_of, write_links
 from ...mentions.discontinuous import holds_fragments
 from ...mentions.mention_views import mention_views
-from ...mentions.species import prefix_taxon, species_scores, taxon_of
+from ...mentions.species import prefix_taxon, species_scores, taxon_numbers, taxon_of
 from ...ontology.store import OntologyStore
 from ...training.data.examples import linked_mentions
 from ...util.weak import Weak
@@ -93,9 +93,9 @@ class KrisselLinker(KBPipe):
     ) -> list[SpanLink]:
         """The link of each of the docs' spans, with these views and labels."""
         kb = self._kb_to_search()
-        taxa = [taxon_of(each) for each in kb.species] if self.cfg.species_weight else []
         species, bare = None, {}
-        if len(set(taxa) - {""}) > 1:
+        if self.cfg.species_weight and taxon_numbers(kb.species) is not None:
+            taxa = [taxon_of(each) for each in kb.species]
             bare = _bare_names(kb, views)
             prefixes = [prefix_taxon(view.mention) if row in bare else None for row, view in enumerate(views)]
             views = [with_mention(view, bare[row]) if row in bare else view for row, view in enumerate(views)]

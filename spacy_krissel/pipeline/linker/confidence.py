@@ -12,6 +12,8 @@ from ...errors import Errors, KrisselError
 SAME = 0.9999
 # The most that a candidate can be ahead of no other.
 ALONE = 1.0
+# Mentions at a time where each two candidates of each are compared.
+PAIRED = 256
 
 
 @dataclass(frozen=True)
@@ -53,13 +55,19 @@ class Confidence:
 
         kind, odds: the number of each candidate's species, and its log-odds (q, k).
         """
-        is_found = np.isfinite(vector)
-        same = None if kind is None else kind[:, :, None] == kind[:, None, :]
-        found = self.by(features(vector, lexical, same))
-        found[named(lexical, same)] = self.trust
-        if same is not None and odds is not None:
-            found *= _of_species(np.where(is_found, lexical, -np.inf), same, odds)
-        return np.where(is_found, found, 0.0)
+        if kind is None or odds is None:
+            found = self.by(features(vector, lexical))
+            found[named(lexical)] = self.trust
+        else:
+            found = np.empty(vector.shape)
+            for start in range(0, len(found), PAIRED):
+                rows = slice(start, start + PAIRED)
+                same = kind[rows, :, None] == kind[rows, None, :]
+                found[rows] = self.by(features(vector[rows], lexical[rows], same))
+                found[rows][named(lexical[rows], same)] = self.trust
+                similar = np.where(np.isfinite(vector[rows]), lexical[rows], -np.inf)
+                found[rows] *= _of_species(similar, same, odds[rows])
+        return np.where(np.isfinite(vector), found, 0.0)
 
     def by(self, x: np.ndarray) -> np.ndarray:
         """The probabilities (…) by the `features` x (…, 3)."""
@@ -84,7 +92,7 @@ def named(lexical: np.ndarray, same: np.ndarray | None = None) -> np.ndarray:
 def _of_species(lexical: np.ndarray, same: np.ndarray, odds: np.ndarray) -> np.ndarray:
     """The probability of each candidate's species (q, k), among those that have a candidate as similar as it is."""
     nearest = np.where(same, lexical[:, None, :], -np.inf).max(axis=2)
-    is_first = ~np.tril(same, -1).any(axis=2)
+    is_first = np.logical_not(np.tril(same, -1).any(axis=2))
     weights = np.exp(odds - odds.max(axis=1, keepdims=True))
     counts = is_first[:, None, :] & (nearest[:, None, :] >= np.minimum(lexical, SAME)[:, :, None])
     return weights / (counts * weights[:, None, :]).sum(axis=2)
@@ -95,6 +103,16 @@ def _best_other(values: np.ndarray, same: np.ndarray | None = None) -> np.ndarra
 
     same: which of them are compared (q, k, k); None for all.
     """
-    compared = ~np.eye(values.shape[1], dtype=bool)
-    compared = compared[None] if same is None else compared & same
-    return np.where(compared, values[:, None, :], -np.inf).max(axis=2, initial=-np.inf)
+    if same is not None:
+        compared = np.logical_and(same, ~np.eye(values.shape[1], dtype=bool))
+        return np.where(compared, values[:, None, :], -np.inf).max(axis=2, initial=-np.inf)
+    if values.shape[1] < 2:
+        return np.full_like(values, -np.inf)
+    first = values.argmax(axis=1)
+    rows = np.arange(len(values))
+    best = values[rows, first]
+    others = values.copy()
+    others[rows, first] = -np.inf
+    result = np.repeat(best[:, None], values.shape[1], axis=1)
+    result[rows, first] = others.max(axis=1)
+    return result

@@ -6,10 +6,11 @@ import numpy as np
 
 from ...errors import Errors, KrisselError
 from ...kb.candidates import candidate_dicts
-from ...kb.prototype_kb import PrototypeKB
+from ...kb.prototype_kb import OF_ANY_SPECIES, PrototypeKB
 from ...kb.ranking import SearchResult
 from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
+from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
 from .confidence import Confidence
 
@@ -43,6 +44,9 @@ def decide(
     weighed = settings.lexical_weight or settings.spelling_weight or prior
     reordered = weighed or names is not None or species is not None or model is not None
     k = max(n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
+    if species is not None and model is not None:
+        # How sure a species is depends on those of all candidates.
+        k = max(k, OF_ANY_SPECIES)
     result = kb.search(
         vectors,
         k,
@@ -65,8 +69,8 @@ def decide(
         if result.species is None:
             confidence = model(vector, lexical)
         else:
-            kinds = kb.entities.species[0][result.entities]
-            confidence = model(vector, lexical, kinds, result.species / np.float32(settings.species_weight))
+            kind = species_of(kb, result.entities)
+            confidence = model(vector, lexical, kind, result.species / np.float32(settings.species_weight))
     return _links(kb, result, n_candidates, settings, confidence)
 
 
@@ -89,6 +93,12 @@ def similarities(
     vector = result.scores if result.vector is None else result.vector
     lexical = result.lexical
     return vector, kb.lexical_similarity(texts, result.entities, hidden) if lexical is None else lexical
+
+
+def species_of(kb: PrototypeKB, entities: np.ndarray) -> np.ndarray | None:
+    """The number of the species of each of these entity rows, -1 for no entity; None where all are of one."""
+    numbers = taxon_numbers(kb.species)
+    return None if numbers is None else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)
 
 
 def _links(
