@@ -76,10 +76,20 @@ def test_confidence_is_not_that_of_the_species(nlp, n_candidates):
 def test_names_of_one_species_are_two_species(tmp_path):
     """As of a gene of 9606 beside a cell line of Homo sapiens."""
     genes = [Entity("1", "HELA1", species="9606"), Entity("2", "HELA1", species="Homo sapiens")]
+    # One of two names is shared.
     nlp = build([*genes, Entity("3", "Hela2", species="10090")], tmp_path / "nlp").nlp
     assert confidence(nlp, "Mice with Hela2", "Hela2", "3") == pytest.approx(0.95, abs=0.01)
     kind = species_of(nlp.get_pipe("krissel_linker").kb, np.array([[0, 1, 2, -1]]))
     assert kind[0, 0] == kind[0, 1] != kind[0, 2] and kind[0, 3] == -1
+
+
+def test_species_count_where_names_are_rarely_shared(tmp_path):
+    """As those of cell lines, which need no other hint."""
+    lines = [Entity(f"CVCL_{i:04}", f"LN-{i}", (f"LN{i}x",), species=("9606", "10090")[i % 2]) for i in range(30)]
+    cfg = (
+        build([*lines, Entity("CVCL_1", "LN-1", species="10116")], tmp_path / "nlp").nlp.get_pipe("krissel_linker").cfg
+    )
+    assert cfg["species_weight"] == cfg["spelling_weight"] == 0
 
 
 def test_documents_of_a_batch_share_their_species(nlp):
