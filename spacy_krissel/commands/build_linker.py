@@ -202,9 +202,9 @@ def build(
             base = base / "model-last"
         what = "Encoding names and mentions"
         encoding = {"class_weight": CLASS_WEIGHT, "gpu_id": gpu_id, **shared}
-        share = store.manifest["shared_names"] / max(1, store.manifest["names"])
-        if share >= SHARED and len({species for species in store.each("species") if species}) > 1:
-            encoding |= {"by_species": True, "overrides": OF_SEVERAL_SPECIES}
+        if len({species for species in store.each("species") if species}) > 1:
+            share = store.manifest["shared_names"] / max(1, store.manifest["names"])
+            encoding |= {"by_species": True, "overrides": OF_SEVERAL_SPECIES if share >= SHARED else {}}
         work.once("linker", what, lambda path: prototypes(base, path, store.path, mentions, **encoding))
         # The pipeline that was saved refers to itself, and would keep all of its vectors beside those that are read.
         gc.collect()
