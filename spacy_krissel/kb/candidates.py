@@ -21,8 +21,8 @@ def candidate_dicts(
     """For each query up to `k` of its entities, best first: "id", "name", "score", and of the winning prototype "kind"
     (`Prototype`), "evidence", its text as one line, "doc", the id of the document that it is from, and "source", as
     `add_gold` was told; "" where it has none. Where the score is more than that of vectors, its parts: "vector" and
-    "lexical", the similarities, and "species" and "spelling", what the entity's species and the spelling of its names
-    add. With `confidence` (q, k), that as "confidence"."""
+    "lexical", the similarities, and "species", "spelling" and "coherence", what the entity's species, the spelling of
+    its names and the other mentions of the document add. With `confidence` (q, k), that as "confidence"."""
     entities, scores = result.entities[:, :k], result.scores[:, :k]
     found = entities >= 0
     # Queries of one batch often share entities and prototypes: each is read once.
@@ -43,6 +43,7 @@ def candidate_dicts(
         ("lexical", result.lexical),
         ("species", result.species),
         ("spelling", result.spelling),
+        ("coherence", result.coherence),
         ("confidence", confidence),
     ):
         if values is not None:

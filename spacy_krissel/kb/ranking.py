@@ -34,6 +34,7 @@ class SearchResult:
         where the score is the former and nothing else.
     species, spelling: what the entity's species, and a name that is spelt as the mention is, add to the score (q, k);
         None where neither was asked for.
+    coherence: what the other mentions of the document add to it (q, k); None where they were not asked.
     """
 
     entities: Rows
@@ -44,6 +45,7 @@ class SearchResult:
     lexical: Scores | None = None
     species: Scores | None = None
     spelling: Scores | None = None
+    coherence: Scores | None = None
 
     @classmethod
     def padded(cls, n: int, k: int) -> "SearchResult":

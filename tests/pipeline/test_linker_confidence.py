@@ -30,33 +30,36 @@ def one(vector, lexical, j):
 @given(st.lists(st.tuples(SIMILAR, SIMILAR), min_size=1, max_size=4))
 def test_the_equation(pairs):
     vector, lexical = (list(each) for each in zip(*pairs, strict=True))
-    found = MODEL(np.array([vector]), np.array([lexical]))[0]
-    assert found == pytest.approx([one(vector, lexical, j) for j in range(len(pairs))], abs=1e-9)
+    found, _ = MODEL(np.array([vector]), np.array([lexical]))
+    assert found[0] == pytest.approx([one(vector, lexical, j) for j in range(len(pairs))], abs=1e-9)
 
 
 @given(st.lists(st.tuples(SIMILAR, SIMILAR, st.integers(0, 2)), min_size=1, max_size=5), st.tuples(*[SIMILAR] * 3))
 def test_the_equation_of_several_species(candidates, odds):
     vector, lexical, kind = (list(each) for each in zip(*candidates, strict=True))
-    expected = []
+    expected, by_names = [], []
     for j in range(len(kind)):
         mine = [i for i in range(len(kind)) if kind[i] == kind[j]]
         own = one([vector[i] for i in mine], [lexical[i] for i in mine], mine.index(j))
+        by_names.append(own)
         nearest = {each: max(lexical[i] for i in range(len(kind)) if kind[i] == each) for each in kind}
         possible = [each for each in nearest if nearest[each] >= min(lexical[j], 0.9999)]
         expected.append(own * math.exp(odds[kind[j]]) / sum(math.exp(odds[each]) for each in possible))
-    found = MODEL(np.array([vector]), np.array([lexical]), np.array([kind]), np.array([[odds[each] for each in kind]]))
+    of_species = np.array([kind]), np.array([[odds[each] for each in kind]])
+    found, by_name = MODEL(np.array([vector]), np.array([lexical]), *of_species)
+    assert by_name[0] == pytest.approx(by_names, abs=1e-9)
     assert found[0] == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_gene_of_one_species_is_unsure_for_those_of_another_that_share_its_name():
     vector, lexical, kind = np.full((1, 3), 0.9), np.ones((1, 3)), np.array([[0, 1, 2]])
-    sure, *others = MODEL(vector, lexical, kind, np.array([[0.0, -4.0, -4.0]]))[0]
+    sure, *others = MODEL(vector, lexical, kind, np.array([[0.0, -4.0, -4.0]]))[0][0]
     assert sure == pytest.approx(0.95 / (1 + 2 * math.exp(-4))) and max(others) < 0.02
-    assert MODEL(vector, lexical)[0] == pytest.approx(one([0.9] * 3, [1] * 3, 0))
+    assert MODEL(vector, lexical)[0][0] == pytest.approx(one([0.9] * 3, [1] * 3, 0))
 
 
 def test_a_missing_candidate_has_a_confidence():
-    found = MODEL(np.array([[0.9, -np.inf]]), np.array([[0.5, 0.0]]))
+    found, _ = MODEL(np.array([[0.9, -np.inf]]), np.array([[0.5, 0.0]]))
     assert found[0, 1] == 0 and found[0, 0] == pytest.approx(one([0.9, -math.inf], [0.5, 0.0], 0))
 
 

@@ -21,7 +21,7 @@ from ...util.weak import Weak
 from ...views import View, name_view, reference_view, with_mention
 from ..kb_pipe import KBPipe
 from ..settings import LinkerSettings, RerankerSettings
-from .linking import decide
+from .linking import by_document, decide, find
 
 # Views given to the encoder's initialisation: enough for document frequencies, few enough to take a second.
 INIT_VIEWS = 20_000
@@ -104,25 +104,27 @@ class KrisselLinker(KBPipe):
         texts = [view.mention for view in views]
         names = self._names(kb, views)
         spelt = self._spelt(docs, spans, texts, bare) if self.cfg.spelling_weight else None
-        links: list[SpanLink | None] = [None] * len(views)
-        for types, rows in self._by_types(labels).items():
-            mask = kb.entity_mask(types=types) if types else None
-            asked = None if names is None else names[rows]
-            by_species = None if species is None else species[rows]
-            found = decide(
+        groups = self._by_types(labels)
+        found = [
+            find(
                 kb,
                 vectors[rows],
                 [texts[row] for row in rows],
                 self.cfg,
                 self.n_kept(),
-                mask,
-                asked,
-                by_species,
+                kb.entity_mask(types=types) if types else None,
+                None if names is None else names[rows],
+                None if species is None else species[rows],
                 None if spelt is None else [spelt[row] for row in rows],
             )
-            for row, link in zip(rows, found, strict=True):
-                links[row] = link
-        return [link for link in links if link is not None]
+            for types, rows in groups.items()
+        ]
+        docs_of = np.repeat(np.arange(len(docs)), [len(own) for own in spans])
+        found = by_document(found, [*groups.values()], docs_of, texts, self.cfg)
+        links: dict[int, SpanLink] = {}
+        for rows, each in zip(groups.values(), found, strict=True):
+            links.update(zip(rows, decide(kb, each, self.cfg, self.n_kept()), strict=True))
+        return [links[row] for row in range(len(views))]
 
     def _species(
         self, docs: list[Doc], spans: Sequence[Sequence[Span]], taxa: list[str], prefixes: list[str | None]

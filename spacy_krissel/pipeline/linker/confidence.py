@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from ...errors import Errors, KrisselError
 
@@ -12,6 +12,10 @@ from ...errors import Errors, KrisselError
 SAME = 0.9999
 # The most that a candidate can be ahead of no other.
 ALONE = 1.0
+# What is added to the log-odds of a candidate that another mention of its document surely is. On six training splits,
+# of best candidates with a confidence of 0.1 to 0.3 alone, 56 to 90 % are right where another mention is sure of them,
+# and 0 to 51 % where none is one of them.
+SUPPORT = 2.0
 # Mentions at a time where each two candidates of each are compared.
 PAIRED = 256
 
@@ -50,24 +54,33 @@ class Confidence:
 
     def __call__(
         self, vector: np.ndarray, lexical: np.ndarray, kind: np.ndarray | None = None, odds: np.ndarray | None = None
-    ) -> np.ndarray:
-        """The similarities of each candidate (q, k), -inf in `vector` for none, to its probability (q, k), then 0.
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The similarities of each candidate (q, k), -inf in `vector` for none, to its probability (q, k), then 0; and
+        to that among the candidates of its species, the same where there are none.
 
         kind, odds: the number of each candidate's species, and its log-odds (q, k).
         """
         if kind is None or odds is None:
             found = self.by(features(vector, lexical))
             found[named(lexical)] = self.trust
-        else:
-            found = np.empty(vector.shape)
-            for start in range(0, len(found), PAIRED):
-                rows = slice(start, start + PAIRED)
-                same = kind[rows, :, None] == kind[rows, None, :]
-                found[rows] = self.by(features(vector[rows], lexical[rows], same))
-                found[rows][named(lexical[rows], same)] = self.trust
-                similar = np.where(np.isfinite(vector[rows]), lexical[rows], -np.inf)
-                found[rows] *= _of_species(similar, same, odds[rows])
-        return np.where(np.isfinite(vector), found, 0.0)
+            found = np.where(np.isfinite(vector), found, 0.0)
+            return found, found
+        found, of_species = np.empty(vector.shape), np.empty(vector.shape)
+        for start in range(0, len(found), PAIRED):
+            rows = slice(start, start + PAIRED)
+            same = kind[rows, :, None] == kind[rows, None, :]
+            found[rows] = self.by(features(vector[rows], lexical[rows], same))
+            found[rows][named(lexical[rows], same)] = self.trust
+            similar = np.where(np.isfinite(vector[rows]), lexical[rows], -np.inf)
+            of_species[rows] = _of_species(similar, same, odds[rows])
+        found = np.where(np.isfinite(vector), found, 0.0)
+        return np.where(found > 0, found * of_species, 0.0), found
+
+    def supported(self, confidence: np.ndarray, support: np.ndarray) -> np.ndarray:
+        """The confidence of candidates (q, k) that other mentions of the document are so sure of (`supports`)."""
+        known = (support > 0) & (confidence > 0)
+        odds = logit(np.where(known, confidence, 0.5)) + SUPPORT * support
+        return np.where(known, np.minimum(expit(odds), self.trust), confidence)
 
     def by(self, x: np.ndarray) -> np.ndarray:
         """The probabilities (…) by the `features` x (…, 3)."""

@@ -1,6 +1,7 @@
 """From vectors and texts of mentions to the entity of each."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
+from .coherence import RELATED, of_ties, supports, with_gains
 from .confidence import Confidence
 
 # Ties and thresholds need the second-best entity even where one candidate is wanted.
@@ -20,7 +22,16 @@ MIN_CANDIDATES = 2
 MIN_REORDERED = 5
 
 
-def decide(
+class Found(NamedTuple):
+    """The candidates of q mentions, and the confidence of each, in all and among those of its species (q, k); None
+    where it is not computed."""
+
+    result: SearchResult
+    confidence: np.ndarray | None
+    by_name: np.ndarray | None
+
+
+def find(
     kb: PrototypeKB,
     vectors: np.ndarray,
     texts: Sequence[str],
@@ -30,23 +41,25 @@ def decide(
     names: np.ndarray | None = None,
     species: np.ndarray | None = None,
     spelt: Sequence[str] | None = None,
-) -> list[SpanLink]:
-    """The link of each of q mentions.
+) -> Found:
+    """The candidates of each of q mentions by itself.
 
     vectors (q, d): of the mentions in their contexts. texts (q,): of the mentions.
     names (q, d): vectors of the texts alone; None where `gold_name_weight` does not count.
     species (q, s): added to the scores of entities of each species of the knowledge base; None for nothing.
     spelt (q,): how the doc spells them; None for no other way than `texts`.
-    n_candidates: kept of each. allowed: mask of entities.
+    n_candidates: wanted of each, at least. allowed: mask of entities.
     """
     prior = settings.gold_prior if kb.has_gold else 0.0
     model = confidence_of(settings)
     weighed = settings.lexical_weight or settings.spelling_weight or prior
     reordered = weighed or names is not None or species is not None or model is not None
     k = max(n_candidates, MIN_REORDERED if reordered else MIN_CANDIDATES)
-    if species is not None and model is not None:
+    if model is not None and species is not None:
         # How sure a species is depends on those of all candidates.
         k = max(k, OF_ANY_SPECIES)
+    elif model is not None and settings.coherence_weight:
+        k = max(k, RELATED)
     result = kb.search(
         vectors,
         k,
@@ -60,18 +73,59 @@ def decide(
         spelt=spelt,
         spelling_weight=settings.spelling_weight,
     )
-    confidence = None
+    confidence = by_name = None
     if model is not None:
         vector, lexical = similarities(kb, result, texts)
         if result.spelling is not None:
             # A name that is spelt so is that name.
             lexical = np.where(result.spelling > 0, np.float32(1), lexical)
         if result.species is None:
-            confidence = model(vector, lexical)
+            confidence, by_name = model(vector, lexical)
         else:
             kind = species_of(kb, result.entities)
-            confidence = model(vector, lexical, kind, result.species / np.float32(settings.species_weight))
-    return _links(kb, result, n_candidates, settings, confidence)
+            confidence, by_name = model(vector, lexical, kind, result.species / np.float32(settings.species_weight))
+    return Found(result, confidence, by_name)
+
+
+def by_document(
+    found: Sequence[Found], rows: Sequence[list[int]], docs: np.ndarray, texts: Sequence[str], settings: LinkerSettings
+) -> list[Found]:
+    """The same candidates, now by what the other mentions of their documents say too (`coherence_weight`).
+
+    rows: which of the mentions each of `found` is of. docs (q,): the number of each mention's document. texts (q,):
+    how it is written.
+    """
+    model = confidence_of(settings)
+    if model is None or not settings.coherence_weight or not found:
+        return [*found]
+    every = np.concatenate(rows)
+    entities, by_name = (
+        np.concatenate(each) for each in zip(*((one.result.entities, one.by_name) for one in found), strict=True)
+    )
+    support = supports(docs[every], [texts[row] for row in every], entities, by_name)
+    together = []
+    for one, own in zip(found, np.split(support, np.cumsum([len(each) for each in rows])[:-1]), strict=True):
+        assert one.confidence is not None and one.by_name is not None, "there is a model of it"
+        own = of_ties(one.result.scores, own)
+        result, order = with_gains(one.result, settings.coherence_weight * own * (1 - one.by_name[:, :1]))
+        moved = (np.take_along_axis(each, order, 1) for each in (model.supported(one.confidence, own), one.by_name))
+        together.append(Found(result, *moved))
+    return together
+
+
+def decide(kb: PrototypeKB, found: Found, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
+    """The link of each mention, with so many candidates."""
+    result, confidence, _ = found
+    candidates = candidate_dicts(kb, result, n_candidates, confidence)
+    threshold = settings.threshold
+    links = []
+    for i, own in enumerate(candidates):
+        best, score = int(result.entities[i, 0]), float(result.scores[i, 0])
+        nil = best < 0 or (threshold is not None and score < threshold)
+        nil |= confidence is not None and float(confidence[i, 0]) < settings.min_confidence
+        ties = [kb.entity_ids[row] for row in result.ties.get(i, ())]
+        links.append(SpanLink(NIL if nil else kb.entity_ids[best], own, ties))
+    return links
 
 
 def confidence_of(settings: LinkerSettings) -> Confidence | None:
@@ -99,22 +153,3 @@ def species_of(kb: PrototypeKB, entities: np.ndarray) -> np.ndarray | None:
     """The number of the species of each of these entity rows, -1 for no entity; None where all are of one."""
     numbers = taxon_numbers(kb.species)
     return None if numbers is None else np.where(entities >= 0, numbers[kb.entities.species[0][entities]], -1)
-
-
-def _links(
-    kb: PrototypeKB,
-    result: SearchResult,
-    n_candidates: int,
-    settings: LinkerSettings,
-    confidence: np.ndarray | None,
-) -> list[SpanLink]:
-    candidates = candidate_dicts(kb, result, n_candidates, confidence)
-    threshold = settings.threshold
-    links = []
-    for i, found in enumerate(candidates):
-        best, score = int(result.entities[i, 0]), float(result.scores[i, 0])
-        nil = best < 0 or (threshold is not None and score < threshold)
-        nil |= confidence is not None and float(confidence[i, 0]) < settings.min_confidence
-        ties = [kb.entity_ids[row] for row in result.ties.get(i, ())]
-        links.append(SpanLink(NIL if nil else kb.entity_ids[best], found, ties))
-    return links

@@ -1,0 +1,135 @@
+"""What the other mentions of a document say: the equation, the order and the ties it leaves, and a linker with it."""
+
+import math
+
+import numpy as np
+import pytest
+import spacy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.kb.ranking import SearchResult
+from spacy_krissel.pipeline.linker.coherence import of_ties, supports, with_gains
+from spacy_krissel.pipeline.linker.confidence import Confidence
+
+MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
+MENTION = st.tuples(
+    st.integers(0, 2),
+    st.sampled_from(["cold", "Cold", "flu", "ms"]),
+    st.lists(
+        st.tuples(st.integers(-1, 4), st.floats(0, 1, width=16)), min_size=3, max_size=3, unique_by=lambda c: c[0]
+    ),
+)
+
+
+@given(st.lists(MENTION, max_size=6))
+def test_a_mention_supports_itself_or_another_document(mentions):
+    docs = np.array([doc for doc, _, _ in mentions], dtype=np.int64)
+    texts = [text for _, text, _ in mentions]
+    entities = np.array([[entity for entity, _ in each] for *_, each in mentions], dtype=np.int64).reshape(-1, 3)
+    sure = np.array([[value for _, value in each] for *_, each in mentions], dtype=float).reshape(-1, 3)
+    expected = np.zeros(entities.shape)
+    for i, place in np.ndindex(*entities.shape):
+        for j, other in np.ndindex(*entities.shape):
+            is_other = docs[i] == docs[j] and texts[i].lower() != texts[j].lower()
+            if is_other and entities[i, place] == entities[j, other] >= 0:
+                expected[i, place] = max(expected[i, place], sure[j, other])
+    assert supports(docs, texts, entities, sure) == pytest.approx(expected)
+
+
+def result_of(entities, scores, ties=None):
+    entities, scores = np.array([entities]), np.array([scores], dtype=np.float32)
+    tied = {} if ties is None else {0: np.array(ties)}
+    return SearchResult(entities, scores, entities * 10, tied, vector=scores, lexical=scores / 2)
+
+
+def test_a_part_of_a_candidate_stays_behind_when_it_moves():
+    result, order = with_gains(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), np.array([[0.0, 0.2, 0.7]]))
+    assert order.tolist() == [[1, 0, 2]]
+    assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
+    assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.coherence[0] == pytest.approx([0.2, 0, 0])
+    assert result.vector[0] == pytest.approx([0.8, 0.9, -np.inf]) and result.species is None
+    assert result.lexical[0] == pytest.approx([0.4, 0.45, -np.inf])
+
+
+@pytest.mark.parametrize(
+    "gain, first, ties",
+    [
+        # Nothing is said: the tie stays, an entity that is no candidate in it.
+        ([0.0, 0.0, 0.0], 3, [3, 4, 9]),
+        # One of the tied ones is named elsewhere, and both are.
+        ([0.0, 0.1, 0.0], 4, None),
+        ([0.1, 0.1, 0.0], 3, [3, 4]),
+        # Another entity comes first; and as high as they are.
+        ([0.0, 0.0, 0.5], 7, None),
+        ([0.0, 0.0, 0.25], 3, [3, 4, 9]),
+    ],
+)
+def test_a_tie_stays_that_the_document_breaks(gain, first, ties):
+    result, _ = with_gains(result_of([3, 4, 7], [0.75, 0.75, 0.5], [3, 4, 9]), np.array([gain]))
+    assert result.entities[0, 0] == first
+    assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
+
+
+def test_a_tie_below_the_top_that_comes_first_is_silent():
+    result, _ = with_gains(result_of([1, 5, 6], [0.75, 0.5, 0.5]), np.array([[0.0, 0.5, 0.5]]))
+    assert result.entities.tolist() == [[5, 6, 1]] and result.ties[0].tolist() == [5, 6]
+
+
+def test_an_unsure_mention_breaks_a_tie():
+    scores = np.array([[0.9, 0.9, 0.5], [0.9, 0.8, 0.5]], dtype=np.float32)
+    support = np.array([[0.51, 0.95, 0.3], [0.51, 0.3, 0.0]])
+    assert of_ties(scores, support).tolist() == [[0, 0.95, 0.3], [0.51, 0.3, 0.0]]
+
+
+def test_confidence_with_gains_exceeds_trust_or_comes_from_nothing():
+    confidence, support = np.array([[0.5, 0.0, 0.9, 0.2]]), np.array([[0.5, 1.0, 1.0, 0.0]])
+    expected = [1 / (1 + math.exp(-1)), 0.0, 0.95, 0.2]
+    assert MODEL.supported(confidence, support)[0] == pytest.approx(expected)
+
+
+@pytest.fixture
+def nlp(toy_store):
+    from spacy_krissel.commands.build_prototypes import build_prototypes
+    from spacy_krissel.kb.build.sources import PrototypeSource
+
+    nlp = spacy.blank("en")
+    labels = ["multiple sclerosis", "mitral stenosis", "MS", "rickets"]
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "Term", "pattern": text} for text in labels])
+    names = spacy.blank("en")
+    settings = {"lexical_weight": 0.3, "confidence": vars(MODEL), "use_abbreviations": False, "context": "none"}
+    names.add_pipe("krissel_linker", config=settings)
+    names.initialize()
+    build_prototypes(names, PrototypeSource(toy_store, class_names=False))
+    nlp.add_pipe("krissel_linker", source=names)
+    return nlp
+
+
+def ms(doc):
+    return next(ent for ent in doc.ents if ent.text == "MS")
+
+
+def test_another_mention_of_the_document_says_nothing(nlp):
+    """ "MS" is a name of both: each text tells which by its other mention, and neither does where it is off."""
+    texts = ["multiple sclerosis and MS", "mitral stenosis and MS", "rickets and MS"]
+    sclerosis, stenosis, neither = map(ms, nlp.pipe(texts))
+    names = [ent._.krissel_candidates[0]["name"] for ent in (sclerosis, stenosis)]
+    assert names == ["multiple sclerosis", "mitral stenosis"]
+    for ent in (sclerosis, stenosis):
+        best, second = ent._.krissel_candidates[:2]
+        assert best["coherence"] > 10 * second["coherence"] and best["confidence"] > second["confidence"]
+        parts = best["vector"] + 0.3 * best["lexical"] + best["coherence"]
+        assert best["score"] == pytest.approx(parts, abs=1e-5) and not ent._.krissel_ties
+    assert {each["coherence"] for each in neither._.krissel_candidates[:2]} == {0}
+    # What stands in one batch stays apart.
+    alone = [ms(nlp(text))._.krissel_candidates for text in texts]
+    assert alone == [ent._.krissel_candidates for ent in (sclerosis, stenosis, neither)]
+
+
+@pytest.mark.parametrize("off", [{"coherence_weight": 0.0}, {"confidence": {}}])
+def test_it_counts_where_it_is_off(nlp, off):
+    cfg = nlp.get_pipe("krissel_linker").cfg
+    for key, value in off.items():
+        cfg[key] = value
+    found = [ms(doc)._.krissel_candidates for doc in nlp.pipe(["multiple sclerosis and MS", "rickets and MS"])]
+    assert found[0] == found[1] and not any("coherence" in each for each in found[0])
