@@ -13,7 +13,8 @@ from lab.data.affected_mentions import affected_mentions
 from project_files import ROOT
 from spacy.tokens import DocBin
 
-from spacy_krissel.ontology.store import OntologyStore
+from spacy_krissel.ontology.entity import Entity
+from spacy_krissel.ontology.store import OntologyStore, write_store
 
 pytestmark = pytest.mark.slow
 STORES = ("medic", "medic-types", "chemicals", "both-names", "cellosaurus", "psytar-names")
@@ -201,6 +202,62 @@ def test_belhds_table_1(run, tmp_path, monkeypatch):
         for name, store in (("ncbi-disease", "medic"), ("s800", "taxslim"), ("nlm-gene", "genes-nlm-gene"))
     }
     assert found == {"medic": (2, 2, 0, 2), "taxslim": (1, 0, 0, 0), "genes-nlm-gene": (1, 1, 0, 1)}
+
+
+@pytest.fixture
+def genes(run, tmp_path, monkeypatch):
+    """Tables of genes that share a name, and 40 documents of each corpus of genes, with a mention of each type."""
+    tables = {name: text for name, text in TABLE_1.items() if "gene_info" in name}
+    for taxon, name in zip((9606, 10090, 7955, 7227, 559292, 10116, 3702), tables, strict=True):
+        tables[name] = tables[name].replace("9606", str(taxon))
+    mentions = [("A2M", "Gene", "1"), ("mice", "Species", "10090"), ("gout", "Disease", "D1")]
+    mentions += [("lead", "Chemical", "D3"), ("HEK", "CellLine", "CVCL_0001"), ("rs1", "Variant", "rs1")]
+    text = "Patients and " + " and ".join(mention for mention, *_ in mentions) + "."
+    places = [(text.index(mention), mention, label, id_) for mention, label, id_ in mentions]
+    gold = "\n".join(
+        f"{number}|t|{text}\n{number}|a|\n"
+        + "".join(
+            f"{number}\t{at}\t{at + len(mention)}\t{mention}\t{label}\t{id_}\n" for at, mention, label, id_ in places
+        )
+        for number in range(1, 41)
+    )
+    corpora = {f"corpora/{path}": gold for path in TABLE_1_GOLD if path.startswith("genes/")}
+    write_sources(tmp_path / "source", {**tables, **corpora}, monkeypatch)
+    run("genes", "ontology", "")
+    return run
+
+
+@pytest.mark.filterwarnings("ignore:.*KW703")
+def test_genes_of_many_species(genes):
+    for name, n_lines in (("gold", 6), ("build", 3), ("evaluate", 21), ("link-lazy", 6)):
+        folder = genes("genes", name, *[""] * n_lines)
+    for corpus in ("gnormplus", "nlm-gene", "biored"):
+        found = json.loads((folder / "metrics" / f"{corpus}.json").read_text())
+        assert found["strict"] == 1 and found["n"] > 0
+        without = json.loads((folder / "metrics" / f"{corpus}-without-species.json").read_text())
+        assert without["strict"] < 1
+    linker = spacy.load(folder / "training" / "lazy-biored").get_pipe("krissel_linker")
+    assert linker.kb.has_gold and linker.cfg.species_weight and linker.cfg.coherence_weight
+
+
+def test_five_vocabularies(genes, tmp_path):
+    stores = {
+        "medic": ("D1", "gout", "Disease"),
+        "chemicals": ("D3", "lead", "Chemicals and Drugs"),
+        "taxslim": ("NCBITaxon:10090", "Mus musculus", "ncbi_taxonomy"),
+        "cellosaurus": ("CVCL_0001", "HEK", "CellLine"),
+    }
+    for name, (id_, preferred, type_) in stores.items():
+        path = tmp_path / "corpus" / name
+        path.unlink(missing_ok=True)
+        write_store(iter([Entity(id_, preferred, types=(type_,))]), path)
+    genes("biored", "vocabularies", *[""] * 5)
+    genes("biored", "train-ner", "--training.max_steps 40 --training.eval_frequency 20")
+    genes("biored", "build", "")
+    folder = genes("biored", "evaluate", *[""] * 11)
+    gold = json.loads((folder / "metrics" / "gold.json").read_text())
+    assert gold["strict"] == 1 and gold["n"] % 5 == 0
+    assert (folder / "metrics" / "predicted.json").exists()
 
 
 def test_oslats_stages(run):
