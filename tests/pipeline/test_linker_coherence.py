@@ -84,7 +84,7 @@ def test_an_unsure_mention_breaks_a_tie():
 
 def test_confidence_with_gains_exceeds_trust_or_comes_from_nothing():
     confidence, support = np.array([[0.5, 0.0, 0.9, 0.2]]), np.array([[0.5, 1.0, 1.0, 0.0]])
-    expected = [1 / (1 + math.exp(-1)), 0.0, 0.95, 0.2]
+    expected = [1 / (1 + math.exp(-0.75)), 0.0, 0.95, 0.2]
     assert MODEL.supported(confidence, support)[0] == pytest.approx(expected)
 
 

@@ -13,7 +13,7 @@ from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
-from .coherence import RELATED, of_ties, supports, with_gains
+from .coherence import RELATED, SURE, of_ties, supports, with_gains
 from .confidence import Confidence
 
 # Ties and thresholds need the second-best entity even where one candidate is wanted.
@@ -108,7 +108,8 @@ def by_document(
         assert one.confidence is not None and one.by_name is not None, "there is a model of it"
         own = of_ties(one.result.scores, own)
         result, order = with_gains(one.result, settings.coherence_weight * own * (1 - one.by_name[:, :1]))
-        moved = (np.take_along_axis(each, order, 1) for each in (model.supported(one.confidence, own), one.by_name))
+        sure = model.supported(one.confidence, np.where(own < SURE, 0, own))
+        moved = (np.take_along_axis(each, order, 1) for each in (sure, one.by_name))
         together.append(Found(result, *moved))
     return together
 
