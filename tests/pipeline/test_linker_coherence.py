@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spacy_krissel.kb.ranking import SearchResult
-from spacy_krissel.pipeline.linker.coherence import of_ties, supports, with_gains
+from spacy_krissel.ontology.folding import fold_name
+from spacy_krissel.pipeline.linker.coherence import supports, with_gains
 from spacy_krissel.pipeline.linker.confidence import Confidence
+from spacy_krissel.pipeline.linker.linking import Found, by_document
+from spacy_krissel.pipeline.settings import LinkerSettings
 
 MODEL = Confidence(trust=0.95, bias=-2.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
 MENTION = st.tuples(
     st.integers(0, 2),
-    st.sampled_from(["cold", "Cold", "flu", "ms"]),
+    st.sampled_from(["cold", "Cold", "co-ld", "flu", "ms"]),
     st.lists(
         st.tuples(st.integers(-1, 4), st.floats(0, 1, width=16)), min_size=3, max_size=3, unique_by=lambda c: c[0]
     ),
@@ -31,7 +34,7 @@ def test_a_mention_supports_itself_or_another_document(mentions):
     expected = np.zeros(entities.shape)
     for i, place in np.ndindex(*entities.shape):
         for j, other in np.ndindex(*entities.shape):
-            is_other = docs[i] == docs[j] and texts[i].lower() != texts[j].lower()
+            is_other = docs[i] == docs[j] and fold_name(texts[i]) != fold_name(texts[j])
             if is_other and entities[i, place] == entities[j, other] >= 0:
                 expected[i, place] = max(expected[i, place], sure[j, other])
     assert supports(docs, texts, entities, sure) == pytest.approx(expected)
@@ -39,8 +42,9 @@ def test_a_mention_supports_itself_or_another_document(mentions):
 
 def result_of(entities, scores, ties=None):
     entities, scores = np.array([entities]), np.array([scores], dtype=np.float32)
-    tied = {} if ties is None else {0: np.array(ties)}
-    return SearchResult(entities, scores, entities * 10, tied, vector=scores, lexical=scores / 2)
+    return SearchResult(
+        entities, scores, entities * 10, {} if ties is None else {0: np.array(ties)}, lexical=scores / 2
+    )
 
 
 def test_a_part_of_a_candidate_stays_behind_when_it_moves():
@@ -48,6 +52,7 @@ def test_a_part_of_a_candidate_stays_behind_when_it_moves():
     assert order.tolist() == [[1, 0, 2]]
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
     assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.coherence[0] == pytest.approx([0.2, 0, 0])
+    # The score was that of the vectors, and is more now.
     assert result.vector[0] == pytest.approx([0.8, 0.9, -np.inf]) and result.species is None
     assert result.lexical[0] == pytest.approx([0.4, 0.45, -np.inf])
 
@@ -56,36 +61,65 @@ def test_a_part_of_a_candidate_stays_behind_when_it_moves():
     "gain, first, ties",
     [
         # Nothing is said: the tie stays, an entity that is no candidate in it.
-        ([0.0, 0.0, 0.0], 3, [3, 4, 9]),
+        ([0.0, 0.0, 0.0, 0.0], 3, [3, 4, 9]),
         # One of the tied ones is named elsewhere, and both are.
-        ([0.0, 0.1, 0.0], 4, None),
-        ([0.1, 0.1, 0.0], 3, [3, 4]),
-        # Another entity comes first; and as high as they are.
-        ([0.0, 0.0, 0.5], 7, None),
-        ([0.0, 0.0, 0.25], 3, [3, 4, 9]),
+        ([0.0, 0.125, 0.0, 0.0], 4, None),
+        ([0.125, 0.125, 0.0, 0.0], 3, [3, 4]),
+        # Another entity comes first; so do two that were level; one comes as high as they are.
+        ([0.0, 0.0, 0.5, 0.0], 7, None),
+        ([0.0, 0.0, 0.5, 0.5], 7, [7, 8]),
+        ([0.0, 0.0, 0.25, 0.0], 3, [3, 4, 9]),
+        ([0.125, 0.0, 0.375, 0.0], 3, [3, 7]),
     ],
 )
 def test_a_tie_stays_that_the_document_breaks(gain, first, ties):
-    result, _ = with_gains(result_of([3, 4, 7], [0.75, 0.75, 0.5], [3, 4, 9]), np.array([gain]))
+    result, _ = with_gains(result_of([3, 4, 7, 8], [0.75, 0.75, 0.5, 0.5], [3, 4, 9]), np.array([gain]))
     assert result.entities[0, 0] == first
     assert {query: rows.tolist() for query, rows in result.ties.items()} == ({} if ties is None else {0: ties})
 
 
-def test_a_tie_below_the_top_that_comes_first_is_silent():
-    result, _ = with_gains(result_of([1, 5, 6], [0.75, 0.5, 0.5]), np.array([[0.0, 0.5, 0.5]]))
-    assert result.entities.tolist() == [[5, 6, 1]] and result.ties[0].tolist() == [5, 6]
+def test_an_order_of_equal_candidates_is_lost():
+    """Three had one score, and their number of names put them in order."""
+    result, _ = with_gains(result_of([1, 2, 3], [0.75, 0.75, 0.75]), np.array([[0.0, 0.125, 0.125]]))
+    assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 
-def test_an_unsure_mention_breaks_a_tie():
-    scores = np.array([[0.9, 0.9, 0.5], [0.9, 0.8, 0.5]], dtype=np.float32)
-    support = np.array([[0.51, 0.95, 0.3], [0.51, 0.3, 0.0]])
-    assert of_ties(scores, support).tolist() == [[0, 0.95, 0.3], [0.51, 0.3, 0.0]]
+def test_sure_is_what_a_shared_name_says():
+    shared = 1 / (1 + math.exp(-1))
+    assert MODEL.surely(np.array([0.59, shared, 0.75, 0.95])).tolist() == [0, 0, 0.75, 0.95]
+    low = Confidence(trust=0.95, bias=-3.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
+    assert low.surely(np.array([0.5, 0.59, 0.6])).tolist() == [0, 0, 0.6]
+    certain = Confidence(trust=0.95, bias=9.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
+    assert certain.surely(np.array([0.95])).tolist() == [0.95]
 
 
-def test_confidence_with_gains_exceeds_trust_or_comes_from_nothing():
+def test_confidence_with_support_exceeds_trust_or_comes_from_nothing():
     confidence, support = np.array([[0.5, 0.0, 0.9, 0.2]]), np.array([[0.5, 1.0, 1.0, 0.0]])
     expected = [1 / (1 + math.exp(-0.75)), 0.0, 0.95, 0.2]
     assert MODEL.supported(confidence, support)[0] == pytest.approx(expected)
+
+
+def test_the_equation_of_a_document():
+    """Mentions 0 and 2 of one type, 1 and 3 of another; 0 and 3 are of one document, and 3 is sure of entity 6."""
+    sure, unsure = [[0.9, 0.1], [0.3, 0.2]], [[0.4, 0.3], [0.4, 0.3]]
+    found = [
+        Found(SearchResult(np.array(rows), np.array(scores, np.float32), np.array(rows), {}), *map(np.array, both))
+        for rows, scores, both in (
+            ([[5, 6], [5, 6]], [[0.8, 0.75], [0.8, 0.75]], (unsure, [[0.4, 0.3], [0.95, 0.3]])),
+            ([[6, 7], [6, 7]], [[0.9, 0.5], [0.9, 0.5]], (sure[::-1], sure[::-1])),
+        )
+    ]
+    settings = LinkerSettings(confidence=vars(MODEL), coherence_weight=0.2)
+    docs, texts = np.array([0, 1, 1, 0]), ["flu", "cold", "flu", "cold"]
+    own, other = by_document(found, [[0, 2], [1, 3]], docs, texts, settings)
+    # 0.2 × 0.9 × (1 - 0.4).
+    assert own.result.entities.tolist() == [[6, 5], [5, 6]]
+    assert own.result.scores[0] == pytest.approx([0.858, 0.8]) and own.result.coherence[1].tolist() == [0, 0]
+    raised = 1 / (1 + math.exp(-(math.log(0.3 / 0.7) + 1.5 * 0.9)))
+    assert own.confidence == pytest.approx(np.array([[raised, 0.4], [0.4, 0.3]]))
+    assert other.result.scores == pytest.approx(found[1].result.scores) and other.confidence.tolist() == sure[::-1]
+    settings = LinkerSettings(confidence=vars(MODEL), coherence_weight=0.0)
+    assert by_document(found, [[0, 2], [1, 3]], docs, texts, settings) == found
 
 
 @pytest.fixture
@@ -117,7 +151,7 @@ def test_another_mention_of_the_document_says_nothing(nlp):
     assert names == ["multiple sclerosis", "mitral stenosis"]
     for ent in (sclerosis, stenosis):
         best, second = ent._.krissel_candidates[:2]
-        assert best["coherence"] > 10 * second["coherence"] and best["confidence"] > second["confidence"]
+        assert best["coherence"] > 0 == second["coherence"] and best["confidence"] > second["confidence"]
         parts = best["vector"] + 0.3 * best["lexical"] + best["coherence"]
         assert best["score"] == pytest.approx(parts, abs=1e-5) and not ent._.krissel_ties
     assert {each["coherence"] for each in neither._.krissel_candidates[:2]} == {0}

@@ -13,7 +13,7 @@ from ...mentions.annotations import SpanLink
 from ...mentions.gold_ids import NIL
 from ...mentions.species import taxon_numbers
 from ..settings import LinkerSettings
-from .coherence import RELATED, SURE, of_ties, supports, with_gains
+from .coherence import RELATED, supports, with_gains
 from .confidence import Confidence
 
 # Ties and thresholds need the second-best entity even where one candidate is wanted.
@@ -23,12 +23,12 @@ MIN_REORDERED = 5
 
 
 class Found(NamedTuple):
-    """The candidates of q mentions, and the confidence of each, in all and among those of its species (q, k); None
-    where it is not computed."""
+    """The candidates of q mentions, and the confidence of each, in all and by its name alone (q, k), as `Confidence`
+    has them; None where they are not computed."""
 
     result: SearchResult
     confidence: np.ndarray | None
-    by_name: np.ndarray | None
+    by_name: np.ndarray | None = None
 
 
 def find(
@@ -90,10 +90,11 @@ def find(
 def by_document(
     found: Sequence[Found], rows: Sequence[list[int]], docs: np.ndarray, texts: Sequence[str], settings: LinkerSettings
 ) -> list[Found]:
-    """The same candidates, now by what the other mentions of their documents say too (`coherence_weight`).
+    """The same candidates, now by what the other mentions of their documents say too: a candidate that one of them
+    surely is gains `coherence_weight` × how sure that is × (1 - confidence of the mention's best one by its name).
 
-    rows: which of the mentions each of `found` is of. docs (q,): the number of each mention's document. texts (q,):
-    how it is written.
+    rows: which of the mentions each of `found` is of. docs (q,): the number of each mention's document. texts (q,): of
+    the mentions, abbreviations written out.
     """
     model = confidence_of(settings)
     if model is None or not settings.coherence_weight or not found:
@@ -102,21 +103,18 @@ def by_document(
     entities, by_name = (
         np.concatenate(each) for each in zip(*((one.result.entities, one.by_name) for one in found), strict=True)
     )
-    support = supports(docs[every], [texts[row] for row in every], entities, by_name)
+    support = supports(docs[every], [texts[row] for row in every], entities, model.surely(by_name))
     together = []
     for one, own in zip(found, np.split(support, np.cumsum([len(each) for each in rows])[:-1]), strict=True):
         assert one.confidence is not None and one.by_name is not None, "there is a model of it"
-        own = of_ties(one.result.scores, own)
         result, order = with_gains(one.result, settings.coherence_weight * own * (1 - one.by_name[:, :1]))
-        sure = model.supported(one.confidence, np.where(own < SURE, 0, own))
-        moved = (np.take_along_axis(each, order, 1) for each in (sure, one.by_name))
-        together.append(Found(result, *moved))
+        together.append(Found(result, np.take_along_axis(model.supported(one.confidence, own), order, axis=1)))
     return together
 
 
 def decide(kb: PrototypeKB, found: Found, settings: LinkerSettings, n_candidates: int) -> list[SpanLink]:
     """The link of each mention, with so many candidates."""
-    result, confidence, _ = found
+    result, confidence = found.result, found.confidence
     candidates = candidate_dicts(kb, result, n_candidates, confidence)
     threshold = settings.threshold
     links = []

@@ -112,8 +112,8 @@ class RerankObjective:
         """The linked mentions of `examples` with the candidates that they may see, and the offset of the right one.
         With a `nil_score` the last candidate is NIL, and right for the mentions whose entity is taken out.
 
-        Scores are the linker's, its `lexical_weight` included. Its `spelling_weight`, `species_weight` and `types`
-        are not: all types compete, and each mention is decided alone.
+        Scores are the linker's, its `lexical_weight` included. Its `spelling_weight`, `species_weight`,
+        `coherence_weight` and `types` are not: all types compete, and each mention is decided alone.
         """
         views: list[View] = []
         shown: list[View] = []
