@@ -39,9 +39,9 @@ class LinkerSettings(Settings):
     spelling_weight: added to the score of each entity with a name that is spelt as the mention is, in the text or
         written out, but for what stands between letters and digits and the like (`spelling`: "IL-2" and "IL2"). In
         units of the score; 0 is off.
-    coherence_weight: weight of what the other mentions of the document say: a candidate that one of them surely is
-        gains, in score the more the less sure this mention's best one is by itself, and in confidence. In units of the
-        score; 0 is off, and so is a linker whose candidates have no `confidence`.
+    coherence_weight: weight of the document's other mentions: a candidate that one of them is confidently linked to
+        gains, in confidence and in score, the latter less where this mention's best candidate is confident by itself.
+        In units of the score; 0 is off, and it has no effect where candidates have no `confidence`.
     gold_name_weight: weight, 0 to 1, of the mention's text alone in its similarity with the prototypes, where gold
         mentions are prototypes; the rest is that of the mention in its context. 0 is off.
     gold_prior: added to the score of each entity with a gold mention: what was annotated once is likelier to be

@@ -48,7 +48,7 @@ def result_of(entities, scores, ties=None):
 
 
 def test_a_part_of_a_candidate_stays_behind_when_it_moves():
-    result, order = with_gains(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), np.array([[0.0, 0.2, 0.7]]))
+    result, order = with_gains(result_of([3, 5, -1], [0.9, 0.8, -np.inf]), np.array([[0.0, 0.2, 0.0]]))
     assert order.tolist() == [[1, 0, 2]]
     assert result.entities.tolist() == [[5, 3, -1]] and result.prototypes.tolist() == [[50, 30, -10]]
     assert result.scores[0] == pytest.approx([1.0, 0.9, -np.inf]) and result.coherence[0] == pytest.approx([0.2, 0, 0])
@@ -84,13 +84,13 @@ def test_an_order_of_equal_candidates_is_lost():
     assert result.entities.tolist() == [[2, 3, 1]] and not result.ties
 
 
-def test_sure_is_what_a_shared_name_says():
+def test_a_shared_name_supports_another_mention():
     shared = 1 / (1 + math.exp(-1))
-    assert MODEL.surely(np.array([0.59, shared, 0.75, 0.95])).tolist() == [0, 0, 0.75, 0.95]
+    assert MODEL.confident(np.array([0.59, shared, 0.75, 0.95])).tolist() == [0, 0, 0.75, 0.95]
     low = Confidence(trust=0.95, bias=-3.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
-    assert low.surely(np.array([0.5, 0.59, 0.6])).tolist() == [0, 0, 0.6]
+    assert low.confident(np.array([0.5, 0.59, 0.6])).tolist() == [0, 0, 0.6]
     certain = Confidence(trust=0.95, bias=9.0, lexical=3.0, lexical_lead=1.0, vector_lead=2.0)
-    assert certain.surely(np.array([0.95])).tolist() == [0.95]
+    assert certain.confident(np.array([0.95])).tolist() == [0.95]
 
 
 def test_confidence_with_support_exceeds_trust_or_comes_from_nothing():

@@ -1,4 +1,4 @@
-"""What the other mentions of a document say about a candidate."""
+"""Support for a candidate by the other mentions of its document."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,35 +14,36 @@ from ...ontology.folding import fold_name
 RELATED = 8
 
 
-def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, sure: np.ndarray) -> np.ndarray:
-    """How sure the document's other mentions are of each candidate (q, k), 0 to 1: the most that a mention with another
-    text in the same document is sure of it.
+def supports(docs: np.ndarray, texts: Sequence[str], entities: np.ndarray, confident: np.ndarray) -> np.ndarray:
+    """The support of each candidate (q, k), 0 to 1: the highest confidence that its entity has for another mention of
+    the same document, with another text.
 
     docs (q,): the number of each mention's document. texts (q,): of the mentions, folded where they are compared.
-    entities (q, k): rows of their candidates, -1 for none. sure (q, k): how sure each is, 0 for not.
+    entities (q, k): rows of their candidates, -1 for none. confident (q, k): the confidence of each, 0 where it is low.
     """
     support = np.zeros(entities.shape)
+    if not confident.any():
+        return support
     numbers: dict[str, int] = {}
     text = np.array([numbers.setdefault(fold_name(each), len(numbers)) for each in texts], dtype=np.int64)
     mention, place = np.nonzero(entities >= 0)
-    if not sure.any() or not len(mention):
-        return support
     _, pair = np.unique(pair_keys(docs[mention], entities[mention, place]), return_inverse=True)
-    form, sure = text[mention], sure[mention, place]
-    # Of each entity in each document, the surest text, and the surest of the others.
-    order = np.lexsort((-sure, pair))
+    form, value = text[mention], confident[mention, place]
+    # Of each entity in each document, the text with the highest value, and the highest of the others.
+    order = np.lexsort((-value, pair))
     first = order[np.flatnonzero(np.diff(pair[order], prepend=-1))]
-    best, best_form = sure[first], form[first]
+    best, best_form = value[first], form[first]
     second = np.zeros(len(first))
     other = form != best_form[pair]
-    np.maximum.at(second, pair[other], sure[other])
+    np.maximum.at(second, pair[other], value[other])
     support[mention, place] = np.where(other, best[pair], second[pair])
     return support
 
 
 def with_gains(result: SearchResult, gain: np.ndarray) -> tuple[SearchResult, np.ndarray]:
-    """The candidates in the order of their scores with the gains (q, k), and where each was before (q, k)."""
-    gain = np.where(result.entities >= 0, gain, 0).astype(np.float32)
+    """The candidates in the order of their scores with the gains (q, k), 0 for no entity, and where each was before
+    (q, k)."""
+    gain = gain.astype(np.float32)
     scores = result.scores + gain
     order = np.argsort(-scores, axis=1, kind="stable")
 

@@ -12,12 +12,12 @@ from ...errors import Errors, KrisselError
 SAME = 0.9999
 # The most that a candidate can be ahead of no other.
 ALONE = 1.0
-# What is said with at least this confidence is sure, where that is also more than of a name that is shared (`surely`).
-# Without such a bound, "mouse" is the genus where a text has "mice" (28 of 1,291 mentions of Linnaeus's training
-# documents), and mentions without an entity raise each other's confidence.
-SURE, MORE = 0.6, 0.01
-# Added to the log-odds of a candidate that another mention of its document surely is. Chosen on the training splits of
-# eight corpora, where 1 to 2 have calibration errors within 0.02 of each other; that of genes falls by 0.02 to 0.05.
+# A mention supports others with at least this confidence, and more than that of a shared name (`confident`). Without
+# the bound, "mouse" is the genus where a text has "mice" (28 of 1,291 mentions of Linnaeus's training documents), and
+# mentions without an entity raise each other's confidence.
+CONFIDENT, MARGIN = 0.6, 0.01
+# Times the support of a candidate, added to its log-odds. Chosen on the training splits of eight corpora, where 1 to 2
+# have calibration errors within 0.02 of each other; that of genes falls by 0.02 to 0.05.
 SUPPORT = 1.5
 # Mentions at a time where each two candidates of each are compared.
 PAIRED = 256
@@ -82,13 +82,13 @@ class Confidence:
         near = np.where(np.isfinite(vector), lexical, -np.inf)
         return both, np.where(near >= near.max(axis=1, keepdims=True) - (1 - SAME), found, both)
 
-    def surely(self, by_name: np.ndarray) -> np.ndarray:
-        """Those of the confidences (q, k) that are sure, 0 for others."""
+    def confident(self, by_name: np.ndarray) -> np.ndarray:
+        """Those of the confidences (q, k) that are high enough to support others, 0 for the rest."""
         shared = float(self.by(np.array([1.0, 0.0, 0.0])))
-        return np.where(by_name >= min(max(SURE, shared + MORE), self.trust), by_name, 0.0)
+        return np.where(by_name >= min(max(CONFIDENT, shared + MARGIN), self.trust), by_name, 0.0)
 
     def supported(self, confidence: np.ndarray, support: np.ndarray) -> np.ndarray:
-        """The confidence of candidates (q, k) that other mentions of the document are so sure of (`supports`).
+        """The confidence of candidates (q, k) with this support by other mentions of the document (`supports`).
 
         Where there are several species, it rises for that entity of each, since theirs is too low on average.
         """

@@ -90,8 +90,8 @@ def find(
 def by_document(
     found: Sequence[Found], rows: Sequence[list[int]], docs: np.ndarray, texts: Sequence[str], settings: LinkerSettings
 ) -> list[Found]:
-    """The same candidates, now by what the other mentions of their documents say too: a candidate that one of them
-    surely is gains `coherence_weight` × how sure that is × (1 - confidence of the mention's best one by its name).
+    """The same candidates, now with support by the other mentions of their documents: each gains `coherence_weight` ×
+    its support (`supports`) × (1 - confidence of the mention's best candidate, by its name alone).
 
     rows: which of the mentions each of `found` is of. docs (q,): the number of each mention's document. texts (q,): of
     the mentions, abbreviations written out.
@@ -103,7 +103,7 @@ def by_document(
     entities, by_name = (
         np.concatenate(each) for each in zip(*((one.result.entities, one.by_name) for one in found), strict=True)
     )
-    support = supports(docs[every], [texts[row] for row in every], entities, model.surely(by_name))
+    support = supports(docs[every], [texts[row] for row in every], entities, model.confident(by_name))
     together = []
     for one, own in zip(found, np.split(support, np.cumsum([len(each) for each in rows])[:-1]), strict=True):
         assert one.confidence is not None and one.by_name is not None, "there is a model of it"
