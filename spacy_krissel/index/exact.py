@@ -12,7 +12,9 @@ from ..errors import Errors, KrisselError
 from ..util.lock import Lock
 from ..util.settings import checked, maker
 from . import fork
+from .bfloat16 import FEWEST_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .checks import check_device, check_mask, check_queries, check_vectors
+from .hits import Block, group_size, lower_bound, no_hits, rank_hits
 from .protocol import Mask, Rows, Scores, Vectors
 
 # Scores held at a time: 256 x 32,768 float32 are 32 MB on the CPU, 1,024 x 262,144 float16 are 512 MB on a card.
@@ -24,8 +26,6 @@ CUDA_HITS = 65_536
 # rounded to 11 bits.
 HALF_ERROR = 4 * 2.0**-11
 HALF_MAX = 6e4
-# Row numbers (b,) and their vectors (b, d); a torch tensor where they lie on a device.
-Block = tuple[Rows, Any]
 # (queries, block, k, floor) -> query number, position in the block and score of everything that may be among the best.
 FindHits = Callable[[Vectors, Any, int, Scores], tuple[Rows, Rows, Scores]]
 
@@ -74,7 +74,11 @@ class ExactIndex:
         queries = check_queries(queries, self._vectors.shape[1])
         rows = np.arange(len(self)) if allowed is None else np.flatnonzero(check_mask(allowed, len(self), "vector"))
         if self.device == "cpu" or fork.cuda_lost():
-            return search_blocks(vector_blocks(self._vectors, rows), queries, k)
+            blocks = vector_blocks(self._vectors, rows)
+            if len(queries) >= FEWEST_QUERIES and has_bfloat16():
+                fork.guard_forks()
+                return search_blocks(rounded_blocks(blocks), queries, k, find_hits=rounded_hits)
+            return search_blocks(blocks, queries, k)
         with self._shards_lock:
             shards = self._on_devices()
         if len(shards) == 1:
@@ -210,43 +214,6 @@ def torch_hits(
 def longest(vectors: Any) -> float:
     """The norm of the longest row of a tensor (n, d)."""
     return float(vectors.float().norm(dim=1).max()) if len(vectors) else 0.0
-
-
-def lower_bound(scores: Scores, k: int) -> Scores:
-    """For each row of scores (q, n) a bound that at least `k` of them reach, and few others: (q,).
-
-    It is the k-th highest maximum over groups of columns. Taking it costs a tenth of a partition of all scores.
-    """
-    n = scores.shape[1]
-    if k >= n:
-        return np.full(len(scores), -np.inf, dtype=np.float32)
-    size = group_size(n, k)
-    grouped = n - n % size
-    maxima = scores[:, :grouped].reshape(len(scores), size, grouped // size).max(axis=1)
-    maxima = np.concatenate([maxima, scores[:, grouped:]], axis=1)
-    return np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k]
-
-
-def group_size(n: int, k: int) -> int:
-    """At least four groups for each one wanted, so that two of the best seldom share a group."""
-    return max(1, min(64, n // (4 * k)))
-
-
-def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> tuple[Scores, Rows]:
-    """The best `k` of a ragged list of hits, all arrays (h,), as scores and rows (n_queries, k), padded."""
-    order = np.lexsort((row, -score, query))
-    query, row, score = query[order], row[order], score[order]
-    place = np.arange(len(query)) - np.searchsorted(query, np.arange(n_queries))[query]
-    kept = place < k
-    scores, rows = no_hits(n_queries, k)
-    scores[query[kept], place[kept]] = score[kept]
-    rows[query[kept], place[kept]] = row[kept]
-    return scores, rows
-
-
-def no_hits(n_queries: int, k: int) -> tuple[Scores, Rows]:
-    """Scores and rows (n_queries, k) that are all padding."""
-    return np.full((n_queries, k), -np.inf, dtype=np.float32), np.full((n_queries, k), -1, dtype=np.int64)
 
 
 def _merged(parts: Iterable[tuple[Scores, Rows]], k: int) -> tuple[Scores, Rows]:

@@ -19,8 +19,8 @@ PROPOSED = 4
 # Entities with a mention's spelling that are looked at, whatever else finds more of them: one name of thousands would
 # take the memory of all of a batch.
 SPELT = 64
-# Values of vectors held at a time (float32: 64 MB).
-BLOCK_VALUES = 16_000_000
+# Values of vectors held at a time, which fit into a core's cache (float32: 1 MB): half the time of large blocks.
+BLOCK_VALUES = 2**18
 # (number of a query, prototype rows (n,)) -> which of them it can see (n,).
 CanSee = Callable[[int, Rows], Mask]
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..index.exact import lower_bound, no_hits, rank_hits, vector_blocks
+from ..index.exact import vector_blocks
+from ..index.hits import lower_bound, no_hits, rank_hits
 from ..index.protocol import Mask, Rows, Scores, Searches, Vectors
 from .prototype_table import PrototypeTable
 

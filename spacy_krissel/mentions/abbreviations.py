@@ -151,13 +151,15 @@ def _last_sentence(text: str) -> str:
     return text[start:]
 
 
-def long_forms(doc: Doc) -> dict[str, str]:
+def long_forms(doc: Doc, text: str | None = None) -> dict[str, str]:
     """Short form → long form: from `doc._.abbreviations` when a component set it, else as the doc's text defines them.
 
     Reads both outputs of scispaCy's `abbreviation_detector`: spans with `span._.long_form`, and dictionaries
     (`make_serializable`). The name is common: what another component left there in another form is left out, with a
     warning, KW613; where nothing else is there, the text's definitions count. Shortened genera are read from the text
     in any case (`find_genera`).
+
+    text: the doc's, where it is known.
     """
     given = doc._.abbreviations if Doc.has_extension("abbreviations") else None
     # Neither a text nor a mapping of its own is a list of anything.
@@ -168,7 +170,7 @@ def long_forms(doc: Doc) -> dict[str, str]:
         first = repr(entries[pairs.index(None)])
         message = Warnings.KW613.format(count=pairs.count(None), total=len(pairs), first=textwrap.shorten(first, 80))
         warnings.warn(message, KrisselWarning, stacklevel=2)
-    text = doc_text(doc)
+    text = doc_text(doc) if text is None else text
     return {**find_genera(text), **forms} if forms else find_definitions(text)
 
 

@@ -16,18 +16,19 @@ LONGEST_UNIT = 4096
 UNIT_REACH = 2048
 
 
-def context_views(doc: Doc, spans: Sequence[Span], context: str | None) -> list[View]:
+def context_views(doc: Doc, spans: Sequence[Span], context: str | None, text: str | None = None) -> list[View]:
     """The view of each span.
 
     context: "window", the text around each span; "sentence", its sentence, with the other spans there as co-mentions;
         None, the span alone.
+    text: the doc's, where it is known.
     """
     if not spans:
         return []
     if context == "sentence":
         return sentence_views(doc, spans)
     if context == "window":
-        text = doc_text(doc)
+        text = doc_text(doc) if text is None else text
         return [mention_view(text, span.start_char, span.end_char) for span in spans]
     return [name_view(span.text) for span in spans]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from spacy.tokens import Doc, Span
 
-from ..views import View, with_mention, with_mentions
+from ..views import View, doc_text, with_mention, with_mentions
 from .abbreviations import long_forms, write_out
 from .contexts import context_views
 from .discontinuous import holds_fragments
@@ -19,8 +19,10 @@ def mention_views(
     spans_key: the group that they are of. Where it holds the fragments of mentions (`krissel_span_extractor`), each
         fragment has the view of its whole mention: all of its fragments, in the place of the first.
     """
-    views = context_views(doc, spans, context)
-    forms = long_forms(doc) if views and use_abbreviations else {}
+    # Read once: as much time as to find abbreviations.
+    text = doc_text(doc) if spans else ""
+    views = context_views(doc, spans, context, text)
+    forms = long_forms(doc, text) if views and use_abbreviations else {}
     if forms:
         views = [with_mentions(view, lambda mention: write_out(mention, forms)) for view in views]
     return _whole_mentions(views, spans) if holds_fragments(doc, spans_key) else views

@@ -1,4 +1,5 @@
 import pickle
+import warnings
 from unittest.mock import patch
 
 import numpy as np
@@ -8,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from spacy_krissel.errors import KrisselError
-from spacy_krissel.index import exact
-from spacy_krissel.index.exact import ExactIndex, lower_bound, make_exact_index, search_blocks, torch_hits
+from spacy_krissel.index import bfloat16, exact
+from spacy_krissel.index.bfloat16 import rounded_blocks, rounded_hits
+from spacy_krissel.index.exact import ExactIndex, make_exact_index, search_blocks, torch_hits
+from spacy_krissel.index.hits import lower_bound
 
 # Small whole numbers: their products are exact in float32, and ties are frequent.
 WHOLE = st.integers(-2, 2).map(float)
@@ -147,6 +150,86 @@ def test_half_precision_decides_what_is_found(length, dtype):
     half = torch.from_numpy(queries / length).half() @ torch.from_numpy(vectors.astype(np.float32) / length).half().T
     wrong = set(half[0].topk(7).indices.tolist()) - set(np.argsort(-expected[0])[:7].tolist())
     assert wrong, "the vectors are not close enough for this test"
+
+
+@pytest.fixture
+def rounded(monkeypatch):
+    """As if the processor had it, and for few queries too: torch multiplies in bfloat16 on any."""
+    monkeypatch.setattr(exact, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(exact, "FEWEST_QUERIES", 1)
+
+
+def search_counted(index, *arguments):
+    with patch.object(exact, "rounded_hits", wraps=rounded_hits) as hits:
+        found = index.search(*arguments)
+    return found, hits.call_count
+
+
+@given(searches(), st.integers(1, 60), st.integers(-10, 10))
+@settings(deadline=None)
+def test_bfloat16_finds_the_same_in_blocks(search, block_rows, power):
+    vectors, queries, k, _ = search
+    queries = queries * np.float32(2.0**power)
+    starts = range(0, len(vectors), block_rows)
+    numbers = [np.arange(start, min(start + block_rows, len(vectors))) for start in starts]
+    with patch.object(bfloat16, "CACHED", 7):
+        blocks = rounded_blocks((rows, vectors[rows]) for rows in numbers)
+        scores, rows = search_blocks(blocks, queries, k, find_hits=rounded_hits)
+    expected_scores, expected_rows = brute_force(vectors, queries, k, None)
+    np.testing.assert_array_equal(rows, expected_rows)
+    np.testing.assert_array_equal(scores, expected_scores)
+
+
+@pytest.mark.parametrize("offset", [1.0, -1.0, 0.0])
+@pytest.mark.parametrize("length", [1.0, 1e-12, 1e5])
+def test_scores_that_bfloat16_cannot_tell_apart_keep_their_order(rounded, offset, length):
+    rng = np.random.default_rng(0)
+    vectors = offset + 0.01 * rng.standard_normal((3000, 48))
+    vectors = (length * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    queries = (length * (rng.standard_normal((20, 48)) + 1)).astype(np.float32)
+    queries[3] = 0
+    index = ExactIndex()
+    index.build(vectors)
+    with patch.object(exact, "BLOCK_ROWS", 1024):
+        (scores, rows), n_calls = search_counted(index, queries, 7)
+    assert n_calls == 3, "the first pass was not in bfloat16"
+    expected = queries.astype(np.float64) @ vectors.T.astype(np.float64)
+    np.testing.assert_allclose(scores, -np.sort(-expected)[:, :7], rtol=3e-6, atol=3e-7 * length**2)
+    assert rows[3].tolist() == list(range(7)), "equal scores do not come in the order of their rows"
+
+
+def test_rounding_never_loses_more_than_the_bound_says(rounded):
+    """The worst case: each value of query and vector is rounded by half a unit, all to the same side."""
+    half_way = np.float32(1 + 2.0**-8 * 0.999)
+    vectors = np.full((40, 16), half_way, dtype=np.float32)
+    # Rounded to the same, and less by far than what a rounding loses.
+    vectors[17] *= np.float32(1 + 2.0**-12)
+    index = ExactIndex()
+    index.build(vectors)
+    scores, rows = index.search(np.full((3, 16), half_way, dtype=np.float32), 2)
+    assert rows.tolist() == [[17, 0]] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_mapped_vectors_are_searched_without_a_warning(rounded, dtype, tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((500, 8)).astype(dtype)
+    np.save(tmp_path / "vectors.npy", vectors)
+    index = ExactIndex()
+    index.from_disk(tmp_path, np.load(tmp_path / "vectors.npy", mmap_mode="r"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (_, rows), n_calls = search_counted(index, vectors[:300].astype(np.float32), 5)
+    assert n_calls == 2
+    scores = vectors[:300].astype(np.float32) @ vectors.T.astype(np.float32)
+    assert (np.sort(rows, axis=1) == np.sort(np.argsort(-scores, axis=1)[:, :5], axis=1)).mean() > 0.999
+
+
+def test_few_queries_are_not_worth_rounding_all_vectors(rounded, monkeypatch):
+    monkeypatch.setattr(exact, "FEWEST_QUERIES", bfloat16.FEWEST_QUERIES)
+    index = ExactIndex()
+    index.build(np.eye(8, dtype=np.float32))
+    assert search_counted(index, np.ones((bfloat16.FEWEST_QUERIES - 1, 8), dtype=np.float32), 1)[1] == 0
+    assert search_counted(index, np.ones((bfloat16.FEWEST_QUERIES, 8), dtype=np.float32), 1)[1] == 1
 
 
 @pytest.mark.gpu

@@ -1,0 +1,47 @@
+"""The best of many scores."""
+
+from typing import Any
+
+import numpy as np
+
+from .protocol import Rows, Scores
+
+# Row numbers (b,) and their vectors (b, d): NumPy's, or what a search makes of them.
+Block = tuple[Rows, Any]
+
+
+def lower_bound(scores: Scores, k: int) -> Scores:
+    """For each row of scores (q, n) a bound that at least `k` of them reach, and few others: (q,).
+
+    It is the k-th highest maximum over groups of columns. Taking it costs a tenth of a partition of all scores.
+    """
+    n = scores.shape[1]
+    if k >= n:
+        return np.full(len(scores), -np.inf, dtype=np.float32)
+    size = group_size(n, k)
+    grouped = n - n % size
+    maxima = scores[:, :grouped].reshape(len(scores), size, grouped // size).max(axis=1)
+    maxima = np.concatenate([maxima, scores[:, grouped:]], axis=1)
+    return np.partition(maxima, maxima.shape[1] - k, axis=1)[:, -k]
+
+
+def group_size(n: int, k: int) -> int:
+    """At least four groups for each one wanted, so that two of the best seldom share a group."""
+    return max(1, min(64, n // (4 * k)))
+
+
+def rank_hits(query: Rows, row: Rows, score: Scores, n_queries: int, k: int) -> tuple[Scores, Rows]:
+    """The best `k` of a ragged list of hits, all arrays (h,), as scores and rows (n_queries, k), padded."""
+    order = np.lexsort((row, -score, query))
+    query, row, score = query[order], row[order], score[order]
+    place = np.arange(len(query)) - np.searchsorted(query, np.arange(n_queries))[query]
+    kept = place < k
+    scores, rows = no_hits(n_queries, k)
+    scores[query[kept], place[kept]] = score[kept]
+    rows[query[kept], place[kept]] = row[kept]
+    return scores, rows
+
+
+def no_hits(n_queries: int, k: int) -> tuple[Scores, Rows]:
+    """Scores and rows (n_queries, k) that are all padding."""
+    return np.full((n_queries, k), -np.inf, dtype=np.float32), np.full((n_queries, k), -1, dtype=np.int64)
