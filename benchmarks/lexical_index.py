@@ -16,7 +16,8 @@ import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from spacy.vocab import Vocab
 
-from spacy_krissel.kb.lexical_index import LexicalIndex, folded_form
+from spacy_krissel.kb.lexical_index import LexicalIndex
+from spacy_krissel.kb.ngrams import folded_form
 from spacy_krissel.kb.prototype_kb import PrototypeKB
 from spacy_krissel.kb.prototype_table import MENTIONS
 
@@ -30,7 +31,7 @@ def main(kb: Path, queries: int = 4096, repeat: int = 1) -> None:
     mentions = [f"{form} {i}" if i else form for i in range(repeat) for form in table.mentions(rows)]
     owners = np.tile(table.entity_rows[rows], repeat)
     forms = list(dict.fromkeys(map(folded_form, mentions)))
-    index, built = _timed(lambda: LexicalIndex(mentions, owners))
+    index, built = _timed(lambda: LexicalIndex.of(mentions, owners))
     vectorizer = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), lowercase=False, dtype=np.float32)
     peer, peer_built = _timed(lambda: vectorizer.fit_transform(list(dict.fromkeys(map(folded_form, mentions)))))
     chosen = np.random.default_rng(0).choice(len(forms), min(queries, len(forms)), replace=False)

@@ -4,8 +4,7 @@ Both sides get the same mentions and the same knowledge base. Our side is `nlp.p
 mentions: views, encoding, search, candidates and ids written. The peer's side is the candidate generator alone, without
 the thresholds and sorting that its EntityLinker adds, in a process of its own under its own Python; see
 `scispacy_candidates.py`. The passes alternate, the best of each side counts, and loading and index building are not
-timed. The peer has a row for each batching and search width; in addition to the ratio to each row, the ratios to the
-faster batching at the first `--ef-search`, its default, and to its fastest row are given.
+timed. The peer has a row for each batching and search width; several pipelines of ours may be compared.
 
     python benchmarks/linking_speed.py --pipeline PIPELINE --gold dev.spacy --ontology STORE --scispacy-python PYTHON
 """
@@ -40,7 +39,7 @@ DEFAULT_WIDTHS = [200, 20]
 
 
 def main(
-    pipeline: Annotated[Path, typer.Option(help="Trained pipeline with a krissel_linker and its KB")],
+    pipeline: Annotated[list[Path], typer.Option(help="Trained pipeline with a krissel_linker and its KB, repeatable")],
     gold: Annotated[list[Path], typer.Option(help=".spacy file with gold mentions, repeatable")],
     ontology: Annotated[Path, typer.Option(help="Ontology store that the pipeline's KB was made from")],
     scispacy_python: Annotated[Path, typer.Option(help="The python of a virtual environment that has scispacy")],
@@ -53,9 +52,9 @@ def main(
 ) -> None:
     """Time our pipeline and scispaCy's candidate generator on the same mentions, alternating, and print both."""
     store = OntologyStore(ontology)
-    nlp = spacy.load(pipeline)
+    nlps = [spacy.load(path) for path in pipeline]
     doc_bins = [DocBin(store_user_data=True).from_disk(path) for path in gold]
-    documents = [gold_mentions(doc, store) for doc in read_docs(doc_bins, nlp, label)]
+    documents = [gold_mentions(doc, store) for doc in read_docs(doc_bins, nlps[0], label)]
     requests = [{"batching": batching, "ef_search": width} for width in ef_search for batching in BATCHINGS]
     with tempfile.TemporaryDirectory() as folder:
         kb_path, mentions_path = Path(folder) / "kb.jsonl", Path(folder) / "mentions.json"
@@ -68,18 +67,20 @@ def main(
             msg.info("Building scispaCy's index")
             built = read_answer(peer)
             # One pass of each side outside the clock: caches fill, files are mapped.
-            time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents)
+            for nlp in nlps:
+                time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents)
             for request in requests:
                 ask(peer, request)
-            ours: list[dict[str, Any]] = []
+            ours: list[list[dict[str, Any]]] = [[] for _ in nlps]
             theirs: list[list[dict[str, Any]]] = [[] for _ in requests]
             for _ in range(passes):
-                ours.append(time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents))
+                for nlp, runs in zip(nlps, ours, strict=True):
+                    runs.append(time_pipeline(nlp, read_docs(doc_bins, nlp, label), documents))
                 for request, answers in zip(requests, theirs, strict=True):
                     answers.append(ask(peer, request))
-    result = summarize(ours, theirs)
+    result = summarize({path.name: runs for path, runs in zip(pipeline, ours, strict=True)}, theirs)
     result["setup"] = {
-        "pipeline": pipeline.name,
+        "pipelines": [path.name for path in pipeline],
         "gold": [path.name for path in gold],
         "labels": label or [],
         "documents": len(documents),
@@ -91,9 +92,7 @@ def main(
     }
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
-    print(markdown_table(result["rows"]))
-    msg.info(f"{result['ratio']:.1f} times its faster batching at efSearch {ef_search[0]}")
-    msg.info(f"{result['ratio_to_fastest']:.1f} times its fastest row")
+    print(markdown_table(result))
 
 
 def read_docs(doc_bins: Sequence[DocBin], nlp: Language, labels: Sequence[str] | None) -> list[Doc]:
@@ -143,19 +142,19 @@ def time_pipeline(nlp: Language, docs: list[Doc], documents: Sequence[Sequence[d
     }
 
 
-def summarize(ours: Sequence[dict[str, Any]], theirs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    """The fastest pass of each side, all its times, and our speed as a multiple of each of the peer's rows."""
-    rows = [{"system": "krissel_linker, nlp.pipe", **fastest(ours)}]
+def summarize(ours: dict[str, Sequence[dict[str, Any]]], theirs: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    """The fastest pass of each system, all its times, and ours as a multiple of each of the peer's rows."""
+    peers = []
     for answers in theirs:
         row = fastest(answers)
         name = f"scispaCy, one call a {row['batching']}, efSearch {row['ef_search']}"
-        rows.append({"system": name, **row, "ratio": rows[0]["mentions_per_second"] / row["mentions_per_second"]})
-    default = rows[1]["ef_search"]
-    return {
-        "rows": rows,
-        "ratio": min(row["ratio"] for row in rows[1:] if row["ef_search"] == default),
-        "ratio_to_fastest": min(row["ratio"] for row in rows[1:]),
-    }
+        peers.append({"system": name, **row})
+    rows = []
+    for name, runs in ours.items():
+        row = {"system": f"krissel_linker, {name}", **fastest(runs)}
+        row["times"] = {peer["system"]: row["mentions_per_second"] / peer["mentions_per_second"] for peer in peers}
+        rows.append(row)
+    return {"ours": rows, "peers": peers}
 
 
 def fastest(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -203,12 +202,18 @@ def read_answer(peer: subprocess.Popen) -> dict[str, Any]:
     raise RuntimeError(f"scispaCy's process ended with code {peer.wait()} before it answered")
 
 
-def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
-    lines = ["| system | mentions/s | ours is faster by | strict accuracy |", "| --- | ---: | ---: | ---: |"]
-    for row in rows:
-        ratio = f"{row['ratio']:.1f} ×" if "ratio" in row else ""
+def markdown_table(result: dict[str, Any]) -> str:
+    rows, peers = result["ours"], result["peers"]
+    lines = [
+        "| system | mentions/s | "
+        + " | ".join(f"{row['system']} is faster by" for row in rows)
+        + " | strict accuracy |",
+        "| --- | ---: |" + " ---: |" * (len(rows) + 1),
+    ]
+    for row in [*rows, *peers]:
+        times = [f"{mine['times'][row['system']]:.1f} ×" if row in peers else "" for mine in rows]
         strict = "" if row["strict"] is None else f"{row['strict']:.3f}"
-        lines.append(f"| {row['system']} | {row['mentions_per_second']:,.0f} | {ratio} | {strict} |")
+        lines.append(f"| {row['system']} | {row['mentions_per_second']:,.0f} | {' | '.join(times)} | {strict} |")
     return "\n".join(lines)
 
 

@@ -53,7 +53,7 @@ class BioSynObjective(NameObjective):
     def initialize(self, ontology: OntologyStore | None) -> None:
         super().initialize(ontology)
         # Each name by itself, as if it were an entity.
-        self._lexical = LexicalIndex(self._texts.to_pylist(), np.arange(len(self._texts)))
+        self._lexical = LexicalIndex.of(self._texts.to_pylist(), np.arange(len(self._texts)))
 
     def _candidates(self, model: EncoderModel, views: Sequence[View], queries: Floats2d, k: int) -> np.ndarray:
         dense = super()._candidates(model, views, queries, k)

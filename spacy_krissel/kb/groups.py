@@ -8,36 +8,34 @@ from ..index.protocol import Rows
 
 
 class Groups(NamedTuple):
-    """Values by key: those of key `i` are `values[starts[i] : starts[i] + lengths[i]]`, none for an unknown key."""
+    """Values by key: those of key `i` are `values[edges[i] : edges[i + 1]]`, none for an unknown key."""
 
     values: Rows
-    starts: Rows
-    lengths: Rows
+    edges: Rows
 
     @classmethod
     def of(cls, keys: Rows, values: Rows) -> "Groups":
         """`keys` in ascending order."""
-        lengths = np.bincount(keys, minlength=1)
-        return cls(values, np.cumsum(lengths) - lengths, lengths)
+        return cls(values, np.append(0, np.cumsum(np.bincount(keys, minlength=1))))
 
     @property
     def present(self) -> Rows:
         """The keys that have values, in ascending order."""
-        return np.flatnonzero(self.lengths)
+        return np.flatnonzero(np.diff(self.edges))
 
     def at(self, key: int) -> Rows:
         """The values of one key."""
-        if not 0 <= key < len(self.lengths):
+        if not 0 <= key < len(self.edges) - 1:
             return self.values[:0]
-        start = int(self.starts[key])
-        return self.values[start : start + int(self.lengths[key])]
+        return self.values[int(self.edges[key]) : int(self.edges[key + 1])]
 
     def take(self, keys: Rows) -> tuple[Rows, Rows]:
         """All values of the `keys`, and for each the place in `keys` that it belongs to, ascending."""
-        known = np.flatnonzero((keys >= 0) & (keys < len(self.lengths)))
+        known = np.flatnonzero((keys >= 0) & (keys < len(self.edges) - 1))
         keys = keys[known]
-        lengths = self.lengths[keys]
-        return self.values[ranges(self.starts[keys], lengths)], np.repeat(known, lengths)
+        starts = self.edges[keys]
+        lengths = self.edges[keys + 1] - starts
+        return self.values[ranges(starts, lengths)].astype(np.int64, copy=False), np.repeat(known, lengths)
 
 
 def ranges(starts: Rows, lengths: Rows) -> Rows:

@@ -1,22 +1,52 @@
 """The surface forms of the entities of a knowledge base, searched by lexical similarity."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Scores
-from ..ontology.folding import american, fold_name
+from ..util.disk import damage
+from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, pair_keys, ranges
+from .ngrams import Grams, folded_form, hashed, to_unit_length
 
-# Number of its rarest n-grams by which a text is looked up.
-RAREST = 8
+# Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together.
+RAREST, POSTINGS = 8, 20_000
 # Surface forms looked at per entity asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
 # Cells of the dense block of texts (float32: 4 MiB); larger ones are slower.
 BLOCK_CELLS = 2**20
-SPACE = ord(" ")
+# Forms found at a time for several texts, 12 bytes each.
+BLOCK_FOUND = 2**22
+# The arrays, and what each has a value for; "+1" and one more.
+LENGTHS = {
+    "hashes": "form",
+    "by_hash": "form",
+    "grams": "gram",
+    "frequencies": "gram",
+    "idf": "gram",
+    # The n-grams of each form, and the forms of each n-gram, with their weights.
+    "form_starts": "form+1",
+    "form_grams": "cell",
+    "form_weights": "cell",
+    "gram_starts": "gram+1",
+    "gram_forms": "cell",
+    "gram_weights": "cell",
+    # The entities of each form; those that it is a name of; the forms of each entity.
+    "form_entity_starts": "form+1",
+    "form_entities": "pair",
+    "name_entity_starts": "form+1",
+    "name_entities": "name",
+    "entity_form_starts": "entity+1",
+    "entity_forms": "pair",
+}
+# The longest header of a file of such an array without a value.
+HEADER = 128
 
 
 class LexicalIndex:
@@ -29,45 +59,57 @@ class LexicalIndex:
     scikit-learn's `TfidfVectorizer` gives the same cosines. It takes twice as long per text, and its import would take
     0.7 s of the first link (`benchmarks/lexical_index.py`).
 
-    forms: surface forms. entities: the entity row of each, (len(forms),). Pairs may be repeated.
-    named: which of these pairs are names of the entity and no guesses, (len(forms),); None: all.
+    arrays: as `lexical_arrays` makes them, in memory or mapped.
     """
 
-    def __init__(self, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> None:
-        folded, of_form = distinct([folded_form(form) for form in forms])
-        # Their hashes and not the forms, of which there are millions; this process alone reads them.
-        hashes = hashed(folded)
-        order = np.argsort(hashes)
-        self._hashes = hashes[order]
-        # Ends with that of place -1.
-        self._by_hash = np.append(order, -1)
-        grams = _Grams.of(folded)
-        self._grams, gram = np.unique(grams.keys, return_inverse=True)
-        counts = csr_matrix(
-            (np.ones(len(gram), np.float32), (grams.owners, gram)), shape=(len(folded), len(self._grams))
-        )
-        counts.sum_duplicates()
-        frequencies = np.bincount(counts.indices, minlength=len(self._grams))
-        self._frequencies = frequencies
-        self._idf = (np.log((1 + len(folded)) / (1 + frequencies)) + 1).astype(np.float32)
-        self._vectors = self._weighted(counts)  # (forms, n-grams)
-        self._by_gram = self._vectors.T.tocsr()
-        # Pairs of an entity and one of its forms, in both directions; without forms that have no n-gram.
-        with_grams = np.diff(self._vectors.indptr)[of_form] > 0
-        pairs, of_pair = np.unique(
-            np.stack([entities[with_grams], of_form[with_grams]], axis=1), axis=0, return_inverse=True
-        )
-        self._of_entity = Groups.of(pairs[:, 0], pairs[:, 1])
-        by_form = pairs[np.argsort(pairs[:, 1], kind="stable")]
-        self._of_form = self._of_name = Groups.of(by_form[:, 1], by_form[:, 0])
-        if named is not None:
-            names = pairs[np.unique(of_pair.ravel()[named[with_grams]])]
-            names = names[np.argsort(names[:, 1], kind="stable")]
-            self._of_name = Groups.of(names[:, 1], names[:, 0])
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        self._hashes, self._by_hash, self._grams = arrays["hashes"], arrays["by_hash"], arrays["grams"]
+        self._frequencies, self._idf = arrays["frequencies"], arrays["idf"]
+        shape = len(self._hashes), len(self._grams)
+        form = arrays["form_weights"], arrays["form_grams"], arrays["form_starts"]
+        gram = arrays["gram_weights"], arrays["gram_forms"], arrays["gram_starts"]
+        self._vectors, self._by_gram = csr_matrix(form, shape=shape), csr_matrix(gram, shape=shape[::-1])
+        self._of_form = Groups(arrays["form_entities"], arrays["form_entity_starts"])
+        self._of_name = Groups(arrays["name_entities"], arrays["name_entity_starts"])
+        self._of_entity = Groups(arrays["entity_forms"], arrays["entity_form_starts"])
+
+    @classmethod
+    def of(cls, forms: Sequence[str], entities: Rows, named: Mask | None = None) -> "LexicalIndex":
+        """forms: surface forms. entities: the entity row of each, (len(forms),). Pairs may be repeated.
+        named: which of these pairs are names of the entity and no guesses, (len(forms),); None: all."""
+        return cls(lexical_arrays(forms.__getitem__, entities, named))
+
+    def to_disk(self, directory: Path) -> None:
+        directory.mkdir()
+        for name, array in self._arrays.items():
+            np.save(directory / f"{name}.npy", array, allow_pickle=False)
+
+    @classmethod
+    def from_disk(cls, directory: Path, n_entities: int) -> "LexicalIndex":
+        """The arrays mapped. Raises KrisselError K524 where they do not fit together, or to so many entities."""
+        arrays: Arrays = {}
+        lengths: dict[str, int] = {}
+        for name, one_of in LENGTHS.items():
+            path = directory / f"{name}.npy"
+            with damage(path, partial(_damaged, path)):
+                # What holds no value cannot be mapped.
+                arrays[name] = np.load(
+                    path, mmap_mode="r" if path.stat().st_size > HEADER else None, allow_pickle=False
+                )
+            one_of, _, more = one_of.partition("+")
+            n = len(arrays[name]) - len(more)
+            if arrays[name].ndim != 1 or arrays[name].dtype.kind not in "if" or lengths.setdefault(one_of, n) != n:
+                problem = f"it has {arrays[name].shape} of {arrays[name].dtype}, which does not fit the other files"
+                raise _damaged(path, problem)
+        if lengths["entity"] > n_entities:
+            raise _damaged(path, f"it has forms of {lengths['entity']} entities, of {n_entities}")
+        return cls(arrays)
 
     def forms(self, texts: Sequence[str]) -> Rows:
         """The number of the surface form that each text folds to, -1 where there is none: (len(texts),)."""
-        return self._by_hash[places_of(self._hashes, hashed([folded_form(text) for text in texts]))]
+        places = places_of(self._hashes, hashed([folded_form(text) for text in texts]))
+        return np.where(places >= 0, self._by_hash[places], -1) if len(self._hashes) else places
 
     def named(self, texts: Sequence[str]) -> tuple[Rows, Rows]:
         """The entities with each text as a name, folded, and for each the place of that text in `texts`, ascending."""
@@ -75,12 +117,12 @@ class LexicalIndex:
 
     def vectors(self, texts: Sequence[str]) -> csr_matrix:
         """TF-IDF vectors of unit length: (len(texts), n-grams)."""
-        grams = _Grams.of([folded_form(text) for text in texts])
+        grams = Grams.of([folded_form(text) for text in texts])
         place = places_of(self._grams, grams.keys)
         owners, place = grams.owners[place >= 0], place[place >= 0]
         counts = csr_matrix((np.ones(len(place), np.float32), (owners, place)), shape=(len(texts), len(self._grams)))
         counts.sum_duplicates()
-        return self._weighted(counts)
+        return to_unit_length(counts, self._idf)
 
     def search(self, vectors: csr_matrix, k: int, allowed: Mask | None = None, without: Rows | None = None) -> Rows:
         """`k` entities that are lexically similar to each of the `vectors` (q, n-grams): rows (q, k), -1 padded.
@@ -88,7 +130,17 @@ class LexicalIndex:
         Approximate, and in no order: by the rarest n-grams of a text alone. allowed: a mask of entities. without (q,):
         a form that does not count for each of the `vectors`, -1 for none.
         """
-        similarity = self._rarest(vectors) @ self._by_gram
+        rarest = self._rarest(vectors)
+        found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
+        looked_at = csr_matrix((self._frequencies[rarest.indices], rarest.indices, rarest.indptr), shape=rarest.shape)
+        block = np.cumsum(np.asarray(looked_at.sum(axis=1)).ravel()) // BLOCK_FOUND
+        for rows in np.split(np.arange(len(found)), np.flatnonzero(np.diff(block)) + 1):
+            hidden = None if without is None else without[rows]
+            found[rows] = self._search(rarest[rows], k, allowed, hidden)
+        return found
+
+    def _search(self, rarest: csr_matrix, k: int, allowed: Mask | None, without: Rows | None) -> Rows:
+        similarity = rarest @ self._by_gram
         if without is not None:
             similarity.data[similarity.indices == np.repeat(without, np.diff(similarity.indptr))] = 0
         if allowed is not None:
@@ -109,7 +161,7 @@ class LexicalIndex:
         first.sort()
         entities, query = entities[first], query[first]
         rank = np.arange(len(query)) - np.searchsorted(query, query)
-        found = np.full((vectors.shape[0], k), -1, dtype=np.int64)
+        found = np.full((rarest.shape[0], k), -1, dtype=np.int64)
         found[query[rank < k], rank[rank < k]] = entities[rank < k]
         return found
 
@@ -134,7 +186,8 @@ class LexicalIndex:
         best = np.zeros(len(queries), dtype=np.float32)
         if not len(forms):
             return best
-        starts, lengths = self._vectors.indptr[forms], np.diff(self._vectors.indptr)[forms]
+        starts = self._vectors.indptr[forms]
+        lengths = self._vectors.indptr[forms + 1] - starts
         cells = ranges(starts, lengths)
         inside = np.repeat(queries[pair] * block.shape[1], lengths) + self._vectors.indices[cells]
         products = block.ravel()[inside] * self._vectors.data[cells]
@@ -144,19 +197,14 @@ class LexicalIndex:
         best[found] = np.maximum.reduceat(cosines, first)
         return best
 
-    def _weighted(self, counts: csr_matrix) -> csr_matrix:
-        counts.data *= self._idf[counts.indices]
-        squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
-        norms = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
-        counts.data /= np.repeat(norms, np.diff(counts.indptr))
-        return counts
-
     def _rarest(self, vectors: csr_matrix) -> csr_matrix:
         lengths = np.diff(vectors.indptr)
         owner = np.repeat(np.arange(len(lengths)), lengths)
         order = np.lexsort((vectors.indices, self._frequencies[vectors.indices], owner))
         rank = np.arange(len(order)) - np.repeat(vectors.indptr[:-1], lengths)
-        kept = order[rank < RAREST]
+        found = np.append(0, np.cumsum(self._frequencies[vectors.indices[order]]))
+        so_far = found[1:] - np.repeat(found[vectors.indptr[:-1]], lengths)
+        kept = order[(rank == 0) | ((rank < RAREST) & (so_far <= POSTINGS))]
         return csr_matrix((vectors.data[kept], (owner[kept], vectors.indices[kept])), shape=vectors.shape)
 
 
@@ -172,21 +220,8 @@ def _highest(matrix: csr_matrix, n: int) -> tuple[Rows, Rows]:
     return np.repeat(np.arange(len(counts)), counts), places
 
 
-class _Grams(NamedTuple):
-    """The 3-grams of some texts as numbers, and the text of each: (n,) both."""
-
-    owners: Rows
-    keys: Rows
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> "_Grams":
-        padded = [f" {text} " for text in texts]
-        data = "".join(padded).encode("utf-32-le", "surrogatepass")
-        codes = np.frombuffer(data, dtype="<u4").astype(np.int64)
-        owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
-        # Three characters of one word, or of one and its edge, have no space in the middle.
-        middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
-        return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
+def _damaged(path: Path, problem: object) -> KrisselError:
+    return KrisselError(Errors.K524.format(path=path.parents[1], problem=f"{path.parent.name}/{path.name}: {problem}"))
 
 
 def places_of(ascending: Rows, values: Rows) -> Rows:
@@ -194,15 +229,6 @@ def places_of(ascending: Rows, values: Rows) -> Rows:
     places = np.searchsorted(ascending, values)
     places[places == len(ascending)] = -1
     return np.where(ascending[places] == values, places, -1) if len(ascending) else places
-
-
-def hashed(texts: Sequence[str]) -> Rows:
-    return np.array([hash(text) for text in texts], dtype=np.int64)
-
-
-def folded_form(text: str) -> str:
-    """A surface form in American spelling, folded as the names of ontologies are."""
-    return american(fold_name(text))
 
 
 def distinct(values: Sequence[Any]) -> tuple[list[Any], Rows]:

@@ -543,6 +543,13 @@ class PrototypeKB(KnowledgeBase):
         """Bring the index up to date with the prototypes now, rather than at the next search or save."""
         return self._indexed().index
 
+    def keep_lexical_index(self) -> None:
+        """Make the index for lexical similarity now, rather than at the first search, and save it too, until the
+        prototypes change."""
+        with self._lock:
+            self.prototypes.keep_lexical_index(self.scratch)
+            self._change()
+
     def _indexed(self) -> Any:
         """The present version, with an index of all prototypes."""
         now = self._now

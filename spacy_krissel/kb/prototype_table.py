@@ -13,6 +13,7 @@ from ..errors import Errors, KrisselError
 from ..index.protocol import Mask, Rows, Vectors
 from ..util.lock import Lock, once
 from ..views import View
+from .build.lexical import lexical_arrays
 from .columns import (
     BLOCK_ROWS,
     GrowingVectors,
@@ -30,6 +31,7 @@ from .references import References
 from .spelling_index import SpellingIndex
 
 FILE, VECTORS_FILE, REFERENCES_FILE = "prototypes.arrow", "vectors.npy", "references.npy"
+LEXICAL_DIR = "lexical"
 # Stored by number: new kinds go to the end.
 Kind = Literal["name", "mention", "gold", "reference", "replaced", "class"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -95,13 +97,14 @@ class PrototypeTable:
 
     table: of `SCHEMA`. stored: what is searched, memory-mapped as long as nothing was added: c_p, or c_p + w·r_e where
     references are in use; a prototype that is a reference is searched as it is. references: those in use.
-    path: the file that the table, or part of it, is mapped from.
+    path: the file that the table, or part of it, is mapped from. keeps_lexical: whether the lexical index is saved.
     """
 
     table: pa.Table
     stored: GrowingVectors
     references: References | None = None
     path: Path | None = None
+    keeps_lexical: bool = field(default=False, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
 
     @classmethod
@@ -216,13 +219,24 @@ class PrototypeTable:
         return Groups.of(self.entity_rows[order], order)
 
     @once
-    @coded
     def lexical_index(self) -> LexicalIndex:
         """The surface forms of all prototypes but references, which are no mentions."""
+        return self._lexical_index(None)
+
+    def keep_lexical_index(self, scratch: Path | None = None) -> None:
+        """Make it now, and save it with the prototypes; scratch: see `appended`."""
+        with self._lock:
+            if "lexical_index" not in vars(self):
+                vars(self)["lexical_index"] = self._lexical_index(scratch)
+            self.keeps_lexical = True
+
+    @coded
+    def _lexical_index(self, scratch: Path | None) -> LexicalIndex:
         rows = self.rows_of_kinds(MENTIONS)
         # What the entities below one share is a guess at a name of it.
         named = ~self._of_kinds(["class"])[rows]
-        return LexicalIndex(self.mentions(rows), self.entity_rows[rows], named)
+        arrays = lexical_arrays(lambda part: self.mentions(rows[part]), self.entity_rows[rows], named, scratch)
+        return LexicalIndex(arrays)
 
     @once
     @coded
@@ -292,6 +306,8 @@ class PrototypeTable:
         write_array(self.vectors, directory / VECTORS_FILE)
         if self.references is not None:
             write_array(self.references.vectors, directory / REFERENCES_FILE)
+        if self.keeps_lexical:
+            self.lexical_index.to_disk(directory / LEXICAL_DIR)
 
     @classmethod
     def from_disk(
@@ -303,9 +319,11 @@ class PrototypeTable:
         n_entities: int,
         references: References | None = None,
         *,
+        lexical: bool = False,
         verify: bool = True,
     ) -> "PrototypeTable":
-        """references: those in the vectors that were saved. verify: check all that is in the files.
+        """references: those in the vectors that were saved. lexical: whether a lexical index was saved. verify: check
+        all that is in the files.
 
         Raises KrisselError K524 when the files do not hold what the manifest says.
         """
@@ -316,7 +334,11 @@ class PrototypeTable:
                 problem = f"{FILE} names {what} outside 0 to {n - 1}"
                 raise KrisselError(Errors.K524.format(path=directory, problem=problem))
         stored = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
-        return cls(table, stored, references, directory / FILE)
+        read = cls(table, stored, references, directory / FILE)
+        if lexical:
+            read.keeps_lexical = True
+            vars(read)["lexical_index"] = LexicalIndex.from_disk(directory / LEXICAL_DIR, n_entities)
+        return read
 
 
 def _added_rows(entity_rows: Rows, kinds: Rows) -> Rows:

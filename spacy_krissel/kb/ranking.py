@@ -128,7 +128,7 @@ def _search_all(
 ) -> None:
     """Compare every prototype, and take the maximum of each entity."""
     order = prototypes.by_entity.values
-    starts = prototypes.by_entity.starts[prototypes.by_entity.present]
+    starts = prototypes.by_entity.edges[prototypes.by_entity.present]
     k = result.entities.shape[1]
     step = max(1, EXACT_SCORES // max(1, len(order)))
     for start in range(0, len(todo), step):

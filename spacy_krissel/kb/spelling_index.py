@@ -7,7 +7,8 @@ import numpy as np
 from ..index.protocol import Rows
 from ..ontology.folding import spelling
 from .groups import Groups
-from .lexical_index import distinct, hashed, places_of
+from .lexical_index import distinct, places_of
+from .ngrams import hashed
 
 
 class SpellingIndex:

@@ -22,7 +22,7 @@ from .directory import KIND, Source
 from .entity_columns import DETAILS_FILE, EntityTable
 from .entity_columns import FILE as ENTITIES
 from .prototype_table import FILE as PROTOTYPES
-from .prototype_table import REFERENCES_FILE, VECTORS_FILE, PrototypeTable
+from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
 FORMAT_VERSION = 4
@@ -55,6 +55,7 @@ class KBShape(Shape):
     index_saved: bool
     tuning: dict[str, Any] | None
     references: ReferencesShape | None
+    lexical: bool = False
 
     def needs(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
@@ -62,6 +63,8 @@ class KBShape(Shape):
             yield DETAILS_FILE
         if self.references is not None:
             yield REFERENCES_FILE
+        if self.lexical:
+            yield f"{LEXICAL_DIR}/"
         if self.index_saved:
             # What an index reads is its own affair.
             yield f"{INDEX_DIR}/"
@@ -140,6 +143,7 @@ class Version:
             "index": {"kind": index.kind, "settings": index.settings},
             "tuning": self.tuning,
             "references": references,
+            "lexical": prototypes.keeps_lexical,
         }
 
     def to_disk(self, path: Path, excluded: Iterable[str]) -> None:
@@ -190,7 +194,14 @@ class Version:
             vectors = read_array(path / REFERENCES_FILE, len(entities), dimensions, dtype, verify=verify)
             references = References(vectors, float(described["weight"]))
         read.prototypes = PrototypeTable.from_disk(
-            path, manifest["prototypes"], dimensions, dtype, len(entities), references, verify=verify
+            path,
+            manifest["prototypes"],
+            dimensions,
+            dtype,
+            len(entities),
+            references,
+            lexical=manifest.get("lexical", False),
+            verify=verify,
         )
         read.saved = source
         if manifest["index_saved"] and "index" not in excluded:

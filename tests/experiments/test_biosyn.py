@@ -55,7 +55,7 @@ def test_half_of_the_candidates_are_not_lexical(make, model, toy_store):
     views = [name_view(mention) for mention in MENTIONS]
     queries = vectors(model, MENTIONS)
     found = make()._candidates(model, views, queries, 6)
-    index = LexicalIndex(names, np.arange(len(names)))
+    index = LexicalIndex.of(names, np.arange(len(names)))
     lexical = index.search(index.vectors(list(MENTIONS)), 3)
     for own, scores, row in zip(lexical, queries @ vectors(model, names).T, found, strict=True):
         own = own[own >= 0].tolist()
@@ -67,7 +67,7 @@ def test_half_of_the_candidates_are_not_lexical(make, model, toy_store):
 def marginal_likelihood(model, toy_store, weight, numbers):
     """The loss by its equations, over the candidates `numbers` of each mention, which share none."""
     names = list(toy_store.names())
-    index = LexicalIndex([name for _, name, _ in names], np.arange(len(names)))
+    index = LexicalIndex.of([name for _, name, _ in names], np.arange(len(names)))
     every = vectors(model, [name for _, name, _ in names])
     total = 0.0
     for (mention, entity), own in zip(MENTIONS.items(), numbers, strict=True):

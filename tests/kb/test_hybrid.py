@@ -34,7 +34,7 @@ def make_kb(owners, names, vectors, kinds=None, **settings):
 
 def restated(kb, owners, names, vectors, query, text, weight):
     """Every entity with a prototype: its score, both parts compared with everything."""
-    lexicon = LexicalIndex(names, np.array(owners))
+    lexicon = LexicalIndex.of(names, np.array(owners))
     scores = {}
     for entity in sorted(set(owners)):
         dense = max(float(query @ vector) for owner, vector in zip(owners, vectors, strict=True) if owner == entity)

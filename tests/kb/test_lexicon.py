@@ -1,8 +1,16 @@
+import subprocess
+import sys
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.kb import lexical_index
+from spacy_krissel.kb.build import lexical
+from spacy_krissel.kb.build.lexical import lexical_arrays
 from spacy_krissel.kb.lexical_index import LexicalIndex
 from spacy_krissel.ontology.folding import fold_name
 
@@ -13,7 +21,7 @@ N_ENTITIES = 7
 
 @pytest.fixture(scope="module")
 def lexicon():
-    return LexicalIndex(FORMS, ENTITIES)
+    return LexicalIndex.of(FORMS, ENTITIES)
 
 
 def similarities(lexicon, texts, entities=None):
@@ -47,7 +55,7 @@ def test_similarity_is_that_of_tfidf(lexicon):
 
 def test_same_folded_form_is_one(lexicon):
     """A name and its copy in other case and punctuation do not count twice for the frequencies."""
-    again = LexicalIndex([*FORMS, "LUNG CANCER"], np.append(ENTITIES, 0))
+    again = LexicalIndex.of([*FORMS, "LUNG CANCER"], np.append(ENTITIES, 0))
     texts = ["lung", "cancer", "cold"]
     assert (similarities(again, texts) == similarities(lexicon, texts)).all()
 
@@ -79,7 +87,7 @@ def test_no_texts_and_no_pairs(lexicon):
 
 
 def test_no_forms():
-    empty = LexicalIndex([], np.zeros(0, dtype=np.int64))
+    empty = LexicalIndex.of([], np.zeros(0, dtype=np.int64))
     assert (empty.search(empty.vectors(["cold"]), 2) == -1).all()
     assert similarities(empty, ["cold"]).tolist() == [[0.0] * N_ENTITIES]
 
@@ -98,7 +106,7 @@ WORDS = st.text(st.sampled_from("abc é-İ𝔸\ud800"), max_size=8)
 @given(st.lists(st.tuples(WORDS, st.integers(0, 6)), max_size=15), st.lists(WORDS, min_size=1, max_size=4))
 def test_wild_names(pairs, texts):
     forms, entities = [form for form, _ in pairs], np.array([entity for _, entity in pairs], dtype=np.int64)
-    lexicon = LexicalIndex(forms, entities)
+    lexicon = LexicalIndex.of(forms, entities)
     scores = similarities(lexicon, texts)
     if any(len(fold_name(form)) for form in forms):
         assert scores == pytest.approx(oracle(forms, entities, texts, N_ENTITIES).reshape(scores.shape), abs=1e-5)
@@ -123,10 +131,91 @@ def test_a_form_that_does_not_count(lexicon):
     without = np.where([True, False, True], lexicon.forms(texts), -1)
     queries, entities = np.array([0, 0, 1, 2, 2]), np.array([0, 1, 0, 2, 6])
     found = lexicon.similarity(lexicon.vectors(texts), queries, entities, without)
-    others = LexicalIndex(FORMS, ENTITIES).similarity(lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0]))
+    others = LexicalIndex.of(FORMS, ENTITIES).similarity(
+        lexicon.vectors(["lung cancer"]), np.zeros(1, int), np.array([0])
+    )
     assert found[2] == pytest.approx(1, abs=1e-6) == others[0]
     left = lexicon.vectors(["lung cancer"]) @ lexicon.vectors(["Carcinoma of lung"]).T
     assert found[0] == pytest.approx(left.toarray()[0, 0], abs=1e-6) and 0 < found[0] < 0.9
     assert found[1] == found[3] == found[4] == 0
     nearest = lexicon.search(lexicon.vectors(texts), 2, without=without)
     assert [sorted(row[row >= 0]) for row in nearest] == [[0], [0], []]
+
+
+@given(
+    st.lists(st.tuples(st.text("ab c", max_size=6), st.integers(0, 4), st.booleans()), max_size=20), st.integers(1, 7)
+)
+@settings(deadline=None)
+def test_blocks_and_files_make_the_same_arrays(tmp_path_factory, rows, size):
+    forms, entities = [form for form, _, _ in rows], np.array([entity for _, entity, _ in rows], dtype=np.int64)
+    named = np.array([is_name for _, _, is_name in rows], dtype=bool)
+    whole = lexical_arrays(forms.__getitem__, entities, named)
+    with patch.object(lexical, "BLOCK_FORMS", size):
+        for directory in (None, tmp_path_factory.mktemp("scratch")):
+            again = lexical_arrays(forms.__getitem__, entities, named, directory)
+            assert again.keys() == whole.keys() == lexical_index.LENGTHS.keys()
+            for name, array in whole.items():
+                np.testing.assert_array_equal(again[name], array, name)
+                assert again[name].dtype == array.dtype, name
+
+
+@pytest.mark.parametrize("n", [0, len(FORMS)])
+def test_saved_index_is_mapped_and_finds_the_same(n, tmp_path):
+    saved = LexicalIndex.of(FORMS[:n], ENTITIES[:n])
+    saved.to_disk(tmp_path / "lexical")
+    read = LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
+    texts = ["lung cancer", "MS", "±", "colds"]
+    assert (read.search(read.vectors(texts), 3) == saved.search(saved.vectors(texts), 3)).all()
+    assert (similarities(read, texts) == similarities(saved, texts)).all()
+    for mine, its in zip(read.named(texts), saved.named(texts), strict=True):
+        assert (mine == its).all()
+    if n:
+        assert isinstance(read._arrays["gram_forms"], np.memmap)
+        assert np.shares_memory(read._by_gram.indices, read._arrays["gram_forms"])
+
+
+def test_names_are_found_by_another_process(tmp_path):
+    LexicalIndex.of(FORMS, ENTITIES).to_disk(tmp_path / "lexical")
+    program = f"""
+from pathlib import Path
+from spacy_krissel.kb.lexical_index import LexicalIndex
+index = LexicalIndex.from_disk(Path({str(tmp_path / "lexical")!r}), {N_ENTITIES})
+assert index.named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", ["hashes", "form_starts", "gram_forms", "entity_forms", "idf"])
+def test_refuses_files_that_do_not_fit_together(name, tmp_path):
+    index = LexicalIndex.of(FORMS, ENTITIES)
+    index.to_disk(tmp_path / "lexical")
+    with pytest.raises(KrisselError, match=f"K524.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
+        LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES - 1)
+    path = tmp_path / "lexical" / f"{name}.npy"
+    np.save(path, np.load(path)[1:])
+    with pytest.raises(KrisselError, match="K524.*lexical/.*npy.*fit"):
+        LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
+    path.write_bytes(b"no array")
+    with pytest.raises(KrisselError, match=f"K524.*lexical/{name}.npy"):
+        LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
+
+
+def test_few_texts_at_a_time_find_the_same(lexicon, monkeypatch):
+    vectors = lexicon.vectors([*FORMS, "lung colds"])
+    hidden = np.append(lexicon.forms(FORMS), -1)
+    expected = lexicon.search(vectors, 3), lexicon.search(vectors, 3, without=hidden)
+    monkeypatch.setattr(lexical_index, "BLOCK_FOUND", 1)
+    assert (lexicon.search(vectors, 3) == expected[0]).all()
+    assert (lexicon.search(vectors, 3, without=hidden) == expected[1]).all()
+
+
+def test_a_text_of_frequent_n_grams_is_looked_up_by_the_rarest_alone(monkeypatch):
+    """Without a bound, each such text would look at a large part of millions of forms."""
+    forms = [f"cancer {chr(97 + i)}{chr(97 + j)}" for i in range(20) for j in range(20)]
+    index = LexicalIndex.of(forms, np.arange(len(forms)))
+    monkeypatch.setattr(lexical_index, "POSTINGS", 50)
+    looked_at = index._rarest(index.vectors(["cancer ab", "cancer"]))
+    counts = np.diff(looked_at.indptr)
+    assert counts[0] > 1 and counts[1] == 1
+    assert index._frequencies[looked_at.indices[: counts[0]]].sum() <= 50
+    assert forms.index("cancer ab") in index.search(index.vectors(["cancer ab"]), 4)[0]

@@ -14,7 +14,7 @@ from spacy.vocab import Vocab
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.index.exact import ExactIndex, make_exact_index
 from spacy_krissel.index.faiss_index import FaissIndex, make_faiss_index
-from spacy_krissel.kb import columns, version
+from spacy_krissel.kb import columns, prototype_table, version
 from spacy_krissel.kb import directory as folder
 from spacy_krissel.kb.candidates import candidate_dicts
 from spacy_krissel.kb.directory import KIND
@@ -60,6 +60,36 @@ def test_saves_loads_and_saves_the_same_bytes(make_kb, index, settings, tmp_path
     loaded.to_disk(tmp_path / "two")
     kb.to_disk(tmp_path / "three")
     assert files(tmp_path / "one") == files(tmp_path / "two") == files(tmp_path / "three")
+
+
+def test_kept_lexical_index_is_read_and_not_made_again(make_kb, tmp_path, monkeypatch):
+    kb = make_kb(None)
+    both = {"texts": ["renal failur"] * 4, "lexical_weight": 0.5}
+    expected = kb.search(QUERIES, 4, **both)
+    kb.to_disk(tmp_path / "without")
+    assert not (tmp_path / "without" / "lexical").exists(), "saved because it was searched"
+    kb.keep_lexical_index()
+    kb.to_disk(tmp_path / "one")
+    data = kb.to_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(prototype_table, "lexical_arrays", lambda *_: pytest.fail("it was made"))
+        for loaded in (
+            PrototypeKB(Vocab(), 4).from_disk(tmp_path / "one"),
+            PrototypeKB(Vocab(), 4).from_bytes(data),
+            pickle.loads(pickle.dumps(kb)),
+        ):
+            found = loaded.search(QUERIES, 4, **both)
+            assert (found.entities == expected.entities).all() and (found.scores == expected.scores).all()
+            assert loaded.description() == kb.description()
+            assert loaded.description()["lexical"]
+        loaded.to_disk(tmp_path / "two")
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    (tmp_path / "one" / "lexical" / "grams.npy").unlink()
+    with pytest.raises(KrisselError, match="K004.*lexical/grams.npy"):
+        PrototypeKB(Vocab(), 4).from_disk(tmp_path / "one")
+    add_one(loaded)
+    loaded.to_disk(tmp_path / "three")
+    assert not (tmp_path / "three" / "lexical").exists(), "it has the prototypes of before"
 
 
 def test_tables_of_many_batches_are_saved_the_same(random_kb, tmp_path, monkeypatch):

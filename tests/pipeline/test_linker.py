@@ -525,7 +525,7 @@ def test_names_alone_are_asked_once(linker, link, monkeypatch):
 
 
 def test_american_spelling_in_the_lexicon():
-    lexicon = LexicalIndex(["Haemorrhage", "fever"], np.array([0, 1]))
+    lexicon = LexicalIndex.of(["Haemorrhage", "fever"], np.array([0, 1]))
     vectors = lexicon.vectors(["hemorrhage"])
     np.testing.assert_allclose(lexicon.similarity(vectors, np.array([0]), np.array([0])), [1.0], rtol=1e-6)
 

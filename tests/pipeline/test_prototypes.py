@@ -79,6 +79,14 @@ def test_settings_of_the_config_can_be_overridden(trained_dir, toy_store, tmp_pa
     assert find_linker(spacy.load(tmp_path / "out")).cfg["threshold"] == 0.75
 
 
+@pytest.mark.parametrize("weight", [0.3, 0.0])
+def test_lexical_index_is_saved_where_it_counts(trained_dir, toy_store, tmp_path, weight):
+    overrides = {"components.krissel_linker.lexical_weight": weight}
+    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, progress=False)
+    saved = tmp_path / "out" / "krissel_linker" / "kb" / "lexical"
+    assert described["lexical"] == saved.is_dir() == bool(weight)
+
+
 def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):
     pytest.importorskip("faiss")
     prototypes(trained_dir, tmp_path / "out", toy_store.path, index=named_index("hnsw"), progress=False)

@@ -16,7 +16,7 @@ from ...util.hashing import stable_hash
 from ...util.settings import Count, checked
 from ...views import mention_view, name_view
 from ..entity_columns import StringColumn
-from ..lexical_index import folded_form
+from ..ngrams import folded_form
 from ..prototype_table import Origin, Prototype, PrototypeTable
 
 # Chosen on four fifths of the training splits of NCBI Disease and BC5CDR (diseases) as prototypes for the last fifth.

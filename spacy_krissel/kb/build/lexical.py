@@ -1,0 +1,183 @@
+"""The arrays of a lexical index, made in blocks: 8 million names take little more memory than their index."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ...index.protocol import Mask, Rows
+from ..groups import pair_keys, ranges
+from ..ngrams import Grams, folded_form, hashed, to_unit_length
+
+# Surface forms at a time: some two million n-grams.
+BLOCK_FORMS = 2**16
+Arrays = dict[str, np.ndarray]
+
+
+def lexical_arrays(
+    forms: Callable[[slice], Sequence[str]], entities: Rows, named: Mask | None = None, directory: Path | None = None
+) -> Arrays:
+    """What `LexicalIndex` searches, by the names of its files.
+
+    forms: gives a slice of the surface forms. entities: the entity row of each (n,).
+    named: which of these pairs are names of the entity and no guesses (n,); None: all.
+    directory: of unnamed files that hold what is made, mapped; None: it stays in memory.
+    """
+    hashes, sizes, places, grams = _read(forms, len(entities), directory)
+    # Forms are numbered in the order they come in; those that fold to the same are one.
+    distinct, first, of_hash = np.unique(hashes, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int32)
+    number[np.argsort(first)] = np.arange(len(first))
+    of_form = number[of_hash]
+    is_first = np.zeros(len(hashes), dtype=bool)
+    is_first[first] = True
+    del hashes, of_hash, first
+    arrays: Arrays = {"hashes": distinct, "by_hash": number, "grams": grams}
+    arrays |= _vectors(sizes, is_first, places, len(grams), directory)
+    # Without forms that have no n-gram.
+    with_grams = np.diff(arrays["form_starts"])[of_form] > 0
+    for kind, chosen in (("form", with_grams), ("name", with_grams if named is None else with_grams & named)):
+        pairs = np.unique(pair_keys(of_form[chosen].astype(np.int64), entities[chosen]))
+        form, entity = np.divmod(pairs, int(entities[chosen].max(initial=0)) + 1)
+        arrays[f"{kind}_entity_starts"], arrays[f"{kind}_entities"] = (
+            _starts(form, len(number)),
+            entity.astype(np.int32),
+        )
+        if kind == "form":
+            order = np.argsort(entity, kind="stable")
+            arrays["entity_form_starts"] = _starts(entity, int(entities.max(initial=-1)) + 1)
+            arrays["entity_forms"] = form[order].astype(np.int32)
+    return arrays
+
+
+def _read(
+    forms: Callable[[slice], Sequence[str]], n: int, directory: Path | None
+) -> tuple[Rows, Rows, "_Column", np.ndarray]:
+    """The hash of each form, and how many n-grams it has (n,); their places among all n-grams, one form's after the
+    other's; and these n-grams, ascending."""
+    hashes, sizes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    # By the number of an n-gram, which is given to it when it is first seen.
+    numbers = _Column(np.int32, directory)
+    seen, number_of = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    for part in _blocks(n):
+        folded = [folded_form(form) for form in forms(part)]
+        hashes[part] = hashed(folded)
+        found = Grams.of(folded)
+        sizes[part] = np.bincount(found.owners, minlength=len(folded))
+        new = np.setdiff1d(found.keys, seen)
+        number_of = np.append(number_of, len(seen) + np.arange(len(new), dtype=np.int32))
+        seen = np.append(seen, new)
+        order = np.argsort(seen)
+        seen, number_of = seen[order], number_of[order]
+        numbers.append(number_of[np.searchsorted(seen, found.keys)])
+    place_of = np.empty_like(number_of)
+    place_of[number_of] = np.arange(len(seen))
+    for start in range(0, len(numbers), 2**22):
+        some = slice(start, min(start + 2**22, len(numbers)))
+        numbers[some] = place_of[numbers[some]]
+    return hashes, sizes, numbers, seen
+
+
+def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, directory: Path | None) -> Arrays:
+    """The TF-IDF vectors of the forms that are the first of their kind, and their columns.
+
+    sizes, places: as `_read` gives them.
+    """
+    index_type = np.int32 if len(places) < 2**31 else np.int64
+    indices, weights = _Column(index_type, directory), _Column(np.float32, directory)
+    starts = [np.zeros(1, dtype=index_type)]
+    frequencies = np.zeros(n_grams, dtype=np.int64)
+    read = 0
+    for part in _blocks(len(sizes)):
+        kept, own = is_first[part], sizes[part]
+        n = int(own.sum())
+        here = places[read : read + n][np.repeat(kept, own)]
+        owners = np.repeat(np.arange(kept.sum()), own[kept])
+        counts = csr_matrix((np.ones(len(here), np.float32), (owners, here)), shape=(int(kept.sum()), n_grams))
+        counts.sum_duplicates()
+        starts.append((len(indices) + counts.indptr[1:]).astype(index_type))
+        frequencies += np.bincount(counts.indices, minlength=n_grams)
+        indices.append(counts.indices.astype(index_type))
+        weights.append(counts.data)
+        read += n
+    form_starts = np.concatenate(starts)
+    n_forms = len(form_starts) - 1
+    idf = (np.log((1 + n_forms) / (1 + frequencies)) + 1).astype(np.float32)
+    gram_starts = np.append(0, np.cumsum(frequencies)).astype(index_type)
+    gram_forms, gram_weights = (_Column(each, directory, len(indices)).array() for each in (index_type, np.float32))
+    free = gram_starts[:-1].astype(np.int64)
+    for part in _blocks(n_forms):
+        edges = form_starts[part.start : part.stop + 1]
+        cells = slice(int(edges[0]), int(edges[-1]))
+        shape = part.stop - part.start, n_grams
+        block = to_unit_length(csr_matrix((weights[cells], indices[cells], edges - edges[0]), shape=shape), idf)
+        weights[cells] = block.data
+        columns = block.tocsc()
+        lengths = np.diff(columns.indptr)
+        at = ranges(free, lengths)
+        gram_forms[at], gram_weights[at] = columns.indices + part.start, columns.data
+        free += lengths
+    return {
+        "frequencies": frequencies,
+        "idf": idf,
+        "form_starts": form_starts,
+        "form_grams": indices.array(),
+        "form_weights": weights.array(),
+        "gram_starts": gram_starts,
+        "gram_forms": gram_forms,
+        "gram_weights": gram_weights,
+    }
+
+
+class _Column:
+    """Values of one type that are read and written in slices: in an unnamed file, which is not mapped before it is
+    asked for as an array, or in memory."""
+
+    def __init__(self, dtype: type, directory: Path | None, n: int = 0) -> None:
+        self._dtype, self._n = np.dtype(dtype), n
+        self._file = None if directory is None else tempfile.TemporaryFile(dir=directory)
+        if self._file is not None:
+            self._file.truncate(n * self._dtype.itemsize)
+        self._values: np.ndarray = np.zeros(n if directory is None else 0, dtype)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def append(self, values: np.ndarray) -> None:
+        start, self._n = self._n, self._n + len(values)
+        if self._file is None and self._n > len(self._values):
+            room = np.empty(self._n + self._n // 2, self._dtype)
+            room[:start] = self._values[:start]
+            self._values = room
+        self[start : self._n] = values
+
+    def __getitem__(self, part: slice) -> np.ndarray:
+        if self._file is None:
+            return self._values[part]
+        self._file.seek(part.start * self._dtype.itemsize)
+        return np.frombuffer(bytearray(self._file.read((part.stop - part.start) * self._dtype.itemsize)), self._dtype)
+
+    def __setitem__(self, part: slice, values: np.ndarray) -> None:
+        if self._file is None:
+            self._values[part] = values
+        else:
+            self._file.seek(part.start * self._dtype.itemsize)
+            self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
+
+    def array(self) -> np.ndarray:
+        if self._file is None or not self._n:
+            return self._values[: self._n]
+        self._file.flush()
+        return np.memmap(self._file, dtype=self._dtype, mode="r+", shape=(self._n,))
+
+
+def _starts(keys: Rows, n: int) -> np.ndarray:
+    """Where the values of each of the keys 0 to n - 1 start, which ascend, and where the last ones end: (n + 1,)."""
+    return np.append(0, np.cumsum(np.bincount(keys, minlength=n)))
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, BLOCK_FORMS):
+        yield slice(start, min(start + BLOCK_FORMS, n))

@@ -1,0 +1,49 @@
+"""Surface forms as character 3-grams and as hashes."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from ..index.protocol import Rows
+from ..ontology.folding import american, fold_name
+from ..util.hashing import stable_hash
+
+SPACE = ord(" ")
+
+
+class Grams(NamedTuple):
+    """The 3-grams of some texts as numbers, and the text of each: (n,) both."""
+
+    owners: Rows
+    keys: Rows
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Grams":
+        padded = [f" {text} " for text in texts]
+        data = "".join(padded).encode("utf-32-le", "surrogatepass")
+        codes = np.frombuffer(data, dtype="<u4").astype(np.int64)
+        owners = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
+        # Three characters of one word, or of one and its edge, have no space in the middle.
+        middle = np.flatnonzero(codes[1:-1] != SPACE) + 1
+        return cls(owners[middle], codes[middle - 1] << 42 | codes[middle] << 21 | codes[middle + 1])
+
+
+def folded_form(text: str) -> str:
+    """A surface form in American spelling, folded as the names of ontologies are."""
+    return american(fold_name(text))
+
+
+def hashed(texts: Sequence[str]) -> Rows:
+    """The same in every process: (len(texts),) int64."""
+    return np.array([stable_hash(text) for text in texts], dtype=np.uint64).view(np.int64)
+
+
+def to_unit_length(counts: csr_matrix, idf: np.ndarray) -> csr_matrix:
+    """Counts of n-grams (n, n-grams) to TF-IDF vectors of unit length, in place."""
+    counts.data *= idf[counts.indices]
+    squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
+    norms = np.sqrt(np.where(squares > 0, squares, 1)).astype(np.float32)
+    counts.data /= np.repeat(norms, np.diff(counts.indptr))
+    return counts
