@@ -114,7 +114,9 @@ def names_of(store: Path, n: int, seed: int) -> tuple[list[str], np.ndarray]:
     order = np.random.default_rng(seed).permutation(len(names)).tolist()
     rounds = range(-(-n // len(order)))
     chosen = [names[i] + (f" {turn}" if turn else "") for turn, i in chain(*([(t, i) for i in order] for t in rounds))]
-    entities = np.tile(np.array(rows)[order], len(rounds)) + np.repeat(np.arange(len(rounds)), len(order)) * max(rows)
+    entities = np.tile(np.array(rows)[order], len(rounds)) + np.repeat(np.arange(len(rounds)), len(order)) * (
+        max(rows) + 1
+    )
     return chosen[:n], entities[:n]
 
 

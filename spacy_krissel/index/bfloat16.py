@@ -5,17 +5,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .hits import Block, lower_bound
+from .hits import Block, lower_bound, numpy_hits
 from .protocol import Rows, Scores, Vectors
 
 # Queries from which on it pays: vectors are rounded anew for each search, so that no second copy of them is kept.
 FEWEST_QUERIES = 256
+# Of all scores, those that are computed again at most. With more, as where all vectors are much alike or one is much
+# longer than the others, float32 alone is faster.
+MOST_AGAIN = 1 / 64
 # Scores computed again at a time, for which the vectors fit into a core's cache too.
 HITS = 1024
 # Values rounded at a time, which fit into a core's cache: 512 KB.
 CACHED = 2**17
-# Of a product, relative to it: it is rounded to 8 bits, and its partial sums are float32.
-ERROR = 2.0**-8 + 2.0**-14
+# What a result loses that is rounded to 8 bits, and each of its partial sums, relative to them.
+RESULT_ERROR, SUM_ERROR = 2.0**-8, 2.0**-24
 
 
 class RoundedBlock(NamedTuple):
@@ -48,17 +51,21 @@ def rounded_hits(queries: Vectors, block: RoundedBlock, k: int, floor: Scores) -
     Schwarz is at most |v - v'| + |q - q'| |v'| for a query of unit length. What may be among the best in spite of that
     error is found by the bits of q'·v', and computed again.
     """
-    lengths = np.maximum(np.linalg.norm(queries, axis=1), np.finfo(np.float32).tiny)
-    unit, _, rounding = _rounded(queries / lengths[:, None])
+    lengths = np.sqrt(np.einsum("nd,nd->n", queries, queries, dtype=np.float64))
+    lengths = np.maximum(lengths, np.finfo(np.float64).tiny)
+    unit, _, rounding = _rounded((queries / lengths[:, None]).astype(np.float32))
     length = block.norm + block.rounding
-    error = block.rounding + rounding * length + ERROR * (1 + rounding) * length
+    error = block.rounding + (rounding + (RESULT_ERROR + SUM_ERROR * queries.shape[1]) * (1 + rounding)) * length
     scores = _bits(unit @ block.rounded.T)
     bound, least = _bounds(scores, k, floor, lengths, error)
     # Bits have the order of the scores where these are positive.
     if (least <= 0).any():
         _in_order(scores)
         bound, least = _bounds(scores, k, floor, lengths, error)
-    query, position = np.divmod(np.flatnonzero(scores >= least[:, None]), scores.shape[1])
+    hits = np.flatnonzero(scores >= least[:, None])
+    if len(hits) > max(k * len(queries), MOST_AGAIN * scores.size):
+        return numpy_hits(queries, block.vectors, k, floor)
+    query, position = np.divmod(hits, scores.shape[1])
     exact = np.empty(len(query), dtype=np.float32)
     for start in range(0, len(query), HITS):
         part = slice(start, start + HITS)
@@ -67,15 +74,15 @@ def rounded_hits(queries: Vectors, block: RoundedBlock, k: int, floor: Scores) -
     return query[kept], position[kept], exact[kept]
 
 
-def _bounds(scores: np.ndarray, k: int, floor: Scores, lengths: Scores, error: float) -> tuple[Scores, np.ndarray]:
+def _bounds(scores: np.ndarray, k: int, floor: Scores, lengths: Any, error: float) -> tuple[np.ndarray, np.ndarray]:
     """What a score must reach to be among the best `k` and not below the `floor` (q,), and the bits of what the
     rounded one must reach (q,). scores (q, b): of queries of unit length, as ordered bits."""
-    bound = floor
+    bound = floor.astype(np.float64)
     if k < scores.shape[1]:
-        bound = np.maximum(floor, lengths * (_score(lower_bound(scores, k)) - 2 * error))
-    # Rounded down, and a little lower for the division, which a query of no length makes infinite.
+        bound = np.maximum(bound, lengths * (_score(lower_bound(scores, k)) - error))
+    # Rounded down.
     with np.errstate(over="ignore"):
-        least = np.nextafter(bound / lengths - error, -np.inf, dtype=np.float32)
+        least = np.nextafter((bound / lengths - error).astype(np.float32), np.float32(-np.inf))
     return bound, (_in_order(least.view(np.int32)) >> 16).astype(np.int16)
 
 
@@ -87,18 +94,18 @@ def _rounded(vectors: Vectors) -> tuple[Any, float, float]:
     longest = largest = 0.0
     step = max(1, CACHED // max(1, vectors.shape[1]))
     for start in range(0, len(vectors), step):
-        part = vectors[start : start + step]
-        # A copy of what is mapped: torch warns of memory that cannot be written.
-        tensor = torch.from_numpy(part if part.flags.writeable else part.copy())
+        # A copy of what is mapped, since torch warns of memory that cannot be written, and of reversed rows.
+        part = np.require(vectors[start : start + step], requirements=["C", "W"])
+        tensor = torch.from_numpy(part)
         rounded[start : start + step] = tensor
-        difference = tensor - rounded[start : start + step]
-        longest = max(longest, _longest(tensor.numpy()))
-        largest = max(largest, _longest(difference.numpy()))
+        longest = max(longest, _longest(part))
+        largest = max(largest, _longest((tensor - rounded[start : start + step]).numpy()))
     return rounded, longest, largest
 
 
 def _longest(vectors: Vectors) -> float:
-    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors).max(initial=0.0)))
+    # The sums of squares of small values are none in float32.
+    return float(np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64).max(initial=0.0)))
 
 
 def _bits(tensor: Any) -> np.ndarray:

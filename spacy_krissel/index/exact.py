@@ -14,7 +14,7 @@ from ..util.settings import checked, maker
 from . import fork
 from .bfloat16 import FEWEST_QUERIES, has_bfloat16, rounded_blocks, rounded_hits
 from .checks import check_device, check_mask, check_queries, check_vectors
-from .hits import Block, group_size, lower_bound, no_hits, rank_hits
+from .hits import Block, group_size, no_hits, numpy_hits, rank_hits
 from .protocol import Mask, Rows, Scores, Vectors
 
 # Scores held at a time: 256 x 32,768 float32 are 32 MB on the CPU, 1,024 x 262,144 float16 are 512 MB on a card.
@@ -153,13 +153,6 @@ def vector_blocks(vectors: Vectors, rows: Rows) -> Iterator[Block]:
     for block in _cut(rows, BLOCK_ROWS):
         chosen = vectors[block[0] : block[-1] + 1] if whole else vectors[block]
         yield block, np.asarray(chosen, dtype=np.float32)
-
-
-def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
-    scores = queries @ vectors.T  # (q, b)
-    hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
-    query, position = np.divmod(hits, scores.shape[1])
-    return query, position, scores.reshape(-1)[hits]
 
 
 def search_blocks(

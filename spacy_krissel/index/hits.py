@@ -4,10 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from .protocol import Rows, Scores
+from .protocol import Rows, Scores, Vectors
 
 # Row numbers (b,) and their vectors (b, d): NumPy's, or what a search makes of them.
 Block = tuple[Rows, Any]
+
+
+def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+    scores = queries @ vectors.T  # (q, b)
+    hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
+    query, position = np.divmod(hits, scores.shape[1])
+    return query, position, scores.reshape(-1)[hits]
 
 
 def lower_bound(scores: Scores, k: int) -> Scores:

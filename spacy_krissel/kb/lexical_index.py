@@ -15,7 +15,8 @@ from .build.lexical import Arrays, lexical_arrays
 from .groups import Groups, pair_keys, ranges
 from .ngrams import Grams, folded_form, hashed, to_unit_length
 
-# Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together.
+# Number of its rarest n-grams by which a text is looked up, as far as they stand in no more forms together; the rarest
+# one in any case.
 RAREST, POSTINGS = 8, 20_000
 # Surface forms looked at per entity asked for, since several may be of one entity.
 FORMS_PER_ENTITY = 4
@@ -45,6 +46,7 @@ LENGTHS = {
     "entity_form_starts": "entity+1",
     "entity_forms": "pair",
 }
+FLOATS = ("idf", "form_weights", "gram_weights")
 # The longest header of a file of such an array without a value.
 HEADER = 128
 
@@ -98,12 +100,14 @@ class LexicalIndex:
                     path, mmap_mode="r" if path.stat().st_size > HEADER else None, allow_pickle=False
                 )
             one_of, _, more = one_of.partition("+")
-            n = len(arrays[name]) - len(more)
-            if arrays[name].ndim != 1 or arrays[name].dtype.kind not in "if" or lengths.setdefault(one_of, n) != n:
+            n = arrays[name].size - len(more)
+            kind = "f" if name in FLOATS else "i"
+            if arrays[name].ndim != 1 or arrays[name].dtype.kind != kind or lengths.setdefault(one_of, n) != n:
                 problem = f"it has {arrays[name].shape} of {arrays[name].dtype}, which does not fit the other files"
                 raise _damaged(path, problem)
         if lengths["entity"] > n_entities:
-            raise _damaged(path, f"it has forms of {lengths['entity']} entities, of {n_entities}")
+            problem = f"it has forms of {lengths['entity']} entities, of {n_entities}"
+            raise _damaged(directory / "entity_form_starts.npy", problem)
         return cls(arrays)
 
     def forms(self, texts: Sequence[str]) -> Rows:

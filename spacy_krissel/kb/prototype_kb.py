@@ -547,8 +547,7 @@ class PrototypeKB(KnowledgeBase):
         """Make the index for lexical similarity now, rather than at the first search, and save it too, until the
         prototypes change."""
         with self._lock:
-            self.prototypes.keep_lexical_index(self.scratch)
-            self._change()
+            self._change(prototypes=self.prototypes.keeping_lexical(self.scratch))
 
     def _indexed(self) -> Any:
         """The present version, with an index of all prototypes."""

@@ -104,7 +104,7 @@ class PrototypeTable:
     stored: GrowingVectors
     references: References | None = None
     path: Path | None = None
-    keeps_lexical: bool = field(default=False, init=False)
+    keeps_lexical: bool = False
     _lock: Lock = field(default_factory=Lock, init=False)
 
     @classmethod
@@ -150,7 +150,7 @@ class PrototypeTable:
             rows = _added_rows(entity_rows, np.array(columns["kind"]))
             # Rounded before, so that references may as well come after.
             vectors = vectors.astype(self.dtype) + self.references.at(rows)
-        return replace(self, table=table, stored=self.stored.appended(vectors, scratch))
+        return replace(self, table=table, stored=self.stored.appended(vectors, scratch), keeps_lexical=False)
 
     def with_references(self, references: References, scratch: Path | None = None) -> "PrototypeTable":
         """With these references in use; scratch: see `appended`."""
@@ -158,7 +158,7 @@ class PrototypeTable:
         for start in range(0, len(self), BLOCK_ROWS):
             rows = np.arange(start, min(start + BLOCK_ROWS, len(self)))
             stored = stored.appended(self.own(rows) + references.at(self._added(rows)), scratch)
-        return replace(self, stored=stored, references=references)
+        return replace(self, stored=stored, references=references, keeps_lexical=False)
 
     def own(self, rows: Rows) -> Vectors:
         """c_p of the prototypes at `rows` (m,), without the reference: (m, width) float32. Where references are in use,
@@ -174,13 +174,13 @@ class PrototypeTable:
         entities = pa.array(new_rows[self.entity_rows].astype(np.int32))
         table = self.table.set_column(0, SCHEMA.field("entity"), entities)
         references = None if self.references is None else self.references.moved(new_rows, n_entities)
-        return replace(self, table=table, references=references)
+        return replace(self, table=table, references=references, keeps_lexical=False)
 
     @coded
     def take(self, mask: Mask) -> "PrototypeTable":
         """The prototypes at `mask` (len(self),), in memory."""
         table = self.table.filter(pa.array(mask)).combine_chunks()
-        return replace(self, table=table, stored=GrowingVectors(self.vectors[mask]))
+        return replace(self, table=table, stored=GrowingVectors(self.vectors[mask]), keeps_lexical=False)
 
     @coded
     def where(self, kind: str | None, source: str | None, docs: Sequence[str] | None) -> Mask:
@@ -223,12 +223,11 @@ class PrototypeTable:
         """The surface forms of all prototypes but references, which are no mentions."""
         return self._lexical_index(None)
 
-    def keep_lexical_index(self, scratch: Path | None = None) -> None:
-        """Make it now, and save it with the prototypes; scratch: see `appended`."""
-        with self._lock:
-            if "lexical_index" not in vars(self):
-                vars(self)["lexical_index"] = self._lexical_index(scratch)
-            self.keeps_lexical = True
+    def keeping_lexical(self, scratch: Path | None = None) -> "PrototypeTable":
+        """The same prototypes, whose lexical index is made and is saved with them; scratch: see `appended`."""
+        kept = replace(self, keeps_lexical=True)
+        vars(kept)["lexical_index"] = vars(self).get("lexical_index") or self._lexical_index(scratch)
+        return kept
 
     @coded
     def _lexical_index(self, scratch: Path | None) -> LexicalIndex:
@@ -334,9 +333,8 @@ class PrototypeTable:
                 problem = f"{FILE} names {what} outside 0 to {n - 1}"
                 raise KrisselError(Errors.K524.format(path=directory, problem=problem))
         stored = GrowingVectors(read_array(directory / VECTORS_FILE, rows, width, dtype, verify=verify))
-        read = cls(table, stored, references, directory / FILE)
+        read = cls(table, stored, references, directory / FILE, lexical)
         if lexical:
-            read.keeps_lexical = True
             vars(read)["lexical_index"] = LexicalIndex.from_disk(directory / LEXICAL_DIR, n_entities)
         return read
 

@@ -19,7 +19,7 @@ class SpellingIndex:
 
     def __init__(self, names: Sequence[str], entities: Rows) -> None:
         spellings, of_name = distinct([spelling(name) for name in names])
-        # Their hashes and not they, of which there are millions; this process alone reads them.
+        # Their hashes and not they, of which there are millions.
         self._hashes = hashed(spellings)
         order = np.argsort(self._hashes)
         rank = np.empty_like(order)

@@ -25,7 +25,7 @@ from .prototype_table import FILE as PROTOTYPES
 from .prototype_table import LEXICAL_DIR, REFERENCES_FILE, VECTORS_FILE, PrototypeTable
 from .references import References
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 INDEX_DIR = "index"
 METRIC = "inner product"
 
@@ -55,7 +55,7 @@ class KBShape(Shape):
     index_saved: bool
     tuning: dict[str, Any] | None
     references: ReferencesShape | None
-    lexical: bool = False
+    lexical: bool
 
     def needs(self) -> Iterator[str]:
         yield from (ENTITIES, PROTOTYPES, VECTORS_FILE)
@@ -200,7 +200,7 @@ class Version:
             dtype,
             len(entities),
             references,
-            lexical=manifest.get("lexical", False),
+            lexical=manifest["lexical"],
             verify=verify,
         )
         read.saved = source

@@ -12,7 +12,7 @@ from spacy_krissel.errors import KrisselError
 from spacy_krissel.index import bfloat16, exact
 from spacy_krissel.index.bfloat16 import rounded_blocks, rounded_hits
 from spacy_krissel.index.exact import ExactIndex, make_exact_index, search_blocks, torch_hits
-from spacy_krissel.index.hits import lower_bound
+from spacy_krissel.index.hits import lower_bound, numpy_hits
 
 # Small whole numbers: their products are exact in float32, and ties are frequent.
 WHOLE = st.integers(-2, 2).map(float)
@@ -181,7 +181,7 @@ def test_bfloat16_finds_the_same_in_blocks(search, block_rows, power):
 
 
 @pytest.mark.parametrize("offset", [1.0, -1.0, 0.0])
-@pytest.mark.parametrize("length", [1.0, 1e-12, 1e5])
+@pytest.mark.parametrize("length", [1.0, 1e-15, 1e5])
 def test_scores_that_bfloat16_cannot_tell_apart_keep_their_order(rounded, offset, length):
     rng = np.random.default_rng(0)
     vectors = offset + 0.01 * rng.standard_normal((3000, 48))
@@ -198,16 +198,48 @@ def test_scores_that_bfloat16_cannot_tell_apart_keep_their_order(rounded, offset
     assert rows[3].tolist() == list(range(7)), "equal scores do not come in the order of their rows"
 
 
-def test_rounding_never_loses_more_than_the_bound_says(rounded):
-    """The worst case: each value of query and vector is rounded by half a unit, all to the same side."""
-    half_way = np.float32(1 + 2.0**-8 * 0.999)
-    vectors = np.full((40, 16), half_way, dtype=np.float32)
-    # Rounded to the same, and less by far than what a rounding loses.
-    vectors[17] *= np.float32(1 + 2.0**-12)
+def test_rounding_never_loses_more_than_the_bound_says(rounded, monkeypatch):
+    """The worst case: what is best is rounded down by half a unit in each value, and the next is rounded up."""
+    half_way, step = 1 + 2.0**-8, 2.0**-20
+    best = np.array([half_way - step] * 63 + [1.5])
+    other = np.array([half_way + step] * 63 + [1.5 - 63 * 2 * step - 2.0**-10])
+    vectors = np.array([other] + [0.1 * best] * 500 + [best], dtype=np.float32)
     index = ExactIndex()
     index.build(vectors)
-    scores, rows = index.search(np.full((3, 16), half_way, dtype=np.float32), 2)
-    assert rows.tolist() == [[17, 0]] * 3
+    queries = np.ones((3, 64), dtype=np.float32)
+    (_, rows), n_calls = search_counted(index, queries, 1)
+    assert n_calls == 1 and rows.tolist() == [[501]] * 3
+    # A bound of a quarter loses it.
+    monkeypatch.setattr(bfloat16, "RESULT_ERROR", bfloat16.RESULT_ERROR / 4)
+    block = next(rounded_blocks([(np.arange(len(vectors)), vectors)]))[1]
+    short = block._replace(rounding=block.rounding / 4)
+    assert 501 not in rounded_hits(queries, short, 1, np.full(3, -np.inf, dtype=np.float32))[1]
+
+
+@pytest.mark.parametrize("kind", ["alike", "one is long"])
+def test_vectors_that_bfloat16_tells_little_of_are_searched_in_float32(rounded, kind):
+    """All of their scores would be computed again, at many times the cost."""
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((4000, 32)).astype(np.float32)
+    if kind == "alike":
+        vectors = vectors * np.float32(0.01) + 1
+    else:
+        vectors[7] *= 1000
+    queries = rng.standard_normal((20, 32)).astype(np.float32)
+    index = ExactIndex()
+    index.build(vectors)
+    with patch.object(bfloat16, "numpy_hits", wraps=numpy_hits) as in_float32:
+        scores, _ = index.search(queries, 3)
+    assert in_float32.called
+    np.testing.assert_allclose(scores, -np.sort(-(queries @ vectors.T))[:, :3], rtol=1e-5)
+
+
+def test_reversed_vectors_are_searched(rounded):
+    vectors = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = ExactIndex()
+    index.build(vectors[::-1, ::-1])
+    assert index.search(vectors[:, ::-1], 1)[1].ravel().tolist() == list(range(49, -1, -1))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

@@ -159,6 +159,16 @@ def test_blocks_and_files_make_the_same_arrays(tmp_path_factory, rows, size):
                 assert again[name].dtype == array.dtype, name
 
 
+def test_more_n_grams_than_32_bits_count_are_counted_in_64(monkeypatch, lexicon):
+    monkeypatch.setattr(lexical, "LARGEST", 10)
+    arrays = lexical_arrays(FORMS.__getitem__, ENTITIES)
+    assert {arrays[name].dtype for name in ("form_starts", "form_grams", "gram_starts", "gram_forms")} == {
+        np.dtype("i8")
+    }
+    texts = ["lung cancers", "Cold", "the common MS"]
+    assert (similarities(LexicalIndex(arrays), texts) == similarities(lexicon, texts)).all()
+
+
 @pytest.mark.parametrize("n", [0, len(FORMS)])
 def test_saved_index_is_mapped_and_finds_the_same(n, tmp_path):
     saved = LexicalIndex.of(FORMS[:n], ENTITIES[:n])
@@ -189,12 +199,16 @@ assert index.named(["COLD", "lung cancer"])[0].tolist() == [1, 0]
 def test_refuses_files_that_do_not_fit_together(name, tmp_path):
     index = LexicalIndex.of(FORMS, ENTITIES)
     index.to_disk(tmp_path / "lexical")
-    with pytest.raises(KrisselError, match=f"K524.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
+    with pytest.raises(KrisselError, match=f"K524.*entity_form_starts.*{N_ENTITIES} entities, of {N_ENTITIES - 1}"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES - 1)
     path = tmp_path / "lexical" / f"{name}.npy"
     np.save(path, np.load(path)[1:])
     with pytest.raises(KrisselError, match="K524.*lexical/.*npy.*fit"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
+    for other in (np.zeros(()), np.load(path).astype("f8" if name != "idf" else "i8")):
+        np.save(path, other)
+        with pytest.raises(KrisselError, match=f"K524.*lexical/{name}.npy.*fit"):
+            LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)
     path.write_bytes(b"no array")
     with pytest.raises(KrisselError, match=f"K524.*lexical/{name}.npy"):
         LexicalIndex.from_disk(tmp_path / "lexical", N_ENTITIES)

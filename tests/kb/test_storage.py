@@ -68,7 +68,10 @@ def test_kept_lexical_index_is_read_and_not_made_again(make_kb, tmp_path, monkey
     expected = kb.search(QUERIES, 4, **both)
     kb.to_disk(tmp_path / "without")
     assert not (tmp_path / "without" / "lexical").exists(), "saved because it was searched"
+    before = kb.snapshot()
     kb.keep_lexical_index()
+    assert not before.description()["lexical"] and before.is_saved(tmp_path / "without")
+    assert not kb.is_saved(tmp_path / "without")
     kb.to_disk(tmp_path / "one")
     data = kb.to_bytes()
     with monkeypatch.context() as patched:

@@ -79,12 +79,13 @@ def test_settings_of_the_config_can_be_overridden(trained_dir, toy_store, tmp_pa
     assert find_linker(spacy.load(tmp_path / "out")).cfg["threshold"] == 0.75
 
 
-@pytest.mark.parametrize("weight", [0.3, 0.0])
-def test_lexical_index_is_saved_where_it_counts(trained_dir, toy_store, tmp_path, weight):
+@pytest.mark.parametrize(("weight", "with_gold"), [(0.3, False), (0.0, True), (0.0, False)])
+def test_lexical_index_is_saved_where_it_counts(trained_dir, toy_store, gold_file, tmp_path, weight, with_gold):
     overrides = {"components.krissel_linker.lexical_weight": weight}
-    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, overrides=overrides, progress=False)
+    gold = [gold_file] if with_gold else []
+    described = prototypes(trained_dir, tmp_path / "out", toy_store.path, gold=gold, overrides=overrides)
     saved = tmp_path / "out" / "krissel_linker" / "kb" / "lexical"
-    assert described["lexical"] == saved.is_dir() == bool(weight)
+    assert described["lexical"] == saved.is_dir() == bool(weight or with_gold)
 
 
 def test_index_by_name_is_what_is_loaded(trained_dir, toy_store, tmp_path):

@@ -13,6 +13,8 @@ from ..ngrams import Grams, folded_form, hashed, to_unit_length
 
 # Surface forms at a time: some two million n-grams.
 BLOCK_FORMS = 2**16
+# N-grams of all forms that are counted in 32 bits.
+LARGEST = 2**31 - 1
 Arrays = dict[str, np.ndarray]
 
 
@@ -85,7 +87,7 @@ def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, direc
 
     sizes, places: as `_read` gives them.
     """
-    index_type = np.int32 if len(places) < 2**31 else np.int64
+    index_type = np.int32 if len(places) <= LARGEST else np.int64
     indices, weights = _Column(index_type, directory), _Column(np.float32, directory)
     starts = [np.zeros(1, dtype=index_type)]
     frequencies = np.zeros(n_grams, dtype=np.int64)
@@ -97,7 +99,7 @@ def _vectors(sizes: Rows, is_first: Mask, places: "_Column", n_grams: int, direc
         owners = np.repeat(np.arange(kept.sum()), own[kept])
         counts = csr_matrix((np.ones(len(here), np.float32), (owners, here)), shape=(int(kept.sum()), n_grams))
         counts.sum_duplicates()
-        starts.append((len(indices) + counts.indptr[1:]).astype(index_type))
+        starts.append(counts.indptr[1:].astype(index_type) + index_type(len(indices)))
         frequencies += np.bincount(counts.indices, minlength=n_grams)
         indices.append(counts.indices.astype(index_type))
         weights.append(counts.data)
