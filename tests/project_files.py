@@ -22,6 +22,9 @@ def name_of(folder: Path) -> str:
 
 def read_project(folder: Path, **variables: Any) -> dict[str, Any]:
     """Valid and with its variables filled in; `variables` replace some."""
+    # weasel makes them, and fails where another test process makes them at that moment.
+    for name in srsly.read_yaml(folder / "project.yml").get("directories", []):
+        (folder / name).mkdir(parents=True, exist_ok=True)
     with patch.dict(os.environ, {"KRISSEL_DATA": DATA}):
         return load_project_config(folder, overrides={f"vars.{key}": value for key, value in variables.items()})
 
