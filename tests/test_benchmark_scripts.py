@@ -50,6 +50,21 @@ def test_an_ontology_at_size(benchmark, tmp_path, capsys):
     assert [entity.names for entity in again] == [entity.names for entity in store]
 
 
+def test_the_lexical_index_at_size(benchmark, tmp_path):
+    script = benchmark("lexical_at_size")
+    benchmark("umls_files").write_umls(tmp_path / "META", 100)
+    store = build_ontology(tmp_path / "META", tmp_path / "store")
+    n = 2 * store.manifest["names"]
+    names, entities = script.names_of(store.path, n, 0)
+    assert len(set(names)) > n - 20 and len(set(entities.tolist())) == 200, (
+        "the second round is not told from the first"
+    )
+    (tmp_path / "place").mkdir()
+    row = {"names": n, **script.build(store.path, tmp_path / "place", n, 0), **script.search(tmp_path / "place")}
+    assert row["found"] > 0.5 and row["files_mib"] > 0
+    assert f"{n:,}" in script.markdown([row])
+
+
 def test_mining_rate(benchmark, tmp_path, capsys):
     script = benchmark("mining_rate")
     benchmark("umls_files").write_umls(tmp_path / "META", 300)

@@ -11,6 +11,7 @@ Block = tuple[Rows, Any]
 
 
 def numpy_hits(queries: Vectors, vectors: Vectors, k: int, floor: Scores) -> tuple[Rows, Rows, Scores]:
+    """What may be among the best `k` of a block (`exact.FindHits`), all of it compared in float32."""
     scores = queries @ vectors.T  # (q, b)
     hits = np.flatnonzero(scores >= np.maximum(lower_bound(scores, k), floor)[:, None])
     query, position = np.divmod(hits, scores.shape[1])
