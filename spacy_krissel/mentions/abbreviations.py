@@ -3,7 +3,7 @@
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
@@ -185,22 +185,33 @@ def _pair(entry: Any) -> tuple[str, str] | None:
     return (short, long) if isinstance(short, str) and isinstance(long, str) and short and long else None
 
 
-def write_out(mention: str, forms: dict[str, str]) -> str:
-    """The mention, with each short form that stands in it as a word replaced by its long form.
+def writer(forms: dict[str, str]) -> Callable[[str], str]:
+    """Of a mention: it, with each short form that stands in it as a word replaced by its long form.
 
     Behind its own long form a short form in brackets is left out: "ataxia-telangiectasia (A-T)" becomes
     "ataxia-telangiectasia", not the same twice.
     """
-    if mention in forms:
-        return forms[mention]
-    shorts = [short for short in forms if short in mention]
-    if not shorts:
-        return mention
-    for short in shorts:
-        without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
-        if without != mention and forms[short].lower() in without.lower():
-            mention = without
-    # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one pass, so that nothing
-    # is written out within a long form.
-    alternatives = "|".join(re.escape(short) for short in sorted(shorts, key=len, reverse=True))
-    return re.sub(rf"(?<![^\W_])(?:{alternatives})(?![^\W_])", lambda match: forms[match[0]], mention)
+    # A short form that stands as a word begins with a word of the mention: not all of a long text's are looked for.
+    by_word: dict[str, list[tuple[int, str]]] = {}
+    for place, short in enumerate(forms):
+        word = WORD.search(short)
+        by_word.setdefault(word[0] if word else "", []).append((place, short))
+
+    def write_out(mention: str) -> str:
+        if mention in forms:
+            return forms[mention]
+        words = dict.fromkeys(["", *WORD.findall(mention)])
+        known = sorted(pair for word in words for pair in by_word.get(word, ()))
+        shorts = [short for _, short in known if short in mention]
+        if not shorts:
+            return mention
+        for short in shorts:
+            without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
+            if without != mention and forms[short].lower() in without.lower():
+                mention = without
+        # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one pass, so that
+        # nothing is written out within a long form.
+        alternatives = "|".join(re.escape(short) for short in sorted(shorts, key=len, reverse=True))
+        return re.sub(rf"(?<![^\W_])(?:{alternatives})(?![^\W_])", lambda match: forms[match[0]], mention)
+
+    return write_out

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from spacy.tokens import Doc, Span
 
 from ..views import View, doc_text, with_mention, with_mentions
-from .abbreviations import long_forms, write_out
+from .abbreviations import long_forms, writer
 from .contexts import context_views
 from .discontinuous import holds_fragments
 
@@ -24,7 +24,8 @@ def mention_views(
     views = context_views(doc, spans, context, text)
     forms = long_forms(doc, text) if views and use_abbreviations else {}
     if forms:
-        views = [with_mentions(view, lambda mention: write_out(mention, forms)) for view in views]
+        write_out = writer(forms)
+        views = [with_mentions(view, write_out) for view in views]
     return _whole_mentions(views, spans) if holds_fragments(doc, spans_key) else views
 
 

@@ -1,10 +1,12 @@
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
 from spacy_krissel.errors import KrisselWarning
-from spacy_krissel.mentions.abbreviations import long_forms, write_out
+from spacy_krissel.mentions.abbreviations import long_forms, writer
 
 FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PLL": "T-cell prolymphocytic leukemia"}
 
@@ -30,19 +32,39 @@ FORMS = {"A-T": "ataxia-telangiectasia", "PLL": "prolymphocytic leukemia", "T-PL
     ],
 )
 def test_write_out(mention, expected):
-    assert write_out(mention, FORMS) == expected
+    assert writer(FORMS)(mention) == expected
 
 
 def test_nothing_is_written_out_in_a_long_form():
-    assert write_out("AB of CD", {"AB": "a CD", "CD": "an AB"}) == "a CD of an AB"
+    assert writer({"AB": "a CD", "CD": "an AB"})("AB of CD") == "a CD of an AB"
 
 
 @given(st.text(max_size=20), st.dictionaries(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=9)))
 def test_wild_forms(mention, forms):
-    written = write_out(mention, forms)
+    written = writer(forms)(mention)
     if not any(short in mention for short in forms):
         assert written == mention
     assert forms.get(mention, written) == written
+
+
+@given(
+    st.text("Ab-( )é_1", max_size=16),
+    st.dictionaries(st.text("Ab-( )é_1", min_size=1, max_size=4), st.text("Ab( -", min_size=1, max_size=5)),
+)
+@example("b_A", {"_": "b"})
+def test_a_short_form_is_not_found_by_its_first_word(mention, forms):
+    """Beside the same without the words: each short form is looked for."""
+    expected = mention
+    if mention in forms:
+        expected = forms[mention]
+    elif shorts := [short for short in forms if short in mention]:
+        for short in shorts:
+            without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", expected)
+            if without != expected and forms[short].lower() in without.lower():
+                expected = without
+        either = "|".join(map(re.escape, sorted(shorts, key=len, reverse=True)))
+        expected = re.sub(rf"(?<![^\W_])(?:{either})(?![^\W_])", lambda found: forms[found[0]], expected)
+    assert writer(forms)(mention) == expected
 
 
 @pytest.fixture

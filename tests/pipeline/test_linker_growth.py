@@ -1,0 +1,82 @@
+"""What linking costs by the length of a document: operations and memory, counted, since seconds depend on the machine."""
+
+import sys
+import tracemalloc
+
+import pytest
+import spacy
+
+from spacy_krissel import Entity, build
+
+WORDS = ("heart", "liver", "lung", "brain", "skin", "kidney", "bone", "blood", "ear", "eye")
+KINDS = ("failure", "disease", "injury", "cancer", "infection")
+ENTITIES = [
+    Entity(f"D{i:02}{j}", f"{word} {kind}", (f"{kind} of the {word}", f"{word[0]}{kind[0]}".upper()))
+    for i, word in enumerate(WORDS)
+    for j, kind in enumerate(KINDS)
+]
+GENES = [Entity(f"{taxon}{i}", f"BRCA{i}", species=taxon) for i in range(1, 4) for taxon in ("9606", "10090")]
+
+
+@pytest.fixture(scope="module")
+def nlp(tmp_path_factory):
+    # With all that a linker may read: abbreviations, spelling, species, confidence, the other mentions.
+    return build([*ENTITIES, *GENES], tmp_path_factory.mktemp("growth") / "linker").nlp
+
+
+def document(nlp, n):
+    """Of n sentences, each with a definition, two mentions of it, a gene and a species."""
+    text, places = "", []
+    for i in range(n):
+        word, kind = WORDS[i % len(WORDS)], KINDS[i % len(KINDS)]
+        short = f"{word[0]}{kind[0]}n{i}".upper()
+        start = len(text)
+        text += f"The {word} {kind} number {i} ({short}) was seen in {('mice', 'men')[i % 2]} with BRCA{1 + i % 3} and {short}. "
+        for mention in (f"{word} {kind}", f"BRCA{1 + i % 3}", f"{short}."):
+            place = text.index(mention, start)
+            places.append((place, place + len(mention.rstrip("."))))
+    doc = nlp.make_doc(text)
+    doc.ents = [doc.char_span(*place, label="X", alignment_mode="expand") for place in places]
+    return doc
+
+
+def operations(work):
+    """The interpreter's, in the package's own code: those of a comprehension too."""
+    n = 0
+
+    def count(frame, event, what):
+        nonlocal n
+        n += event == "opcode"
+        return count
+
+    def trace(frame, event, what):
+        if "spacy_krissel" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return count
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return n
+
+
+def peak(work):
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("measure", [operations, peak])
+def test_a_document_of_four_times_the_length_costs_more_than_four_times(nlp, measure):
+    linker = nlp.get_pipe("krissel_linker")
+    linker(document(nlp, 10))
+    docs = [document(nlp, n) for n in (100, 400)]
+    short, long = (measure(lambda doc=doc: linker(doc)) for doc in docs)
+    assert len(docs[1].ents) == 1200
+    assert long < 4.2 * short
