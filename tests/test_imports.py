@@ -25,6 +25,7 @@ LAYERS = (
     ("pipeline",),
     ("evaluation",),
     ("render",),
+    ("serving",),
     ("commands",),
     ("cli",),
 )
@@ -35,7 +36,7 @@ LIBRARIES = {
     *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
     *("pooch", "requests", "urllib3"),
     *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
-    *("faiss", "ray", "cupy", "cupyx", "bioregistry", "rdflib"),
+    *("faiss", "ray", "cupy", "cupyx", "bioregistry", "rdflib", "fastapi", "starlette", "uvicorn", "prometheus_client"),
 }
 # Below what its rank allows: what a package must not know, libraries and packages.
 TRANSFORMERS = ("torch", "transformers", "spacy_transformers", "safetensors")
@@ -57,6 +58,7 @@ STRANGERS = {
     "pipeline": ("faiss", "spacy_krissel.losses", "spacy_krissel.index", *TRANSFORMERS),
     "evaluation": ("faiss", "spacy_krissel.losses", "spacy_krissel.training", "spacy_krissel.layers", *TRANSFORMERS),
     "render": ("faiss", *MODELS),
+    "serving": ("faiss", "spacy_krissel.losses", "spacy_krissel.training", *MODELS),
     "commands": ("faiss", "spacy_krissel.losses", "transformers"),
     "cli": ("faiss", *TRANSFORMERS),
 }

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import wasabi
 from spacy.language import Language
@@ -21,7 +20,7 @@ from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..pipeline.settings import LINKER
-from ..render.links import COLUMNS, link_rows, links_page
+from ..render.links import COLUMNS, doc_to_dict, link_rows, links_page
 from ..util.atomic import atomic_file, check_file
 from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import PositiveInt, checked
@@ -139,19 +138,3 @@ def _written(docs: Iterator[Doc], key: str, suffix: str) -> Iterator[bytes]:
     else:
         for doc in docs:
             yield (json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n").encode()
-
-
-def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
-    """A linked doc as JSON: its id and text, and each mention with its link and candidates."""
-    mentions = [
-        {
-            "start": span.start_char,
-            "end": span.end_char,
-            "text": span.text,
-            "label": span.label_,
-            "kb_id": span.kb_id_,
-            "candidates": span._.krissel_candidates,
-        }
-        for span in spans_of(doc, spans_key)
-    ]
-    return {"id": doc.user_data.get(ID_KEY, ""), "text": doc.text, "mentions": mentions}

@@ -118,6 +118,17 @@ class PipelineErrors:
         "[K680] '{path}' holds the work of another build: {difference}. Build with what that one was given to continue "
         "it, or drop it (--restart)."
     )
+    K681 = (
+        "[K681] '{path}' cannot hold corrections: {problem}. Expected a file that `krissel serve` wrote, and no other "
+        "service with it, or a new one."
+    )
+    K682 = "[K682] {what} {problem}. Expected texts and mentions as /openapi.json of the service has them."
+    K683 = (
+        "[K683] The service would listen on {host}, where others reach it, and nothing says who may. Expected an API "
+        "key in the environment variable {variable}, the header in which a proxy names the user (--user-header), or "
+        "an address of this machine alone (--host 127.0.0.1)."
+    )
+    K684 = "[K684] {what} is not installed. Expected the extra of the service: pip install spacy-krissel[serve]"
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
         "for the CPU."
@@ -183,6 +194,10 @@ class PipelineWarnings:
     KW626 = (
         "[KW626] p_replace is {found}, but there is no ontology whose names could replace mentions: none is replaced. "
         "Set `ontology` in [initialize.components], or p_replace = 0."
+    )
+    KW681 = (
+        "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service that was stopped "
+        "before it accepted the correction."
     )
     KW680 = (
         "[KW680] {n} mentions were mined, fewer than {fewest}: the encoder is not trained on them, and stays as it is. "

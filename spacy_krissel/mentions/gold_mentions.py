@@ -86,7 +86,11 @@ def document_id(doc: Doc) -> str:
 
 def text_hash(doc: Doc) -> str:
     """What the documents of one text share, whatever their ids."""
-    return f"sha256:{hashlib.sha256(doc.text.encode('utf8')).hexdigest()[:16]}"
+    return hash_of(doc.text)
+
+
+def hash_of(text: str) -> str:
+    return f"sha256:{hashlib.sha256(text.encode('utf8')).hexdigest()[:16]}"
 
 
 def split_gold(kb_id: str, store: Resolver, *, gold_nil: bool = False) -> tuple[str, ...]:

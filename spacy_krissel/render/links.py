@@ -51,5 +51,21 @@ def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:
     return EntityRenderer({"template": _ENTITY}).render(parsed, page=True).strip() + "\n"
 
 
+def doc_to_dict(doc: Doc, spans_key: str = "") -> dict[str, Any]:
+    """A linked doc as JSON: its id and text, and each mention with its link and candidates."""
+    mentions = [
+        {
+            "start": span.start_char,
+            "end": span.end_char,
+            "text": span.text,
+            "label": span.label_,
+            "kb_id": span.kb_id_,
+            "candidates": span._.krissel_candidates,
+        }
+        for span in spans_of(doc, spans_key)
+    ]
+    return {"id": doc.user_data.get(ID_KEY, ""), "text": doc.text, "mentions": mentions}
+
+
 def _shown(candidate: dict[str, Any]) -> str:
     return f"{candidate['id']} {candidate['name']} {candidate['score']:.3f}"

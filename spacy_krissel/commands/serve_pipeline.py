@@ -1,0 +1,90 @@
+"""Answer requests over HTTP."""
+
+import ipaddress
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from ..errors import Errors, KrisselError
+from ..pipeline.pipeline_io import load_pipeline
+from ..pipeline.settings import LINKER
+from ..serving.corrections import CorrectionLog
+from ..serving.service import LinkService
+from ..util.settings import PositiveInt, checked
+
+KEY = "KRISSEL_API_KEY"
+# By which a browser on this machine calls it.
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
+
+
+@checked
+def serve(
+    pipeline: str | Path,
+    *,
+    host: str = "127.0.0.1",
+    port: Annotated[int, Field(ge=0, le=65535)] = 8000,
+    corrections: Path | None = None,
+    user_header: str = "",
+    max_chars: PositiveInt = 1_000_000,
+    max_documents: PositiveInt = 100,
+    max_waiting: PositiveInt = 256,
+    timeout: PositiveInt = 30,
+    name: str = LINKER,
+) -> None:
+    """Serve a pipeline: a page, and the same over HTTP.
+
+    pipeline: A pipeline with a linker
+    host: Address to listen on; others than this machine's need the key in KRISSEL_API_KEY, or --user-header
+    port: Port to listen on; 0 for a free one
+    corrections: File in which corrections are kept, .jsonl; without it they end with the service
+    user_header: Header in which a proxy names the user
+    max_chars: Characters of a request
+    max_documents: Documents of a request
+    max_waiting: Requests that may wait; further ones are answered 429
+    timeout: Seconds after which a request is answered 503
+    name: Name of the linker in the pipeline
+
+    Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K681 (corrections), K610, K611
+    (pipeline), K603 (no knowledge base).
+    """
+    key = os.environ.get(KEY, "")
+    is_local = host == "localhost" or _is_loopback(host)
+    if not (is_local or key or user_header):
+        raise KrisselError(Errors.K683.format(host=host, variable=KEY))
+    try:
+        import uvicorn
+
+        from ..serving.app import Limits, make_app
+    except ImportError as error:
+        raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
+    nlp = load_pipeline(pipeline)
+    service = LinkService(nlp, CorrectionLog(corrections), name=name, waiting=max_waiting)
+    # JSON takes up to six bytes a character.
+    limits = Limits(6 * max_chars + 100_000, max_documents, max_chars, float(timeout))
+    app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=LOCAL_NAMES if is_local else ())
+    log = logging.getLogger("spacy_krissel.serving")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Lines())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=timeout)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Lines(logging.Formatter):
+    """A JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        data: dict[str, Any] = {"time": self.formatTime(record), "level": record.levelname}
+        return json.dumps({**data, **json.loads(record.getMessage())})

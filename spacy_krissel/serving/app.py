@@ -1,0 +1,340 @@
+"""The service as an ASGI app: requests checked, limited, counted and logged; needs the extra `spacy-krissel[serve]`."""
+
+import asyncio
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import FileResponse
+
+from .. import __version__
+from ..errors import KrisselError
+from .service import Busy, Document, LinkService, Mention
+
+LOG = logging.getLogger("spacy_krissel.serving")
+Model = TypeVar("Model", bound=BaseModel)
+Send = Callable[[Any], Awaitable[None]]
+PAGE = Path(__file__).parent / "page"
+FILES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
+# What needs no key: whoever watches the service has none, and the page asks for it.
+OPEN = ("/health", *FILES)
+# Nothing comes from elsewhere, and nothing that a text holds is run.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+Id = Annotated[str, Field(max_length=200)]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """body: bytes of a request. documents: of a request. chars: of all its texts. seconds: until it is given up."""
+
+    body: int = 4_000_000
+    documents: int = 100
+    chars: int = 1_000_000
+    seconds: float = 30.0
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class MentionIn(Strict):
+    """Characters `start` to `end` of the text, and a label, by which types may be chosen."""
+
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=1)]
+    label: Annotated[str, Field(min_length=1, max_length=100)] = "MENTION"
+
+
+class DocumentIn(Strict):
+    """A text; without `mentions` the pipeline finds them."""
+
+    text: str
+    id: Id = ""
+    mentions: list[MentionIn] | None = None
+
+    def document(self) -> Document:
+        if self.mentions is None:
+            return Document(self.text, self.id)
+        return Document(self.text, self.id, tuple(Mention(**dict(each)) for each in self.mentions))
+
+
+class LinkIn(Strict):
+    """One `text`, or `documents`."""
+
+    text: str | None = None
+    documents: list[DocumentIn] | None = None
+
+    @model_validator(mode="after")
+    def one_of_both(self) -> "LinkIn":
+        if (self.text is None) == (self.documents is None):
+            raise ValueError("either `text` or `documents` is expected")
+        return self
+
+
+class CorrectionIn(Strict):
+    """The mention `text[start:end]` is of the entities `right`: one, several of a composite mention, or none that the
+    vocabulary has. linked: what it had been linked to. doc: an id of the text. author: who says so."""
+
+    text: str
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=1)]
+    right: list[Id] = []
+    linked: Id = ""
+    doc: Id = ""
+    author: Id = ""
+
+
+def make_app(
+    service: LinkService,
+    *,
+    limits: Limits | None = None,
+    key: str = "",
+    user_header: str = "",
+    hosts: tuple[str, ...] = (),
+) -> FastAPI:
+    """The app of a service, which ends with it.
+
+    key: what `Authorization: Bearer` must say; "" for nothing. user_header: in which a proxy names the user, who is the
+    author of corrections; requests without it are refused. hosts: the names by which the service may be called, against
+    pages that call it by a name of their own; () for any.
+    """
+    limits = limits or Limits()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="spacy-krissel",
+        version=__version__,
+        lifespan=lifespan,
+        description=_description(service),
+        docs_url=None,
+        redoc_url=None,
+    )
+    metrics = Metrics(service)
+    app.add_middleware(Guard, metrics=metrics, key=key, user_header=user_header)
+    if hosts:
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts])
+
+    def body_of(model: type[Model]) -> Any:
+        async def read(request: Request) -> Model:
+            return _parsed(model, await _body(request, limits.body))
+
+        return Depends(read)
+
+    async def answer(future: "Future[Any]") -> Any:
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
+        except asyncio.TimeoutError:
+            raise HTTPException(503, "It took too long. Send less at a time", {"Retry-After": "1"}) from None
+
+    @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
+    async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
+        documents = [Document(given.text)] if given.text is not None else [d.document() for d in given.documents or ()]
+        chars = sum(len(document.text) for document in documents)
+        if len(documents) > limits.documents or chars > limits.chars:
+            most = f"{limits.documents} documents and {limits.chars:,} characters"
+            raise HTTPException(413, f"{len(documents)} documents of {chars:,} characters. Expected at most {most}")
+        # Tokenizing what has mentions is not for the loop.
+        found = await answer(await asyncio.to_thread(service.link, documents))
+        metrics.linked(found)
+        request.state.counts = {"documents": len(found), "mentions": sum(len(each["mentions"]) for each in found)}
+        return _json({"documents": found})
+
+    @app.get("/entities/{id:path}", summary="An entity: names, definition, parents")
+    async def entity(id: Id) -> Response:
+        try:
+            return _json(service.entity(id))
+        except KrisselError as error:
+            raise HTTPException(404, str(error)) from None
+
+    @app.get("/search", summary="Entities with a similar name")
+    async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = 10) -> Response:
+        return _json({"entities": await asyncio.to_thread(service.search, _text(q), k)})
+
+    @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Say what is right")
+    async def correct(request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]) -> Response:
+        values = {**given.model_dump(), "right": tuple(given.right)}
+        values["author"] = request.state.user or given.author
+        return _json((await answer(service.correct(**values))).data(), 201)
+
+    @app.get("/corrections", summary="The corrections that are in force, oldest first")
+    async def corrections() -> Response:
+        return _json({"corrections": [each.data() for each in service.log.in_force]})
+
+    @app.delete("/corrections/{id}", summary="Take a correction back")
+    async def undo(request: Request, id: Id) -> Response:
+        try:
+            return _json((await answer(service.undo(id, request.state.user))).data())
+        except KeyError:
+            raise HTTPException(404, "There is no such correction in force") from None
+
+    @app.get("/", include_in_schema=False)
+    @app.get("/page.js", include_in_schema=False)
+    @app.get("/page.css", include_in_schema=False)
+    async def page(request: Request) -> Response:
+        headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+        return FileResponse(PAGE / FILES[request.url.path], headers=headers)
+
+    @app.get("/health", summary="Whether it links")
+    async def health() -> Response:
+        kb = service.kb
+        return _json({"status": "ok", "entities": kb.n_entities, "prototypes": kb.n_prototypes})
+
+    @app.get("/metrics", summary="Counts and times, for Prometheus")
+    async def show_metrics() -> Response:
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.exception_handler(Busy)
+    async def busy(_: Request, error: Busy) -> Response:
+        return _refusal(429, "Too many requests wait. Try again soon", {"Retry-After": "1"})
+
+    @app.exception_handler(KrisselError)
+    async def coded(_: Request, error: KrisselError) -> Response:
+        return _refusal(422, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> Response:
+        return _refusal(error.status_code, str(error.detail), error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        return _refusal(422, _problems(error.errors()))
+
+    return app
+
+
+class Metrics:
+    """Counts of a service, in a registry of its own: there may be several in a process."""
+
+    def __init__(self, service: LinkService) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter("krissel_requests", "Requests", ["route", "status"], registry=self.registry)
+        self.seconds = Histogram("krissel_request_seconds", "Time of requests", ["route"], registry=self.registry)
+        self.documents = Counter("krissel_documents", "Documents linked", registry=self.registry)
+        self.mentions = Counter("krissel_mentions", "Mentions linked", registry=self.registry)
+
+    def linked(self, found: list[dict[str, Any]]) -> None:
+        self.documents.inc(len(found))
+        self.mentions.inc(sum(len(each["mentions"]) for each in found))
+
+
+class Guard:
+    """Lets in who may, counts each request, and logs it without its text."""
+
+    def __init__(self, app: Any, metrics: Metrics, key: str, user_header: str) -> None:
+        self.app, self.metrics = app, metrics
+        self.key, self.user_header = key.encode(), user_header.lower().encode("latin-1")
+
+    async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def sent(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
+            await send(message)
+
+        headers = dict(scope["headers"])
+        user = headers.get(self.user_header, b"").decode("latin-1") if self.user_header else ""
+        state = scope.setdefault("state", {})
+        state["user"] = user
+        try:
+            if scope["path"] not in OPEN and not self._may(headers, user):
+                await _refusal(401, "Expected the key", {"WWW-Authenticate": "Bearer"})(scope, receive, sent)
+            else:
+                await self.app(scope, receive, sent)
+        finally:
+            seconds = time.perf_counter() - start
+            route = getattr(scope.get("route"), "path", "other")
+            self.metrics.requests.labels(route, status).inc()
+            self.metrics.seconds.labels(route).observe(seconds)
+            record = {"method": scope["method"], "route": route, "status": status, "ms": round(1000 * seconds, 1)}
+            LOG.info(json.dumps({**record, **state.get("counts", {})}))
+
+    def _may(self, headers: dict[bytes, bytes], user: str) -> bool:
+        if self.user_header and not user:
+            return False
+        given = headers.get(b"authorization", b"")
+        return not self.key or hmac.compare_digest(given, b"Bearer " + self.key)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        # What a page of another site can send without asking is none.
+        raise HTTPException(415, "Expected content-type: application/json")
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > most:
+            raise HTTPException(413, f"Expected at most {most:,} bytes")
+    return bytes(content)
+
+
+def _parsed(model: type[Model], content: bytes) -> Model:
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        raise HTTPException(422, _problems(error.errors(include_url=False, include_input=False))) from None
+
+
+def _text(text: str) -> str:
+    """Raises HTTPException 422 for half of a surrogate pair, which is no text."""
+    try:
+        text.encode("utf8")
+    except UnicodeError:
+        raise HTTPException(422, "The text is no Unicode") from None
+    return text
+
+
+def _problems(errors: Any) -> str:
+    shown = [f"{'.'.join(map(str, error['loc'])) or 'the request'}: {error['msg']}" for error in errors[:3]]
+    return "; ".join(shown)
+
+
+def _refusal(status: int, message: str, headers: Any = None) -> Response:
+    return _json({"error": message}, status, headers)
+
+
+def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
+    data = json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
+    return Response(data, status, headers, "application/json")
+
+
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts = schema.pop("$defs", {})
+    # As one schema: FastAPI does not see a body that is read by hand.
+    text = json.dumps(schema)
+    while "#/components/schemas/" in text:
+        for name, part in parts.items():
+            text = text.replace(json.dumps({"$ref": f"#/components/schemas/{name}"}), json.dumps(part))
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": json.loads(text)}}}}
+
+
+def _description(service: LinkService) -> str:
+    sources = ", ".join(str(each.get("source", "")) for each in service.kb.ontology)
+    return f"Links biomedical mentions to {service.kb.n_entities:,} entities of {sources or 'an ontology'}."

@@ -1,0 +1,161 @@
+"""Corrections of links: a line each in a file that is only ever added to."""
+
+import json
+import os
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.build.gold_prototypes import with_surface_forms
+from ..kb.prototype_table import Origin, Prototype
+from ..mentions.gold_mentions import hash_of
+from ..util.disk import coded_io
+from ..views import MINED_CHARS, mention_view
+
+# By which what was corrected is told from other gold mentions of the knowledge base.
+SOURCE = "corrections"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What a person said of a mention.
+
+    text, start, end: the mention is `text[start:end]`. doc: an id of the text; "" for none.
+    right: the ids of its entity, or of those of a composite mention; none where the vocabulary has none.
+    linked: what it had been linked to. author: who said so. time: in UTC, as ISO 8601.
+    """
+
+    text: str
+    start: int
+    end: int
+    right: tuple[str, ...] = ()
+    linked: str = ""
+    doc: str = ""
+    author: str = ""
+    id: str = ""
+    time: str = ""
+
+    @property
+    def mention(self) -> str:
+        return self.text[self.start : self.end]
+
+    def prototypes(self) -> list[Prototype]:
+        """The mention in its context for each of its entities, and by itself, as `krissel correct` adds them."""
+        view = mention_view(self.text, self.start, self.end, MINED_CHARS)
+        origin = Origin(SOURCE, self.doc, self.start, self.end, hash_of(self.text))
+        return with_surface_forms(Prototype(entity, "gold", view, origin) for entity in self.right)
+
+    def data(self) -> dict[str, Any]:
+        return {**asdict(self), "right": [*self.right]}
+
+
+class CorrectionLog:
+    """The corrections in a file, and in force those that were not undone.
+
+    One process holds the file. A line is on the disk before `add` and `undo` return, and what a process that was killed
+    left of one is cut off. path: None for no file.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        """Raises KrisselError K026 (disk), K681 (another process has the file, or a line is none of a correction)."""
+        self.path = path
+        self._in_force: dict[str, Correction] = {}
+        self._file: BinaryIO | None = None
+        if path is None:
+            return
+        with coded_io(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a+b")
+        try:
+            _lock(self._file, path)
+            for number, line in enumerate(_whole_lines(self._file, path), start=1):
+                self._read(line, number)
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def in_force(self) -> list[Correction]:
+        """Oldest first."""
+        return [*self._in_force.values()]
+
+    def new(self, **values: Any) -> Correction:
+        """A correction with an id and the present time."""
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        return Correction(**values, id=uuid.uuid4().hex, time=now)
+
+    def add(self, correction: Correction) -> None:
+        self._write(correction.data())
+        self._in_force[correction.id] = correction
+
+    def undo(self, id_: str, author: str = "") -> Correction:
+        """RETURNS: what is no longer in force. Raises KeyError where it was not."""
+        correction = self._in_force[id_]
+        self._write({"undone": id_, "author": author, "time": datetime.now(timezone.utc).isoformat(timespec="seconds")})
+        del self._in_force[id_]
+        return correction
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, record: dict[str, Any]) -> None:
+        if self._file is None or self.path is None:
+            return
+        with coded_io(self.path):
+            end = self._file.seek(0, os.SEEK_END)
+            try:
+                self._file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf8"))
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            except OSError:
+                # Half a line would be joined to the next one.
+                self._file.truncate(end)
+                raise
+
+    def _read(self, line: bytes, number: int) -> None:
+        try:
+            record = json.loads(line)
+            if "undone" in record:
+                del self._in_force[record["undone"]]
+                return
+            known = {field.name for field in fields(Correction)}
+            correction = Correction(**{**{key: record[key] for key in known}, "right": tuple(record["right"])})
+            if not 0 <= correction.start < correction.end <= len(correction.text):
+                raise ValueError("its mention is not in its text")
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"line {number} is no correction ({type(error).__name__}: {error})"
+            raise KrisselError(Errors.K681.format(path=self.path, problem=problem)) from error
+        self._in_force[correction.id] = correction
+
+
+def prototypes_of(corrections: Sequence[Correction]) -> list[Prototype]:
+    return [prototype for correction in corrections for prototype in correction.prototypes()]
+
+
+def _lock(file_: BinaryIO, path: Path) -> None:
+    """Keep other processes from writing to it, where the system can."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file_, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise KrisselError(Errors.K681.format(path=path, problem="another process writes to it")) from error
+
+
+def _whole_lines(file_: BinaryIO, path: Path) -> Iterator[bytes]:
+    with coded_io(path):
+        file_.seek(0)
+        content = file_.read()
+        end = content.rfind(b"\n") + 1
+        if end < len(content):
+            file_.truncate(end)
+            warnings.warn(Warnings.KW681.format(path=path, n=len(content) - end), KrisselWarning, stacklevel=4)
+    yield from content[:end].splitlines()

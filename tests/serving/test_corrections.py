@@ -1,0 +1,98 @@
+"""Corrections in a file: kept, undone, read again, and what a killed process or another one does to it."""
+
+import errno
+import json
+import os
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spacy_krissel.errors import KrisselError, KrisselWarning
+from spacy_krissel.serving.corrections import CorrectionLog
+
+VALUES = {"text": "He had a cold.", "start": 9, "end": 13, "right": ("D3",), "author": "Ada"}
+
+
+def test_corrections_are_lost_or_changed_on_the_disk(tmp_path):
+    path = tmp_path / "made" / "corrections.jsonl"
+    log = CorrectionLog(path)
+    first, second = log.new(**VALUES), log.new(**{**VALUES, "right": (), "author": "É\n"})
+    log.add(first)
+    log.add(second)
+    assert log.in_force == [first, second] and first.id != second.id and first.mention == "cold"
+    assert log.undo(first.id, "Bob") == first
+    log.close()
+    # Nothing that was said is removed.
+    lines = [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+    assert [line.get("author") for line in lines] == ["Ada", "É\n", "Bob"] and lines[2]["undone"] == first.id
+    again = CorrectionLog(path)
+    assert again.in_force == [second]
+    with pytest.raises(KeyError):
+        again.undo(first.id)
+    again.close()
+
+
+def test_a_line_that_was_cut_off_is_joined_to_the_next(tmp_path):
+    path = tmp_path / "corrections.jsonl"
+    log = CorrectionLog(path)
+    log.add(kept := log.new(**VALUES))
+    log.close()
+    with path.open("a", encoding="utf8") as file_:
+        file_.write('{"text": "He ha')
+    with pytest.warns(KrisselWarning, match="KW681.* 15 bytes"):
+        log = CorrectionLog(path)
+    log.add(more := log.new(**VALUES))
+    log.close()
+    assert CorrectionLog(path).in_force == [kept, more]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nothing",
+        "[]",
+        "{}",
+        '{"undone": "unknown"}',
+        json.dumps({**VALUES, "end": 99, "linked": "", "doc": "", "id": "1", "time": ""}),
+    ],
+)
+def test_another_file_is_written_to(tmp_path, line):
+    path = tmp_path / "corrections.jsonl"
+    path.write_text(f"{line}\n", encoding="utf8")
+    with pytest.raises(KrisselError, match=r"K681.*line 1"):
+        CorrectionLog(path)
+    assert path.read_text(encoding="utf8") == f"{line}\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
+def test_two_services_write_to_one_file(tmp_path):
+    log = CorrectionLog(tmp_path / "corrections.jsonl")
+    with pytest.raises(KrisselError, match=r"K681.*another process"):
+        CorrectionLog(tmp_path / "corrections.jsonl")
+    log.close()
+    CorrectionLog(tmp_path / "corrections.jsonl").close()
+
+
+def test_a_correction_counts_though_the_disk_did_not_take_it(tmp_path, monkeypatch):
+    log = CorrectionLog(tmp_path / "corrections.jsonl")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(KrisselError, match="K026"):
+        log.add(log.new(**VALUES))
+    assert log.in_force == [] and (tmp_path / "corrections.jsonl").read_bytes() == b""
+
+
+@given(st.text("a⟦\u2028\r\x00é", min_size=1), st.text(), st.lists(st.text()))
+def test_a_text_is_not_read_as_it_was_written(tmp_path_factory, text, author, right):
+    path = tmp_path_factory.mktemp("log") / "corrections.jsonl"
+    log = CorrectionLog(path)
+    log.add(made := log.new(text=text, start=0, end=len(text), right=tuple(right), author=author))
+    log.close()
+    again = CorrectionLog(path)
+    assert again.in_force == [made]
+    again.close()

@@ -1,0 +1,142 @@
+"""The page in a real browser: linked, looked at, corrected, undone, loaded again."""
+
+import shutil
+
+import pytest
+
+from spacy_krissel.serving.app import make_app
+from spacy_krissel.serving.corrections import CorrectionLog
+from spacy_krissel.serving.service import LinkService
+
+webdriver = pytest.importorskip("selenium.webdriver")
+
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium with its driver")
+TEXT = "He had a cold, MS and a mild <b> chill."
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1440,1000"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    """What a person does on it."""
+
+    def __init__(self, browser, address):
+        self.browser = browser
+        browser.get(address)
+        self.until(lambda: "entities" in self.text("about"))
+
+    def __getitem__(self, id_):
+        return self.browser.find_element(By.ID, id_)
+
+    def text(self, id_):
+        return self[id_].text
+
+    def until(self, condition):
+        WebDriverWait(self.browser, 20).until(lambda _: condition())
+
+    def link(self, text):
+        self["given"].clear()
+        self["given"].send_keys(text)
+        self.button("Link").click()
+        self.until(lambda: "mentions" in self.text("status"))
+
+    def mentions(self):
+        return [each.text for each in self["text"].find_elements(By.TAG_NAME, "button")]
+
+    def mention(self, begins):
+        return next(each for each in self["text"].find_elements(By.TAG_NAME, "button") if each.text.startswith(begins))
+
+    def button(self, name):
+        return next(
+            each
+            for each in self.browser.find_elements(By.TAG_NAME, "button")
+            if each.is_displayed() and name in (each.get_attribute("aria-label") or each.text)
+        )
+
+    def problems(self):
+        return [each["message"] for each in self.browser.get_log("browser") if each["level"] == "SEVERE"]
+
+
+@pytest.fixture
+def page(browser, nlp, served, tmp_path):
+    service = LinkService(nlp, CorrectionLog(tmp_path / "corrections.jsonl"))
+    return Page(browser, served(make_app(service)))
+
+
+def test_a_correction_does_not_count_or_is_not_undone(page):
+    page.link(TEXT)
+    before = page.mentions()
+    assert [each.replace("\n", " ") for each in before] == ["cold common cold", "MS mass spectrometry"]
+    # Markup of the text is text.
+    assert "<b>" in page.text("text") and not page["text"].find_elements(By.TAG_NAME, "b")
+
+    page["author"].send_keys("Ada")
+    page.mention("cold").click()
+    assert "common cold is" in page.text("why") and "D2 (linked)" in page.text("candidates")
+    page["query"].send_keys("cold injury", Keys.ENTER)
+    page.until(lambda: "cold injury" in page.text("found"))
+    page["found"].find_element(By.TAG_NAME, "button").click()
+    page.until(lambda: "in force" in page.text("status"))
+    assert page.mention("cold").text.endswith("cold injury") and page.mentions()[1:] == before[1:]
+    assert "“cold” is D3 Ada, 20" in page.text("corrections")
+
+    # Still there after the page was loaded anew.
+    page.browser.refresh()
+    page.until(lambda: "Undo" in page.text("corrections"))
+    page.link(TEXT)
+    assert page.mention("cold").text.endswith("cold injury")
+    page.button("Undo").click()
+    page.until(lambda: "taken back" in page.text("status"))
+    assert page.mentions() == before and page.text("no-corrections") == "None."
+    assert page.problems() == []
+
+
+def test_what_the_pipeline_did_not_find_cannot_be_added(page):
+    page.link(TEXT)
+    page.browser.execute_script(
+        "const last = document.querySelector('#text > span:last-child').firstChild;"
+        "const start = last.data.indexOf('mild');"
+        "document.getSelection().setBaseAndExtent(last, start, last, start + 8);"
+    )
+    page.until(lambda: page["add"].is_enabled())
+    page["add"].click()
+    page.until(lambda: "mild <b>" in page.text("h-mention"))
+    assert len(page.mentions()) == 3
+    page.button("No entity").click()
+    page.until(lambda: "“mild <b>” is no entity" in page.text("corrections"))
+    assert page.problems() == []
+
+
+def test_the_threshold_changes_no_link(page):
+    page.link(TEXT)
+    before = page.mentions()
+    page.browser.execute_script("threshold.value = 0.99; threshold.dispatchEvent(new Event('input'))")
+    assert all(each.endswith("no entity") for each in page.mentions())
+    page.button("As the pipeline has it").click()
+    assert page.mentions() == before
+
+
+def test_a_phone_must_scroll_sideways(page):
+    try:
+        page.browser.set_window_size(390, 844)
+        page.link(TEXT)
+        page.mention("MS").click()
+        width = page.browser.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert width[0] <= width[1]
+    finally:
+        page.browser.set_window_size(1440, 1000)

@@ -1,0 +1,206 @@
+"""Requests: who may ask, how much, and what is said to those who ask for nonsense."""
+
+import json
+import logging
+import random
+import re
+
+import pytest
+from starlette.testclient import TestClient
+
+from spacy_krissel.serving import app as app_module
+from spacy_krissel.serving.app import Limits, make_app
+from spacy_krissel.serving.service import Document, LinkService
+
+TEXT = "He had a cold, and MS."
+
+
+@pytest.fixture
+def service(nlp):
+    service = LinkService(nlp)
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def client(service):
+    return TestClient(make_app(service, limits=Limits(body=20_000, documents=5, chars=5_000)))
+
+
+def post(client, path, content, **headers):
+    return client.post(path, content=content, headers={"content-type": "application/json", **headers})
+
+
+def test_a_text_is_not_linked(client, service):
+    expected = {"documents": service.link([Document(TEXT)]).result(30)}
+    assert client.post("/link", json={"text": TEXT}).json() == expected
+    found = client.post("/link", json={"documents": [{"text": TEXT, "id": "é", "mentions": [{"start": 9, "end": 13}]}]})
+    (document,) = found.json()["documents"]
+    assert document["id"] == "é" and [each["kb_id"] for each in document["mentions"]] == ["D2"]
+
+
+def test_entities_and_corrections_have_no_address(client):
+    assert client.get("/entities/D1").json()["definition"] == "Myelin is lost."
+    assert client.get("/entities/D99").status_code == 404
+    assert client.get("/search", params={"q": "sclerosis", "k": 1}).json()["entities"][0]["id"] == "D1"
+    made = client.post("/corrections", json={"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Ada"})
+    assert made.status_code == 201
+    assert client.get("/corrections").json() == {"corrections": [made.json()]}
+    assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D3"
+    assert client.delete(f"/corrections/{made.json()['id']}").status_code == 200
+    assert client.delete(f"/corrections/{made.json()['id']}").status_code == 404
+    assert client.get("/health").json()["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "content, status",
+    [
+        (b"", 422),
+        (b"{", 422),
+        (b"[" * 15_000, 422),
+        (b'{"text":' * 2_000, 422),
+        (b'{"text": "\\ud800"}', 422),
+        ('{"text": "é"}'.encode("latin-1"), 422),
+        (b"null", 422),
+        (b'{"text": 1}', 422),
+        (b'{"text": "a", "documents": []}', 422),
+        (b'{"text": "a", "more": 1}', 422),
+        (b'{"documents": [{"text": "ab", "mentions": [{"start": 1, "end": 9}]}]}', 422),
+        (b'{"documents": [{"text": "ab", "mentions": [{"start": 1e9, "end": 1e99}]}]}', 422),
+        (json.dumps({"documents": [{"text": "a"}] * 6}).encode(), 413),
+        (json.dumps({"text": "a" * 5_001}).encode(), 413),
+        (b"x" * 20_001, 413),
+        (b'{"text": "\\u0000 cold"}', 200),
+        (b'{"documents": []}', 200),
+        (b'{"text": ""}', 200),
+    ],
+)
+def test_nonsense_is_answered_otherwise(client, content, status):
+    answered = post(client, "/link", content)
+    assert answered.status_code == status
+    assert status == 200 or set(answered.json()) == {"error"}
+
+
+def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
+    """1,000 requests of pieces of requests, paths and markup; each asks for its own text only."""
+    rng = random.Random(0)
+    pieces = [
+        *(
+            '{"text": "',
+            '"}',
+            '{"documents": [',
+            '{"text": "cold", "mentions": [',
+            '{"start": 0, "end": 4}',
+            "]",
+            "}",
+            ",",
+        ),
+        *(
+            '"id": "x"',
+            "\\ud83d",
+            "\x00",
+            "‮",
+            "<script>alert(1)</script>",
+            "../../etc/passwd",
+            "MS",
+            "cold",
+            "-1",
+            "1e999",
+        ),
+        *("[" * 500, '"right": ["D1"], "start": 0, "end": 2', "NaN", "𝕄𝕊", "\ufeff", "a" * 3_000),
+    ]
+    paths = [
+        "/link",
+        "/corrections",
+        "/entities/..%2f..%2fetc%2fpasswd",
+        "/entities/%00",
+        "/search?q=%ff&k=-5",
+        "/search",
+    ]
+    paths += ["//", "/page.js/../app.py", "/corrections/%2e%2e", "/openapi.json", "/?q=" + "a" * 2_000]
+    for number in range(1_000):
+        own = f"own{number}"
+        content = "".join(rng.choices(pieces, k=rng.randint(1, 8))).replace("cold", f"cold {own}")
+        method, path = rng.choice(["GET", "POST", "POST", "DELETE", "PUT"]), rng.choice(paths)
+        answered = client.request(
+            method,
+            path,
+            content=content.encode("utf8", "surrogatepass"),
+            headers={
+                "content-type": rng.choice(["application/json", "text/plain", "application/json; charset=utf-16"])
+            },
+        )
+        assert answered.status_code < 500, (method, path, content)
+        assert set(re.findall(r"own\d+", answered.text)) <= {own}, (method, path, content)
+        for each in client.get("/corrections").json()["corrections"]:
+            client.delete(f"/corrections/{each['id']}")
+
+
+def test_a_page_of_another_site_can_ask(service):
+    client = TestClient(make_app(service, hosts=("localhost", "127.0.0.1")), base_url="http://localhost")
+    assert client.get("/health").status_code == 200
+    assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
+    # A form or an image may send this without asking first.
+    assert client.post("/corrections", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert (
+        "access-control-allow-origin" not in client.get("/health", headers={"origin": "https://evil.example"}).headers
+    )
+    policy = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+
+
+def test_who_has_no_key_is_let_in(service):
+    client = TestClient(make_app(service, key="sésame"))
+    for headers in (
+        {},
+        {"authorization": "Bearer "},
+        {"authorization": "Basic c2VzYW1l"},
+        {"authorization": b"Bearer s\xff"},
+    ):
+        assert client.get("/corrections", headers=headers).status_code == 401
+    assert client.get("/corrections", headers={"authorization": "Bearer sésame".encode()}).status_code == 200
+    assert client.get("/health").status_code == client.get("/").status_code == 200
+    assert client.get("/metrics").status_code == 401
+
+
+def test_the_author_is_not_who_the_proxy_says(service):
+    client = TestClient(make_app(service, user_header="X-User"))
+    given = {"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Eve"}
+    assert client.post("/corrections", json=given).status_code == 401
+    assert client.post("/corrections", json=given, headers={"x-user": "Ada"}).json()["author"] == "Ada"
+
+
+def test_overload_is_not_said(service, nlp):
+    service._closed = True
+    try:
+        answered = TestClient(make_app(service)).post("/link", json={"text": TEXT})
+    finally:
+        service._closed = False
+    assert answered.status_code == 429 and answered.headers["retry-after"] == "1"
+
+
+def test_a_slow_request_waits_for_ever(service, monkeypatch):
+    monkeypatch.setattr(service, "link", lambda documents: __import__("concurrent.futures").futures.Future())
+    client = TestClient(make_app(service, limits=Limits(seconds=0.05)))
+    assert client.post("/link", json={"text": TEXT}).status_code == 503
+
+
+def test_a_log_or_a_metric_holds_a_text(client, caplog):
+    with caplog.at_level(logging.INFO, app_module.LOG.name):
+        client.post("/link", json={"text": TEXT})
+        client.get("/nowhere/secret")
+    first, second = map(json.loads, caplog.messages)
+    assert first.items() >= {"method": "POST", "route": "/link", "status": 200, "documents": 1, "mentions": 2}.items()
+    assert second["route"] == "other" and "secret" not in caplog.text and "cold" not in caplog.text
+    metrics = client.get("/metrics").text
+    assert (
+        'krissel_requests_total{route="/link",status="200"} 1.0' in metrics and "krissel_mentions_total 2.0" in metrics
+    )
+    assert "secret" not in metrics
+
+
+def test_the_description_names_no_field(client):
+    described = client.get("/openapi.json").json()
+    link = described["paths"]["/link"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert set(link["properties"]) == {"text", "documents"} and "$ref" not in json.dumps(link)
+    assert set(described["paths"]) >= {"/link", "/entities/{id}", "/search", "/corrections", "/health", "/metrics"}
