@@ -228,7 +228,7 @@ def genes(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*KW703")
-def test_genes_of_many_species(genes):
+def test_genes_of_many_species(genes, tmp_path):
     for name, n_lines in (("gold", 6), ("build", 3), ("evaluate", 21), ("link-lazy", 6)):
         folder = genes("genes", name, *[""] * n_lines)
     for corpus in ("gnormplus", "nlm-gene", "biored"):
@@ -238,6 +238,9 @@ def test_genes_of_many_species(genes):
         assert without["strict"] < 1
     linker = spacy.load(folder / "training" / "lazy-biored").get_pipe("krissel_linker")
     assert linker.kb.has_gold and linker.cfg.species_weight and linker.cfg.coherence_weight
+    (tmp_path / "spacy_krissel").symlink_to(ROOT / "spacy_krissel")
+    genes("genes", "supervise", f"{of_rows(FEW)} --row names --row rules")
+    assert rows_of(folder / "metrics" / "supervised" / "ablation.json") == ["names", "rules"]
 
 
 def test_five_vocabularies(genes, tmp_path):
