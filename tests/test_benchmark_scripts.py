@@ -7,12 +7,16 @@ import warnings
 from pathlib import Path
 
 import pytest
+import spacy
 import torch
+from spacy.tokens import DocBin, Span
 
+from spacy_krissel import Entity, build
 from spacy_krissel.corpora.convert import convert
 from spacy_krissel.mining.mine import mine
 from spacy_krissel.mining.shards import MentionShards
 from spacy_krissel.ontology.build import build_ontology
+from spacy_krissel.ontology.store import write_store
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -63,6 +67,65 @@ def test_the_lexical_index_at_size(benchmark, tmp_path):
     row = {"names": n, **script.build(store.path, tmp_path / "place", n, 0), **script.search(tmp_path / "place")}
     assert row["found"] > 0.5 and row["files_mib"] > 0
     assert f"{n:,}" in script.markdown([row])
+
+
+@pytest.fixture(scope="module")
+def linking(tmp_path_factory):
+    """A store, a linker to it, and gold mentions: the folder of `store`, `linker` and `gold.spacy`."""
+    folder = tmp_path_factory.mktemp("linking")
+    names = ("heart failure", "liver failure", "skin cancer", "lung disease", "common cold", "stroke")
+    write_store((Entity(f"D{i}", name, (f"{name} {i}",)) for i, name in enumerate(names)), folder / "store")
+    build(folder / "store", folder / "linker")
+    blank, docs = spacy.blank("en"), []
+    for i, name in enumerate(names):
+        doc = blank.make_doc(f"She had {name} twice.")
+        doc.set_ents([Span(doc, 2, len(doc) - 2, label="X", kb_id=f"D{i}")])
+        docs.append(doc)
+    DocBin(docs=docs, store_user_data=True).to_disk(folder / "gold.spacy")
+    return folder
+
+
+def test_linking_at_size(benchmark, linking, tmp_path, monkeypatch):
+    script = benchmark("linking_at_size")
+    monkeypatch.setattr(script, "WORDS_TOGETHER", 60)
+    # More names than the store has: they come again, with a number.
+    script.main(
+        tmp_path / "folder",
+        linking / "store",
+        [],
+        gold=[linking / "gold.spacy"],
+        names=[30],
+        words=[5],
+        passes=1,
+        output=tmp_path / "found.json",
+    )
+    found = json.loads((tmp_path / "found.json").read_text())
+    (row,), (length,) = found["rows"], found["lengths"]
+    assert row["entities"] == 15 and row["recommended"]["mentions"] == 6 and row["recommended"]["strict"] == 1
+    assert length["documents"] == length["mentions"] == 12
+    assert (tmp_path / "found.svg").read_text().startswith("<?xml")
+
+
+def test_what_a_start_costs(benchmark, linking, tmp_path, monkeypatch):
+    script = benchmark("start")
+    for title in ("import spacy, a blank pipeline", "spacy.load", "krissel --help"):
+        monkeypatch.delitem(script.SCRIPTS, title)
+    script.main(linking / "linker", times=1, output=tmp_path / "found.json")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["ratio"]["a blank pipeline, saved and loaded"] == 1 and found["setup"]["pipeline_mib"] > 0
+
+
+def test_the_load_of_a_service(benchmark, linking, tmp_path):
+    benchmark("serving_load").main(
+        linking / "linker", [linking / "gold.spacy"], clients=2, seconds=0.5, output=tmp_path / "found.json"
+    )
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert set(found["load"]["statuses"]) == {"200"} and set(found["overload"]["statuses"]) <= {"200", "429"}
+
+
+def test_exact_search_in_bfloat16(benchmark, linking, capsys):
+    benchmark("exact_bfloat16").main(linking / "linker", [linking / "gold.spacy"], k=[2], passes=1)
+    assert "| 100.00 |" in capsys.readouterr().out
 
 
 def test_mining_rate(benchmark, tmp_path, capsys):
