@@ -5,9 +5,9 @@
 The entities of STORE, which the gold mentions are of, come first; those of PADDING follow, and where names are too few
 all come again, with a number behind each name. The linker is that of `krissel build` for STORE, with the knowledge base
 of each size, all mentions linked: as it is, and by vectors alone, without lexical similarity and the confidence that
-needs it. Each step is a process of its own; seconds are those of the processor, the best pass of
-several. Documents of various lengths are made of the gold ones, and linked to the smallest knowledge base. Writes
-`results/linking_at_size.json`, and `.svg`.
+needs it. Each of these steps is a process of its own; seconds are those of the processor, the best pass of several.
+Documents of various lengths are made of the gold ones, and linked to the smallest knowledge base, in this process and
+in two others, whose start counts; seconds are those of the clock. Writes `results/linking_at_size.json`, and `.svg`.
 """
 
 import json
@@ -61,6 +61,7 @@ def main(
     """Build and link at each size; print what it took."""
     base = folder / "base"
     in_process(build_base, store, base)
+    names = sorted(names)
     rows = []
     lengths: list[dict[str, Any]] = []
     for n in names:

@@ -136,7 +136,7 @@ def asked(port: int, bodies: list[bytes], clients: int, seconds: float) -> dict[
                 answer = connection.getresponse()
                 answer.read()
                 status = str(answer.status)
-            except OSError as error:
+            except (OSError, http.client.HTTPException) as error:
                 status = type(error).__name__
                 connection.close()
             statuses[status] += 1

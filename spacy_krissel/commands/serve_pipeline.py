@@ -19,7 +19,7 @@ from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
 # By which a browser on this machine calls it.
-LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 @checked
@@ -27,7 +27,7 @@ def serve(
     pipeline: str | Path,
     *,
     host: str = "127.0.0.1",
-    port: Annotated[int, Field(ge=0, le=65535)] = 8000,
+    port: Annotated[int, Field(ge=1, le=65535)] = 8000,
     corrections: Path | None = None,
     user_header: str = "",
     max_chars: PositiveInt = 1_000_000,
@@ -39,10 +39,10 @@ def serve(
     """Serve a pipeline: a page, and the same over HTTP.
 
     pipeline: A pipeline with a linker
-    host: Address to listen on; others than this machine's need the key in KRISSEL_API_KEY, or --user-header
-    port: Port to listen on; 0 for a free one
+    host: Address to listen on; others than this machine's need a key in KRISSEL_API_KEY
+    port: Port to listen on
     corrections: File in which corrections are kept, .jsonl; without it they end with the service
-    user_header: Header in which a proxy names the user
+    user_header: Header in which a proxy names the user; nobody else may reach the service then
     max_chars: Characters of a request
     max_documents: Documents of a request
     max_waiting: Requests that may wait; further ones are answered 429
@@ -54,7 +54,7 @@ def serve(
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
-    if not (is_local or key or user_header):
+    if not (is_local or key):
         raise KrisselError(Errors.K683.format(host=host, variable=KEY))
     try:
         import uvicorn
@@ -64,15 +64,27 @@ def serve(
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
     nlp = load_pipeline(pipeline)
     service = LinkService(nlp, CorrectionLog(corrections), name=name, waiting=max_waiting)
-    # JSON takes up to six bytes a character.
-    limits = Limits(6 * max_chars + 100_000, max_documents, max_chars, float(timeout))
-    app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=LOCAL_NAMES if is_local else ())
+    # JSON takes up to twelve bytes a character.
+    limits = Limits(12 * max_chars + 100_000, max_documents, max_chars, float(timeout))
+    # A proxy may pass on other names, and a page of another site has no key.
+    hosts = () if key or user_header else (*LOCAL_NAMES, f"[{host}]" if ":" in host else host)
+    app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=hosts)
     log = logging.getLogger("spacy_krissel.serving")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines())
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=timeout)
+    print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        # All of them would hold the pipeline.
+        workers=1,
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=timeout,
+    )
 
 
 def _is_loopback(host: str) -> bool:
@@ -87,4 +99,6 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         data: dict[str, Any] = {"time": self.formatTime(record), "level": record.levelname}
+        if record.exc_info:
+            data["traceback"] = self.formatException(record.exc_info)
         return json.dumps({**data, **json.loads(record.getMessage())})

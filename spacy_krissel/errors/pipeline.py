@@ -125,8 +125,8 @@ class PipelineErrors:
     K682 = "[K682] {what} {problem}. Expected texts and mentions as /openapi.json of the service has them."
     K683 = (
         "[K683] The service would listen on {host}, where others reach it, and nothing says who may. Expected an API "
-        "key in the environment variable {variable}, the header in which a proxy names the user (--user-header), or "
-        "an address of this machine alone (--host 127.0.0.1)."
+        "key in the environment variable {variable}, or an address of this machine alone (--host 127.0.0.1), with a "
+        "proxy before it where others are to reach it."
     )
     K684 = "[K684] {what} is not installed. Expected the extra of the service: pip install spacy-krissel[serve]"
     K675 = (
@@ -198,6 +198,10 @@ class PipelineWarnings:
     KW681 = (
         "[KW681] The last line of '{path}' was cut off: its {n} bytes were written by a service that was stopped "
         "before it accepted the correction."
+    )
+    KW682 = (
+        "[KW682] {n} of {total} corrections do not count: the knowledge base does not hold their entities. The first "
+        "such entity: {first}. They stay in the file, and can be undone."
     )
     KW680 = (
         "[KW680] {n} mentions were mined, fewer than {fewest}: the encoder is not trained on them, and stays as it is. "

@@ -197,18 +197,21 @@ def writer(forms: dict[str, str]) -> Callable[[str], str]:
         word = WORD.search(short)
         by_word.setdefault(word[0] if word else "", []).append((place, short))
 
+    def shorts_in(mention: str) -> list[str]:
+        words = dict.fromkeys(["", *WORD.findall(mention)])
+        known = sorted(pair for word in words for pair in by_word.get(word, ()))
+        return [short for _, short in known if short in mention]
+
     def write_out(mention: str) -> str:
         if mention in forms:
             return forms[mention]
-        words = dict.fromkeys(["", *WORD.findall(mention)])
-        known = sorted(pair for word in words for pair in by_word.get(word, ()))
-        shorts = [short for _, short in known if short in mention]
-        if not shorts:
-            return mention
-        for short in shorts:
+        for short in shorts_in(mention):
             without = re.sub(rf"\s*[(\[]\s*{re.escape(short)}\s*[)\]]", "", mention)
             if without != mention and forms[short].lower() in without.lower():
                 mention = without
+        shorts = shorts_in(mention)
+        if not shorts:
+            return mention
         # The longest first, so that of "PLL" and "T-PLL" the latter is seen where it stands; in one pass, so that
         # nothing is written out within a long form.
         alternatives = "|".join(re.escape(short) for short in sorted(shorts, key=len, reverse=True))

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
@@ -17,18 +18,24 @@ from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import FileResponse
 
 from .. import __version__
 from ..errors import KrisselError
-from .service import Busy, Document, LinkService, Mention
+from ..views import evidence, mention_view
+from .corrections import Correction
+from .service import LABEL, Busy, Document, LinkService, Mention
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
 Send = Callable[[Any], Awaitable[None]]
 PAGE = Path(__file__).parent / "page"
-FILES = {"/": "index.html", "/page.js": "page.js", "/page.css": "page.css"}
+# Their types: a system may have others for them.
+FILES = {
+    "/": ("index.html", "text/html"),
+    "/page.js": ("page.js", "text/javascript"),
+    "/page.css": ("page.css", "text/css"),
+}
 # What needs no key: whoever watches the service has none, and the page asks for it.
 OPEN = ("/health", *FILES)
 # Nothing comes from elsewhere, and nothing that a text holds is run.
@@ -36,6 +43,8 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
+# Characters of the context that a correction is listed with.
+NEAR = 60
 Id = Annotated[str, Field(max_length=200)]
 
 
@@ -58,7 +67,7 @@ class MentionIn(Strict):
 
     start: Annotated[int, Field(ge=0)]
     end: Annotated[int, Field(ge=1)]
-    label: Annotated[str, Field(min_length=1, max_length=100)] = "MENTION"
+    label: Annotated[str, Field(max_length=100)] = ""
 
 
 class DocumentIn(Strict):
@@ -71,7 +80,9 @@ class DocumentIn(Strict):
     def document(self) -> Document:
         if self.mentions is None:
             return Document(self.text, self.id)
-        return Document(self.text, self.id, tuple(Mention(**dict(each)) for each in self.mentions))
+        return Document(
+            self.text, self.id, tuple(Mention(each.start, each.end, each.label or LABEL) for each in self.mentions)
+        )
 
 
 class LinkIn(Strict):
@@ -94,7 +105,7 @@ class CorrectionIn(Strict):
     text: str
     start: Annotated[int, Field(ge=0)]
     end: Annotated[int, Field(ge=1)]
-    right: list[Id] = []
+    right: Annotated[list[Id], Field(max_length=20)] = []
     linked: Id = ""
     doc: Id = ""
     author: Id = ""
@@ -130,13 +141,15 @@ def make_app(
         redoc_url=None,
     )
     metrics = Metrics(service)
-    app.add_middleware(Guard, metrics=metrics, key=key, user_header=user_header)
-    if hosts:
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=[*hosts])
+    app.add_middleware(Guard, metrics=metrics, key=key, user_header=user_header, hosts=hosts)
 
     def body_of(model: type[Model]) -> Any:
         async def read(request: Request) -> Model:
-            return _parsed(model, await _body(request, limits.body))
+            try:
+                content = await asyncio.wait_for(_body(request, limits.body), limits.seconds)
+            except asyncio.TimeoutError:
+                raise HTTPException(408, "The request did not end") from None
+            return _parsed(model, content)
 
         return Depends(read)
 
@@ -144,7 +157,8 @@ def make_app(
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
         except asyncio.TimeoutError:
-            raise HTTPException(503, "It took too long. Send less at a time", {"Retry-After": "1"}) from None
+            message = "It took too long. Send less at a time; what was to be changed may still be"
+            raise HTTPException(503, message, {"Retry-After": "1"}) from None
 
     @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
@@ -153,8 +167,7 @@ def make_app(
         if len(documents) > limits.documents or chars > limits.chars:
             most = f"{limits.documents} documents and {limits.chars:,} characters"
             raise HTTPException(413, f"{len(documents)} documents of {chars:,} characters. Expected at most {most}")
-        # Tokenizing what has mentions is not for the loop.
-        found = await answer(await asyncio.to_thread(service.link, documents))
+        found = await answer(service.link(documents))
         metrics.linked(found)
         request.state.counts = {"documents": len(found), "mentions": sum(len(each["mentions"]) for each in found)}
         return _json({"documents": found})
@@ -172,18 +185,20 @@ def make_app(
 
     @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Say what is right")
     async def correct(request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]) -> Response:
+        if len(given.text) > limits.chars:
+            raise HTTPException(413, f"{len(given.text):,} characters. Expected at most {limits.chars:,}")
         values = {**given.model_dump(), "right": tuple(given.right)}
         values["author"] = request.state.user or given.author
-        return _json((await answer(service.correct(**values))).data(), 201)
+        return _json(_brief(await answer(service.correct(**values))), 201)
 
     @app.get("/corrections", summary="The corrections that are in force, oldest first")
     async def corrections() -> Response:
-        return _json({"corrections": [each.data() for each in service.log.in_force]})
+        return _json({"corrections": [_brief(each) for each in service.log.in_force]})
 
     @app.delete("/corrections/{id}", summary="Take a correction back")
-    async def undo(request: Request, id: Id) -> Response:
+    async def undo(request: Request, id: Id, author: Id = "") -> Response:
         try:
-            return _json((await answer(service.undo(id, request.state.user))).data())
+            return _json(_brief(await answer(service.undo(id, request.state.user or author))))
         except KeyError:
             raise HTTPException(404, "There is no such correction in force") from None
 
@@ -192,12 +207,14 @@ def make_app(
     @app.get("/page.css", include_in_schema=False)
     async def page(request: Request) -> Response:
         headers = {"Content-Security-Policy": POLICY, "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
-        return FileResponse(PAGE / FILES[request.url.path], headers=headers)
+        name, kind = FILES[request.scope["path"]]
+        return FileResponse(PAGE / name, headers=headers, media_type=kind)
 
     @app.get("/health", summary="Whether it links")
     async def health() -> Response:
-        kb = service.kb
-        return _json({"status": "ok", "entities": kb.n_entities, "prototypes": kb.n_prototypes})
+        kb, is_alive = service.kb, service.is_alive()
+        found = {"entities": kb.n_entities, "prototypes": kb.n_prototypes, "finds_mentions": service.finds_mentions}
+        return _json({"status": "ok" if is_alive else "ended", **found}, 200 if is_alive else 503)
 
     @app.get("/metrics", summary="Counts and times, for Prometheus")
     async def show_metrics() -> Response:
@@ -208,8 +225,14 @@ def make_app(
         return _refusal(429, "Too many requests wait. Try again soon", {"Retry-After": "1"})
 
     @app.exception_handler(KrisselError)
-    async def coded(_: Request, error: KrisselError) -> Response:
-        return _refusal(422, str(error))
+    async def coded(request: Request, error: KrisselError) -> Response:
+        # Only this one says what is wrong with the request.
+        return _refusal(422, str(error)) if str(error).startswith("[K682]") else await failed(request, error)
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> Response:
+        LOG.error(json.dumps({"error": type(error).__name__}), exc_info=error)
+        return _refusal(500, "The service failed. Its log says why")
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> Response:
@@ -240,8 +263,8 @@ class Metrics:
 class Guard:
     """Lets in who may, counts each request, and logs it without its text."""
 
-    def __init__(self, app: Any, metrics: Metrics, key: str, user_header: str) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(self, app: Any, metrics: Metrics, key: str, user_header: str, hosts: tuple[str, ...]) -> None:
+        self.app, self.metrics, self.hosts = app, metrics, hosts
         self.key, self.user_header = key.encode(), user_header.lower().encode("latin-1")
 
     async def __call__(self, scope: Any, receive: Any, send: Send) -> None:
@@ -262,7 +285,11 @@ class Guard:
         state = scope.setdefault("state", {})
         state["user"] = user
         try:
-            if scope["path"] not in OPEN and not self._may(headers, user):
+            if self.hosts and _host(headers) not in self.hosts:
+                await _refusal(400, "Not a name of this service")(scope, receive, sent)
+            elif scope["path"] not in OPEN and self.user_header and not user:
+                await _refusal(401, "Expected the user's name from the proxy")(scope, receive, sent)
+            elif scope["path"] not in OPEN and not self._may(headers):
                 await _refusal(401, "Expected the key", {"WWW-Authenticate": "Bearer"})(scope, receive, sent)
             else:
                 await self.app(scope, receive, sent)
@@ -274,11 +301,23 @@ class Guard:
             record = {"method": scope["method"], "route": route, "status": status, "ms": round(1000 * seconds, 1)}
             LOG.info(json.dumps({**record, **state.get("counts", {})}))
 
-    def _may(self, headers: dict[bytes, bytes], user: str) -> bool:
-        if self.user_header and not user:
-            return False
+    def _may(self, headers: dict[bytes, bytes]) -> bool:
         given = headers.get(b"authorization", b"")
         return not self.key or hmac.compare_digest(given, b"Bearer " + self.key)
+
+
+def _host(headers: dict[bytes, bytes]) -> str:
+    """The name in the header `Host`, without the port; [::1] with its brackets."""
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    found = re.fullmatch(r"(\[[0-9a-f:]+\]|[^:/?#@\s]*)(?::[0-9]*)?", host)
+    return found[1] if found else ""
+
+
+def _brief(correction: Correction) -> dict[str, Any]:
+    """A correction without most of its text, which may be long."""
+    data = correction.data()
+    view = mention_view(data.pop("text"), correction.start, correction.end, NEAR)
+    return {**data, "mention": correction.mention, "context": evidence(view)}
 
 
 async def _body(request: Request, most: int) -> bytes:

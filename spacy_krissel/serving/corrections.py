@@ -4,7 +4,6 @@ import json
 import os
 import uuid
 import warnings
-from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -70,11 +69,11 @@ class CorrectionLog:
             return
         with coded_io(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a+b")
+            # Without a buffer: what a full disk refused would be written later.
+            self._file = path.open("a+b", buffering=0)
         try:
             _lock(self._file, path)
-            for number, line in enumerate(_whole_lines(self._file, path), start=1):
-                self._read(line, number)
+            self._read_all(self._file, path)
         except BaseException:
             self._file.close()
             raise
@@ -83,6 +82,11 @@ class CorrectionLog:
     def in_force(self) -> list[Correction]:
         """Oldest first."""
         return [*self._in_force.values()]
+
+    @property
+    def last_words(self) -> list[Correction]:
+        """Of the corrections of one mention the last: what counts."""
+        return [*{(each.text, each.start, each.end): each for each in self._in_force.values()}.values()]
 
     def new(self, **values: Any) -> Correction:
         """A correction with an id and the present time."""
@@ -107,16 +111,38 @@ class CorrectionLog:
     def _write(self, record: dict[str, Any]) -> None:
         if self._file is None or self.path is None:
             return
+        line = (json.dumps(record, ensure_ascii=False) + "\n").encode("utf8")
         with coded_io(self.path):
             end = self._file.seek(0, os.SEEK_END)
             try:
-                self._file.write((json.dumps(record, ensure_ascii=False) + "\n").encode("utf8"))
-                self._file.flush()
+                while line:
+                    line = line[self._file.write(line) :]
                 os.fsync(self._file.fileno())
             except OSError:
                 # Half a line would be joined to the next one.
                 self._file.truncate(end)
                 raise
+
+    def _read_all(self, file_: BinaryIO, path: Path) -> None:
+        with coded_io(path):
+            file_.seek(0)
+            *lines, last = file_.read().split(b"\n")
+        for number, line in enumerate(lines, start=1):
+            self._read(line, number)
+        if not last:
+            return
+        if not last.startswith(b"{"):
+            self._read(last, len(lines) + 1)
+        with coded_io(path):
+            try:
+                self._read(last, len(lines) + 1)
+                file_.write(b"\n")
+            except KrisselError:
+                # Of another file nothing is removed: it has a line that is none, or is a whole one.
+                if _is_json(last) or not (lines or last.startswith(b'{"text": "')):
+                    raise
+                file_.truncate(file_.seek(0, os.SEEK_END) - len(last))
+                warnings.warn(Warnings.KW681.format(path=path, n=len(last)), KrisselWarning, stacklevel=4)
 
     def _read(self, line: bytes, number: int) -> None:
         try:
@@ -134,10 +160,6 @@ class CorrectionLog:
         self._in_force[correction.id] = correction
 
 
-def prototypes_of(corrections: Sequence[Correction]) -> list[Prototype]:
-    return [prototype for correction in corrections for prototype in correction.prototypes()]
-
-
 def _lock(file_: BinaryIO, path: Path) -> None:
     """Keep other processes from writing to it, where the system can."""
     try:
@@ -150,12 +172,9 @@ def _lock(file_: BinaryIO, path: Path) -> None:
         raise KrisselError(Errors.K681.format(path=path, problem="another process writes to it")) from error
 
 
-def _whole_lines(file_: BinaryIO, path: Path) -> Iterator[bytes]:
-    with coded_io(path):
-        file_.seek(0)
-        content = file_.read()
-        end = content.rfind(b"\n") + 1
-        if end < len(content):
-            file_.truncate(end)
-            warnings.warn(Warnings.KW681.format(path=path, n=len(content) - end), KrisselWarning, stacklevel=4)
-    yield from content[:end].splitlines()
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

@@ -2,17 +2,19 @@
 
 import queue
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from ..errors import Errors, KrisselError
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
 from ..kb.prototype_kb import PrototypeKB
 from ..mentions.gold_mentions import ID_KEY
 from ..ontology.ids import entity_url
@@ -20,10 +22,12 @@ from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.links import doc_to_dict
-from .corrections import Correction, CorrectionLog, prototypes_of
+from .corrections import Correction, CorrectionLog
 
 # Documents that are linked together, and requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
+# Of mentions that are given without one: spaCy has none without.
+LABEL = "MENTION"
 # Entities that a search finds, by default and at most.
 FOUND, MOST_FOUND = 10, 100
 
@@ -37,7 +41,7 @@ class Mention(NamedTuple):
 
     start: int
     end: int
-    label: str = "MENTION"
+    label: str = LABEL
 
 
 class Document(NamedTuple):
@@ -49,11 +53,10 @@ class Document(NamedTuple):
 
 
 class _Work(NamedTuple):
-    """Docs to link, and whether each has mentions that were given; or something else to do between two batches."""
+    """Documents to link, or something else to do between two batches."""
 
     future: "Future[Any]"
-    docs: Sequence[Doc] = ()
-    given: Sequence[bool] = ()
+    documents: Sequence[Document] = ()
     task: Callable[[], Any] | None = None
 
 
@@ -63,7 +66,8 @@ class LinkService:
     nlp: the pipeline; nobody else changes it meanwhile. log: where corrections are kept; those in it are in force.
     together: documents of different requests that are linked in one batch. waiting: requests that may wait.
 
-    Raises KrisselError K610 (no linker), K603 (no knowledge base), K533 (a correction's entity is no longer known).
+    Raises KrisselError K610 (no linker), K520 (no knowledge base). Warns KW682 of corrections that do not count, as the
+    knowledge base does not hold their entities.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class LinkService:
         self._closed = False
         self._lock = threading.Lock()
         if self.log.in_force:
-            self.linker.set_kb(self._corrected(self.log.in_force))
+            self.linker.set_kb(self._corrected(self.log.last_words))
         self._thread = threading.Thread(target=self._run, name="krissel-link", daemon=True)
         self._thread.start()
 
@@ -99,12 +103,10 @@ class LinkService:
     def link(self, documents: Sequence[Document]) -> "Future[list[dict[str, Any]]]":
         """Each document as `doc_to_dict` has it, without its text.
 
-        Raises Busy; KrisselError K682 for a mention that is not in its text, that overlaps another, or that nothing
-        would find, and for a text longer than the pipeline takes.
+        Raises Busy. The future raises KrisselError K682 for a mention that is not in its text, that overlaps another,
+        or that nothing would find, and for a text longer than the pipeline takes.
         """
-        # In the caller's thread: the other one has enough to do.
-        docs = [self._doc(document, number) for number, document in enumerate(documents)]
-        return self._put(_Work(Future(), docs, [document.mentions is not None for document in documents]))
+        return self._put(_Work(Future(), documents))
 
     def correct(self, **values: Any) -> "Future[Correction]":
         """Put a correction (`Correction`) in force, and keep it. Raises Busy; K682 for no mention, or an unknown id."""
@@ -115,10 +117,12 @@ class LinkService:
         if None in ids:
             unknown = correction.right[ids.index(None)]
             raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
-        correction = Correction(**{**asdict(correction), "right": tuple(dict.fromkeys(map(str, ids)))})
+        correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
 
         def task() -> Correction:
-            kb = self._corrected([*self.log.in_force, correction])
+            place = (correction.text, correction.start, correction.end)
+            others = [each for each in self.log.last_words if (each.text, each.start, each.end) != place]
+            kb = self._corrected([*others, correction])
             self.log.add(correction)
             self.linker.set_kb(kb)
             return correction
@@ -129,12 +133,8 @@ class LinkService:
         """Take a correction back: links are as if it had never been. Raises Busy; the future KeyError for none."""
 
         def task() -> Correction:
-            left = [each for each in self.log.in_force if each.id != id_]
-            if len(left) == len(self.log.in_force):
-                raise KeyError(id_)
-            kb = self._corrected(left)
             undone = self.log.undo(id_, author)
-            self.linker.set_kb(kb)
+            self.linker.set_kb(self._corrected(self.log.last_words))
             return undone
 
         return self._put(_Work(Future(), task=task))
@@ -161,6 +161,10 @@ class LinkService:
         """Requests that wait."""
         return self._queue.qsize()
 
+    def is_alive(self) -> bool:
+        """Whether it links."""
+        return not self._closed and self._thread.is_alive()
+
     def close(self) -> None:
         """End what has begun to wait, and then the thread; new requests are refused."""
         with self._lock:
@@ -177,7 +181,6 @@ class LinkService:
         with self._lock:
             if self._closed or not self._waiting.acquire(blocking=False):
                 raise Busy
-            work.future.add_done_callback(lambda _: self._waiting.release())
             self._queue.put(work)
         return work.future
 
@@ -189,17 +192,19 @@ class LinkService:
                 while True:
                     waiting.append(self._queue.get_nowait())
             batch: list[_Work] = []
+            # They no longer wait. One that was given up still did until now.
+            self._waiting.release(len(waiting))
             for work in waiting:
                 is_more = work is not None and work.task is None
-                if batch and (not is_more or sum(len(each.docs) for each in batch) >= self._together):
+                if batch and (not is_more or sum(len(each.documents) for each in batch) >= self._together):
                     self._link_all(batch)
                     batch = []
                 if work is None:
                     ended = True
-                elif work.task is not None:
-                    _settle(work.future, work.task)
-                else:
+                elif work.task is None:
                     batch.append(work)
+                elif work.future.set_running_or_notify_cancel():
+                    _settle(work.future, work.task)
             if batch:
                 self._link_all(batch)
 
@@ -207,32 +212,31 @@ class LinkService:
         """Link them together, and where that fails each by itself: one request's error is no other's."""
         batch = [work for work in batch if work.future.set_running_or_notify_cancel()]
         try:
-            found = iter(self._linked(batch))
-        except Exception as error:
-            if len(batch) == 1:
-                batch[0].future.set_exception(error)
-                return
+            found = iter(self._linked([document for work in batch for document in work.documents]))
+        except BaseException as error:
             for work in batch:
-                try:
-                    work.future.set_result(self._linked([work]))
-                except Exception as own:
-                    work.future.set_exception(own)
+                if len(batch) == 1:
+                    work.future.set_exception(error)
+                else:
+                    _settle(work.future, partial(self._linked, work.documents))
             return
         for work in batch:
-            work.future.set_result([next(found) for _ in work.docs])
+            work.future.set_result([next(found) for _ in work.documents])
 
-    def _linked(self, batch: Sequence[_Work]) -> list[dict[str, Any]]:
-        docs = [doc for work in batch for doc in work.docs]
-        given = [is_given for work in batch for is_given in work.given]
-        for kind, disabled in ((False, []), (True, self._setters)):
-            chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
-            if chosen:
-                list(self.nlp.pipe(chosen, disable=disabled))
+    def _linked(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
         found = []
-        for doc in docs:
-            shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
-            del shown["text"]
-            found.append(shown)
+        # What the vocabulary learns of a text goes with it.
+        with self.nlp.memory_zone():
+            docs = [self._doc(document, number) for number, document in enumerate(documents)]
+            given = [document.mentions is not None for document in documents]
+            for kind, disabled in ((False, []), (True, self._setters)):
+                chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
+                if chosen:
+                    list(self.nlp.pipe(chosen, disable=disabled))
+            for doc in docs:
+                shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
+                del shown["text"]
+                found.append(shown)
         return found
 
     def _doc(self, document: Document, number: int) -> Doc:
@@ -267,15 +271,24 @@ class LinkService:
         """The knowledge base that was loaded with all of these, whatever was in force before."""
         kb = self._base.snapshot()
         kb.attach_encoder(self.linker.encode)
-        prototypes = prototypes_of(corrections)
+        prototypes, unknown = [], []
+        for correction in corrections:
+            ids = [kb.resolve(id_) for id_ in correction.right]
+            if None in ids:
+                unknown.append(correction.right[ids.index(None)])
+            else:
+                prototypes += replace(correction, right=tuple(map(str, ids))).prototypes()
+        if unknown:
+            message = Warnings.KW682.format(n=len(unknown), total=len(corrections), first=unknown[0][:80])
+            warnings.warn(message, KrisselWarning, stacklevel=3)
         if prototypes:
             kb.add_gold_prototypes(prototypes)
         return kb
 
 
 def _settle(future: "Future[Any]", task: Callable[[], Any]) -> None:
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(task())
-        except Exception as error:
-            future.set_exception(error)
+    """Whatever a component raises, the thread goes on."""
+    try:
+        future.set_result(task())
+    except BaseException as error:
+        future.set_exception(error)

@@ -55,11 +55,13 @@ def operations(work):
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return count
 
+    # That of coverage, where it is measured.
+    before = sys.gettrace()
     sys.settrace(trace)
     try:
         work()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return n
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import os
 import sys
 
 import pytest
@@ -56,14 +55,29 @@ def test_a_line_that_was_cut_off_is_joined_to_the_next(tmp_path):
         "{}",
         '{"undone": "unknown"}',
         json.dumps({**VALUES, "end": 99, "linked": "", "doc": "", "id": "1", "time": ""}),
+        "one line\nand another",
+        '{"of": "something else',
     ],
 )
-def test_another_file_is_written_to(tmp_path, line):
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_another_file_is_written_to(tmp_path, line, end):
     path = tmp_path / "corrections.jsonl"
-    path.write_text(f"{line}\n", encoding="utf8")
+    path.write_text(f"{line}{end}", encoding="utf8")
     with pytest.raises(KrisselError, match=r"K681.*line 1"):
         CorrectionLog(path)
-    assert path.read_text(encoding="utf8") == f"{line}\n"
+    assert path.read_text(encoding="utf8") == f"{line}{end}"
+
+
+def test_a_whole_line_without_an_end_is_cut_off(tmp_path):
+    path = tmp_path / "corrections.jsonl"
+    log = CorrectionLog(path)
+    log.add(kept := log.new(**VALUES))
+    log.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    log = CorrectionLog(path)
+    log.add(more := log.new(**VALUES))
+    log.close()
+    assert CorrectionLog(path).in_force == [kept, more]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files are not locked there")
@@ -75,16 +89,45 @@ def test_two_services_write_to_one_file(tmp_path):
     CorrectionLog(tmp_path / "corrections.jsonl").close()
 
 
-def test_a_correction_counts_though_the_disk_did_not_take_it(tmp_path, monkeypatch):
-    log = CorrectionLog(tmp_path / "corrections.jsonl")
+class Full:
+    """A file on a disk that takes a few bytes more."""
 
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def __init__(self, file_):
+        self.file, self.left = file_, 10
 
-    monkeypatch.setattr(os, "fsync", full)
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, data):
+        if not self.left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        n, self.left = self.file.write(data[: self.left]), 0
+        return n
+
+
+def test_a_correction_counts_though_the_disk_did_not_take_it(tmp_path):
+    path = tmp_path / "corrections.jsonl"
+    log = CorrectionLog(path)
+    file_ = log._file
+    log._file = Full(file_)
     with pytest.raises(KrisselError, match="K026"):
         log.add(log.new(**VALUES))
-    assert log.in_force == [] and (tmp_path / "corrections.jsonl").read_bytes() == b""
+    assert log.in_force == [] and path.read_bytes() == b""
+    # Nor later, when there is room again.
+    log._file = file_
+    log.add(kept := log.new(**VALUES))
+    log.close()
+    assert CorrectionLog(path).in_force == [kept]
+
+
+def test_the_first_correction_of_a_mention_counts_and_not_the_last():
+    log = CorrectionLog()
+    for right in (("D3",), ("D0",), ()):
+        log.add(log.new(**{**VALUES, "right": right}))
+    log.add(other := log.new(**{**VALUES, "start": 0, "end": 2}))
+    assert log.last_words == [log.in_force[2], other]
+    log.undo(log.in_force[2].id)
+    assert [each.right for each in log.last_words] == [("D0",), ("D3",)]
 
 
 @given(st.text("a⟦\u2028\r\x00é", min_size=1), st.text(), st.lists(st.text()))

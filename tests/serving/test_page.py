@@ -17,7 +17,8 @@ from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium with its driver")
-TEXT = "He had a cold, MS and a mild <b> chill."
+# Two characters that JavaScript has in halves, and markup.
+TEXT = "𝛽𝛽 He had a cold, MS and a mild <b> chill."
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +51,8 @@ class Page:
         WebDriverWait(self.browser, 20).until(lambda _: condition())
 
     def link(self, text):
-        self["given"].clear()
-        self["given"].send_keys(text)
+        # The driver types no characters beyond the first plane.
+        self.browser.execute_script("given.value = arguments[0]", text)
         self.button("Link").click()
         self.until(lambda: "mentions" in self.text("status"))
 
@@ -90,8 +91,10 @@ def test_a_correction_does_not_count_or_is_not_undone(page):
     assert "common cold is" in page.text("why") and "D2 (linked)" in page.text("candidates")
     page["query"].send_keys("cold injury", Keys.ENTER)
     page.until(lambda: "cold injury" in page.text("found"))
-    page["found"].find_element(By.TAG_NAME, "button").click()
+    page["found"].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     page.until(lambda: "in force" in page.text("status"))
+    # Whoever has no mouse goes on from there.
+    assert page.browser.switch_to.active_element.get_attribute("id") == "mention"
     assert page.mention("cold").text.endswith("cold injury") and page.mentions()[1:] == before[1:]
     assert "“cold” is D3 Ada, 20" in page.text("corrections")
 
@@ -113,10 +116,18 @@ def test_what_the_pipeline_did_not_find_cannot_be_added(page):
         "const start = last.data.indexOf('mild');"
         "document.getSelection().setBaseAndExtent(last, start, last, start + 8);"
     )
-    page.until(lambda: page["add"].is_enabled())
+    page.until(lambda: page["words"].get_attribute("value") == "mild <b>")
     page["add"].click()
     page.until(lambda: "mild <b>" in page.text("h-mention"))
-    assert len(page.mentions()) == 3
+    assert len(page.mentions()) == 3 and page.mention("mild <b>")
+    # By the keyboard alone.
+    page["words"].clear()
+    page["words"].send_keys("had", Keys.ENTER)
+    page.until(lambda: "“had”" in page.text("h-mention"))
+    page["words"].clear()
+    page["words"].send_keys("nowhere", Keys.ENTER)
+    page.until(lambda: "not in the text" in page.text("status"))
+    page.mention("mild").click()
     page.button("No entity").click()
     page.until(lambda: "“mild <b>” is no entity" in page.text("corrections"))
     assert page.problems() == []
@@ -140,3 +151,13 @@ def test_a_phone_must_scroll_sideways(page):
         assert width[0] <= width[1]
     finally:
         page.browser.set_window_size(1440, 1000)
+
+
+def test_a_pipeline_that_finds_nothing_has_no_page(browser, nlp, served):
+    nlp.remove_pipe("entity_ruler")
+    service = LinkService(nlp)
+    page = Page(browser, served(make_app(service)))
+    page.link(TEXT)
+    assert page.mentions() == [] and "cold" in page.text("text")
+    page["words"].send_keys("cold", Keys.ENTER)
+    page.until(lambda: page.mentions() == ["cold common cold"])

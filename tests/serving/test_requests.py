@@ -4,10 +4,14 @@ import json
 import logging
 import random
 import re
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
 
+from spacy_krissel.errors import KrisselError
 from spacy_krissel.serving import app as app_module
 from spacy_krissel.serving.app import Limits, make_app
 from spacy_krissel.serving.service import Document, LinkService
@@ -46,10 +50,18 @@ def test_entities_and_corrections_have_no_address(client):
     made = client.post("/corrections", json={"text": TEXT, "start": 9, "end": 13, "right": ["D3"], "author": "Ada"})
     assert made.status_code == 201
     assert client.get("/corrections").json() == {"corrections": [made.json()]}
+    assert made.json()["mention"] == "cold" and made.json()["context"] == "He had a ⟦cold⟧, and MS."
     assert client.post("/link", json={"text": TEXT}).json()["documents"][0]["mentions"][0]["kb_id"] == "D3"
     assert client.delete(f"/corrections/{made.json()['id']}").status_code == 200
     assert client.delete(f"/corrections/{made.json()['id']}").status_code == 404
     assert client.get("/health").json()["status"] == "ok"
+
+
+def test_a_long_correction_is_kept(client):
+    given = {"text": "a " * 2_600, "start": 0, "end": 1, "right": ["D3"]}
+    assert client.post("/corrections", json=given).status_code == 413
+    assert client.post("/corrections", json={**given, "text": "a", "right": ["D3"] * 21}).status_code == 422
+    assert client.get("/corrections").json() == {"corrections": []}
 
 
 @pytest.mark.parametrize(
@@ -82,8 +94,8 @@ def test_nonsense_is_answered_otherwise(client, content, status):
 
 
 def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
-    """1,000 requests of pieces of requests, paths and markup; each asks for its own text only."""
-    rng = random.Random(0)
+    """1,000 requests of pieces of requests, paths and markup, and as many good ones beside them, by eight threads: each
+    is answered with its own text only."""
     pieces = [
         *(
             '{"text": "',
@@ -110,36 +122,42 @@ def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
         *("[" * 500, '"right": ["D1"], "start": 0, "end": 2', "NaN", "𝕄𝕊", "\ufeff", "a" * 3_000),
     ]
     paths = [
-        "/link",
-        "/corrections",
         "/entities/..%2f..%2fetc%2fpasswd",
         "/entities/%00",
         "/search?q=%ff&k=-5",
         "/search",
+        "//",
+        "/corrections/%2e%2e",
     ]
-    paths += ["//", "/page.js/../app.py", "/corrections/%2e%2e", "/openapi.json", "/?q=" + "a" * 2_000]
-    for number in range(1_000):
-        own = f"own{number}"
+    paths += ["/page.js/../app.py", "/openapi.json", "/?q=" + "a" * 2_000, *["/link"] * 10, *["/corrections"] * 4]
+    kinds = [*["application/json"] * 5, "text/plain", "application/json; charset=utf-16"]
+
+    def ask(number):
+        rng = random.Random(number)
+        own = f"own{number}x"
         content = "".join(rng.choices(pieces, k=rng.randint(1, 8))).replace("cold", f"cold {own}")
-        method, path = rng.choice(["GET", "POST", "POST", "DELETE", "PUT"]), rng.choice(paths)
-        answered = client.request(
-            method,
-            path,
-            content=content.encode("utf8", "surrogatepass"),
-            headers={
-                "content-type": rng.choice(["application/json", "text/plain", "application/json; charset=utf-16"])
-            },
-        )
+        method, path = rng.choice(["GET", "DELETE", "PUT", *["POST"] * 6]), rng.choice(paths)
+        data, headers = content.encode("utf8", "surrogatepass"), {"content-type": rng.choice(kinds)}
+        answered = client.request(method, path, content=data, headers=headers)
         assert answered.status_code < 500, (method, path, content)
-        assert set(re.findall(r"own\d+", answered.text)) <= {own}, (method, path, content)
-        for each in client.get("/corrections").json()["corrections"]:
-            client.delete(f"/corrections/{each['id']}")
+        assert set(re.findall(r"own\d+x", answered.text)) <= {own} or path == "/corrections", (method, path, content)
+        good = client.post("/link", json={"documents": [{"text": f"a cold {own}", "id": own}]}).json()["documents"]
+        assert [(each["id"], each["mentions"][0]["text"]) for each in good] == [(own, "cold")]
+        return answered.status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = Counter(pool.map(ask, range(1_000)))
+    # Most were read as far as their content.
+    assert statuses[422] > 300
 
 
 def test_a_page_of_another_site_can_ask(service):
     client = TestClient(make_app(service, hosts=("localhost", "127.0.0.1")), base_url="http://localhost")
     assert client.get("/health").status_code == 200
-    assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
+    for host in ("evil.example", "localhost.evil.example", "localhost:80@evil.example", "localhost/evil.example", ""):
+        answered = client.get("/health", headers={"host": host})
+        assert answered.status_code == 400 and set(answered.json()) == {"error"}
+    assert client.get("/health", headers={"host": "127.0.0.1:8000"}).status_code == 200
     # A form or an image may send this without asking first.
     assert client.post("/corrections", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
     assert (
@@ -170,13 +188,28 @@ def test_the_author_is_not_who_the_proxy_says(service):
     assert client.post("/corrections", json=given, headers={"x-user": "Ada"}).json()["author"] == "Ada"
 
 
-def test_overload_is_not_said(service, nlp):
-    service._closed = True
-    try:
-        answered = TestClient(make_app(service)).post("/link", json={"text": TEXT})
-    finally:
-        service._closed = False
-    assert answered.status_code == 429 and answered.headers["retry-after"] == "1"
+def test_overload_is_not_said(nlp):
+    service = LinkService(nlp, waiting=1)
+    held = threading.Event()
+    service._linked = lambda documents: held.wait(10) and []
+    client = TestClient(make_app(service, limits=Limits(seconds=0.05)))
+    # One is worked on, and one waits, though nobody waits for its answer.
+    statuses = [client.post("/link", json={"documents": []}).status_code for _ in range(3)]
+    held.set()
+    assert statuses[0] == 503 and statuses[-1] == 429
+    assert client.get("/health").json()["status"] == "ok"
+    service.close()
+    assert client.get("/health").status_code == 503
+    assert client.post("/link", json={"text": TEXT}).headers["retry-after"] == "1"
+
+
+def test_a_fault_of_the_service_is_that_of_the_request(service, monkeypatch):
+    def fail(documents):
+        raise KrisselError("[K999] /srv/secret is broken")
+
+    monkeypatch.setattr(service, "_linked", fail)
+    answered = TestClient(make_app(service), raise_server_exceptions=False).post("/link", json={"text": TEXT})
+    assert answered.status_code == 500 and "secret" not in answered.text and set(answered.json()) == {"error"}
 
 
 def test_a_slow_request_waits_for_ever(service, monkeypatch):

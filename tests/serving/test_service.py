@@ -60,14 +60,15 @@ def test_mentions_that_are_given_are_looked_for(service):
 )
 def test_a_mention_that_is_none_is_linked(service, mentions, problem):
     with pytest.raises(KrisselError, match=rf"K682.*Document 1 \('b'\).*{problem}"):
-        service.link([Document(TEXT), Document(TEXT, "b", tuple(mentions))])
+        link(service, Document(TEXT), Document(TEXT, "b", tuple(mentions)))
+    assert link(service, TEXT)
 
 
 def test_a_text_without_mentions_is_silently_left_unlinked(nlp):
     nlp.remove_pipe("entity_ruler")
     service = LinkService(nlp)
     with pytest.raises(KrisselError, match=r"K682.*no component"):
-        service.link([Document(TEXT)])
+        link(service, Document(TEXT))
     assert link(service, Document(TEXT, mentions=(Mention(9, 13),)))[0]["mentions"][0]["kb_id"] == "D2"
     service.close()
 
@@ -91,23 +92,30 @@ def test_the_error_of_one_request_is_that_of_others(service):
     def predict(docs):
         held.wait(10)
         if any("bad" in doc.text for doc in docs):
-            raise ValueError("bad")
+            raise SystemExit("bad")
         return original(pipe, docs)
 
     pipe.predict = predict
     futures = [service.link([Document(text)]) for text in (TEXT, "a bad cold", TEXT)]
     held.set()
     assert futures[0].result(30) == futures[2].result(30)
-    with pytest.raises(ValueError, match="bad"):
+    with pytest.raises(SystemExit, match="bad"):
         futures[1].result(30)
+    # Not even that ends the service.
+    assert service.is_alive() and link(service, TEXT)
 
 
 def test_more_requests_wait_than_may(nlp):
     service = LinkService(nlp, waiting=2)
     held = threading.Event()
     original = service._linked
-    service._linked = lambda batch: held.wait(10) and original(batch)
-    futures = [service.link([Document(TEXT)]) for _ in range(2)]
+    begun = threading.Event()
+    service._linked = lambda documents: begun.set() or held.wait(10) and original(documents)
+    futures = [service.link([Document(TEXT)])]
+    begun.wait(10)
+    futures += [service.link([Document(TEXT)]) for _ in range(2)]
+    # One that is given up still waits, as its text does.
+    futures.pop().cancel()
     with pytest.raises(Busy):
         service.link([Document(TEXT)])
     held.set()
@@ -156,6 +164,33 @@ def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
     again = LinkService(spacy.load(saved), CorrectionLog(path))
     assert answer(again) == corrected and len(again.log.in_force) == 2
     again.close()
+
+
+def test_a_mistake_cannot_be_corrected(service):
+    before = answer(service)
+    for right, linked in ((("D3",), "D3"), (("D0",), "D0"), ((), "D2")):
+        service.correct(**COLD, right=right).result(30)
+        assert answer(service)[0]["mentions"][0]["kb_id"] == linked
+    assert answer(service) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*KW682")
+def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp, tmp_path):
+    log = CorrectionLog(tmp_path / "corrections.jsonl")
+    log.add(log.new(**COLD, right=("D9",)))
+    log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
+    service = LinkService(nlp, log)
+    assert answer(service)[0]["mentions"][0]["kb_id"] == "D2"
+    service.undo(log.in_force[0].id).result(30)
+    assert len(log.in_force) == 1
+    service.close()
+
+
+def test_texts_stay_in_the_memory(service):
+    link(service, TEXT)
+    before = len(service.nlp.vocab.strings)
+    link(service, " ".join(f"word{i}" for i in range(500)))
+    assert len(service.nlp.vocab.strings) == before
 
 
 @pytest.mark.parametrize(

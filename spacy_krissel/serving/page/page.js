@@ -1,7 +1,7 @@
 // What the page knows: the text, its mentions as /link gave them, and which one is looked at.
 "use strict";
 const $ = (id) => document.getElementById(id);
-const state = { text: "", mentions: [], chosen: -1, threshold: null, selection: null, file: "" };
+const state = { text: "", chars: [], mentions: [], chosen: -1, threshold: null, selection: null, file: "", finds: true, asked: 0 };
 const PARTS = ["vector", "lexical", "species", "spelling", "coherence"];
 const COLOURS = 6;
 
@@ -23,7 +23,7 @@ async function ask(path, options = {}) {
   const key = sessionStorage.getItem("key");
   if (key) headers.authorization = `Bearer ${key}`;
   const answer = await fetch(path, { ...options, headers });
-  const data = await answer.json();
+  const data = await answer.json().catch(() => ({ error: `${answer.status} ${answer.statusText}` }));
   if (answer.status === 401) $("key-row").hidden = false;
   if (!answer.ok) throw new Error(data.error || answer.statusText);
   return data;
@@ -37,12 +37,18 @@ function guarded(work) {
   };
 }
 
+// Places of mentions count characters, and JavaScript's strings are made of halves of some.
+function slice(start, end) { return state.chars.slice(start, end).join(""); }
+
 // Links -------------------------------------------------------------------------------------------------------------
 
 async function link(mentions) {
   const document_ = { text: state.text, id: state.file };
+  // A later question may be answered first.
+  const asked = ++state.asked;
   if (mentions) document_.mentions = mentions.map(({ start, end, label }) => ({ start, end, label }));
   const answer = await ask("link", { method: "POST", body: JSON.stringify({ documents: [document_] }) });
+  if (asked !== state.asked) return;
   state.mentions = answer.documents[0].mentions;
   if (state.chosen >= state.mentions.length) state.chosen = -1;
   draw();
@@ -76,7 +82,7 @@ function draw() {
     text.append(piece(end, mention.start), button(mention, i));
     end = mention.end;
   }
-  text.append(piece(end, state.text.length));
+  text.append(piece(end, state.chars.length));
   $("legend").replaceChildren(
     ...[...new Set(state.mentions.map((each) => each.label))].sort().map((each) => make("li", { class: colour(each) }, each || "mention")),
     make("li", { class: "nil" }, "no entity"),
@@ -84,19 +90,20 @@ function draw() {
   drawMention();
 }
 
-function piece(start, end) { return make("span", { "data-start": start }, state.text.slice(start, end)); }
+function piece(start, end) { return make("span", { "data-start": start }, slice(start, end)); }
 
 function button(mention, i) {
   const id = linked(mention);
   const best = candidate(mention, id);
   const name = best ? best.name : "no entity";
+  const words = slice(mention.start, mention.end);
   return make(
     "button",
     {
       type: "button", class: best ? colour(mention.label) : "nil", "data-start": mention.start,
-      "aria-pressed": String(i === state.chosen), on: { click: () => choose(i) },
+      "aria-pressed": String(i === state.chosen), "aria-label": `${words}, ${mention.label}: ${name}`, on: { click: () => choose(i) },
     },
-    state.text.slice(mention.start, mention.end), " ", make("small", {}, name),
+    words, " ", make("small", {}, name),
   );
 }
 
@@ -115,7 +122,7 @@ function drawMention() {
   $("found").replaceChildren();
   if (!mention) return;
   const id = linked(mention);
-  $("h-mention").textContent = `“${state.text.slice(mention.start, mention.end)}”`;
+  $("h-mention").textContent = `“${slice(mention.start, mention.end)}”, ${mention.label}`;
   $("why").textContent = why(mention, id);
   $("candidates").replaceChildren(...mention.candidates.map((each) => shown(mention, each, id)));
 }
@@ -175,6 +182,8 @@ async function correct(right) {
   await ask("corrections", { method: "POST", body: JSON.stringify(body) });
   await link(state.mentions);
   await drawCorrections();
+  // What was clicked may be gone.
+  $("mention").focus();
   say("The correction is in force.");
 }
 
@@ -182,16 +191,16 @@ async function drawCorrections() {
   const { corrections } = await ask("corrections");
   $("no-corrections").hidden = corrections.length > 0;
   $("corrections").replaceChildren(...corrections.reverse().map((each) => {
-    const mention = each.text.slice(each.start, each.end);
-    const said = `“${mention}” is ${each.right.join(", ") || "no entity"}`;
+    const said = `“${each.mention}” is ${each.right.join(", ") || "no entity"}`;
     const by = [each.author, each.time.replace("T", " ").replace("+00:00", " UTC")].filter(Boolean).join(", ");
     const undo = guarded(async () => {
-      await ask(`corrections/${each.id}`, { method: "DELETE" });
+      await ask(`corrections/${each.id}?author=${encodeURIComponent($("author").value)}`, { method: "DELETE" });
       if (state.text) await link(state.mentions);
       await drawCorrections();
+      $("h-corrections").focus();
       say("The correction is taken back.");
     });
-    return make("li", {}, `${said} `, make("small", {}, by), " ", make("button", { type: "button", "aria-label": `Undo: ${said}`, on: { click: undo } }, "Undo"));
+    return make("li", { title: each.context }, `${said} `, make("small", {}, by), " ", make("button", { type: "button", "aria-label": `Undo: ${said}`, on: { click: undo } }, "Undo"));
   }));
 }
 
@@ -208,7 +217,8 @@ async function search() {
 
 function offset(node, place) {
   const piece_ = (node.nodeType === Node.TEXT_NODE ? node.parentElement : node).closest("[data-start]");
-  return piece_ && piece_.firstChild === node ? Number(piece_.dataset.start) + place : null;
+  if (!piece_ || piece_.firstChild !== node) return null;
+  return Number(piece_.dataset.start) + Array.from(node.data.slice(0, place)).length;
 }
 
 document.addEventListener("selectionchange", () => {
@@ -219,14 +229,25 @@ document.addEventListener("selectionchange", () => {
     const [start, end] = [offset(range.startContainer, range.startOffset), offset(range.endContainer, range.endOffset)];
     if (start !== null && end !== null && start < end) state.selection = { start, end };
   }
-  $("add").disabled = !state.selection;
+  if (state.selection) $("words").value = slice(state.selection.start, state.selection.end);
 });
+
+// The words that are selected, or those that are typed: the first that no mention has yet.
+function place(words) {
+  const { selection } = state;
+  if (selection && slice(selection.start, selection.end) === words) return selection;
+  for (let at = state.text.indexOf(words); words && at >= 0; at = state.text.indexOf(words, at + 1)) {
+    const start = Array.from(state.text.slice(0, at)).length;
+    const end = start + Array.from(words).length;
+    if (!state.mentions.some((each) => each.start < end && each.end > start)) return { start, end };
+  }
+  throw new Error("These words are not in the text, or are a mention already.");
+}
 
 // A button takes the selection with it where it takes the focus.
 $("add").addEventListener("pointerdown", (event) => event.preventDefault());
-$("add").addEventListener("click", guarded(async () => {
-  if (!state.selection) return;
-  const { start, end } = state.selection;
+$("add-form").addEventListener("submit", guarded(async () => {
+  const { start, end } = place($("words").value);
   const others = state.mentions.filter((each) => each.end <= start || each.start >= end);
   await link([...others, { start, end, label: "MENTION" }]);
   choose(state.mentions.findIndex((each) => each.start <= start && each.end >= end));
@@ -235,18 +256,22 @@ $("add").addEventListener("click", guarded(async () => {
 $("form").addEventListener("submit", guarded(async () => {
   if ($("key").value) sessionStorage.setItem("key", $("key").value);
   localStorage.setItem("author", $("author").value);
-  Object.assign(state, { text: $("given").value, mentions: [], chosen: -1 });
+  Object.assign(state, { text: $("given").value, chars: Array.from($("given").value), mentions: [], chosen: -1 });
   say("Linking …");
-  await link(null);
+  // Where nothing in the pipeline finds mentions, a person does.
+  await link(state.finds ? null : []);
   await drawCorrections();
   say(`${state.mentions.length} mentions`);
 }));
-$("given").addEventListener("drop", guarded(async (event) => {
+$("given").addEventListener("drop", (event) => {
   const file = event.dataTransfer.files[0];
+  // Text that is dropped is the browser's work.
   if (!file) return;
-  $("given").value = await file.text();
-  state.file = file.name;
-}));
+  guarded(async () => {
+    $("given").value = await file.text();
+    state.file = file.name.slice(0, 200);
+  })(event);
+});
 $("given").addEventListener("input", () => { state.file = ""; });
 $("threshold").addEventListener("input", () => {
   state.threshold = Number($("threshold").value);
@@ -263,7 +288,8 @@ $("search").addEventListener("submit", guarded(search));
 $("none").addEventListener("click", guarded(() => correct([])));
 $("author").value = localStorage.getItem("author") || "";
 guarded(async () => {
-  const health = await (await fetch("health")).json();
+  const health = await ask("health");
+  state.finds = health.finds_mentions;
   $("about").textContent = `${health.entities.toLocaleString("en")} entities`;
   await drawCorrections();
 })();
