@@ -101,7 +101,7 @@ function button(mention, i) {
     "button",
     {
       type: "button", class: best ? colour(mention.label) : "nil", "data-start": mention.start,
-      "aria-pressed": String(i === state.chosen), "aria-label": `${words}, ${mention.label}: ${name}`, on: { click: () => choose(i) },
+      "aria-pressed": String(i === state.chosen), "aria-label": `${words} ${name}, ${mention.label}`, on: { click: () => choose(i) },
     },
     words, " ", make("small", {}, name),
   );
@@ -153,7 +153,7 @@ function shown(mention, each, id) {
     make("span", { class: "parts" }, parts.join(" · ")),
     make("span", { class: "evidence" }, each.evidence, ...(each.doc ? [` (${each.kind}, `, document_(each.doc), ")"] : each.source ? [` (${each.source})`] : [])),
     details,
-    make("span", { class: "row" }, make("button", { type: "button", "aria-label": `${each.name} is right`, on: { click: guarded(() => correct([each.id])) } }, "This is right"), more),
+    make("span", { class: "row" }, make("button", { type: "button", "aria-label": `This is right: ${each.name}`, on: { click: guarded(() => correct([each.id])) } }, "This is right"), more),
   );
 }
 
@@ -208,7 +208,7 @@ async function search() {
   const { entities } = await ask(`search?q=${encodeURIComponent($("query").value.trim())}`);
   $("found").replaceChildren(...entities.map((each) => make(
     "li", {}, make("strong", {}, each.name), ` ${each.id} `, make("small", {}, each.types.join("; ")), " ",
-    make("button", { type: "button", "aria-label": `${each.name} is right`, on: { click: guarded(() => correct([each.id])) } }, "This is right"),
+    make("button", { type: "button", "aria-label": `This is right: ${each.name}`, on: { click: guarded(() => correct([each.id])) } }, "This is right"),
   )));
   say(`${entities.length} entities found`);
 }
