@@ -62,8 +62,9 @@ def serve(
         from ..serving.app import Limits, make_app
     except ImportError as error:
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
-    nlp = load_pipeline(pipeline)
-    service = LinkService(nlp, CorrectionLog(corrections), name=name, waiting=max_waiting)
+    # Before what takes longer.
+    log_of_corrections = CorrectionLog(corrections)
+    service = LinkService(load_pipeline(pipeline), log_of_corrections, name=name, waiting=max_waiting)
     # JSON takes up to twelve bytes a character.
     limits = Limits(12 * max_chars + 100_000, max_documents, max_chars, float(timeout))
     # A proxy may pass on other names, and a page of another site has no key.

@@ -60,6 +60,8 @@ OUTPUTS = [
 # Nothing but what it prints; `vocabularies` writes into its cache alone (tests/ontology/vocabularies).
 PRINT = {"affected-mentions", "check-sources", "fit-species", "gene-baselines", "judged-links", "name-recall", "sample"}
 PRINT |= {"show", "text-overlap", "vocabularies"}
+# Its file is only added to (tests/serving).
+PRINT |= {"serve"}
 TITLES = [" ".join(each.arguments[:1] + each.arguments[-2:-1]) for each in OUTPUTS]
 every_output = pytest.mark.parametrize("written", OUTPUTS, ids=TITLES)
 

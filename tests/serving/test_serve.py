@@ -74,6 +74,12 @@ def test_others_are_let_in_without_a_key(saved, monkeypatch):
             serve(saved, host=host)
 
 
+def test_a_file_that_cannot_be_written_is_refused_after_the_work(tmp_path):
+    (tmp_path / "file").write_text("earlier")
+    with pytest.raises(KrisselError, match="K026"):
+        serve("nowhere", corrections=tmp_path / "file" / "corrections.jsonl")
+
+
 def test_a_missing_extra_is_an_import_error(saved, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(KrisselError, match=r"K684.*spacy-krissel\[serve\]"):
