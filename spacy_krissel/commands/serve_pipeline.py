@@ -14,7 +14,7 @@ from ..errors import Errors, KrisselError
 from ..pipeline.pipeline_io import load_pipeline
 from ..pipeline.settings import LINKER
 from ..serving.corrections import CorrectionLog
-from ..serving.service import LinkService
+from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkService
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
@@ -30,10 +30,10 @@ def serve(
     port: Annotated[int, Field(ge=1, le=65535)] = 8000,
     corrections: Path | None = None,
     user_header: str = "",
-    max_chars: PositiveInt = 1_000_000,
-    max_documents: PositiveInt = 100,
-    max_waiting: PositiveInt = 256,
-    timeout: PositiveInt = 30,
+    max_chars: PositiveInt = MOST_CHARS,
+    max_documents: PositiveInt = MOST_DOCUMENTS,
+    max_waiting: PositiveInt = WAITING,
+    timeout: PositiveInt = SECONDS,
     name: str = LINKER,
 ) -> None:
     """Serve a pipeline: a page, and the same over HTTP.

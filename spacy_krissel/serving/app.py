@@ -24,7 +24,7 @@ from .. import __version__
 from ..errors import KrisselError
 from ..views import evidence, mention_view
 from .corrections import Correction
-from .service import LABEL, Busy, Document, LinkService, Mention
+from .service import LABEL, MOST_CHARS, MOST_DOCUMENTS, SECONDS, Busy, Document, LinkService, Mention
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -53,9 +53,9 @@ class Limits:
     """body: bytes of a request. documents: of a request. chars: of all its texts. seconds: until it is given up."""
 
     body: int = 4_000_000
-    documents: int = 100
-    chars: int = 1_000_000
-    seconds: float = 30.0
+    documents: int = MOST_DOCUMENTS
+    chars: int = MOST_CHARS
+    seconds: float = SECONDS
 
 
 class Strict(BaseModel):

@@ -26,6 +26,8 @@ from .corrections import Correction, CorrectionLog
 
 # Documents that are linked together, and requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
+# Of a request, by default: documents, characters of all its texts, and seconds until it is given up.
+MOST_DOCUMENTS, MOST_CHARS, SECONDS = 100, 1_000_000, 30
 # Of mentions that are given without one: spaCy has none without.
 LABEL = "MENTION"
 # Entities that a search finds, by default and at most.
