@@ -28,6 +28,8 @@ from .corrections import Correction, CorrectionLog
 TOGETHER, WAITING = 64, 256
 # Of a request, by default: documents, characters of all its texts, and seconds until it is given up.
 MOST_DOCUMENTS, MOST_CHARS, SECONDS = 100, 1_000_000, 30
+# Documents after which the vocabulary is as it was.
+RENEWED = 1_000
 # Of mentions that are given without one: spaCy has none without.
 LABEL = "MENTION"
 # Entities that a search finds, by default and at most.
@@ -91,7 +93,7 @@ class LinkService:
         self._together = together
         self._queue: queue.Queue[_Work | None] = queue.Queue()
         self._waiting = threading.Semaphore(waiting)
-        self._closed = False
+        self._closed = self._ended = False
         self._lock = threading.Lock()
         if self.log.in_force:
             self.linker.set_kb(self._corrected(self.log.last_words))
@@ -187,28 +189,36 @@ class LinkService:
         return work.future
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            waiting = [self._queue.get()]
-            with suppress(queue.Empty):
-                while True:
-                    waiting.append(self._queue.get_nowait())
-            batch: list[_Work] = []
-            # They no longer wait. One that was given up still did until now.
-            self._waiting.release(len(waiting))
-            for work in waiting:
-                is_more = work is not None and work.task is None
-                if batch and (not is_more or sum(len(each.documents) for each in batch) >= self._together):
-                    self._link_all(batch)
-                    batch = []
-                if work is None:
-                    ended = True
-                elif work.task is None:
-                    batch.append(work)
-                elif work.future.set_running_or_notify_cancel():
-                    _settle(work.future, work.task)
-            if batch:
+        while not self._ended:
+            # What the vocabulary learns of texts goes with them, now and then: the tokenizer is slow without it.
+            with self.nlp.memory_zone():
+                n = 0
+                while n < RENEWED and not self._ended:
+                    n += self._turn()
+
+    def _turn(self) -> int:
+        """Do what waits. RETURNS: how many documents that were."""
+        waiting = [self._queue.get()]
+        with suppress(queue.Empty):
+            while True:
+                waiting.append(self._queue.get_nowait())
+        # They no longer wait. One that was given up still did until now.
+        self._waiting.release(len(waiting))
+        batch: list[_Work] = []
+        for work in waiting:
+            is_more = work is not None and work.task is None
+            if batch and (not is_more or sum(len(each.documents) for each in batch) >= self._together):
                 self._link_all(batch)
+                batch = []
+            if work is None:
+                self._ended = True
+            elif work.task is None:
+                batch.append(work)
+            elif work.future.set_running_or_notify_cancel():
+                _settle(work.future, work.task)
+        if batch:
+            self._link_all(batch)
+        return sum(len(work.documents) for work in waiting if work is not None)
 
     def _link_all(self, batch: list[_Work]) -> None:
         """Link them together, and where that fails each by itself: one request's error is no other's."""
@@ -226,19 +236,17 @@ class LinkService:
             work.future.set_result([next(found) for _ in work.documents])
 
     def _linked(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
+        docs = [self._doc(document, number) for number, document in enumerate(documents)]
+        given = [document.mentions is not None for document in documents]
+        for kind, disabled in ((False, []), (True, self._setters)):
+            chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
+            if chosen:
+                list(self.nlp.pipe(chosen, disable=disabled))
         found = []
-        # What the vocabulary learns of a text goes with it.
-        with self.nlp.memory_zone():
-            docs = [self._doc(document, number) for number, document in enumerate(documents)]
-            given = [document.mentions is not None for document in documents]
-            for kind, disabled in ((False, []), (True, self._setters)):
-                chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
-                if chosen:
-                    list(self.nlp.pipe(chosen, disable=disabled))
-            for doc in docs:
-                shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
-                del shown["text"]
-                found.append(shown)
+        for doc in docs:
+            shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
+            del shown["text"]
+            found.append(shown)
         return found
 
     def _doc(self, document: Document, number: int) -> Doc:
