@@ -50,7 +50,7 @@ def serve(
     name: Name of the linker in the pipeline
 
     Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K681 (corrections), K610, K611
-    (pipeline), K603 (no knowledge base).
+    (pipeline), K520 (no knowledge base).
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
@@ -65,8 +65,7 @@ def serve(
     # Before what takes longer.
     log_of_corrections = CorrectionLog(corrections)
     service = LinkService(load_pipeline(pipeline), log_of_corrections, name=name, waiting=max_waiting)
-    # JSON takes up to twelve bytes a character.
-    limits = Limits(12 * max_chars + 100_000, max_documents, max_chars, float(timeout))
+    limits = Limits(max_documents, max_chars, timeout)
     # A proxy may pass on other names, and a page of another site has no key.
     hosts = () if key or user_header else (*LOCAL_NAMES, f"[{host}]" if ":" in host else host)
     app = make_app(service, limits=limits, key=key, user_header=user_header, hosts=hosts)

@@ -90,6 +90,7 @@ def text_hash(doc: Doc) -> str:
 
 
 def hash_of(text: str) -> str:
+    """The `text_hash` of a document with this text."""
     return f"sha256:{hashlib.sha256(text.encode('utf8')).hexdigest()[:16]}"
 
 

@@ -24,7 +24,7 @@ from .. import __version__
 from ..errors import KrisselError
 from ..views import evidence, mention_view
 from .corrections import Correction
-from .service import LABEL, MOST_CHARS, MOST_DOCUMENTS, SECONDS, Busy, Document, LinkService, Mention
+from .service import FOUND, LABEL, MOST_CHARS, MOST_DOCUMENTS, SECONDS, Busy, Document, LinkService, Mention
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -50,12 +50,16 @@ Id = Annotated[str, Field(max_length=200)]
 
 @dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request. documents: of a request. chars: of all its texts. seconds: until it is given up."""
+    """documents: of a request. chars: of all its texts. seconds: until it is given up."""
 
-    body: int = 4_000_000
     documents: int = MOST_DOCUMENTS
     chars: int = MOST_CHARS
     seconds: float = SECONDS
+
+    @property
+    def body(self) -> int:
+        """Bytes of a request: JSON takes up to twelve a character."""
+        return 12 * self.chars + 100_000
 
 
 class Strict(BaseModel):
@@ -140,7 +144,7 @@ def make_app(
         docs_url=None,
         redoc_url=None,
     )
-    metrics = Metrics(service)
+    metrics = Metrics()
     app.add_middleware(Guard, metrics=metrics, key=key, user_header=user_header, hosts=hosts)
 
     def body_of(model: type[Model]) -> Any:
@@ -180,7 +184,7 @@ def make_app(
             raise HTTPException(404, str(error)) from None
 
     @app.get("/search", summary="Entities with a similar name")
-    async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = 10) -> Response:
+    async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = FOUND) -> Response:
         return _json({"entities": await asyncio.to_thread(service.search, _text(q), k)})
 
     @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Say what is right")
@@ -248,7 +252,7 @@ def make_app(
 class Metrics:
     """Counts of a service, in a registry of its own: there may be several in a process."""
 
-    def __init__(self, service: LinkService) -> None:
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter("krissel_requests", "Requests", ["route", "status"], registry=self.registry)
         self.seconds = Histogram("krissel_request_seconds", "Time of requests", ["route"], registry=self.registry)

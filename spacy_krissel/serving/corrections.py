@@ -4,6 +4,7 @@ import json
 import os
 import uuid
 import warnings
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -83,11 +84,6 @@ class CorrectionLog:
         """Oldest first."""
         return [*self._in_force.values()]
 
-    @property
-    def last_words(self) -> list[Correction]:
-        """Of the corrections of one mention the last: what counts."""
-        return [*{(each.text, each.start, each.end): each for each in self._in_force.values()}.values()]
-
     def new(self, **values: Any) -> Correction:
         """A correction with an id and the present time."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -131,15 +127,14 @@ class CorrectionLog:
             self._read(line, number)
         if not last:
             return
-        if not last.startswith(b"{"):
-            self._read(last, len(lines) + 1)
+        # The beginning of what `_write` writes. Of another file nothing is removed.
+        is_cut_off = last.startswith(b"{") and not _is_json(last) and bool(lines or last.startswith(b'{"text": "'))
         with coded_io(path):
             try:
                 self._read(last, len(lines) + 1)
                 file_.write(b"\n")
             except KrisselError:
-                # Of another file nothing is removed: it has a line that is none, or is a whole one.
-                if _is_json(last) or not (lines or last.startswith(b'{"text": "')):
+                if not is_cut_off:
                     raise
                 file_.truncate(file_.seek(0, os.SEEK_END) - len(last))
                 warnings.warn(Warnings.KW681.format(path=path, n=len(last)), KrisselWarning, stacklevel=4)
@@ -158,6 +153,11 @@ class CorrectionLog:
             problem = f"line {number} is no correction ({type(error).__name__}: {error})"
             raise KrisselError(Errors.K681.format(path=self.path, problem=problem)) from error
         self._in_force[correction.id] = correction
+
+
+def last_words(corrections: Iterable[Correction]) -> list[Correction]:
+    """Of the corrections of one mention the last: what counts. corrections: oldest first."""
+    return [*{(each.text, each.start, each.end): each for each in corrections}.values()]
 
 
 def _lock(file_: BinaryIO, path: Path) -> None:

@@ -22,9 +22,9 @@ from ..pipeline.linker.component import KrisselLinker
 from ..pipeline.pipeline_io import find_linker, mention_setters
 from ..pipeline.settings import LINKER
 from ..render.links import doc_to_dict
-from .corrections import Correction, CorrectionLog
+from .corrections import Correction, CorrectionLog, last_words
 
-# Documents that are linked together, and requests that may wait, by default.
+# Documents of different requests that are linked in one batch; requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
 # Of a request, by default: documents, characters of all its texts, and seconds until it is given up.
 MOST_DOCUMENTS, MOST_CHARS, SECONDS = 100, 1_000_000, 30
@@ -68,7 +68,7 @@ class LinkService:
     """Links documents of many threads by one pipeline, in a thread of its own.
 
     nlp: the pipeline; nobody else changes it meanwhile. log: where corrections are kept; those in it are in force.
-    together: documents of different requests that are linked in one batch. waiting: requests that may wait.
+    waiting: requests that may wait.
 
     Raises KrisselError K610 (no linker), K520 (no knowledge base). Warns KW682 of corrections that do not count, as the
     knowledge base does not hold their entities.
@@ -80,23 +80,20 @@ class LinkService:
         log: CorrectionLog | None = None,
         *,
         name: str = LINKER,
-        together: int = TOGETHER,
         waiting: int = WAITING,
     ) -> None:
         self.nlp = nlp
         self.log = log or CorrectionLog()
         self.linker: KrisselLinker = find_linker(nlp, name)
-        self.name = name
         self._setters = mention_setters(nlp)
         self.finds_mentions = bool(self._setters)
         self._base = self.linker.kb.snapshot()
-        self._together = together
         self._queue: queue.Queue[_Work | None] = queue.Queue()
         self._waiting = threading.Semaphore(waiting)
         self._closed = self._ended = False
         self._lock = threading.Lock()
         if self.log.in_force:
-            self.linker.set_kb(self._corrected(self.log.last_words))
+            self.linker.set_kb(self._corrected(self.log.in_force))
         self._thread = threading.Thread(target=self._run, name="krissel-link", daemon=True)
         self._thread.start()
 
@@ -124,9 +121,7 @@ class LinkService:
         correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
 
         def task() -> Correction:
-            place = (correction.text, correction.start, correction.end)
-            others = [each for each in self.log.last_words if (each.text, each.start, each.end) != place]
-            kb = self._corrected([*others, correction])
+            kb = self._corrected([*self.log.in_force, correction])
             self.log.add(correction)
             self.linker.set_kb(kb)
             return correction
@@ -137,8 +132,13 @@ class LinkService:
         """Take a correction back: links are as if it had never been. Raises Busy; the future KeyError for none."""
 
         def task() -> Correction:
+            left = [each for each in self.log.in_force if each.id != id_]
+            if len(left) == len(self.log.in_force):
+                raise KeyError(id_)
+            # Before it is written: what fails leaves all as it was.
+            kb = self._corrected(left)
             undone = self.log.undo(id_, author)
-            self.linker.set_kb(self._corrected(self.log.last_words))
+            self.linker.set_kb(kb)
             return undone
 
         return self._put(_Work(Future(), task=task))
@@ -161,10 +161,6 @@ class LinkService:
         ids = list(dict.fromkeys([*([exact] if exact else []), *ids]))[:k]
         return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in map(kb.__getitem__, ids)]
 
-    def waiting(self) -> int:
-        """Requests that wait."""
-        return self._queue.qsize()
-
     def is_alive(self) -> bool:
         """Whether it links."""
         return not self._closed and self._thread.is_alive()
@@ -179,14 +175,14 @@ class LinkService:
         self._thread.join()
         self.log.close()
 
-    # Within the thread ---------------------------------------------------------------------------------------------
-
     def _put(self, work: _Work) -> "Future[Any]":
         with self._lock:
             if self._closed or not self._waiting.acquire(blocking=False):
                 raise Busy
             self._queue.put(work)
         return work.future
+
+    # Within the thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._ended:
@@ -207,7 +203,7 @@ class LinkService:
         batch: list[_Work] = []
         for work in waiting:
             is_more = work is not None and work.task is None
-            if batch and (not is_more or sum(len(each.documents) for each in batch) >= self._together):
+            if batch and (not is_more or sum(len(each.documents) for each in batch) >= TOGETHER):
                 self._link_all(batch)
                 batch = []
             if work is None:
@@ -278,11 +274,11 @@ class LinkService:
         return doc
 
     def _corrected(self, corrections: Sequence[Correction]) -> PrototypeKB:
-        """The knowledge base that was loaded with all of these, whatever was in force before."""
+        """The knowledge base that was loaded, with what these say in the end, whatever was in force before."""
         kb = self._base.snapshot()
         kb.attach_encoder(self.linker.encode)
         prototypes, unknown = [], []
-        for correction in corrections:
+        for correction in last_words(corrections):
             ids = [kb.resolve(id_) for id_ in correction.right]
             if None in ids:
                 unknown.append(correction.right[ids.index(None)])

@@ -9,8 +9,6 @@ import spacy
 
 from spacy_krissel import Entity, build
 
-pytest.importorskip("fastapi")
-
 ENTITIES = [
     Entity("D1", "multiple sclerosis", ("MS",), types=("Disease",), definition="Myelin is lost."),
     Entity("C1", "mass spectrometry", ("MS",), types=("Method",)),

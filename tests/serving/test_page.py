@@ -4,15 +4,17 @@ import shutil
 
 import pytest
 
-from spacy_krissel.serving.app import make_app
 from spacy_krissel.serving.corrections import CorrectionLog
 from spacy_krissel.serving.service import LinkService
 
+pytest.importorskip("fastapi")
 webdriver = pytest.importorskip("selenium.webdriver")
 
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+from spacy_krissel.serving.app import make_app  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")

@@ -16,6 +16,8 @@ import pytest
 from spacy_krissel.commands.serve_pipeline import KEY, serve
 from spacy_krissel.errors import KrisselError
 
+pytest.importorskip("fastapi")
+
 
 class Served:
     """A running `krissel serve`, and requests to it."""
