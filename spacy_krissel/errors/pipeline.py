@@ -91,8 +91,8 @@ class PipelineErrors:
     )
     K645 = (
         "[K645] The process that reads the corpus ahead ended, most often because memory ran out. Expected room for "
-        "one more process, and in a script of your own `if __name__ == '__main__':` around what trains: see what it said "
-        "above, or set `read_ahead` of the corpus to 0."
+        "one more process, and in a script of your own `if __name__ == '__main__':` around what trains: see what it "
+        "said above, or set `read_ahead` of the corpus to 0."
     )
     K651 = (
         "[K651] {count} processes cannot train '{name}': it is not a component of spacy-krissel, so each process "
