@@ -2,9 +2,9 @@
 
     python benchmarks/serving_load.py PIPELINE --gold dev.spacy
 
-Each request is a document with its gold mentions. The service is a process of its own, the clients are the threads of
-this one, so that both share the processor. Beside it the pipeline links the same texts and mentions by `nlp.pipe` in
-one process. Then ten times as many clients ask a service in which few requests may wait, and after that one alone.
+Each request is a document with its gold mentions. The service has processes of its own, the clients are the threads of
+this one, so that all share the processor. Beside it the pipeline links the same texts and mentions by `nlp.pipe` in one
+process. Then ten times as many clients ask a service in which few requests may wait, and after that one alone.
 Writes `results/serving_load.json`.
 """
 
@@ -28,7 +28,7 @@ import typer
 from kb_at_size import processor
 from spacy.tokens import DocBin
 
-from spacy_krissel.serving.service import Document, LinkService, Mention
+from spacy_krissel.serving.corrected import CorrectedLinker, Document, Mention
 
 RESULT = Path(__file__).parent / "results" / "serving_load.json"
 TOO_MANY, FEW = 10, 8
@@ -39,22 +39,25 @@ def main(
     gold: Annotated[list[Path], typer.Option(help=".spacy file with mentions, repeatable")],
     clients: Annotated[int, typer.Option()] = 16,
     seconds: Annotated[float, typer.Option()] = 60.0,
+    workers: Annotated[int, typer.Option(help="Processes that link")] = 2,
     output: Annotated[Path, typer.Option(help="Result (JSON)")] = RESULT,
 ) -> None:
     """Ask, and print what came of it."""
     documents = read(pipeline, gold)
     bodies = [json.dumps({"documents": [document]}).encode() for document in documents]
     result: dict[str, Any] = {"pipe_documents_per_second": pipe_rate(pipeline, documents)}
-    with served(pipeline) as port:
-        asked(port, bodies, 1, 2.0)
-        result["load"] = asked(port, bodies, clients, seconds)
-    with served(pipeline, "--max-waiting", str(FEW)) as port:
+    for name, n in (("one_worker", 1), ("load", workers)):
+        with served(pipeline, "--workers", str(n)) as port:
+            asked(port, bodies, clients, 5.0)
+            result[name] = asked(port, bodies, clients, seconds)
+            result[name]["ratio"] = result[name]["per_second"] / result["pipe_documents_per_second"]
+    with served(pipeline, "--workers", str(workers), "--max-waiting", str(FEW)) as port:
         result["overload"] = asked(port, bodies, TOO_MANY * clients, min(seconds, 10.0))
         result["after"] = asked(port, bodies, 1, 2.0)
-    result["ratio"] = result["load"]["per_second"] / result["pipe_documents_per_second"]
     result["setup"] = {
         "pipeline": pipeline.name,
         "clients": clients,
+        "workers": workers,
         "seconds": seconds,
         "documents": len(documents),
         "mentions": sum(len(document["mentions"]) for document in documents),
@@ -64,9 +67,8 @@ def main(
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf8")
     print(f"nlp.pipe: {result['pipe_documents_per_second']:,.0f} documents per second")
-    for name in ("load", "overload", "after"):
+    for name in ("one_worker", "load", "overload", "after"):
         print(f"{name}: {json.dumps(result[name])}")
-    print(f"ratio: {result['ratio']:.2f}")
 
 
 def read(pipeline: Path, gold: list[Path]) -> list[dict[str, Any]]:
@@ -82,9 +84,7 @@ def read(pipeline: Path, gold: list[Path]) -> list[dict[str, Any]]:
 
 def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
     """Documents per second, tokenized and linked: the best of three passes."""
-    service = LinkService(spacy.load(pipeline))
-    # For how it reads documents alone.
-    service.close()
+    linker = CorrectedLinker(spacy.load(pipeline))
     wanted = [
         Document(each["text"], each["id"], tuple(Mention(**mention) for mention in each["mentions"]))
         for each in documents
@@ -92,7 +92,7 @@ def pipe_rate(pipeline: Path, documents: list[dict[str, Any]]) -> float:
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        for _ in service.nlp.pipe([service._doc(each, 0) for each in wanted]):
+        for _ in linker.nlp.pipe([linker.doc(each, 0) for each in wanted]):
             pass
         best = min(best, time.perf_counter() - start)
     return len(documents) / best

@@ -11,10 +11,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..errors import Errors, KrisselError
-from ..pipeline.pipeline_io import load_pipeline
 from ..pipeline.settings import LINKER
-from ..serving.corrections import CorrectionLog
-from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkService
+from ..serving.service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, WAITING, LinkProcess, LinkService
 from ..util.settings import PositiveInt, checked
 
 KEY = "KRISSEL_API_KEY"
@@ -29,6 +27,7 @@ def serve(
     host: str = "127.0.0.1",
     port: Annotated[int, Field(ge=1, le=65535)] = 8000,
     corrections: Path | None = None,
+    workers: PositiveInt = 1,
     user_header: str = "",
     max_chars: PositiveInt = MOST_CHARS,
     max_documents: PositiveInt = MOST_DOCUMENTS,
@@ -42,15 +41,16 @@ def serve(
     host: Address to listen on; others than this machine's need a key in KRISSEL_API_KEY
     port: Port to listen on
     corrections: File in which corrections are kept, .jsonl; without it they end with the service
+    workers: Processes that link, each with the pipeline; a mapped knowledge base is one for all
     user_header: Header in which a proxy names the user; nobody else may reach the service then
     max_chars: Characters of a request
     max_documents: Documents of a request
-    max_waiting: Requests that may wait; further ones are answered 429
+    max_waiting: Requests that may wait for their answer; further ones are answered 429
     timeout: Seconds after which a request is answered 503
     name: Name of the linker in the pipeline
 
     Raises KrisselError K684 (the extra is missing), K683 (open to others without a key), K681 (corrections), K610, K611
-    (pipeline), K520 (no knowledge base).
+    (pipeline), K520 (no knowledge base), K685 (the process that links ended).
     """
     key = os.environ.get(KEY, "")
     is_local = host == "localhost" or _is_loopback(host)
@@ -62,9 +62,17 @@ def serve(
         from ..serving.app import Limits, make_app
     except ImportError as error:
         raise KrisselError(Errors.K684.format(what=f"'{error.name}'")) from error
-    # Before what takes longer.
-    log_of_corrections = CorrectionLog(corrections)
-    service = LinkService(load_pipeline(pipeline), log_of_corrections, name=name, waiting=max_waiting)
+    linkers = [LinkProcess(pipeline, None if i else corrections, name=name) for i in range(workers)]
+    server: uvicorn.Server | None = None
+    was_lost = False
+
+    def ended() -> None:
+        nonlocal was_lost
+        was_lost = True
+        if server is not None:
+            server.should_exit = True
+
+    service = LinkService([each.connection for each in linkers], waiting=max_waiting, seconds=timeout, ended=ended)
     limits = Limits(max_documents, max_chars, timeout)
     # A proxy may pass on other names, and a page of another site has no key.
     hosts = () if key or user_header else (*LOCAL_NAMES, f"[{host}]" if ":" in host else host)
@@ -74,17 +82,19 @@ def serve(
     handler.setFormatter(_Lines())
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
-        # All of them would hold the pipeline.
-        workers=1,
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=timeout,
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, host=host, port=port, log_level="warning", access_log=False, timeout_graceful_shutdown=timeout
+        )
     )
+    print(f"Serving {pipeline} at http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)
+    if not was_lost:
+        server.run()
+    for linker in linkers:
+        linker.process.join()
+    if was_lost:
+        codes = ", ".join(str(linker.process.exitcode) for linker in linkers)
+        raise KrisselError(Errors.K685.format(codes=codes))
 
 
 def _is_loopback(host: str) -> bool:

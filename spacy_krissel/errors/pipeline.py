@@ -130,6 +130,10 @@ class PipelineErrors:
         "proxy before it where others are to reach it."
     )
     K684 = "[K684] {what} is not installed. Expected the extra of the service: pip install spacy-krissel[serve]"
+    K685 = (
+        "[K685] A process that links ended, most often because memory ran out (codes: {codes}). Expected all to live "
+        "as long as the service. Corrections that were accepted are kept with `--corrections`: start the service again."
+    )
     K675 = (
         "[K675] GPU {gpu_id} cannot be used: {problem}. Expected the number of a GPU that PyTorch and CuPy see, or -1 "
         "for the CPU."

@@ -7,7 +7,6 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,14 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from .. import __version__
 from ..errors import KrisselError
-from ..views import evidence, mention_view
-from .corrections import Correction
-from .service import FOUND, LABEL, MOST_CHARS, MOST_DOCUMENTS, SECONDS, Busy, Document, LinkService, Mention
+from .corrected import FOUND
+from .service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, Answer, Busy, LinkService
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -43,8 +41,6 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-# Characters of the context that a correction is listed with.
-NEAR = 60
 Id = Annotated[str, Field(max_length=200)]
 
 
@@ -81,12 +77,8 @@ class DocumentIn(Strict):
     id: Id = ""
     mentions: list[MentionIn] | None = None
 
-    def document(self) -> Document:
-        if self.mentions is None:
-            return Document(self.text, self.id)
-        return Document(
-            self.text, self.id, tuple(Mention(each.start, each.end, each.label or LABEL) for each in self.mentions)
-        )
+
+DOCUMENTS = TypeAdapter(list[DocumentIn])
 
 
 class LinkIn(Strict):
@@ -157,52 +149,51 @@ def make_app(
 
         return Depends(read)
 
-    async def answer(future: "Future[Any]") -> Any:
+    async def answer(do: str, values: Any) -> Answer:
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), limits.seconds)
+            return await asyncio.wait_for(asyncio.wrap_future(service.ask(do, values)), limits.seconds)
         except asyncio.TimeoutError:
             message = "It took too long. Send less at a time; what was to be changed may still be"
             raise HTTPException(503, message, {"Retry-After": "1"}) from None
 
     @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
     async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
-        documents = [Document(given.text)] if given.text is not None else [d.document() for d in given.documents or ()]
+        documents = [DocumentIn(text=given.text)] if given.text is not None else given.documents or []
         chars = sum(len(document.text) for document in documents)
         if len(documents) > limits.documents or chars > limits.chars:
             most = f"{limits.documents} documents and {limits.chars:,} characters"
             raise HTTPException(413, f"{len(documents)} documents of {chars:,} characters. Expected at most {most}")
-        found = await answer(service.link(documents))
-        metrics.linked(found)
-        request.state.counts = {"documents": len(found), "mentions": sum(len(each["mentions"]) for each in found)}
-        return _json({"documents": found})
+        answered = await answer("link", DOCUMENTS.dump_json(documents))
+        metrics.linked(answered)
+        request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
+        return _response(answered.content)
 
     @app.get("/entities/{id:path}", summary="An entity: names, definition, parents")
     async def entity(id: Id) -> Response:
         try:
-            return _json(service.entity(id))
+            return _response((await answer("entity", {"id_": id})).content)
         except KrisselError as error:
             raise HTTPException(404, str(error)) from None
 
     @app.get("/search", summary="Entities with a similar name")
     async def search(q: Annotated[str, Field(min_length=1, max_length=200)], k: int = FOUND) -> Response:
-        return _json({"entities": await asyncio.to_thread(service.search, _text(q), k)})
+        return _response((await answer("search", {"text": _text(q), "k": k})).content)
 
     @app.post("/corrections", status_code=201, openapi_extra=_schema(CorrectionIn), summary="Say what is right")
     async def correct(request: Request, given: Annotated[CorrectionIn, body_of(CorrectionIn)]) -> Response:
         if len(given.text) > limits.chars:
             raise HTTPException(413, f"{len(given.text):,} characters. Expected at most {limits.chars:,}")
-        values = {**given.model_dump(), "right": tuple(given.right)}
-        values["author"] = request.state.user or given.author
-        return _json(_brief(await answer(service.correct(**values))), 201)
+        values = {**given.model_dump(), "author": request.state.user or given.author}
+        return _response((await answer("correct", values)).content, 201)
 
     @app.get("/corrections", summary="The corrections that are in force, oldest first")
     async def corrections() -> Response:
-        return _json({"corrections": [_brief(each) for each in service.log.in_force]})
+        return _response((await answer("corrections", {})).content)
 
     @app.delete("/corrections/{id}", summary="Take a correction back")
     async def undo(request: Request, id: Id, author: Id = "") -> Response:
         try:
-            return _json(_brief(await answer(service.undo(id, request.state.user or author))))
+            return _response((await answer("undo", {"id_": id, "author": request.state.user or author})).content)
         except KeyError:
             raise HTTPException(404, "There is no such correction in force") from None
 
@@ -216,9 +207,8 @@ def make_app(
 
     @app.get("/health", summary="Whether it links")
     async def health() -> Response:
-        kb, is_alive = service.kb, service.is_alive()
-        found = {"entities": kb.n_entities, "prototypes": kb.n_prototypes, "finds_mentions": service.finds_mentions}
-        return _json({"status": "ok" if is_alive else "ended", **found}, 200 if is_alive else 503)
+        is_alive = service.is_alive()
+        return _json({"status": "ok" if is_alive else "ended", **service.about}, 200 if is_alive else 503)
 
     @app.get("/metrics", summary="Counts and times, for Prometheus")
     async def show_metrics() -> Response:
@@ -259,9 +249,9 @@ class Metrics:
         self.documents = Counter("krissel_documents", "Documents linked", registry=self.registry)
         self.mentions = Counter("krissel_mentions", "Mentions linked", registry=self.registry)
 
-    def linked(self, found: list[dict[str, Any]]) -> None:
-        self.documents.inc(len(found))
-        self.mentions.inc(sum(len(each["mentions"]) for each in found))
+    def linked(self, answer: Answer) -> None:
+        self.documents.inc(answer.documents)
+        self.mentions.inc(answer.mentions)
 
 
 class Guard:
@@ -317,13 +307,6 @@ def _host(headers: dict[bytes, bytes]) -> str:
     return found[1] if found else ""
 
 
-def _brief(correction: Correction) -> dict[str, Any]:
-    """A correction without most of its text, which may be long."""
-    data = correction.data()
-    view = mention_view(data.pop("text"), correction.start, correction.end, NEAR)
-    return {**data, "mention": correction.mention, "context": evidence(view)}
-
-
 async def _body(request: Request, most: int) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -363,8 +346,11 @@ def _refusal(status: int, message: str, headers: Any = None) -> Response:
 
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
-    data = json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
-    return Response(data, status, headers, "application/json")
+    return _response(json.dumps(content, ensure_ascii=False).encode("utf8", "replace"), status, headers)
+
+
+def _response(content: bytes, status: int = 200, headers: Any = None) -> Response:
+    return Response(content, status, headers, "application/json")
 
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -379,5 +365,5 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _description(service: LinkService) -> str:
-    sources = ", ".join(str(each.get("source", "")) for each in service.kb.ontology)
-    return f"Links biomedical mentions to {service.kb.n_entities:,} entities of {sources or 'an ontology'}."
+    sources = ", ".join(service.about["sources"]) or "an ontology"
+    return f"Links biomedical mentions to {service.about['entities']:,} entities of {sources}."

@@ -53,6 +53,15 @@ class Correction:
     def data(self) -> dict[str, Any]:
         return {**asdict(self), "right": [*self.right]}
 
+    @classmethod
+    def from_data(cls, data: dict[str, Any]) -> "Correction":
+        """Raises KeyError, TypeError or ValueError for what is none."""
+        known = {field.name for field in fields(cls)}
+        correction = cls(**{**{key: data[key] for key in known}, "right": tuple(data["right"])})
+        if not 0 <= correction.start < correction.end <= len(correction.text):
+            raise ValueError("its mention is not in its text")
+        return correction
+
 
 class CorrectionLog:
     """The corrections in a file, and in force those that were not undone.
@@ -83,6 +92,11 @@ class CorrectionLog:
     def in_force(self) -> list[Correction]:
         """Oldest first."""
         return [*self._in_force.values()]
+
+    def follow(self, corrections: Iterable[Correction]) -> None:
+        """Have these in force, which another log keeps; for one without a file."""
+        assert self._file is None, "what is kept is only ever added to"
+        self._in_force = {each.id: each for each in corrections}
 
     def new(self, **values: Any) -> Correction:
         """A correction with an id and the present time."""
@@ -145,10 +159,7 @@ class CorrectionLog:
             if "undone" in record:
                 del self._in_force[record["undone"]]
                 return
-            known = {field.name for field in fields(Correction)}
-            correction = Correction(**{**{key: record[key] for key in known}, "right": tuple(record["right"])})
-            if not 0 <= correction.start < correction.end <= len(correction.text):
-                raise ValueError("its mention is not in its text")
+            correction = Correction.from_data(record)
         except (ValueError, KeyError, TypeError) as error:
             problem = f"line {number} is no correction ({type(error).__name__}: {error})"
             raise KrisselError(Errors.K681.format(path=self.path, problem=problem)) from error

@@ -1,300 +1,378 @@
-"""One pipeline for many requests: what waits is linked together, and a correction counts from the next request on."""
+"""One pipeline for many requests, in a process of its own: what waits is linked together."""
 
+import json
+import multiprocessing
 import queue
+import signal
 import threading
-import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, replace
-from functools import partial
-from itertools import pairwise
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from spacy.language import Language
-from spacy.tokens import Doc
-
-from ..errors import Errors, KrisselError, KrisselWarning, Warnings
-from ..kb.prototype_kb import PrototypeKB
-from ..mentions.gold_mentions import ID_KEY
-from ..ontology.ids import entity_url
-from ..pipeline.linker.component import KrisselLinker
-from ..pipeline.pipeline_io import find_linker, mention_setters
+from ..errors import KrisselError
+from ..pipeline.pipeline_io import load_pipeline
 from ..pipeline.settings import LINKER
-from ..render.links import doc_to_dict
-from .corrections import Correction, CorrectionLog, last_words
+from ..views import evidence, mention_view
+from .corrected import LABEL, CorrectedLinker, Document, Mention
+from .corrections import Correction, CorrectionLog
 
 # Documents of different requests that are linked in one batch; requests that may wait, by default.
 TOGETHER, WAITING = 64, 256
 # Of a request, by default: documents, characters of all its texts, and seconds until it is given up.
 MOST_DOCUMENTS, MOST_CHARS, SECONDS = 100, 1_000_000, 30
-# Documents after which the vocabulary is as it was.
-RENEWED = 1_000
-# Of mentions that are given without one: spaCy has none without.
-LABEL = "MENTION"
-# Entities that a search finds, by default and at most.
-FOUND, MOST_FOUND = 10, 100
+# Documents after which the vocabulary is as it was; characters of the first ones, whose words it keeps.
+RENEWED, KEPT = 1_000, 1_000_000
+# Characters of the context that a correction is listed with.
+NEAR = 60
+
+
+# What changes links.
+CHANGES = ("correct", "undo")
 
 
 class Busy(Exception):
     """Too many requests wait, or the service ends."""
 
 
-class Mention(NamedTuple):
-    """Characters `start` to `end` of a text."""
-
-    start: int
-    end: int
-    label: str = LABEL
+class Failed(Exception):
+    """What the linker raised of itself, with where."""
 
 
-class Document(NamedTuple):
-    """A text to link. mentions: None lets the pipeline find them."""
+class Answer(NamedTuple):
+    """content: JSON. documents, mentions: how many were linked."""
 
-    text: str
-    id: str = ""
-    mentions: tuple[Mention, ...] | None = None
+    content: bytes
+    documents: int = 0
+    mentions: int = 0
 
 
-class _Work(NamedTuple):
-    """Documents to link, or something else to do between two batches."""
+class _Request(NamedTuple):
+    """until: of `time.monotonic`, which is one for all processes; later nobody waits for the answer."""
 
-    future: "Future[Any]"
-    documents: Sequence[Document] = ()
-    task: Callable[[], Any] | None = None
+    number: int
+    do: str
+    until: float
+    values: Any
 
 
 class LinkService:
-    """Links documents of many threads by one pipeline, in a thread of its own.
+    """Asks linkers, each on the other side of a connection that `answer_requests` serves, from any thread.
 
-    nlp: the pipeline; nobody else changes it meanwhile. log: where corrections are kept; those in it are in force.
-    waiting: requests that may wait.
-
-    Raises KrisselError K610 (no linker), K520 (no knowledge base). Warns KW682 of corrections that do not count, as the
-    knowledge base does not hold their entities.
+    connections: the first linker keeps the corrections, and the others follow it. waiting: requests that may wait for
+    their answer. seconds: after which a request is given up. ended: called where a linker ends before `close`.
     """
 
     def __init__(
         self,
-        nlp: Language,
-        log: CorrectionLog | None = None,
+        connections: Sequence[Connection],
         *,
-        name: str = LINKER,
         waiting: int = WAITING,
+        seconds: float = SECONDS,
+        ended: Callable[[], Any] = lambda: None,
     ) -> None:
-        self.nlp = nlp
-        self.log = log or CorrectionLog()
-        self.linker: KrisselLinker = find_linker(nlp, name)
-        self._setters = mention_setters(nlp)
-        self.finds_mentions = bool(self._setters)
-        self._base = self.linker.kb.snapshot()
-        self._queue: queue.Queue[_Work | None] = queue.Queue()
-        self._waiting = threading.Semaphore(waiting)
-        self._closed = self._ended = False
-        self._lock = threading.Lock()
-        if self.log.in_force:
-            self.linker.set_kb(self._corrected(self.log.in_force))
-        self._thread = threading.Thread(target=self._run, name="krissel-link", daemon=True)
-        self._thread.start()
+        """Waits until they are there. Raises what kept one from that."""
+        self._seconds = seconds
+        self._places = threading.Semaphore(waiting)
+        self._linkers = [_Linker(connection, ended) for connection in connections]
+        self.about: dict[str, Any] = self._linkers[0].about
+        # One after the other, so that all linkers have them in the same order.
+        self._changes = ThreadPoolExecutor(1)
+        self._follow()
 
-    @property
-    def kb(self) -> PrototypeKB:
-        return self.linker.kb
+    def ask(self, do: str, values: Any) -> "Future[Answer]":
+        """do: a method of `CorrectedLinker`, or "corrections". values: its keywords; for "link", JSON in bytes: a list
+        of `{"text": …, "id": …, "mentions": [{"start": …, "end": …, "label": …}]}`.
 
-    def link(self, documents: Sequence[Document]) -> "Future[list[dict[str, Any]]]":
-        """Each document as `doc_to_dict` has it, without its text.
-
-        Raises Busy. The future raises KrisselError K682 for a mention that is not in its text, that overlaps another,
-        or that nothing would find, and for a text longer than the pipeline takes.
+        Raises Busy. The future raises what the method does; where that is no KrisselError or KeyError, Failed.
         """
-        return self._put(_Work(Future(), documents))
-
-    def correct(self, **values: Any) -> "Future[Correction]":
-        """Put a correction (`Correction`) in force, and keep it. Raises Busy; K682 for no mention, or an unknown id."""
-        correction = self.log.new(**values)
-        if not 0 <= correction.start < correction.end <= len(correction.text) or not correction.mention.strip():
-            raise KrisselError(Errors.K682.format(what="The mention", problem="has no place in the text"))
-        ids = [self.kb.resolve(id_) for id_ in correction.right]
-        if None in ids:
-            unknown = correction.right[ids.index(None)]
-            raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
-        correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
-
-        def task() -> Correction:
-            kb = self._corrected([*self.log.in_force, correction])
-            self.log.add(correction)
-            self.linker.set_kb(kb)
-            return correction
-
-        return self._put(_Work(Future(), task=task))
-
-    def undo(self, id_: str, author: str = "") -> "Future[Correction]":
-        """Take a correction back: links are as if it had never been. Raises Busy; the future KeyError for none."""
-
-        def task() -> Correction:
-            left = [each for each in self.log.in_force if each.id != id_]
-            if len(left) == len(self.log.in_force):
-                raise KeyError(id_)
-            # Before it is written: what fails leaves all as it was.
-            kb = self._corrected(left)
-            undone = self.log.undo(id_, author)
-            self.linker.set_kb(kb)
-            return undone
-
-        return self._put(_Work(Future(), task=task))
-
-    def entity(self, id_: str) -> dict[str, Any]:
-        """What the knowledge base holds of an entity. Raises KrisselError K525."""
-        entity = self.kb[id_]
-        return {**asdict(entity), "url": entity_url(entity.id)}
-
-    def search(self, text: str, k: int = FOUND) -> list[dict[str, Any]]:
-        """Entities with a similar name, best first: "id", "name", "types"; the one with that id before all."""
-        kb, k = self.kb, min(max(k, 1), MOST_FOUND)
-        index = kb.prototypes.lexical_index
-        vectors = index.vectors([text])
-        rows = index.search(vectors, k)[0]
-        rows = rows[rows >= 0]
-        similar = index.similarity(vectors, rows * 0, rows)
-        ids = [kb.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
-        exact = kb.resolve(text.strip()) if text.strip() else None
-        ids = list(dict.fromkeys([*([exact] if exact else []), *ids]))[:k]
-        return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in map(kb.__getitem__, ids)]
+        content = values if isinstance(values, bytes) else json.dumps(values).encode()
+        until = time.monotonic() + self._seconds
+        if not self._places.acquire(blocking=False):
+            raise Busy
+        release = self._places.release
+        try:
+            if do in CHANGES:
+                future = self._changes.submit(self._change, do, content, until)
+                future.add_done_callback(lambda _: release())
+                return future
+            linker = min(self._linkers, key=_Linker.waiting) if do == "link" else self._linkers[0]
+            return linker.ask(do, content, until, release)
+        except (Busy, RuntimeError):
+            release()
+            raise Busy from None
 
     def is_alive(self) -> bool:
         """Whether it links."""
-        return not self._closed and self._thread.is_alive()
+        return all(linker.is_open for linker in self._linkers)
 
     def close(self) -> None:
-        """End what has begun to wait, and then the thread; new requests are refused."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._queue.put(None)
-        self._thread.join()
-        self.log.close()
+        """What was asked is answered; new requests are refused."""
+        self._changes.shutdown()
+        for linker in self._linkers:
+            linker.close()
 
-    def _put(self, work: _Work) -> "Future[Any]":
-        with self._lock:
-            if self._closed or not self._waiting.acquire(blocking=False):
-                raise Busy
-            self._queue.put(work)
-        return work.future
+    def _change(self, do: str, content: bytes, until: float) -> Answer:
+        answer = self._linkers[0].ask(do, content, until).result()
+        self._follow()
+        return answer
 
-    # Within the thread ---------------------------------------------------------------------------------------------
+    def _follow(self) -> None:
+        """Let the others have the corrections of the first."""
+        first, *others = self._linkers
+        if others:
+            kept = first.ask("kept", b"{}").result().content
+            for future in [other.ask("follow", kept) for other in others]:
+                future.result()
 
-    def _run(self) -> None:
-        while not self._ended:
-            # What the vocabulary learns of texts goes with them, now and then: the tokenizer is slow without it.
-            with self.nlp.memory_zone():
-                n = 0
-                while n < RENEWED and not self._ended:
-                    n += self._turn()
 
-    def _turn(self) -> int:
-        """Do what waits. RETURNS: how many documents that were."""
-        waiting = [self._queue.get()]
-        with suppress(queue.Empty):
-            while True:
-                waiting.append(self._queue.get_nowait())
-        # They no longer wait. One that was given up still did until now.
-        self._waiting.release(len(waiting))
-        batch: list[_Work] = []
-        for work in waiting:
-            is_more = work is not None and work.task is None
-            if batch and (not is_more or sum(len(each.documents) for each in batch) >= TOGETHER):
-                self._link_all(batch)
-                batch = []
-            if work is None:
-                self._ended = True
-            elif work.task is None:
-                batch.append(work)
-            elif work.future.set_running_or_notify_cancel():
-                _settle(work.future, work.task)
-        if batch:
-            self._link_all(batch)
-        return sum(len(work.documents) for work in waiting if work is not None)
+class _Linker:
+    """One connection, and what was asked by it."""
 
-    def _link_all(self, batch: list[_Work]) -> None:
-        """Link them together, and where that fails each by itself: one request's error is no other's."""
-        batch = [work for work in batch if work.future.set_running_or_notify_cancel()]
+    def __init__(self, connection: Connection, ended: Callable[[], Any]) -> None:
+        self._connection, self._ended = connection, ended
         try:
-            found = iter(self._linked([document for work in batch for document in work.documents]))
-        except BaseException as error:
-            for work in batch:
-                if len(batch) == 1:
-                    work.future.set_exception(error)
+            head, content = _read(connection.recv_bytes())
+        except EOFError:
+            raise Failed("The linker ended before it had begun") from None
+        if "error" in head:
+            raise _error(head)
+        self.about: dict[str, Any] = json.loads(content)
+        self._asked: dict[int, tuple[Future[Answer], Callable[[], Any]]] = {}
+        self._out: queue.Queue[bytes] = queue.Queue()
+        self._lock = threading.Lock()
+        self._numbers = 0
+        self.is_open = True
+        self._threads = [threading.Thread(target=each, daemon=True) for each in (self._write, self._read)]
+        for thread in self._threads:
+            thread.start()
+
+    def waiting(self) -> int:
+        return len(self._asked)
+
+    def ask(
+        self, do: str, content: bytes, until: float = float("inf"), done: Callable[[], Any] = lambda: None
+    ) -> "Future[Answer]":
+        """done: called when there is an answer, also for one that was given up. Raises Busy."""
+        future: Future[Answer] = Future()
+        with self._lock:
+            if not self.is_open:
+                raise Busy
+            self._numbers += 1
+            self._asked[self._numbers] = future, done
+            self._out.put(json.dumps({"number": self._numbers, "do": do, "until": until}).encode() + b"\n" + content)
+        return future
+
+    def close(self) -> None:
+        with self._lock:
+            was_open, self.is_open = self.is_open, False
+            self._out.put(_END)
+        if was_open:
+            for thread in self._threads:
+                thread.join()
+        self._connection.close()
+
+    def _write(self) -> None:
+        # The other side reads nothing while it links: who asks must not wait for that.
+        message = b""
+        with suppress(OSError):
+            while message != _END:
+                message = self._out.get()
+                self._connection.send_bytes(message)
+
+    def _read(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                head, content = _read(self._connection.recv_bytes())
+                with self._lock:
+                    future, done = self._asked.pop(head["number"])
+                done()
+                # Unless it was given up.
+                if not future.set_running_or_notify_cancel():
+                    continue
+                if "error" in head:
+                    future.set_exception(_error(head))
                 else:
-                    _settle(work.future, partial(self._linked, work.documents))
-            return
-        for work in batch:
-            work.future.set_result([next(found) for _ in work.documents])
-
-    def _linked(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
-        docs = [self._doc(document, number) for number, document in enumerate(documents)]
-        given = [document.mentions is not None for document in documents]
-        for kind, disabled in ((False, []), (True, self._setters)):
-            chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
-            if chosen:
-                list(self.nlp.pipe(chosen, disable=disabled))
-        found = []
-        for doc in docs:
-            shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
-            del shown["text"]
-            found.append(shown)
-        return found
-
-    def _doc(self, document: Document, number: int) -> Doc:
-        """Raises KrisselError K682."""
-        text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
-        problem, spans = None, []
-        if len(text) > self.nlp.max_length:
-            problem = f"has {len(text):,} characters, and the pipeline takes {self.nlp.max_length:,}"
-        elif mentions is None:
-            if not self.finds_mentions:
-                problem = "has no `mentions`, and no component of the pipeline finds any"
-        elif any(not 0 <= mention.start < mention.end <= len(text) for mention in mentions):
-            problem = "has a mention outside its text"
-        if problem is None:
-            doc = self.nlp.make_doc(text)
-            # The whole tokens of each.
-            found = (doc.char_span(*each, alignment_mode="expand") for each in mentions or ())
-            spans = sorted((span for span in found if span is not None), key=lambda span: (span.start, span.end))
-            if not key and any(before.end > after.start for before, after in pairwise(spans)):
-                problem = "has mentions of the same words"
-        if problem is not None:
-            what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
-            raise KrisselError(Errors.K682.format(what=what, problem=problem))
-        doc.user_data[ID_KEY] = document.id
-        if key and mentions is not None:
-            doc.spans[key] = spans
-        elif mentions is not None:
-            doc.set_ents(spans)
-        return doc
-
-    def _corrected(self, corrections: Sequence[Correction]) -> PrototypeKB:
-        """The knowledge base that was loaded, with what these say in the end, whatever was in force before."""
-        kb = self._base.snapshot()
-        kb.attach_encoder(self.linker.encode)
-        prototypes, unknown = [], []
-        for correction in last_words(corrections):
-            ids = [kb.resolve(id_) for id_ in correction.right]
-            if None in ids:
-                unknown.append(correction.right[ids.index(None)])
-            else:
-                prototypes += replace(correction, right=tuple(map(str, ids))).prototypes()
-        if unknown:
-            message = Warnings.KW682.format(n=len(unknown), total=len(corrections), first=unknown[0][:80])
-            warnings.warn(message, KrisselWarning, stacklevel=3)
-        if prototypes:
-            kb.add_gold_prototypes(prototypes)
-        return kb
+                    future.set_result(Answer(content, head["documents"], head["mentions"]))
+        with self._lock:
+            was_open, self.is_open = self.is_open, False
+            lost, self._asked = [*self._asked.values()], {}
+            self._out.put(_END)
+        for future, done in lost:
+            done()
+            if future.set_running_or_notify_cancel():
+                future.set_exception(Busy())
+        if was_open:
+            self._ended()
 
 
-def _settle(future: "Future[Any]", task: Callable[[], Any]) -> None:
-    """Whatever a component raises, the thread goes on."""
+class LinkProcess:
+    """A process that loads a pipeline and links. Its side of the connection is `connection`."""
+
+    def __init__(self, pipeline: str | Path, corrections: Path | None = None, *, name: str = LINKER) -> None:
+        # Spawned: a fork would have the locks of other threads.
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        settings = (theirs, pipeline, corrections, name)
+        self.process = context.Process(target=_run, args=settings, name="krissel-link", daemon=True)
+        self.process.start()
+        theirs.close()
+
+
+def answer_requests(connection: Connection, linker: CorrectedLinker) -> None:
+    """Do what `LinkService` asks for, until it closes or is no more. A failure is answered, and ends nothing."""
+    with suppress(EOFError, OSError):
+        _send(connection, {}, linker.about())
+        chars, is_open = 0, True
+        while is_open and chars < KEPT:
+            # The tokenizer remembers words outside of memory zones alone, and takes five times as long without.
+            documents, is_open = _do_all(connection, linker)
+            chars += sum(len(document.text) for document in documents)
+        while is_open:
+            # What the vocabulary learns of further texts goes with them.
+            with linker.nlp.memory_zone():
+                n = 0
+                while is_open and n < RENEWED:
+                    documents, is_open = _do_all(connection, linker)
+                    n += len(documents)
+
+
+# Asks for nothing more. Other messages have two lines.
+_END = b"end"
+
+
+def _run(connection: Connection, pipeline: str | Path, corrections: Path | None, name: str) -> None:
+    # An interrupt is for who asks, and they close the connection.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        future.set_result(task())
+        # Before what takes longer.
+        log = CorrectionLog(corrections)
+        linker = CorrectedLinker(load_pipeline(pipeline), log, name=name)
+    except Exception as error:
+        _send_error(connection, {}, error)
+        return
+    answer_requests(connection, linker)
+    log.close()
+
+
+def _do_all(connection: Connection, linker: CorrectedLinker) -> tuple[list[Document], bool]:
+    """Answers what has come. RETURNS: the documents that were linked; whether more may come."""
+    requests, is_open = _received(connection)
+    for batch in _batches(requests):
+        _answer(connection, linker, batch)
+    return [document for request in requests if request.do == "link" for document in request.values], is_open
+
+
+def _received(connection: Connection) -> tuple[list[_Request], bool]:
+    """Waits for a request. RETURNS: all that have come, but for those that were given up; whether more may come."""
+    messages = [connection.recv_bytes()]
+    while messages[-1] != _END and connection.poll():
+        messages.append(connection.recv_bytes())
+    is_open = messages[-1] != _END
+    requests = []
+    for message in messages if is_open else messages[:-1]:
+        head, content = _read(message)
+        values = json.loads(content)
+        if head["do"] == "link":
+            values = [_document(each) for each in values]
+        requests.append(_Request(head["number"], head["do"], head["until"], values))
+    return requests, is_open
+
+
+def _document(given: dict[str, Any]) -> Document:
+    mentions = given.get("mentions")
+    if mentions is not None:
+        mentions = tuple(Mention(each["start"], each["end"], each.get("label") or LABEL) for each in mentions)
+    return Document(given["text"], given.get("id", ""), mentions)
+
+
+def _batches(requests: Iterable[_Request]) -> Iterable[list[_Request]]:
+    """Those that are linked together, in the order in which they came."""
+    batch: list[_Request] = []
+    for request in requests:
+        is_full = sum(len(each.values) for each in batch) >= TOGETHER
+        if batch and (request.do != "link" or is_full):
+            yield batch
+            batch = []
+        if request.do == "link":
+            batch.append(request)
+        else:
+            yield [request]
+    if batch:
+        yield batch
+
+
+def _answer(connection: Connection, linker: CorrectedLinker, batch: Sequence[_Request]) -> None:
+    """The answers of a batch; where that fails, of each request by itself: one's error is no other's."""
+    now = time.monotonic()
+    late = [request for request in batch if request.until < now]
+    for request in late:
+        # Whoever asked has gone, and its place is free again.
+        _send_error(connection, {"number": request.number}, TimeoutError())
+    batch = [request for request in batch if request.until >= now]
+    if not batch:
+        return
+    try:
+        if batch[0].do == "link":
+            linked = iter(linker.link([document for request in batch for document in request.values]))
+            found = [{"documents": [next(linked) for _ in request.values]} for request in batch]
+        else:
+            found = [_DO[batch[0].do](linker, **batch[0].values)]
     except BaseException as error:
-        future.set_exception(error)
+        if len(batch) == 1:
+            _send_error(connection, {"number": batch[0].number}, error)
+        else:
+            for request in batch:
+                _answer(connection, linker, [request])
+        return
+    for request, each in zip(batch, found, strict=True):
+        documents = each.get("documents", [])
+        counts = {"documents": len(documents), "mentions": sum(len(document["mentions"]) for document in documents)}
+        _send(connection, {"number": request.number, **counts}, each)
+
+
+def _brief(correction: Correction) -> dict[str, Any]:
+    """Without most of its text, which may be long."""
+    data = correction.data()
+    view = mention_view(data.pop("text"), correction.start, correction.end, NEAR)
+    return {**data, "mention": correction.mention, "context": evidence(view)}
+
+
+_DO: dict[str, Callable[..., dict[str, Any]]] = {
+    "correct": lambda linker, **values: _brief(linker.correct(**{**values, "right": tuple(values["right"])})),
+    "undo": lambda linker, **values: _brief(linker.undo(**values)),
+    "corrections": lambda linker: {"corrections": [_brief(each) for each in linker.log.in_force]},
+    "kept": lambda linker: {"corrections": [each.data() for each in linker.log.in_force]},
+    "follow": lambda linker, corrections: linker.follow([Correction.from_data(each) for each in corrections]) or {},
+    "entity": lambda linker, **values: linker.entity(**values),
+    "search": lambda linker, **values: {"entities": linker.search(**values)},
+}
+
+
+# Messages: a line of JSON, and what it is about, JSON too. ---------------------------------------------------------
+
+
+def _send(connection: Connection, head: dict[str, Any], content: Any) -> None:
+    # Characters that are none, of a text that was read in halves, become question marks.
+    data = json.dumps(content, ensure_ascii=False).encode("utf8", "replace")
+    connection.send_bytes(json.dumps(head).encode() + b"\n" + data)
+
+
+def _send_error(connection: Connection, head: dict[str, Any], error: BaseException) -> None:
+    is_known = isinstance(error, (KrisselError, KeyError)) and error.args
+    told = str(error.args[0]) if is_known else "".join(traceback.format_exception(error))
+    _send(connection, {**head, "error": type(error).__name__, "told": told}, None)
+
+
+def _read(message: bytes) -> tuple[dict[str, Any], bytes]:
+    head, _, content = message.partition(b"\n")
+    return json.loads(head), content
+
+
+def _error(head: dict[str, Any]) -> Exception:
+    kinds: dict[str, type[Exception]] = {"KrisselError": KrisselError, "KeyError": KeyError}
+    return kinds.get(head["error"], Failed)(head["told"])

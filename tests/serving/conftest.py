@@ -1,5 +1,6 @@
 """A service of a small pipeline, in the process and over HTTP."""
 
+import multiprocessing
 import socket
 import threading
 import time
@@ -8,6 +9,8 @@ import pytest
 import spacy
 
 from spacy_krissel import Entity, build
+from spacy_krissel.serving.corrected import CorrectedLinker
+from spacy_krissel.serving.service import LinkService, answer_requests
 
 ENTITIES = [
     Entity("D1", "multiple sclerosis", ("MS",), types=("Disease",), definition="Myelin is lost."),
@@ -33,6 +36,39 @@ def saved(tmp_path_factory):
 @pytest.fixture
 def nlp(saved):
     return spacy.load(saved)
+
+
+@pytest.fixture
+def linker(nlp):
+    return CorrectedLinker(nlp)
+
+
+@pytest.fixture
+def make_service():
+    """Serves linkers by a thread each, where `krissel serve` has processes: a function that gives what asks them."""
+    services = []
+
+    def make(*linkers, **settings):
+        ours = []
+        for linker in linkers:
+            one, other = multiprocessing.Pipe()
+            ours.append(one)
+            threading.Thread(target=run, args=(other, linker), daemon=True).start()
+        services.append(LinkService(ours, **settings))
+        return services[-1]
+
+    def run(connection, linker):
+        with connection:
+            answer_requests(connection, linker)
+
+    yield make
+    for service in services:
+        service.close()
+
+
+@pytest.fixture
+def service(linker, make_service):
+    return make_service(linker)
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from spacy_krissel.serving.corrected import CorrectedLinker
 from spacy_krissel.serving.corrections import CorrectionLog
-from spacy_krissel.serving.service import LinkService
 
 pytest.importorskip("fastapi")
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -76,9 +76,9 @@ class Page:
 
 
 @pytest.fixture
-def page(browser, nlp, served, tmp_path):
-    service = LinkService(nlp, CorrectionLog(tmp_path / "corrections.jsonl"))
-    return Page(browser, served(make_app(service)))
+def page(browser, nlp, make_service, served, tmp_path):
+    linker = CorrectedLinker(nlp, CorrectionLog(tmp_path / "corrections.jsonl"))
+    return Page(browser, served(make_app(make_service(linker))))
 
 
 def test_a_correction_does_not_count_or_is_not_undone(page):
@@ -155,10 +155,9 @@ def test_a_phone_must_scroll_sideways(page):
         page.browser.set_window_size(1440, 1000)
 
 
-def test_a_pipeline_that_finds_nothing_has_no_page(browser, nlp, served):
+def test_a_pipeline_that_finds_nothing_has_no_page(browser, nlp, make_service, served):
     nlp.remove_pipe("entity_ruler")
-    service = LinkService(nlp)
-    page = Page(browser, served(make_app(service)))
+    page = Page(browser, served(make_app(make_service(CorrectedLinker(nlp)))))
     page.link(TEXT)
     assert page.mentions() == [] and "cold" in page.text("text")
     page["words"].send_keys("cold", Keys.ENTER)

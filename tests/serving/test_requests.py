@@ -6,7 +6,7 @@ import random
 import re
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -17,16 +17,9 @@ from starlette.testclient import TestClient
 from spacy_krissel.errors import KrisselError
 from spacy_krissel.serving import app as app_module
 from spacy_krissel.serving.app import Limits, make_app
-from spacy_krissel.serving.service import Document, LinkService
+from spacy_krissel.serving.corrected import Document
 
 TEXT = "He had a cold, and MS."
-
-
-@pytest.fixture
-def service(nlp):
-    service = LinkService(nlp)
-    yield service
-    service.close()
 
 
 @pytest.fixture
@@ -38,8 +31,8 @@ def post(client, path, content, **headers):
     return client.post(path, content=content, headers={"content-type": "application/json", **headers})
 
 
-def test_a_text_is_not_linked(client, service):
-    expected = {"documents": service.link([Document(TEXT)]).result(30)}
+def test_a_text_is_not_linked(client, linker):
+    expected = {"documents": linker.link([Document(TEXT)])}
     assert client.post("/link", json={"text": TEXT}).json() == expected
     found = client.post("/link", json={"documents": [{"text": TEXT, "id": "é", "mentions": [{"start": 9, "end": 13}]}]})
     (document,) = found.json()["documents"]
@@ -191,32 +184,38 @@ def test_the_author_is_not_who_the_proxy_says(service):
     assert client.post("/corrections", json=given, headers={"x-user": "Ada"}).json()["author"] == "Ada"
 
 
-def test_overload_is_not_said(nlp):
-    service = LinkService(nlp, waiting=1)
+def test_overload_is_not_said(linker, make_service, monkeypatch):
     held = threading.Event()
-    service._linked = lambda documents: held.wait(10) and []
+    monkeypatch.setattr(linker, "link", lambda documents: held.wait(10) and [])
+    service = make_service(linker, waiting=2)
     client = TestClient(make_app(service, limits=Limits(seconds=0.05)))
     # One is worked on, and one waits, though nobody waits for its answer.
-    statuses = [client.post("/link", json={"documents": []}).status_code for _ in range(3)]
+    answered = [client.post("/link", json={"documents": []}) for _ in range(3)]
     held.set()
-    assert statuses[0] == 503 and statuses[-1] == 429
+    assert [each.status_code for each in answered] == [503, 503, 429] and answered[2].headers["retry-after"] == "1"
     assert client.get("/health").json()["status"] == "ok"
     service.close()
     assert client.get("/health").status_code == 503
-    assert client.post("/link", json={"text": TEXT}).headers["retry-after"] == "1"
+    assert client.post("/link", json={"text": TEXT}).status_code == 429
 
 
-def test_a_fault_of_the_service_is_that_of_the_request(service, monkeypatch):
-    def fail(documents):
-        raise KrisselError("[K999] /srv/secret is broken")
+def test_a_fault_of_the_linker_is_that_of_the_request(service, linker, monkeypatch, caplog):
+    client = TestClient(make_app(service), raise_server_exceptions=False)
+    for error in (KrisselError("[K999] /srv/secret is broken"), OSError("/srv/secret is broken")):
 
-    monkeypatch.setattr(service, "_linked", fail)
-    answered = TestClient(make_app(service), raise_server_exceptions=False).post("/link", json={"text": TEXT})
-    assert answered.status_code == 500 and "secret" not in answered.text and set(answered.json()) == {"error"}
+        def fail(documents, error=error):
+            raise error
+
+        monkeypatch.setattr(linker, "link", fail)
+        answered = client.post("/link", json={"text": TEXT})
+        assert answered.status_code == 500 and "secret" not in answered.text and set(answered.json()) == {"error"}
+        # Who looks after it is told.
+        assert "/srv/secret is broken" in caplog.text
+        caplog.clear()
 
 
 def test_a_slow_request_waits_for_ever(service, monkeypatch):
-    monkeypatch.setattr(service, "link", lambda documents: __import__("concurrent.futures").futures.Future())
+    monkeypatch.setattr(service, "ask", lambda do, values: Future())
     client = TestClient(make_app(service, limits=Limits(seconds=0.05)))
     assert client.post("/link", json={"text": TEXT}).status_code == 503
 

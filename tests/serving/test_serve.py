@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,8 @@ class Served:
             port = str(free.getsockname()[1])
         command = [sys.executable, "-m", "spacy", "krissel", "serve", str(pipeline), "--port", port, *map(str, options)]
         self.address = f"http://127.0.0.1:{port}"
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, **environment}, text=True)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, env={**os.environ, **environment}, text=True, **pipes)
         end = time.monotonic() + 120
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -44,9 +46,27 @@ class Served:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
+    def linker(self):
+        """The process that links."""
+        pid = self.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children")
+        if not children.exists():
+            pytest.skip("no /proc that tells a process's children")
+        found = [child for child in children.read_text().split() if b"spawn_main" in commands(child)]
+        assert len(found) == 1
+        return int(found[0])
+
     def end(self, how):
         self.process.send_signal(how)
         return self.process.wait(60), self.process.stderr.read()
+
+
+def commands(pid):
+    """What a process was started with; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 TEXT = "He had a cold."
@@ -67,6 +87,26 @@ def test_a_killed_service_loses_a_correction_that_it_accepted(saved, tmp_path):
     # A line of JSON for each request, without its text.
     assert [json.loads(line)["route"] for line in said.splitlines()][-2:] == ["/corrections", "/link"]
     assert "cold" not in said
+
+
+def test_a_service_goes_on_without_a_linker(saved, tmp_path):
+    corrections = tmp_path / "corrections.jsonl"
+    service = Served(saved, "--corrections", corrections)
+    made = service.ask("/corrections", {"text": TEXT, "start": 9, "end": 13, "right": ["D3"]})
+    os.kill(service.linker(), signal.SIGKILL)
+    assert service.process.wait(60) == 1
+    assert "K685" in service.process.stderr.read()
+    assert [json.loads(line)["id"] for line in corrections.read_text().splitlines()] == [made["id"]]
+
+
+def test_a_linker_goes_on_without_its_service(saved):
+    service = Served(saved)
+    linker = service.linker()
+    service.end(signal.SIGKILL)
+    end = time.monotonic() + 60
+    while commands(linker):
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def test_others_are_let_in_without_a_key(saved, monkeypatch):

@@ -1,0 +1,185 @@
+"""A pipeline with corrections: one counts from the next document on, and is undone exactly."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from ..errors import Errors, KrisselError, KrisselWarning, Warnings
+from ..kb.prototype_kb import PrototypeKB
+from ..mentions.gold_mentions import ID_KEY
+from ..ontology.ids import entity_url
+from ..pipeline.linker.component import KrisselLinker
+from ..pipeline.pipeline_io import find_linker, mention_setters
+from ..pipeline.settings import LINKER
+from ..render.links import doc_to_dict
+from .corrections import Correction, CorrectionLog, last_words
+
+# Of mentions that are given without one: spaCy has none without.
+LABEL = "MENTION"
+# Entities that a search finds, by default and at most.
+FOUND, MOST_FOUND = 10, 100
+
+
+class Mention(NamedTuple):
+    """Characters `start` to `end` of a text."""
+
+    start: int
+    end: int
+    label: str = LABEL
+
+
+class Document(NamedTuple):
+    """A text to link. mentions: None lets the pipeline find them."""
+
+    text: str
+    id: str = ""
+    mentions: tuple[Mention, ...] | None = None
+
+
+class CorrectedLinker:
+    """Links documents by a pipeline that nobody else changes, and by what people said of earlier links; for one thread.
+
+    log: where corrections are kept; those in it are in force.
+
+    Raises KrisselError K610 (no linker), K520 (no knowledge base). Warns KW682 of corrections that do not count, as the
+    knowledge base does not hold their entities.
+    """
+
+    def __init__(self, nlp: Language, log: CorrectionLog | None = None, *, name: str = LINKER) -> None:
+        self.nlp = nlp
+        self.log = log or CorrectionLog()
+        self.linker: KrisselLinker = find_linker(nlp, name)
+        self._setters = mention_setters(nlp)
+        self._base = self.linker.kb.snapshot()
+        if self.log.in_force:
+            self.linker.set_kb(self._corrected(self.log.in_force))
+
+    @property
+    def kb(self) -> PrototypeKB:
+        return self.linker.kb
+
+    def about(self) -> dict[str, Any]:
+        """Number of entities, their sources, and whether a component finds mentions."""
+        sources = [str(each.get("source", "")) for each in self.kb.ontology]
+        return {"entities": self.kb.n_entities, "sources": sources, "finds_mentions": bool(self._setters)}
+
+    def link(self, documents: Sequence[Document]) -> list[dict[str, Any]]:
+        """Each document as `doc_to_dict` has it, without its text.
+
+        Raises KrisselError K682 for a mention that is not in its text, that overlaps another, or that nothing would
+        find, and for a text longer than the pipeline takes.
+        """
+        docs = [self.doc(document, number) for number, document in enumerate(documents)]
+        given = [document.mentions is not None for document in documents]
+        for kind, disabled in ((False, []), (True, self._setters)):
+            chosen = [doc for doc, is_given in zip(docs, given, strict=True) if is_given is kind]
+            if chosen:
+                list(self.nlp.pipe(chosen, disable=disabled))
+        found = []
+        for doc in docs:
+            shown = doc_to_dict(doc, self.linker.cfg["spans_key"])
+            del shown["text"]
+            found.append(shown)
+        return found
+
+    def correct(self, **values: Any) -> Correction:
+        """Put a correction (`Correction`) in force, and keep it. Raises KrisselError K682 for no mention, or an unknown
+        id."""
+        correction = self.log.new(**values)
+        if not 0 <= correction.start < correction.end <= len(correction.text) or not correction.mention.strip():
+            raise KrisselError(Errors.K682.format(what="The mention", problem="has no place in the text"))
+        ids = [self.kb.resolve(id_) for id_ in correction.right]
+        if None in ids:
+            unknown = correction.right[ids.index(None)]
+            raise KrisselError(Errors.K682.format(what=f"'{unknown[:80]}'", problem="is no id of the knowledge base"))
+        correction = replace(correction, right=tuple(dict.fromkeys(map(str, ids))))
+        kb = self._corrected([*self.log.in_force, correction])
+        self.log.add(correction)
+        self.linker.set_kb(kb)
+        return correction
+
+    def undo(self, id_: str, author: str = "") -> Correction:
+        """Take a correction back: links are as if it had never been. Raises KeyError for one that is not in force."""
+        left = [each for each in self.log.in_force if each.id != id_]
+        if len(left) == len(self.log.in_force):
+            raise KeyError(id_)
+        # Before it is written: what fails leaves all as it was.
+        kb = self._corrected(left)
+        undone = self.log.undo(id_, author)
+        self.linker.set_kb(kb)
+        return undone
+
+    def follow(self, corrections: Sequence[Correction]) -> None:
+        """Have these in force, which another linker keeps."""
+        if corrections != self.log.in_force:
+            self.linker.set_kb(self._corrected(corrections))
+            self.log.follow(corrections)
+
+    def entity(self, id_: str) -> dict[str, Any]:
+        """What the knowledge base holds of an entity. Raises KrisselError K525."""
+        entity = self.kb[id_]
+        return {**asdict(entity), "url": entity_url(entity.id)}
+
+    def search(self, text: str, k: int = FOUND) -> list[dict[str, Any]]:
+        """Entities with a similar name, best first: "id", "name", "types"; the one with that id before all."""
+        kb, k = self.kb, min(max(k, 1), MOST_FOUND)
+        index = kb.prototypes.lexical_index
+        vectors = index.vectors([text])
+        rows = index.search(vectors, k)[0]
+        rows = rows[rows >= 0]
+        similar = index.similarity(vectors, rows * 0, rows)
+        ids = [kb.entity_ids[int(row)] for _, row in sorted(zip(-similar, rows.tolist(), strict=True))]
+        exact = kb.resolve(text.strip()) if text.strip() else None
+        ids = list(dict.fromkeys([*([exact] if exact else []), *ids]))[:k]
+        return [{"id": entity.id, "name": entity.name, "types": [*entity.types]} for entity in map(kb.__getitem__, ids)]
+
+    def doc(self, document: Document, number: int) -> Doc:
+        """Tokenized, with its mentions. Raises KrisselError K682."""
+        text, mentions, key = document.text, document.mentions, self.linker.cfg["spans_key"]
+        problem, spans = None, []
+        if len(text) > self.nlp.max_length:
+            problem = f"has {len(text):,} characters, and the pipeline takes {self.nlp.max_length:,}"
+        elif mentions is None:
+            if not self._setters:
+                problem = "has no `mentions`, and no component of the pipeline finds any"
+        elif any(not 0 <= mention.start < mention.end <= len(text) for mention in mentions):
+            problem = "has a mention outside its text"
+        if problem is None:
+            doc = self.nlp.make_doc(text)
+            # The whole tokens of each.
+            found = (doc.char_span(*each, alignment_mode="expand") for each in mentions or ())
+            spans = sorted((span for span in found if span is not None), key=lambda span: (span.start, span.end))
+            if not key and any(before.end > after.start for before, after in pairwise(spans)):
+                problem = "has mentions of the same words"
+        if problem is not None:
+            what = f"Document {number}" + (f" ('{document.id[:40]}')" if document.id else "")
+            raise KrisselError(Errors.K682.format(what=what, problem=problem))
+        doc.user_data[ID_KEY] = document.id
+        if key and mentions is not None:
+            doc.spans[key] = spans
+        elif mentions is not None:
+            doc.set_ents(spans)
+        return doc
+
+    def _corrected(self, corrections: Sequence[Correction]) -> PrototypeKB:
+        """The knowledge base that was loaded, with what these say in the end, whatever was in force before."""
+        kb = self._base.snapshot()
+        kb.attach_encoder(self.linker.encode)
+        prototypes, unknown = [], []
+        for correction in last_words(corrections):
+            ids = [kb.resolve(id_) for id_ in correction.right]
+            if None in ids:
+                unknown.append(correction.right[ids.index(None)])
+            else:
+                prototypes += replace(correction, right=tuple(map(str, ids))).prototypes()
+        if unknown:
+            message = Warnings.KW682.format(n=len(unknown), total=len(corrections), first=unknown[0][:80])
+            warnings.warn(message, KrisselWarning, stacklevel=3)
+        if prototypes:
+            kb.add_gold_prototypes(prototypes)
+        return kb

@@ -1,0 +1,133 @@
+"""A linker with corrections: as the pipeline links, and a correction counts, no longer and no less."""
+
+import pytest
+import spacy
+
+from spacy_krissel.errors import KrisselError
+from spacy_krissel.serving.corrected import CorrectedLinker, Document, Mention
+from spacy_krissel.serving.corrections import CorrectionLog
+
+TEXT = "He had a cold, and MS."
+COLD = {"text": TEXT, "start": 9, "end": 13}
+
+
+def answer(linker):
+    """All that is said of the text, scores included."""
+    return linker.link([Document(TEXT)])
+
+
+def test_an_answer_is_not_the_pipelines(linker, saved):
+    doc = spacy.load(saved)(TEXT)
+    (found,) = answer(linker)
+    assert [(each["start"], each["end"], each["kb_id"]) for each in found["mentions"]] == [
+        (ent.start_char, ent.end_char, ent.kb_id_) for ent in doc.ents
+    ]
+    assert [each["candidates"] for each in found["mentions"]] == [ent._.krissel_candidates for ent in doc.ents]
+    assert "text" not in found
+
+
+def test_mentions_that_are_given_are_looked_for(linker):
+    (found,) = linker.link([Document(TEXT, "a", (Mention(9, 12, "Y"), Mention(3, 6)))])
+    # Whole tokens, in the order of the text.
+    assert found["id"] == "a"
+    assert [(each["text"], each["label"]) for each in found["mentions"]] == [("had", "MENTION"), ("cold", "Y")]
+    assert linker.link([Document(TEXT, mentions=())])[0]["mentions"] == []
+
+
+@pytest.mark.parametrize(
+    "mentions, problem",
+    [
+        ([Mention(-1, 2)], "outside"),
+        ([Mention(2, 2)], "outside"),
+        ([Mention(0, 99)], "outside"),
+        ([Mention(9, 11), Mention(11, 13)], "the same words"),
+    ],
+)
+def test_a_mention_that_is_none_is_linked(linker, mentions, problem):
+    with pytest.raises(KrisselError, match=rf"K682.*Document 1 \('b'\).*{problem}"):
+        linker.link([Document(TEXT), Document(TEXT, "b", tuple(mentions))])
+    assert answer(linker)
+
+
+def test_a_text_without_mentions_is_silently_left_unlinked(nlp):
+    nlp.remove_pipe("entity_ruler")
+    linker = CorrectedLinker(nlp)
+    with pytest.raises(KrisselError, match=r"K682.*no component"):
+        answer(linker)
+    assert linker.link([Document(TEXT, mentions=(Mention(9, 13),))])[0]["mentions"][0]["kb_id"] == "D2"
+
+
+def test_a_correction_does_not_count_or_is_not_undone_exactly(linker):
+    before = answer(linker)
+    assert before[0]["mentions"][0]["kb_id"] == "D2"
+    made = linker.correct(**COLD, right=("D3",), linked="D2", author="Ada")
+    corrected = answer(linker)
+    assert corrected[0]["mentions"][0]["kb_id"] == "D3"
+    assert "⟦cold⟧" in corrected[0]["mentions"][0]["candidates"][0]["evidence"]
+    # Another one in between, and both are taken back in another order.
+    other = linker.correct(text="MS was used.", start=0, end=2, right=("C1",))
+    assert linker.undo(made.id) == made
+    with pytest.raises(KeyError):
+        linker.undo(made.id)
+    linker.undo(other.id)
+    assert answer(linker) == before
+    assert linker.log.in_force == []
+
+
+def test_what_is_in_force_depends_on_what_was_taken_back(linker, saved):
+    first = linker.correct(**COLD, right=("D3",))
+    linker.correct(text="MS was used.", start=0, end=2, right=("C1",))
+    linker.undo(first.id)
+    fresh = CorrectedLinker(spacy.load(saved))
+    fresh.correct(text="MS was used.", start=0, end=2, right=("C1",))
+    assert answer(linker) == answer(fresh)
+
+
+def test_a_correction_is_lost_by_a_restart(nlp, saved, tmp_path):
+    log = CorrectionLog(tmp_path / "corrections.jsonl")
+    linker = CorrectedLinker(nlp, log)
+    linker.correct(**COLD, right=("D3",))
+    linker.correct(**COLD, right=())
+    corrected = answer(linker)
+    log.close()
+    again = CorrectedLinker(spacy.load(saved), CorrectionLog(log.path))
+    assert answer(again) == corrected and len(again.log.in_force) == 2
+    again.log.close()
+
+
+def test_a_mistake_cannot_be_corrected(linker):
+    before = answer(linker)
+    for right, linked in ((("D3",), "D3"), (("D0",), "D0"), ((), "D2")):
+        linker.correct(**COLD, right=right)
+        assert answer(linker)[0]["mentions"][0]["kb_id"] == linked
+    assert answer(linker) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*KW682")
+def test_an_entity_that_is_no_more_keeps_the_service_from_starting(nlp):
+    log = CorrectionLog()
+    log.add(log.new(**COLD, right=("D9",)))
+    log.add(log.new(text="MS was used.", start=0, end=2, right=("C1",)))
+    linker = CorrectedLinker(nlp, log)
+    assert answer(linker)[0]["mentions"][0]["kb_id"] == "D2"
+    linker.undo(log.in_force[0].id)
+    assert len(log.in_force) == 1
+
+
+@pytest.mark.parametrize(
+    "values", [{"end": 9}, {"start": -1}, {"end": 99}, {"start": 8, "end": 9}, {"right": ("D3", "D99")}]
+)
+def test_a_correction_that_is_none_is_kept(linker, values):
+    with pytest.raises(KrisselError, match="K682"):
+        linker.correct(**{**COLD, "right": ("D3",), **values})
+    assert linker.log.in_force == []
+
+
+def test_an_entity_is_not_found(linker):
+    assert [each["id"] for each in linker.search("cold injuries")][0] == "D3"
+    # By its id, and before others.
+    assert linker.search("D1")[0] == {"id": "D1", "name": "multiple sclerosis", "types": ["Disease"]}
+    assert linker.search("☃") == linker.search(" ") == []
+    assert linker.entity("D2")["parents"] == ("D0",)
+    with pytest.raises(KrisselError, match="K525"):
+        linker.entity("D99")
