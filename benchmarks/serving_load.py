@@ -48,7 +48,7 @@ def main(
     result: dict[str, Any] = {"pipe_documents_per_second": pipe_rate(pipeline, documents)}
     for name, n in (("one_worker", 1), ("load", workers)):
         with served(pipeline, "--workers", str(n)) as port:
-            asked(port, bodies, clients, 5.0)
+            asked(port, bodies, clients, min(seconds, 5.0))
             result[name] = asked(port, bodies, clients, seconds)
             result[name]["ratio"] = result[name]["per_second"] / result["pipe_documents_per_second"]
     with served(pipeline, "--workers", str(workers), "--max-waiting", str(FEW)) as port:

@@ -345,7 +345,7 @@ def _refusal(status: int, message: str, headers: Any = None) -> Response:
     return _json({"error": message}, status, headers)
 
 
-def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
+def _json(content: Any, status: int, headers: Any = None) -> Response:
     return _response(json.dumps(content, ensure_ascii=False).encode("utf8", "replace"), status, headers)
 
 
