@@ -1,17 +1,14 @@
 """Run a pipeline over text or docs and write what it linked."""
 
-import csv
-import json
 import os
 import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import wasabi
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 from ..corpora.doc_bins import read_doc_bins
 from ..corpora.text_stream import SUFFIXES, Text, read_texts, text_files
@@ -20,13 +17,13 @@ from ..mentions.annotations import spans_of
 from ..mentions.gold_mentions import ID_KEY
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
 from ..pipeline.settings import LINKER
-from ..render.links import COLUMNS, doc_to_dict, link_rows, links_page
+from ..render.formats import WRITERS, writer_of
+from ..render.links import link_rows
 from ..util.atomic import atomic_file, check_file
 from ..util.progress import progress_bar, reading_bar, size_of
 from ..util.settings import PositiveInt, checked
 
 SHOWN = ("mention", "id", "name", "score", "confidence", "alternatives")
-OUTPUTS = (".jsonl", ".spacy", ".tsv", ".html")
 
 
 @checked
@@ -43,8 +40,9 @@ def link(
 
     pipeline: A pipeline with a linker, and with a component that finds mentions
     texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, plain, .gz
-    output: The file to write: .jsonl (an object per doc), .spacy, .tsv (a row per mention, for "krissel correct") or
-        .html (displaCy); without it, the links of a text are printed
+    output: The file to write: .jsonl (an object per doc), .spacy, .tsv (a row per mention, for "krissel correct"),
+        .html (displaCy), .parquet, .pubtator, .bioc.xml, .brat.tar.gz, .bigbio.jsonl, .prodigy.jsonl or
+        .labelstudio.json; without it, the links of a text are printed
     name: Name of the linker in the pipeline
     batch_size: Number of docs per batch
 
@@ -58,12 +56,13 @@ def link(
     named = str(texts).endswith((".spacy", *SUFFIXES)) or re.fullmatch(r"\S*[./\\]\S*", str(texts))
     is_file = bool(named) or not isinstance(texts, str) or os.path.exists(texts)
     source = Path(texts) if is_file else str(texts)
-    suffix = Path(output or "").suffix
+    write = None if output is None else writer_of(output)
     if output is None and is_file and not os.path.exists(texts):
         expected = "a file that is there, or a text of several words"
         raise KrisselError(Errors.K006.format(setting="texts", found=str(texts), expected=expected))
-    if suffix not in OUTPUTS and (output is not None or is_file):
-        expected = f"a path ending in {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}"
+    if write is None and (output is not None or is_file):
+        *endings, last = WRITERS
+        expected = f"a path ending in {', '.join(endings)} or {last}"
         raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))
     if output is not None:
         check_file(Path(output))
@@ -91,10 +90,10 @@ def link(
             message = Warnings.KW621.format(n_docs=n_docs, where=where, found=", ".join(nlp.pipe_names))
             warnings.warn(message, KrisselWarning, stacklevel=2)
 
-    if output is None:
+    if output is None or write is None:
         return [row for doc in linked() for row in link_rows(doc, key)]
     with atomic_file(Path(output)) as temporary, temporary.open("wb") as file_:
-        file_.writelines(_written(linked(), key, suffix))
+        write(linked(), key, file_)
     return n_docs, n_mentions
 
 
@@ -121,20 +120,3 @@ def _linked(nlp: Language, source: Path | str, batch_size: int, progress: bool) 
     for doc, id_ in reading_bar(piped, size_of(files), show=show, unit=" docs", desc="Linking"):
         doc.user_data[ID_KEY] = id_
         yield doc
-
-
-def _written(docs: Iterator[Doc], key: str, suffix: str) -> Iterator[bytes]:
-    if suffix == ".spacy":
-        yield DocBin(docs=docs, store_user_data=True).to_bytes()
-    elif suffix == ".html":
-        # displaCy's page does not state its encoding.
-        yield links_page(docs, key).encode("ascii", "xmlcharrefreplace")
-    elif suffix == ".tsv":
-        # A row is what `write` returns.
-        table = csv.writer(SimpleNamespace(write=str.encode), delimiter="\t", lineterminator="\n")
-        yield table.writerow(COLUMNS)
-        for doc in docs:
-            yield from (table.writerow(row.values()) for row in link_rows(doc, key))
-    else:
-        for doc in docs:
-            yield (json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n").encode()

@@ -38,7 +38,8 @@ class CorpusReport:
     UMLS), `ambiguous_ids` (mentions with an id of several entities, of which the first counts), `unknown_as_nil`
     (mentions whose id the ontology does not hold, made NIL), `relations`, `composite_parts`, `document_annotations` and
     `foreign_annotations` (records of other kinds, skipped), what `sentence_docs` counts, `text_labels`,
-    `unlisted_documents` (not among the ids that were asked for), and the keys of `BLEMISHES`.
+    `unlisted_documents` (not among the ids that were asked for), `unanswered` (tasks that nobody accepted), and the
+    keys of `BLEMISHES`.
     """
 
     def __init__(self) -> None:

@@ -37,6 +37,9 @@ BOMBS = {
     "Linnaeus": (READERS["linnaeus"], "a.tsv", "species:ncbi:1\ta\t0\t1\t" + "x" * MORE + "\n"),
     "BioC JSON": (READERS["bioc-json"], "a.json", '{"documents": [{"id": "' + "x" * MORE + '"}]}'),
     "BELB": (READERS["belb"], "a.jsonl", '{"text": "' + "x" * MORE + '", "annotations": []}\n'),
+    "Label Studio": (READERS["label-studio"], "a.json", '[{"data": {"text": "' + "x" * MORE + '"}}]'),
+    "Prodigy": (READERS["prodigy"], "a.jsonl", '{"text": "' + "x" * MORE + '", "answer": "accept"}\n'),
+    "BigBIO": (READERS["bigbio"], "a.jsonl", '{"document_id": "' + "x" * MORE + '", "passages": []}\n'),
     "phrases": (read_phrases, "a.txt", "C1\tname\t" + "x" * MORE + "\n"),
 }
 

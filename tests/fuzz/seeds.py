@@ -516,6 +516,62 @@ BELB = (
         },
     ),
 )
+_REGION = {"id": "m0", "to_name": "text", "value": {"start": 0, "end": 4, "text": "Gout", "labels": ["Disease"]}}
+_REGION_ID = {**_REGION, "value": {"start": 0, "end": 4, "text": ["MESH:D006073"]}}
+LABEL_STUDIO = (
+    json.dumps(
+        [
+            {
+                "id": 1,
+                "data": {"text": "Gout é.", "doc": "a"},
+                "annotations": [
+                    {"result": [], "was_cancelled": True},
+                    {
+                        "result": [
+                            {**_REGION, "from_name": "label", "type": "labels"},
+                            {**_REGION_ID, "from_name": "entity", "type": "textarea"},
+                        ]
+                    },
+                ],
+            },
+            {"id": 2, "data": {"text": "none"}, "predictions": [], "annotations": []},
+        ],
+        ensure_ascii=False,
+    ),
+)
+PRODIGY = (
+    json_lines(
+        {
+            "_input_hash": 1,
+            "text": "Gout é.",
+            "spans": [{"start": 0, "end": 4, "label": "Disease"}],
+            "options": [{"id": "D1", "text": "Gout (D1)"}, {"id": "NIL", "text": "none of these"}],
+            "accept": ["D1"],
+            "answer": "accept",
+            "meta": {"doc": "a", "score": 0.5},
+        },
+        {"_input_hash": 2, "text": "Gout", "spans": [], "answer": "reject"},
+        {"_input_hash": 3, "text": "Fever", "spans": [{"start": 0, "end": 5, "label": "X"}], "answer": "accept"},
+    ),
+)
+_NORMALIZED = [{"db_name": "MESH", "db_id": "D006073"}, {"db_name": "", "db_id": "D1"}]
+BIGBIO = (
+    json_lines(
+        {
+            "id": "0",
+            "document_id": "a",
+            "passages": [
+                {"id": "0_t", "type": "title", "text": ["Gout é."], "offsets": [[0, 7]]},
+                {"id": "0_a", "type": "abstract", "text": ["Fever."], "offsets": [[8, 14]]},
+            ],
+            "entities": [
+                {"id": "T", "type": "Disease", "text": ["Gout"], "offsets": [[0, 4]], "normalized": _NORMALIZED},
+                {"id": "U", "type": "Disease", "text": ["Fever"], "offsets": [[8, 13]], "normalized": []},
+            ],
+            "events": [],
+        },
+    ),
+)
 _MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
 ZESHEL: tuple[dict[str, str], ...] = (
     {

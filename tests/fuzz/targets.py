@@ -509,6 +509,9 @@ def corpus_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "phrases": [{"phrases.tsv": text} for text in seeds.PHRASES],
         "zeshel": list(seeds.ZESHEL),
         "text-labels": [{"labels.jsonl": text} for text in seeds.TEXT_LABELS],
+        "label-studio": [{"export.json": text} for text in seeds.LABEL_STUDIO],
+        "prodigy": [{"answers.jsonl": text} for text in seeds.PRODIGY],
+        "bigbio": [{"rows.jsonl": text} for text in seeds.BIGBIO],
     }
     missing = set(READERS) - set(found)
     assert not missing, f"no seeds for the formats {missing}"

@@ -21,6 +21,7 @@ from .cometa import read_cometa
 from .phrases import read_phrases
 from .pubtator import read_pubtator
 from .text_labels import read_text_labels
+from .tool_json import read_bigbio, read_label_studio, read_prodigy
 from .zeshel import read_zeshel
 
 READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
@@ -41,6 +42,9 @@ READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "phrases": read_phrases,
     "zeshel": read_zeshel,
     "text-labels": read_text_labels,
+    "label-studio": read_label_studio,
+    "prodigy": read_prodigy,
+    "bigbio": read_bigbio,
 }
 FORMATS = ("auto", *READERS)
 if TYPE_CHECKING:
@@ -58,6 +62,8 @@ SUFFIXES = {
 _ENTITIES = re.compile(rb'"entities"\s*:')
 _COLLECTION = re.compile(rb'"documents"\s*:\s*\[')
 _ANNOTATIONS = re.compile(rb'"annotations"\s*:')
+_ANSWERED = re.compile(rb'"(?:_input_hash|accept)"\s*:')
+_PASSAGES = re.compile(rb'"document_id"\s*:.*?"passages"\s*:\s*\[', re.DOTALL)
 _KNOWTATOR = re.compile(rb"<annotations[\s/>]")
 
 
@@ -93,10 +99,16 @@ def detect_format(path: Path) -> str:
     head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
     if head.startswith(b"<"):
         return "knowtator" if _KNOWTATOR.search(head) else "bioc"
+    if head.startswith(b"["):
+        return "label-studio"
     if not head.startswith(b"{"):
         return next((name for name, begins in mention_tables.HEADS.items() if begins.match(head)), "pubtator")
     if _COLLECTION.search(head):
         return "bioc-json"
     if _ANNOTATIONS.search(head):
         return "belb"
+    if _ANSWERED.search(head):
+        return "prodigy"
+    if _PASSAGES.search(head):
+        return "bigbio"
     return "text-labels" if _ENTITIES.search(head) and b'"context_document_id"' not in head else "zeshel"

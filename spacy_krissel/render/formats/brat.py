@@ -1,0 +1,47 @@
+"""brat: `.txt` and `.ann`, with normalisations; `read_brat` reads it back."""
+
+import gzip
+import io
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Iterable
+from typing import IO
+
+from spacy.tokens import Doc
+
+from .mentions import flat_text, linked_mentions, short_id
+
+
+def write_brat(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
+    """A `.tar.gz` of two files a doc, named by its id. `N` names a mention's entity, and a note has its score and
+    confidence. A mention that goes over a line's end has fragments, as brat's own."""
+    seen: Counter[str] = Counter()
+    # Without the time, so that the same docs make the same file.
+    with gzip.GzipFile(fileobj=file_, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w|") as archive:
+        for doc in docs:
+            name = short_id(doc)
+            seen[name] += 1
+            name += f"_{seen[name]}" if seen[name] > 1 else ""
+            for ending, content in ((".txt", doc.text), (".ann", _annotations(doc, key))):
+                data = content.encode("utf8")
+                info = tarfile.TarInfo(name + ending)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+
+
+def _annotations(doc: Doc, key: str) -> str:
+    rows = []
+    for number, each in enumerate(linked_mentions(doc, key), start=1):
+        lines = [match.span() for match in re.finditer(r"[^\n]+", each.text)]
+        places = ";".join(f"{each.start + start} {each.start + end}" for start, end in lines)
+        label = re.sub(r"\s+", "_", each.label) or "Mention"
+        rows.append(f"T{number}\t{label} {places}\t{flat_text(each.text)}")
+        if each.id:
+            rows.append(f"N{number}\tReference T{number} {each.id}\t{flat_text(each.name)}")
+        notes = [
+            f"{name} {value:.4f}" for name in ("score", "confidence") if (value := getattr(each, name)) is not None
+        ]
+        if notes:
+            rows.append(f"#{number}\tAnnotatorNotes T{number}\t{', '.join(notes)}")
+    return "".join(f"{row}\n" for row in rows)

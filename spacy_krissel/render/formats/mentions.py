@@ -1,0 +1,46 @@
+"""Linked mentions as the formats of other tools want them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from spacy.tokens import Doc
+
+from ...mentions.annotations import spans_of
+from ...mentions.gold_mentions import document_id
+
+# Ends a line or a cell for some reader.
+_BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+
+class Linked(NamedTuple):
+    """A mention, characters `start` to `end` of its doc. id: of its entity; "" where it has none. name, score,
+    confidence: the entity's, where they are known. candidates: as `span._.krissel_candidates` has them."""
+
+    start: int
+    end: int
+    text: str
+    label: str
+    id: str
+    name: str
+    score: float | None
+    confidence: float | None
+    candidates: list[dict[str, Any]]
+
+
+def linked_mentions(doc: Doc, spans_key: str) -> Iterator[Linked]:
+    for span in spans_of(doc, spans_key):
+        candidates = [*span._.krissel_candidates]
+        best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
+        place = (span.start_char, span.end_char, span.text, span.label_, span.kb_id_)
+        yield Linked(*place, best.get("name", ""), best.get("score"), best.get("confidence"), candidates)
+
+
+def flat_text(text: str) -> str:
+    """`text` on one line without tabs, each character in its place."""
+    return _BREAKS.sub(" ", text)
+
+
+def short_id(doc: Doc) -> str:
+    """An id of a doc for files and columns: letters, digits, points, dashes; others are underscores."""
+    return re.sub(r"[^\w.-]", "_", document_id(doc))

@@ -1,0 +1,34 @@
+"""What this package reads itself: docs, JSON lines, a table to fill in; and a page."""
+
+import csv
+import json
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import IO
+
+from spacy.tokens import Doc, DocBin
+
+from ..links import COLUMNS, doc_to_dict, link_rows, links_page
+
+
+def write_spacy(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
+    file_.write(DocBin(docs=docs, store_user_data=True).to_bytes())
+
+
+def write_html(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
+    # displaCy's page does not state its encoding.
+    file_.write(links_page(docs, key).encode("ascii", "xmlcharrefreplace"))
+
+
+def write_tsv(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
+    table = csv.writer(
+        SimpleNamespace(write=lambda row: file_.write(row.encode())), delimiter="\t", lineterminator="\n"
+    )
+    table.writerow(COLUMNS)
+    for doc in docs:
+        table.writerows(row.values() for row in link_rows(doc, key))
+
+
+def write_jsonl(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
+    for doc in docs:
+        file_.write((json.dumps(doc_to_dict(doc, key), ensure_ascii=False) + "\n").encode())

@@ -1,0 +1,40 @@
+"""A table of mentions, as pandas, polars and `datasets` read it."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import IO
+
+import pyarrow
+from pyarrow.parquet import ParquetWriter
+from spacy.tokens import Doc
+
+from ...mentions.gold_mentions import document_id
+from .mentions import linked_mentions
+
+# Docs whose mentions are written together.
+TOGETHER = 1_000
+_CANDIDATE = pyarrow.struct({"id": pyarrow.string(), "name": pyarrow.string(), "score": pyarrow.float64()})
+SCHEMA = pyarrow.schema(
+    {
+        "doc": pyarrow.string(),
+        "start": pyarrow.int64(),
+        "end": pyarrow.int64(),
+        "text": pyarrow.string(),
+        "label": pyarrow.string(),
+        "id": pyarrow.string(),
+        "name": pyarrow.string(),
+        "score": pyarrow.float64(),
+        "confidence": pyarrow.float64(),
+        "candidates": pyarrow.list_(_CANDIDATE),
+    }
+)
+
+
+def write_parquet(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
+    """A row a mention: its doc, place, label and entity, with score, confidence and candidates; without an entity `id`
+    is empty."""
+    docs = iter(docs)
+    with ParquetWriter(file_, SCHEMA) as table:
+        while some := list(islice(docs, TOGETHER)):
+            rows = [{"doc": document_id(doc), **each._asdict()} for doc in some for each in linked_mentions(doc, key)]
+            table.write_table(pyarrow.Table.from_pylist(rows, SCHEMA))

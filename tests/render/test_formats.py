@@ -1,0 +1,241 @@
+"""Linked docs in the formats of other tools: what is written is read back, places, labels, ids and scores."""
+
+import io
+import json
+import tarfile
+
+import pyarrow.parquet
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc, Span
+
+from spacy_krissel.corpora.convert import read_docs
+from spacy_krissel.corpora.readers import READERS, detect_format
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.mentions.gold_ids import NIL, NIL_MARKS
+from spacy_krissel.mentions.gold_mentions import ID_KEY
+from spacy_krissel.render.formats import WRITERS, writer_of
+from spacy_krissel.render.formats.label_studio import CONFIG
+
+NLP = spacy.blank("en")
+GOUT = {"id": "MESH:D006073", "name": "Gout & co", "score": 0.75, "confidence": 0.9}
+FEVER = {"id": "D005334", "name": "Fever", "score": 0.25}
+# A title, markup, a character beyond the first plane.
+TEXT = "Gout in 𝛽-men\nHe <had> gout,\tfever & a rash."
+
+
+def a_doc(text=TEXT, id_="7", mentions=None):
+    if mentions is None:
+        mentions = [
+            (0, 4, "Disease", [GOUT, FEVER]),
+            (23, 27, "Disease", [GOUT]),
+            (29, 34, "Finding", [FEVER]),
+            (39, 43, "X", []),
+        ]
+    doc = NLP.make_doc(text)
+    doc.user_data[ID_KEY] = id_
+    ents = []
+    for start, end, label, candidates in mentions:
+        span = doc.char_span(start, end, label=label, kb_id=candidates[0]["id"] if candidates else "")
+        span._.krissel_candidates = candidates
+        ents.append(span)
+    doc.set_ents(ents)
+    return doc
+
+
+def written(ending, *docs):
+    file_ = io.BytesIO()
+    WRITERS[ending](iter(docs), "", file_)
+    return file_.getvalue()
+
+
+def answered(ending, content):
+    """As the tool gives it back when a person agrees with everything."""
+    if ending == ".labelstudio.json":
+        tasks = json.loads(content)
+        for number, task in enumerate(tasks, 1):
+            task["annotations"] = [
+                {"id": number, "result": task.pop("predictions")[0]["result"], "was_cancelled": False}
+            ]
+        return json.dumps(tasks).encode()
+    if ending == ".prodigy.jsonl":
+        tasks = [{**json.loads(line), "answer": "accept", "_input_hash": 1} for line in content.splitlines()]
+        return "".join(json.dumps(task) + "\n" for task in tasks).encode()
+    return content
+
+
+def read_back(ending, content, tmp_path, report=None):
+    path = tmp_path / f"links{ending}"
+    path.write_bytes(answered(ending, content))
+    return list(READERS[detect_format(path)](path, report=report or CorpusReport()))
+
+
+def places(mentions):
+    return [(each.fragments, each.label, "" if each.kb_id in NIL_MARKS else each.kb_id) for each in mentions]
+
+
+BACK = (".pubtator", ".bioc.xml", ".brat.tar.gz", ".bigbio.jsonl", ".prodigy.jsonl", ".labelstudio.json")
+
+
+@pytest.mark.parametrize("ending", BACK)
+def test_a_mention_comes_back_elsewhere_or_as_another(ending, tmp_path):
+    docs = a_doc(), a_doc("It was fever.", "8", [(7, 12, "Finding", [FEVER])])
+    first, second = read_back(ending, written(ending, *docs), tmp_path)
+    expected = [
+        (((0, 4),), "Disease", "MESH:D006073"),
+        (((23, 27),), "Disease", "MESH:D006073"),
+        (((29, 34),), "Finding", "D005334"),
+        (((39, 43),), "X", ""),
+    ]
+    assert places(first.mentions) == expected and [each.text for each in first.mentions] == [
+        "Gout",
+        "gout",
+        "fever",
+        "rash",
+    ]
+    assert first.text == (TEXT.replace("\n", " ").replace("\t", " ") if ending == ".pubtator" else TEXT)
+    assert [first.id, second.id] == ["7", "8"] and places(second.mentions) == [(((7, 12),), "Finding", "D005334")]
+
+
+@pytest.mark.parametrize("ending", BACK)
+def test_a_written_file_is_no_corpus(ending, tmp_path):
+    path = tmp_path / f"links{ending}"
+    path.write_bytes(answered(ending, written(ending, a_doc())))
+    (doc,) = read_docs(path, NLP)
+    assert [(ent.text, ent.label_) for ent in doc.ents][:3] == [
+        ("Gout", "Disease"),
+        ("gout", "Disease"),
+        ("fever", "Finding"),
+    ]
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cn"]), min_size=1, max_size=60)
+
+
+@pytest.mark.parametrize("ending", BACK)
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=4), data=st.data())
+def test_any_text_comes_back_elsewhere(ending, texts, data, tmp_path_factory):
+    docs = []
+    for number, text in enumerate(texts):
+        doc = NLP.make_doc(text)
+        doc.user_data[ID_KEY] = f"d{number}"
+        ents = []
+        for i in data.draw(st.sets(st.integers(0, len(doc) - 1), max_size=3)):
+            if not doc[i].is_space and doc[i].text.strip():
+                ents.append(Span(doc, i, i + 1, label="A", kb_id=data.draw(st.sampled_from(["M:1", "2"]))))
+        doc.set_ents(sorted(ents))
+        docs.append(doc)
+    if ending in (".labelstudio.json", ".prodigy.jsonl", ".pubtator", ".bioc.xml", ".bigbio.jsonl"):
+        docs = [doc for doc in docs if doc.text.strip() and (doc.ents or ending != ".prodigy.jsonl")]
+    if not docs:
+        return
+    found = read_back(ending, written(ending, *docs), tmp_path_factory.mktemp("any"))
+    assert [each.id for each in found] == [doc.user_data[ID_KEY] for doc in docs]
+    for doc, each in zip(docs, found, strict=True):
+        # White space at the ends, and characters that XML has not, are not kept by all.
+        expected = [(((ent.start_char, ent.end_char),), "A", ent.kb_id_) for ent in doc.ents]
+        assert places(each.mentions) == expected
+
+
+def test_scores_are_lost():
+    content = written(".bioc.xml", a_doc()).decode()
+    assert '<infon key="score">0.75</infon><infon key="confidence">0.9</infon>' in content
+    assert "Gout &amp; co" in content and "&lt;had&gt;" in content
+    (row,) = map(json.loads, written(".bigbio.jsonl", a_doc()).splitlines())
+    assert row["entities"][0]["normalized"] == [
+        {"db_name": "MESH", "db_id": "D006073", "score": 0.75, "confidence": 0.9}
+    ]
+    with tarfile.open(fileobj=io.BytesIO(written(".brat.tar.gz", a_doc()))) as archive:
+        lines = archive.extractfile("7.ann").read().decode().splitlines()
+    assert lines[:3] == [
+        "T1\tDisease 0 4\tGout",
+        "N1\tReference T1 MESH:D006073\tGout & co",
+        "#1\tAnnotatorNotes T1\tscore 0.7500, confidence 0.9000",
+    ]
+    table = pyarrow.parquet.read_table(io.BytesIO(written(".parquet", a_doc()))).to_pylist()
+    assert table[0] == {
+        **{
+            "doc": "7",
+            "start": 0,
+            "end": 4,
+            "text": "Gout",
+            "label": "Disease",
+            "id": "MESH:D006073",
+            "name": "Gout & co",
+        },
+        **{
+            "score": 0.75,
+            "confidence": 0.9,
+            "candidates": [{k: each[k] for k in ("id", "name", "score")} for each in (GOUT, FEVER)],
+        },
+    }
+    assert table[3]["id"] == "" and table[3]["score"] is None
+    tasks = [json.loads(line) for line in written(".prodigy.jsonl", a_doc()).splitlines()]
+    assert [option["id"] for option in tasks[0]["options"]] == ["MESH:D006073", "D005334", NIL]
+    assert tasks[0]["options"][0]["meta"] == {"score": 0.75} and tasks[0]["accept"] == ["MESH:D006073"]
+    assert tasks[3]["accept"] == [NIL]
+    (task,) = json.loads(written(".labelstudio.json", a_doc()))
+    results = task["predictions"][0]["result"]
+    assert results[0]["score"] == 0.9 and results[0]["meta"]["text"][1] == "D005334 Fever 0.250"
+
+
+def test_a_tool_is_given_another_form_than_its_own():
+    """As Label Studio documents pre-annotations, and Prodigy its choice interface."""
+    (task,) = json.loads(written(".labelstudio.json", a_doc()))
+    label, entity = task["predictions"][0]["result"][:2]
+    assert label["id"] == entity["id"] and {label["type"], entity["type"]} == {"labels", "textarea"}
+    assert label["value"] == {"start": 0, "end": 4, "text": "Gout", "labels": ["Disease"]}
+    assert entity["value"] == {"start": 0, "end": 4, "text": ["MESH:D006073"]}
+    for result in (label, entity):
+        assert f'name="{result["from_name"]}" toName="{result["to_name"]}"' in CONFIG
+
+
+def test_what_nobody_answered_becomes_gold(tmp_path):
+    tasks = json.loads(written(".labelstudio.json", a_doc(id_="1"), a_doc(id_="2"), a_doc(id_="3")))
+    result = tasks[0]["predictions"][0]["result"]
+    corrected = [{**result[0]}, {**result[1], "value": {**result[1]["value"], "text": ["D1 ", "D2"]}}]
+    tasks[0]["annotations"] = [{"result": []}, {"result": corrected}, {"result": result, "was_cancelled": True}]
+    tasks[1]["annotations"] = []
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(tasks))
+    report = CorpusReport()
+    (document,) = READERS["label-studio"](path, report=report)
+    assert places(document.mentions) == [(((0, 4),), "Disease", "D1|D2")] and report["unanswered"] == 2
+
+    answers = [json.loads(line) for line in written(".prodigy.jsonl", a_doc()).splitlines()]
+    for answer, said in zip(answers, ("accept", "reject", "ignore", "accept"), strict=True):
+        answer["answer"] = said
+    answers[0]["accept"] = ["D005334"]
+    path.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+    report = CorpusReport()
+    (document,) = READERS["prodigy"](path, report=report)
+    assert places(document.mentions) == [(((0, 4),), "Disease", "D005334"), (((39, 43),), "X", "")]
+    assert document.mentions[1].kb_id == NIL and report["unanswered"] == 2
+
+
+@pytest.mark.parametrize("ending", [*BACK, ".parquet", ".html", ".jsonl", ".tsv", ".spacy"])
+def test_no_docs_are_no_file(ending):
+    assert written(ending) is not None and written(ending) == written(ending)
+    assert written(ending, a_doc("", "1", [])) == written(ending, a_doc("", "1", []))
+
+
+def test_two_docs_of_one_name_are_one_file():
+    with tarfile.open(fileobj=io.BytesIO(written(".brat.tar.gz", a_doc(id_="a/b"), a_doc(id_="a b")))) as archive:
+        assert archive.getnames() == ["a_b.txt", "a_b.ann", "a_b_2.txt", "a_b_2.ann"]
+
+
+def test_an_ending_is_taken_for_another():
+    assert writer_of("a.prodigy.jsonl") is not writer_of("a.jsonl") is WRITERS[".jsonl"]
+    assert writer_of("a.json") is writer_of("a.xml") is None
+
+
+def test_docs_of_another_span_group_are_written():
+    doc = a_doc()
+    doc.spans["sc"] = [doc[0:1]]
+    file_ = io.BytesIO()
+    WRITERS[".bigbio.jsonl"]([doc], "sc", file_)
+    assert len(json.loads(file_.getvalue())["entities"]) == 1
+    assert isinstance(doc, Doc)
