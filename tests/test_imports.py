@@ -36,7 +36,8 @@ LIBRARIES = {
     *("spacy", "thinc", "srsly", "pydantic", "typer", "tqdm", "jinja2", "markupsafe", "wasabi"),
     *("pooch", "requests", "urllib3"),
     *("numpy", "scipy", "sklearn", "threadpoolctl", "pyarrow", "torch", "transformers", "safetensors"),
-    *("faiss", "ray", "cupy", "cupyx", "bioregistry", "rdflib", "fastapi", "starlette", "uvicorn", "prometheus_client"),
+    *("cassis", "cupy", "cupyx"),
+    *("faiss", "ray", "bioregistry", "rdflib", "fastapi", "starlette", "uvicorn", "prometheus_client"),
 }
 # Below what its rank allows: what a package must not know, libraries and packages.
 TRANSFORMERS = ("torch", "transformers", "spacy_transformers", "safetensors")

@@ -1,13 +1,14 @@
 """The service as an ASGI app: requests checked, limited, counted and logged; needs the extra `spacy-krissel[serve]`."""
 
 import asyncio
+import base64
 import hmac
 import json
 import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -20,9 +21,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse
 
 from .. import __version__
-from ..errors import KrisselError
+from ..errors import Errors, KrisselError
 from .corrected import FOUND
 from .service import MOST_CHARS, MOST_DOCUMENTS, SECONDS, Answer, Busy, LinkService
+from .tools import MODEL, PredictionIn, Suggestions, TasksIn, Wrong, predictions
 
 LOG = logging.getLogger("spacy_krissel.serving")
 Model = TypeVar("Model", bound=BaseModel)
@@ -156,15 +158,22 @@ def make_app(
             message = "It took too long. Send less at a time; what was to be changed may still be"
             raise HTTPException(503, message, {"Retry-After": "1"}) from None
 
-    @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
-    async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
-        documents = [DocumentIn(text=given.text)] if given.text is not None else given.documents or []
+    async def linked(documents: list[DocumentIn]) -> Answer:
         chars = sum(len(document.text) for document in documents)
         if len(documents) > limits.documents or chars > limits.chars:
             most = f"{limits.documents} documents and {limits.chars:,} characters"
             raise HTTPException(413, f"{len(documents)} documents of {chars:,} characters. Expected at most {most}")
         answered = await answer("link", DOCUMENTS.dump_json(documents))
         metrics.linked(answered)
+        return answered
+
+    async def link_all(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return list(json.loads((await linked(DOCUMENTS.validate_python(documents))).content)["documents"])
+
+    @app.post("/link", openapi_extra=_schema(LinkIn), summary="Link the mentions of texts")
+    async def link(request: Request, given: Annotated[LinkIn, body_of(LinkIn)]) -> Response:
+        documents = [DocumentIn(text=given.text)] if given.text is not None else given.documents or []
+        answered = await linked(documents)
         request.state.counts = {"documents": answered.documents, "mentions": answered.mentions}
         return _response(answered.content)
 
@@ -197,6 +206,35 @@ def make_app(
         except KeyError:
             raise HTTPException(404, "There is no such correction in force") from None
 
+    @app.post("/inception/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest ids of entities")
+    @app.post("/inception/iri/predict", openapi_extra=_schema(PredictionIn), summary="INCEpTION: suggest addresses")
+    async def suggest(request: Request, given: Annotated[PredictionIn, body_of(PredictionIn)]) -> Response:
+        try:
+            suggestions = await asyncio.to_thread(Suggestions, given)
+        except ImportError as error:
+            raise HTTPException(501, str(Errors.K684.format(what=f"'{error.name}'"))) from None
+        (found,) = await link_all([suggestions.document()])
+        as_addresses = "/iri/" in request.scope["path"]
+        return _json({"document": await asyncio.to_thread(suggestions.answer, found, as_addresses=as_addresses)}, 200)
+
+    @app.post("/inception/train", status_code=204, summary="INCEpTION: nothing is learned from what it sends")
+    @app.post("/inception/iri/train", status_code=204, include_in_schema=False)
+    async def train() -> Response:
+        return Response(status_code=204)
+
+    @app.get("/labelstudio/health", summary="Label Studio: whether it links")
+    async def label_studio_health() -> Response:
+        is_alive = service.is_alive()
+        return _json({"status": "UP" if is_alive else "DOWN", "model_class": "spacy-krissel"}, 200 if is_alive else 503)
+
+    @app.post("/labelstudio/setup", summary="Label Studio: the version of the model")
+    async def label_studio_setup() -> Response:
+        return _json({"model_version": MODEL}, 200)
+
+    @app.post("/labelstudio/predict", openapi_extra=_schema(TasksIn), summary="Label Studio: links of tasks")
+    async def label_studio(given: Annotated[TasksIn, body_of(TasksIn)]) -> Response:
+        return _response(await predictions(given, link_all))
+
     @app.get("/", include_in_schema=False)
     @app.get("/page.js", include_in_schema=False)
     @app.get("/page.css", include_in_schema=False)
@@ -217,6 +255,10 @@ def make_app(
     @app.exception_handler(Busy)
     async def busy(_: Request, error: Busy) -> Response:
         return _refusal(429, "Too many requests wait. Try again soon", {"Retry-After": "1"})
+
+    @app.exception_handler(Wrong)
+    async def wrong(_: Request, error: Wrong) -> Response:
+        return _refusal(422, f"The request {error}")
 
     @app.exception_handler(KrisselError)
     async def coded(request: Request, error: KrisselError) -> Response:
@@ -297,6 +339,10 @@ class Guard:
 
     def _may(self, headers: dict[bytes, bytes]) -> bool:
         given = headers.get(b"authorization", b"")
+        if given.startswith(b"Basic "):
+            # Of tools that know nothing else, with any name: Label Studio.
+            with suppress(ValueError):
+                given = b"Bearer " + base64.b64decode(given.removeprefix(b"Basic ")).partition(b":")[2]
         return not self.key or hmac.compare_digest(given, b"Bearer " + self.key)
 
 

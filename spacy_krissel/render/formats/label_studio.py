@@ -22,6 +22,7 @@ CONFIG = f"""<View>
   <TextArea name="{ENTITY}" toName="{TEXT}" perRegion="true" editable="true" maxSubmissions="1" placeholder="id"/>
 </View>
 """
+MODEL = f"spacy-krissel {__version__}"
 # Candidates that are shown beside a region.
 SHOWN = 5
 
@@ -31,23 +32,30 @@ def write_label_studio(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
     file_.write(b"[")
     for number, doc in enumerate(docs):
         data = {"text": doc.text, "doc": document_id(doc)}
-        task = json.dumps({"data": data, "predictions": [prediction(doc, key)]}, ensure_ascii=False)
+        task = json.dumps({"data": data, "predictions": [prediction(linked_mentions(doc, key))]}, ensure_ascii=False)
         file_.write((",\n" if number else "\n").encode() + task.encode("utf8", "replace"))
     file_.write(b"\n]\n")
 
 
-def prediction(doc: Doc, key: str) -> dict[str, Any]:
-    """Two results a mention, of one region: its label, and the id of its entity."""
-    results = [result for number, each in enumerate(linked_mentions(doc, key)) for result in _region(number, each)]
-    return {"model_version": f"spacy-krissel {__version__}", "result": results}
+def prediction(
+    mentions: Iterable[Linked], *, labels: str = LABELS, entity: str = ENTITY, text: str = TEXT
+) -> dict[str, Any]:
+    """Two results a mention, of one region: its label, and the id of its entity. labels, entity, text: names of the
+    tags in the labelling configuration; without one there are no results of its kind."""
+    results = []
+    for number, each in enumerate(mentions):
+        of_label, *of_entity = _region(number, each)
+        results += [{**of_label, "from_name": labels, "to_name": text}] if labels else []
+        results += [{**result, "from_name": entity, "to_name": text} for result in of_entity if entity]
+    return {"model_version": MODEL, "result": results}
 
 
 def _region(number: int, each: Linked) -> Iterable[dict[str, Any]]:
     place = {"start": each.start, "end": each.end, "text": each.text}
     shown = [f"{other['id']} {other['name']} {other['score']:.3f}" for other in each.candidates[:SHOWN]]
-    region = {"id": f"m{number}", "to_name": TEXT, "meta": {"text": shown}}
+    region = {"id": f"m{number}", "meta": {"text": shown}}
     score = each.score if each.confidence is None else each.confidence
     labels = {**place, "labels": [each.label] if each.label else []}
-    yield {**region, "from_name": LABELS, "type": "labels", "value": labels, "score": score}
+    yield {**region, "type": "labels", "value": labels, "score": score}
     if each.id:
-        yield {**region, "from_name": ENTITY, "type": "textarea", "value": {**place, "text": [each.id]}, "score": score}
+        yield {**region, "type": "textarea", "value": {**place, "text": [each.id]}, "score": score}

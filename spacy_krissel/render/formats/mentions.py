@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Doc
 
-from ...mentions.annotations import spans_of
 from ...mentions.gold_mentions import document_id
+from ..links import doc_to_dict
 
 # Ends a line or a cell for some reader.
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -27,13 +27,17 @@ class Linked(NamedTuple):
     confidence: float | None
     candidates: list[dict[str, Any]]
 
+    @classmethod
+    def of(cls, mention: dict[str, Any]) -> "Linked":
+        """mention: as in `doc_to_dict`."""
+        candidates, id_ = [*mention["candidates"]], mention["kb_id"]
+        best: dict[str, Any] = next((each for each in candidates if each["id"] == id_), {})
+        place = (mention["start"], mention["end"], mention["text"], mention["label"])
+        return cls(*place, id_, best.get("name", ""), best.get("score"), best.get("confidence"), candidates)
+
 
 def linked_mentions(doc: Doc, spans_key: str) -> Iterator[Linked]:
-    for span in spans_of(doc, spans_key):
-        candidates = [*span._.krissel_candidates]
-        best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
-        place = (span.start_char, span.end_char, span.text, span.label_, span.kb_id_)
-        yield Linked(*place, best.get("name", ""), best.get("score"), best.get("confidence"), candidates)
+    yield from map(Linked.of, doc_to_dict(doc, spans_key)["mentions"])
 
 
 def flat_text(text: str) -> str:
