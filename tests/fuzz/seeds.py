@@ -572,6 +572,24 @@ BIGBIO = (
         },
     ),
 )
+_FEATURES = "".join(
+    f"<featureDescription><name>{name}</name><description/><rangeTypeName>uima.cas.{kind}</rangeTypeName>"
+    "</featureDescription>"
+    for name, kind in (("value", "String"), ("identifier", "String"), ("inception_internal_predicted", "Boolean"))
+)
+CAS: tuple[dict[str, str], ...] = (
+    {
+        "1.xmi": '<xmi:XMI xmlns:xmi="http://www.omg.org/XMI" xmlns:cas="http:///uima/cas.ecore" '
+        'xmlns:custom="http:///custom.ecore" xmi:version="2.0"><cas:NULL xmi:id="0"/>\n'
+        '<custom:Entity xmi:id="2" sofa="1" begin="0" end="4" value="Disease" identifier="MESH:D006073"/>\n'
+        '<custom:Entity xmi:id="3" sofa="1" begin="5" end="6" identifier="D1" inception_internal_predicted="true"/>\n'
+        '<cas:Sofa xmi:id="1" sofaNum="1" sofaID="_InitialView" mimeType="text/plain" sofaString="Gout é."/>\n'
+        '<cas:View sofa="1" members="2 3"/></xmi:XMI>\n',
+        "TypeSystem.xml": '<typeSystemDescription xmlns="http://uima.apache.org/resourceSpecifier"><types>'
+        "<typeDescription><name>custom.Entity</name><description/><supertypeName>uima.tcas.Annotation</supertypeName>"
+        f"<features>{_FEATURES}</features></typeDescription></types></typeSystemDescription>\n",
+    },
+)
 _MENTION = {"mention_id": "M", "category": "LOW_OVERLAP", "corpus": "lego", "label_document_id": "0B"}
 ZESHEL: tuple[dict[str, str], ...] = (
     {

@@ -512,6 +512,7 @@ def corpus_seeds() -> dict[str, list[Mapping[str, Any]]]:
         "label-studio": [{"export.json": text} for text in seeds.LABEL_STUDIO],
         "prodigy": [{"answers.jsonl": text} for text in seeds.PRODIGY],
         "bigbio": [{"rows.jsonl": text} for text in seeds.BIGBIO],
+        "cas": list(seeds.CAS),
     }
     missing = set(READERS) - set(found)
     assert not missing, f"no seeds for the formats {missing}"

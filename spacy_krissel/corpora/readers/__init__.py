@@ -14,9 +14,10 @@ from ...errors import Errors, KrisselError
 from ..annotation import AnnotatedText
 from ..bundles import holds_suffixes, is_bundle
 from ..files import open_binary
-from . import brat, knowtator, mention_tables, semeval
+from . import brat, cas, knowtator, mention_tables, semeval
 from .belb import read_belb, read_bioc_json
 from .bioc import read_bioc
+from .cas import read_cas
 from .cometa import read_cometa
 from .phrases import read_phrases
 from .pubtator import read_pubtator
@@ -45,6 +46,7 @@ READERS: dict[str, Callable[..., Iterator[AnnotatedText]]] = {
     "label-studio": read_label_studio,
     "prodigy": read_prodigy,
     "bigbio": read_bigbio,
+    "cas": read_cas,
 }
 FORMATS = ("auto", *READERS)
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ def detect_format(path: Path) -> str:
         head = file_.read(4096)
     # A byte order mark may stand before the first sign.
     head = head.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")
+    if path.suffix == cas.SUFFIX or head.startswith(b"PK"):
+        return "cas"
     if head.startswith(b"<"):
         return "knowtator" if _KNOWTATOR.search(head) else "bioc"
     if head.startswith(b"["):

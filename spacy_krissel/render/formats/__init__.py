@@ -13,6 +13,7 @@ from spacy.tokens import Doc
 from .bigbio import write_bigbio
 from .bioc import write_bioc
 from .brat import write_brat
+from .cas import write_cas
 from .label_studio import write_label_studio
 from .own import write_html, write_jsonl, write_spacy, write_tsv
 from .parquet import write_parquet
@@ -32,6 +33,7 @@ WRITERS: dict[str, Callable[[Iterable[Doc], str, IO[bytes]], Any]] = {
     ".bigbio.jsonl": write_bigbio,
     ".prodigy.jsonl": write_prodigy,
     ".labelstudio.json": write_label_studio,
+    ".xmi.zip": write_cas,
 }
 
 

@@ -1,0 +1,94 @@
+"""UIMA CAS: the XMI of INCEpTION and WebAnno."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from ...errors import Errors, KrisselError
+from ...util.limits import FILE
+from ..annotation import AnnotatedText, Mention
+from ..files import open_binary
+from ..report import CorpusReport, reporting
+
+SUFFIX, TYPES = ".xmi", "TypeSystem.xml"
+# Of the layer of named entities, and of any other that has them.
+LABEL, IDENTIFIER = "value", "identifier"
+EXPECTED = "a UIMA CAS: an .xmi file next to its TypeSystem.xml, a folder or a .zip of such"
+_DECLARATION = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
+
+
+@reporting
+def read_cas(path: str | Path, *, report: CorpusReport) -> Iterator[AnnotatedText]:
+    """The texts of CAS files in XMI, each with the annotations that have a feature `identifier`, the id of an entity;
+    `value` is their label.
+
+    path: a `.zip` as the tools export it, a folder, or an `.xmi` file; `TypeSystem.xml` is next to them. The id of a
+    text is the name of its file. What a recommender suggested is left out. Needs the extra `serve` (dkpro-cassis).
+
+    report: counts `bad_records`, files that are no CAS.
+    Raises KrisselError K201 (no file), K204 (no CAS), K247 (dkpro-cassis is not installed), K248 (a damaged
+    ZIP), K055.
+    """
+    try:
+        import cassis
+    except ImportError as error:
+        raise KrisselError(Errors.K247) from error
+    n = 0
+    for name, source, content, types in _files(Path(path)):
+        try:
+            if _DECLARATION.search(types) or _DECLARATION.search(content):
+                raise ValueError("it declares a document type or entities")
+            system = cassis.load_typesystem(types.decode("utf-8-sig"))
+            cas = cassis.load_cas_from_xmi(content.decode("utf-8-sig"), typesystem=system)
+            text = cas.sofa_string
+            if not isinstance(text, str) or not text.strip():
+                raise ValueError("it has no text")
+            mentions = []
+            for kind in system.get_types():
+                names = {feature.name for feature in kind.all_features}
+                if IDENTIFIER in names and {"begin", "end"} <= names:
+                    for each in cas.select(kind.name):
+                        # A layer that others inherit from is asked for with theirs.
+                        if each.type.name == kind.name and not getattr(each, "inception_internal_predicted", False):
+                            label, id_ = (str(getattr(each, key, None) or "") for key in (LABEL, IDENTIFIER))
+                            covered = text[each.begin : each.end]
+                            mentions.append(Mention(((each.begin, each.end),), covered, label, id_))
+        except Exception as error:
+            # cassis and lxml raise of every kind for what is none.
+            report.blemish("bad_records", source, 0, f"{type(error).__name__}: {str(error)[:80]}")
+            continue
+        n += 1
+        yield AnnotatedText(name, text, mentions, source)
+    if not n:
+        raise KrisselError(Errors.K204.format(path=path, what="CAS", line=0, expected=EXPECTED))
+
+
+def _files(path: Path) -> Iterator[tuple[str, str, bytes, bytes]]:
+    """Name, place and content of each XMI, and its type system."""
+    if path.is_dir() or path.suffix == SUFFIX:
+        for file_ in sorted(path.rglob(f"*{SUFFIX}")) if path.is_dir() else [path]:
+            yield file_.stem, str(file_), _read(file_), _read(file_.parent / TYPES)
+        return
+    with open_binary(path, EXPECTED):
+        # It is there, and can be read.
+        pass
+    try:
+        with ZipFile(path) as archive:
+            members = {info.filename: info for info in archive.infolist()}
+            for name in sorted(each for each in members if each.endswith(SUFFIX)):
+                folder = name.rpartition("/")[0]
+                types = f"{folder}/{TYPES}" if f"{folder}/{TYPES}" in members else TYPES
+                if types not in members:
+                    raise KrisselError(Errors.K201.format(path=f"{path}!{types}", expected=EXPECTED))
+                for each in (name, types):
+                    FILE.check(members[each].file_size, path, each)
+                yield Path(name).stem, f"{path}!{name}", archive.read(name), archive.read(types)
+    except (BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        # Damaged, encrypted, or compressed in another way.
+        raise KrisselError(Errors.K248.format(path=path, problem=str(error)[:80])) from error
+
+
+def _read(path: Path) -> bytes:
+    with open_binary(path, EXPECTED) as file_:
+        return file_.read_all()
