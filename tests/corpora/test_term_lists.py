@@ -1,0 +1,71 @@
+import gzip
+
+import pytest
+
+from spacy_krissel.corpora.report import CorpusReport
+from spacy_krissel.corpora.term_lists import read_terms
+from spacy_krissel.errors import KrisselError
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a file with this content. RETURNS: labels with ids, and the places of rows that were left out."""
+
+    def read(content, name="terms.csv", **columns):
+        path = tmp_path / name
+        content = content.encode() if isinstance(content, str) else content
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        report = CorpusReport()
+        found = [tuple(term) for term in read_terms(path, report, **columns)]
+        places = report.places.get("bad_records", [])
+        return found, [place.removeprefix(f"{path}, ") for place in places]
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "content, name, columns, expected",
+    [
+        ("id,label\nA:1,flu\nA:2,cold\n", "terms.csv", {}, [("flu", "A:1"), ("cold", "A:2")]),
+        ("Name;Subject_ID\r\nflu;1\r\n", "TERMS.CSV", {}, [("flu", "1")]),
+        ("subject_label\tid\n“flu”\t\n", "terms.tsv.gz", {}, [("“flu”", "")]),
+        ("\ufeffDiagnosis\nflu\n\n", "terms.csv", {}, [("flu", "")]),
+        ('name,label\nno,"flu, of\nbirds"\n', "terms.csv", {}, [("flu, of birds", "")]),
+        ("a,b\nflu,7\n", "terms.csv", {"label_column": "A", "id_column": "b"}, [("flu", "7")]),
+        ("a,b\nflu,7\n", "terms.dat", {"label_column": "a"}, [("flu", "")]),
+        ("label\n\n a, b \n", "terms.txt", {}, [("label", ""), ("a, b", "")]),
+        ("flu\n", "terms", {}, [("flu", "")]),
+    ],
+)
+def test_a_list_is_not_read(read, content, name, columns, expected):
+    assert read(content, name, **columns) == (expected, [])
+
+
+def test_a_row_that_cannot_be_read_stops_the_others_or_has_another_line(read):
+    content = b'id,label\n1,flu\n2,\n3\n\n\xff\n4,"a\nb"\n5,"a"b\n6,cold\n'
+    found, places = read(content)
+    assert found == [("flu", "1"), ("a b", "4"), ("cold", "6")]
+    assert places == ["line 3 (no term)", "line 4 (no term)", "line 6 (not UTF-8)"]
+
+
+@pytest.mark.parametrize(
+    "content, name, columns, code",
+    [
+        ("a,b\nflu,7\n", "terms.csv", {}, "K006.*label_column.*'a', 'b'"),
+        ("label,b\nflu,7\n", "terms.csv", {"id_column": "c"}, "K006.*id_column.*'c'.*'label', 'b'"),
+        ("label,b\nflu,7\n", "terms.csv", {"label_column": "c"}, "K006.*label_column.*'c'"),
+        ("label,id\n", "terms.csv", {}, "K204.*term"),
+        ("\n\n", "terms.txt", {}, "K204.*term"),
+        ("", "terms.csv", {}, "K204.*term"),
+        (b"\xff\xfea\0", "terms.csv", {}, "K056"),
+    ],
+)
+def test_a_list_without_terms_is_read(read, content, name, columns, code):
+    with pytest.raises(KrisselError, match=code):
+        read(content, name, **columns)
+
+
+def test_all_terms_are_held_in_memory(tmp_path):
+    (tmp_path / "terms.csv").write_text("label\n" + "flu\n" * 200_000 + '"cut')
+    terms = read_terms(tmp_path / "terms.csv", report := CorpusReport())
+    assert next(terms).label == "flu" and not report["bad_records"]
