@@ -1,0 +1,125 @@
+"""Mappings in the form of SSSOM, the Simple Standard for Sharing Ontological Mappings, version 1.0, as TSV.
+
+https://mapping-commons.github.io/sssom/
+"""
+
+import csv
+import json
+import re
+import uuid
+from collections.abc import Iterable
+from datetime import date
+from itertools import compress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import NamedTuple
+from urllib.parse import quote
+
+from .. import __version__
+from ..ontology.ids import canonical_id, entity_url
+
+NOT_FOUND = "sssom:NoTermFound"
+# What the standard's own tools write for none.
+NO_LICENSE = "https://w3id.org/sssom/license/unspecified"
+_SET, _UNKNOWN = "https://w3id.org/sssom/mappings/", "https://w3id.org/sssom/unknown_prefix/"
+# Declared by the standard.
+_BUILT_IN = {
+    "linkml": "https://w3id.org/linkml/",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "semapv": "https://w3id.org/semapv/vocab/",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "sssom": "https://w3id.org/sssom/",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
+_CURIE = re.compile(r"([A-Za-z_][\w.-]*):((?!//)\S.*)", re.ASCII)
+_ADDRESS = re.compile(r"(https?://.+[/#=])([^/#=]+)")
+_NOT_IN_IRI = re.compile(r'[\s<>"{}|\\^`]')
+
+
+class Mapping(NamedTuple):
+    """A row, in the order of the standard. Cells that no row fills are no column."""
+
+    subject_id: str
+    subject_label: str
+    predicate_id: str
+    object_id: str
+    object_label: str
+    mapping_justification: str
+    subject_type: str
+    confidence: str
+    similarity_score: str
+
+
+class Curies:
+    """CURIEs for ids, and the prefixes that they need."""
+
+    def __init__(self) -> None:
+        # By address.
+        self._prefixes = {address: prefix for prefix, address in _BUILT_IN.items()}
+        self._addresses = dict(_BUILT_IN)
+
+    def __call__(self, id: str, bare: str) -> str:
+        """`D009203` → `MESH:D009203`. An id that shows no prefix gets the prefix `bare`; of an address, what is before
+        its last part becomes a prefix, ns and a number."""
+        if whole := _ADDRESS.fullmatch(id):
+            address, local = whole.groups()
+            prefix = f"ns{len(self._prefixes) - len(_BUILT_IN) + 1}"
+        else:
+            known = _CURIE.fullmatch(canonical_id(id))
+            prefix, local = known.groups() if known else (bare, id)
+            if prefix not in self._addresses:
+                self._addresses[prefix] = _address(prefix, local)
+            address = self._addresses[prefix]
+        # One prefix for each address: "hp" is "HP" where that came first.
+        return f"{self._prefixes.setdefault(address, prefix)}:{_NOT_IN_IRI.sub(lambda match: quote(match[0]), local)}"
+
+    def prefixes(self) -> dict[str, str]:
+        """The address of each prefix that was used, but for those that the standard declares."""
+        return {prefix: address for address, prefix in self._prefixes.items() if prefix not in _BUILT_IN}
+
+
+def write_sssom(
+    path: Path,
+    mappings: Iterable[Mapping],
+    curies: Curies,
+    *,
+    license: str = NO_LICENSE,
+    mapping_set_id: str = "",
+    object_source: str = "",
+) -> None:
+    """Write a mapping set. The mappings, which `curies` gave their ids, are not held in memory.
+
+    mapping_set_id: "" for a new one. object_source: CURIE or address of the vocabulary of the objects.
+    """
+    with path.open("w", encoding="utf8", newline="") as file_, TemporaryFile("w+", dir=path.parent) as body:
+        # The header needs the prefixes of all.
+        filled = [False] * len(Mapping._fields)
+        for mapping in mappings:
+            filled = [before or bool(cell) for before, cell in zip(filled, mapping, strict=True)]
+            body.write(json.dumps(mapping) + "\n")
+        body.seek(0)
+        source = object_source and curies(object_source, "kb")
+        # In quotes, else YAML would take some prefixes and addresses for something else.
+        declared = [
+            f"  {json.dumps(each)}: {json.dumps(address)}" for each, address in sorted(curies.prefixes().items())
+        ]
+        header = [
+            *(["curie_map:", *declared] if declared else []),
+            f"mapping_set_id: {json.dumps(mapping_set_id or _SET + str(uuid.uuid4()))}",
+            f"license: {json.dumps(license)}",
+            *([f"object_source: {json.dumps(source)}"] if source else []),
+            "mapping_tool: spacy-krissel",
+            f"mapping_tool_version: {json.dumps(__version__)}",
+            f"mapping_date: {date.today().isoformat()}",
+        ]
+        file_.writelines(f"#{line}\n" for line in header)
+        table = csv.writer(file_, delimiter="\t", lineterminator="\n")
+        table.writerow(compress(Mapping._fields, filled))
+        table.writerows(compress(json.loads(line), filled) for line in body)
+
+
+def _address(prefix: str, local: str) -> str:
+    url = entity_url(f"{prefix}:{local}")
+    return url.removesuffix(local) if url.endswith(local) else f"{_UNKNOWN}{prefix.lower()}/"
