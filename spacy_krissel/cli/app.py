@@ -132,6 +132,9 @@ COMMANDS = {
     ),
     "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.tsv", gpu=True, names=LINKER),
     "correct": Command("commands.correct_links:correct", "Use", "linker links.tsv -o fixed", gpu=True, names=LINKER),
+    "map": Command(
+        "commands.map_terms:map_terms", "Use", "linker terms.csv -o mappings.sssom.tsv", gpu=True, names=LINKER
+    ),
     "serve": Command(
         "commands.serve_pipeline:serve", "Use", "linker --corrections corrections.jsonl", gpu=True, names=LINKER
     ),

@@ -1,0 +1,159 @@
+"""Map a list of terms to entities, as SSSOM."""
+
+import re
+from collections.abc import Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+
+from ..corpora.report import CorpusReport
+from ..corpora.term_lists import Term, read_terms
+from ..errors import Errors, KrisselError
+from ..kb.prototype_kb import PrototypeKB
+from ..kb.prototype_table import MINED
+from ..mentions.annotations import spans_of
+from ..mentions.gold_ids import NIL
+from ..ontology.folding import fold_name
+from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters, of_length
+from ..pipeline.settings import LINKER
+from ..render.sssom import NO_LICENSE, NOT_FOUND, Curies, Mapping, write_sssom
+from ..util.atomic import atomic_file, check_file
+from ..util.escape import one_line
+from ..util.progress import reading_bar, size_of
+from ..util.settings import PositiveInt, checked
+
+EXACT, LEXICAL = "skos:exactMatch", "semapv:LexicalMatching"
+SEMANTIC = "semapv:SemanticSimilarityThresholdMatching"
+
+
+@checked
+def map_terms(
+    pipeline: str | Path,
+    terms: Path,
+    output: Path,
+    *,
+    label_column: str = "",
+    id_column: str = "",
+    top_k: PositiveInt = 1,
+    license: str = NO_LICENSE,
+    mapping_set_id: str = "",
+    object_source: str = "",
+    name: str = LINKER,
+    batch_size: PositiveInt = 128,
+    progress: bool = False,
+) -> dict[str, int]:
+    """Map a list of terms to entities, as SSSOM.
+
+    pipeline: A pipeline with a linker
+    terms: A table with a header (.csv, .tsv), or a text file with a term a line; .gz
+    output: The file to write: .tsv, by custom .sssom.tsv
+    label_column: Column of the terms; default: label, subject_label, term or name, else the only one
+    id_column: Column of the terms' ids; default: id or subject_id, where there is one
+    top_k: Candidates per term: those after the first row of a term are skos:relatedMatch
+    license: Address of the licence of the mappings
+    mapping_set_id: Address that identifies the mappings; default: a new one
+    object_source: Vocabulary of the knowledge base, as CURIE or address: obo:mondo
+    name: Name of the linker in the pipeline
+    batch_size: Number of terms per batch
+
+    Each term is linked as a mention that is the whole text: a skos:exactMatch where it is a name of the entity, folded
+    (`fold_name`), else a skos:closeMatch; NIL is sssom:NoTermFound. RETURNS: the numbers of `terms`, of those `exact`,
+    `close` and `without_entity`, and of rows `left_out`.
+
+    Raises KrisselError K006 (output, columns, numbers, addresses), K026 (output), K610, K611 (pipeline), K603 (no
+    knowledge base), and what `read_terms` raises. Warns KW201 (rows left out), KW620 (terms left out).
+    """
+    if output.suffix != ".tsv":
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .tsv"))
+    addresses = {"license": license, **({"mapping_set_id": mapping_set_id} if mapping_set_id else {})}
+    for setting, found in addresses.items():
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", found):
+            raise KrisselError(Errors.K006.format(setting=setting, found=found, expected="an address, https://…"))
+    check_file(output)
+    report = CorpusReport()
+    read = read_terms(terms, report, label_column=label_column, id_column=id_column)
+    # A list without terms is refused before the pipeline is loaded.
+    read = chain([next(read)], read)
+    nlp = load_pipeline(pipeline)
+    linker = find_linker(nlp, name)
+    if top_k > linker.n_kept():
+        expected = f"at most {linker.n_kept()}, the candidates that the linker keeps (`n_candidates`)"
+        raise KrisselError(Errors.K006.format(setting="top_k", found=top_k, expected=expected))
+    if name not in nlp.pipe_names:
+        nlp.enable_pipe(name)
+    curies = Curies()
+
+    def mappings() -> Iterator[Mapping]:
+        linked = _linked(nlp, read, linker.cfg["spans_key"], batch_size)
+        for span, term in reading_bar(linked, size_of([terms]), show=progress, unit=" terms", desc="Mapping"):
+            first, *others = islice(_mappings(term, span, linker.kb, curies), top_k)
+            exact = first.predicate_id == EXACT
+            report.count("without_entity" if first.object_id == NOT_FOUND else "exact" if exact else "close")
+            report.count("terms")
+            yield from [first, *others]
+
+    ids = {"mapping_set_id": mapping_set_id, "object_source": object_source}
+    with atomic_file(output) as temporary:
+        write_sssom(temporary, mappings(), curies, license=license, **ids)
+    report.warn()
+    counts = {key: report[key] for key in ("terms", "exact", "close", "without_entity")}
+    return {**counts, "left_out": report["bad_records"]}
+
+
+def show_map_terms(counts: dict[str, int]) -> str:
+    return "\n".join(f"{key}: {value}" for key, value in counts.items())
+
+
+def _linked(nlp: Language, terms: Iterator[Term], key: str, batch_size: int) -> Iterator[tuple[Span, Term]]:
+    def docs() -> Iterator[tuple[Doc, Term]]:
+        for term in of_length(nlp, terms, lambda term: (term.label, term.id or term.label[:40])):
+            doc = nlp.make_doc(term.label)
+            spans = [Span(doc, 0, len(doc), label="MENTION")]
+            if key:
+                doc.spans[key] = spans
+            else:
+                doc.ents = spans
+            yield doc, term
+
+    with nlp.select_pipes(disable=mention_setters(nlp)):
+        for doc, term in nlp.pipe(docs(), as_tuples=True, batch_size=batch_size):
+            yield spans_of(doc, key)[0], term
+
+
+def _mappings(term: Term, span: Span, kb: PrototypeKB, curies: Curies) -> Iterator[Mapping]:
+    """The link, then the other candidates, best first."""
+    subject, linked = term.id and curies(term.id, "term"), span.kb_id_
+
+    def mapping(predicate: str, found: dict[str, Any]) -> Mapping:
+        is_name = bool(found) and fold_name(term.label) in map(fold_name, _names(kb, found["id"]))
+        confidence, score = found.get("confidence"), found.get("score", -1)
+        return Mapping(
+            subject,
+            term.label,
+            predicate or (EXACT if is_name else "skos:closeMatch"),
+            curies(found["id"], "kb") if found else NOT_FOUND,
+            one_line(found.get("name", "")),
+            LEXICAL if is_name else SEMANTIC,
+            # The standard's rule for a subject without an id.
+            "" if subject else "rdfs literal",
+            "" if confidence is None else f"{round(confidence, 3):g}",
+            f"{round(score, 3):g}" if confidence is None and 0 <= score <= 1 else "",
+        )
+
+    candidates = sorted(span._.krissel_candidates, key=lambda each: each["id"] != linked)
+    if linked == NIL:
+        yield mapping(EXACT, {})
+    for place, each in enumerate(candidates):
+        yield mapping("skos:relatedMatch" if place or linked == NIL else "", each)
+
+
+def _names(kb: PrototypeKB, id: str) -> list[str]:
+    names = [*kb[id].names]
+    if kb.entities.details is None:
+        # An entity has its first name alone. What was mined are names too.
+        prototypes = kb.prototypes_at(kb.prototype_rows(id))
+        names += [each.view.mention for each in prototypes if each.kind in ("name", *MINED)]
+    return names

@@ -1,0 +1,173 @@
+import csv
+import os
+from itertools import islice
+
+import pytest
+import spacy
+from command_line import invoke
+
+from spacy_krissel.commands import map_terms as module
+from spacy_krissel.commands.map_terms import map_terms
+from spacy_krissel.errors import KrisselError, KrisselWarning
+
+TERMS = "id,label\nX:1,Breast  CANCER\nX:2,breast cancers\n,MS\n4,flu\n"
+
+
+@pytest.fixture
+def terms(tmp_path):
+    (tmp_path / "terms.csv").write_text(TERMS)
+    return tmp_path / "terms.csv"
+
+
+def read(path):
+    """The header's lines, and the rows."""
+    lines = path.read_text(encoding="utf8").splitlines(keepends=True)
+    header = [line[1:-1] for line in lines if line.startswith("#")]
+    return header, list(csv.DictReader(lines[len(header) :], delimiter="\t"))
+
+
+def linked(nlp, term):
+    doc = nlp.make_doc(term)
+    doc.ents = [spacy.tokens.Span(doc, 0, len(doc), label="MENTION")]
+    (ent,) = nlp.get_pipe("krissel_linker")(doc).ents
+    return ent
+
+
+def test_a_mapping_differs_from_the_link_of_its_term(save_linker, nlp, terms, tmp_path):
+    found = map_terms(save_linker(), terms, tmp_path / "out.tsv", object_source="obo:toy")
+    assert found == {"terms": 4, "exact": 3, "close": 1, "without_entity": 0, "left_out": 0}
+    header, rows = read(tmp_path / "out.tsv")
+    assert 'object_source: "obo:toy"' in header and "mapping_tool: spacy-krissel" in header
+    assert [row["subject_id"] for row in rows] == ["X:1", "X:2", "", "term:4"]
+    assert [row["subject_type"] for row in rows] == ["", "", "rdfs literal", ""]
+    lexical, semantic = "semapv:LexicalMatching", "semapv:SemanticSimilarityThresholdMatching"
+    assert [row["predicate_id"] for row in rows] == [f"skos:{each}Match" for each in ("exact", "close", *["exact"] * 2)]
+    assert [row["mapping_justification"] for row in rows] == [lexical, semantic, lexical, lexical]
+    for row in rows:
+        ent = linked(nlp, row["subject_label"])
+        best = ent._.krissel_candidates[0]
+        assert (row["object_id"], row["object_label"]) == (f"kb:{ent.kb_id_}", best["name"])
+        # No confidence is invented.
+        assert "confidence" not in row
+        assert row["similarity_score"] == (f"{round(best['score'], 3):g}" if 0 <= best["score"] <= 1 else "")
+
+
+def test_the_library_of_the_standard_reads_something_else(save_linker, tmp_path):
+    """It has no mappings without a subject id yet."""
+    sssom = pytest.importorskip("sssom_pydantic")
+    (tmp_path / "terms.csv").write_text("id,label\nX:1,flu\nhttp://x.org/2,of \"birds\"\n3,'cold'\n")
+    map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.sssom.tsv", top_k=2)
+    rows = read(tmp_path / "out.sssom.tsv")[1]
+    mappings, converter, mapping_set, errors = sssom.read(tmp_path / "out.sssom.tsv", return_errors=True)
+    assert not errors and len(mappings) == len(rows) == 6
+    assert str(mapping_set.license) == "https://w3id.org/sssom/license/unspecified"
+    for mapping, row in zip(mappings, rows, strict=True):
+        assert (mapping.subject.curie, mapping.subject_name) == (row["subject_id"], row["subject_label"])
+        assert (mapping.predicate.curie, mapping.object.curie) == (row["predicate_id"], row["object_id"])
+        assert (mapping.object_name, mapping.justification.curie) == (row["object_label"], row["mapping_justification"])
+        assert mapping.similarity_score == (float(row["similarity_score"]) if row["similarity_score"] else None)
+        assert (mapping.mapping_tool_name, str(mapping.mapping_date)[:2]) == ("spacy-krissel", "20")
+    assert converter.expand(mappings[2].subject.curie) == "http://x.org/2"
+    assert [each.subject_name for each in mappings[::2]] == ["flu", 'of "birds"', "'cold'"]
+
+
+def test_a_term_without_an_entity_is_left_out(nlp, linker, terms, tmp_path):
+    linker.configure(threshold=5.0)
+    nlp.get_pipe_config("krissel_linker")["threshold"] = 5.0
+    nlp.to_disk(tmp_path / "strict")
+    found = map_terms(tmp_path / "strict", terms, tmp_path / "out.tsv", top_k=2)
+    assert (found["terms"], found["without_entity"]) == (4, 4)
+    rows = read(tmp_path / "out.tsv")[1]
+    assert [row["object_id"] == "sssom:NoTermFound" for row in rows] == [True, False] * 4
+    assert all(not row["object_label"] and not row["similarity_score"] for row in rows[::2])
+    assert {row["predicate_id"] for row in rows[1::2]} == {"skos:relatedMatch"}
+
+
+def test_a_candidate_passes_for_the_link(save_linker, nlp, terms, tmp_path):
+    map_terms(save_linker(), terms, tmp_path / "out.tsv", top_k=3)
+    rows = read(tmp_path / "out.tsv")[1]
+    assert len(rows) == 12
+    for first in range(0, 12, 3):
+        one = rows[first : first + 3]
+        candidates = linked(nlp, one[0]["subject_label"])._.krissel_candidates[:3]
+        assert [row["object_id"] for row in one] == [f"kb:{each['id']}" for each in candidates]
+        assert [row["predicate_id"] == "skos:relatedMatch" for row in one] == [False, True, True]
+    # Two entities have the name.
+    assert [row["mapping_justification"] for row in rows[6:8]] == ["semapv:LexicalMatching"] * 2
+
+
+def test_a_confidence_is_lost(save_linker, terms, tmp_path, monkeypatch):
+    nlp = spacy.load(save_linker())
+    spacy.language.Language.component("with_confidence", func=confident)
+    nlp.add_pipe("with_confidence", last=True)
+    monkeypatch.setattr(module, "load_pipeline", lambda path: nlp)
+    map_terms(tmp_path, terms, tmp_path / "out.tsv")
+    rows = read(tmp_path / "out.tsv")[1]
+    assert [row["confidence"] for row in rows] == ["0.877"] * 4 and "similarity_score" not in rows[0]
+
+
+def confident(doc):
+    for ent in doc.ents:
+        ent._.krissel_candidates = [{**each, "confidence": 0.8768} for each in ent._.krissel_candidates]
+    return doc
+
+
+def test_mentions_are_set_by_another_component_or_not_in_a_group(nlp, linker, terms, tmp_path):
+    found = {}
+    for key in ("", "sc"):
+        linker.cfg["spans_key"] = key
+        if key:
+            ruler = nlp.add_pipe("entity_ruler", first=True)
+            ruler.add_patterns([{"label": "Disease", "pattern": "cancer"}])
+        nlp.to_disk(tmp_path / f"with{key}")
+        map_terms(tmp_path / f"with{key}", terms, tmp_path / "out.tsv")
+        found[key] = read(tmp_path / "out.tsv")[1]
+    assert found[""] == found["sc"]
+
+
+def test_names_are_unknown_without_details(nlp, linker, terms, tmp_path):
+    """Aliases are among the prototypes, even so."""
+    linker.kb.set_entities([linker.kb[id] for id in linker.kb.entity_ids], details=False)
+    assert linker.kb["T06"].aliases == ()
+    nlp.to_disk(tmp_path / "bare")
+    assert map_terms(tmp_path / "bare", terms, tmp_path / "out.tsv")["exact"] == 3
+
+
+def test_all_terms_are_linked_before_the_first_is_written(nlp):
+    taken = []
+    terms = (taken.append(n) or module.Term(f"flu {n}", "") for n in range(100))
+    assert len(list(islice(module._linked(nlp, terms, "", 4), 2))) == 2 and len(taken) < 20
+
+
+def test_a_bad_row_is_not_told_or_the_bar_has_no_end(save_linker, tmp_path, terminal):
+    (tmp_path / "terms.csv").write_text("label\nflu\n" + '""\n' * 4 + "cold\n")
+    with pytest.warns(KrisselWarning, match=r"KW201.*4 record.*terms.csv, line 3 \(no term\)"):
+        found = map_terms(save_linker(), tmp_path / "terms.csv", tmp_path / "out.tsv", progress=True)
+    assert (found["terms"], found["left_out"]) == (2, 4)
+    assert "Mapping: 100%" in terminal.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "settings, match",
+    [
+        ({"output": "out.csv"}, "output.*ending in .tsv"),
+        ({"top_k": 0}, "top_k"),
+        ({"top_k": 6}, "top_k.*at most 5"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"license": "CC0"}, "license.*CC0.*https"),
+        ({"mapping_set_id": "my set"}, "mapping_set_id"),
+        ({"label_column": "cake"}, "label_column.*'id', 'label'"),
+    ],
+)
+def test_a_bad_setting_replaces_an_earlier_output(save_linker, terms, tmp_path, settings, match):
+    (tmp_path / "out.tsv").write_text("earlier")
+    output = tmp_path / settings.pop("output", "out.tsv")
+    with pytest.raises(KrisselError, match=f"K006.*{match}"):
+        map_terms(save_linker(), terms, output, **settings)
+    assert (tmp_path / "out.tsv").read_text() == "earlier"
+    assert sorted(os.listdir(tmp_path)) == ["out.tsv", "terms.csv"]
+
+
+def test_the_command_does_not_say_what_it_wrote(save_linker, terms, tmp_path):
+    done = invoke("map", save_linker(), terms, "-o", tmp_path / "out.sssom.tsv")
+    assert (done.exit_code, "exact: 3" in done.output) == (0, True), done.output
