@@ -66,35 +66,48 @@ def link(
         raise KrisselError(Errors.K006.format(setting="output", found=output and str(output), expected=expected))
     if output is not None:
         check_file(Path(output))
-    is_text = not isinstance(source, Path) or source.suffix != ".spacy"
-    if is_text and isinstance(source, Path):
-        text_files(source)
-    nlp = load_pipeline(pipeline)
-    key = find_linker(nlp, name).cfg["spans_key"]
-    if name not in nlp.pipe_names:
-        nlp.enable_pipe(name)
-    where = f"doc.spans['{key}']" if key else "doc.ents"
-    # A component without `assigns` may set mentions too.
-    setters = mention_setters(nlp) or [pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns]
-    if is_text and not setters:
-        raise KrisselError(Errors.K676.format(found=", ".join(nlp.pipe_names), where=where))
-    n_docs = n_mentions = 0
-
-    def linked() -> Iterator[Doc]:
-        nonlocal n_docs, n_mentions
-        for doc in _linked(nlp, source, batch_size, progress):
-            n_docs += 1
-            n_mentions += len(spans_of(doc, key))
-            yield doc
-        if n_docs and not n_mentions:
-            message = Warnings.KW621.format(n_docs=n_docs, where=where, found=", ".join(nlp.pipe_names))
-            warnings.warn(message, KrisselWarning, stacklevel=2)
-
+    docs = LinkedDocs(pipeline, source, name=name, batch_size=batch_size, progress=progress)
     if output is None or write is None:
-        return [row for doc in linked() for row in link_rows(doc, key)]
+        return [row for doc in docs for row in link_rows(doc, docs.key)]
     with atomic_file(Path(output)) as temporary, temporary.open("wb") as file_:
-        write(linked(), key, file_)
-    return n_docs, n_mentions
+        write(docs, docs.key, file_)
+    return docs.n_docs, docs.n_mentions
+
+
+class LinkedDocs:
+    """The docs of a text, of a file of texts or of a .spacy file, which are linked while they are iterated over.
+
+    key: their mentions are `doc.spans[key]`, for "" `doc.ents`. n_docs, n_mentions: those so far.
+
+    Raises KrisselError K611, K610, K676 (pipeline), and what the readers raise. Warns, after the last doc, KW620 (texts
+    left out), KW621 (no mention anywhere).
+    """
+
+    def __init__(self, pipeline: str | Path, source: Path | str, *, name: str, batch_size: int, progress: bool) -> None:
+        is_text = not isinstance(source, Path) or source.suffix != ".spacy"
+        if is_text and isinstance(source, Path):
+            text_files(source)
+        nlp = load_pipeline(pipeline)
+        self.key = find_linker(nlp, name).cfg["spans_key"]
+        if name not in nlp.pipe_names:
+            nlp.enable_pipe(name)
+        self._where = f"doc.spans['{self.key}']" if self.key else "doc.ents"
+        # A component without `assigns` may set mentions too.
+        setters = mention_setters(nlp) or [pipe for pipe in nlp.pipe_names if not nlp.get_pipe_meta(pipe).assigns]
+        if is_text and not setters:
+            raise KrisselError(Errors.K676.format(found=", ".join(nlp.pipe_names), where=self._where))
+        self.n_docs = self.n_mentions = 0
+        self._nlp, self._read = nlp, (source, batch_size, progress)
+
+    def __iter__(self) -> Iterator[Doc]:
+        for doc in _linked(self._nlp, *self._read):
+            self.n_docs += 1
+            self.n_mentions += len(spans_of(doc, self.key))
+            yield doc
+        if self.n_docs and not self.n_mentions:
+            found = ", ".join(self._nlp.pipe_names)
+            message = Warnings.KW621.format(n_docs=self.n_docs, where=self._where, found=found)
+            warnings.warn(message, KrisselWarning, stacklevel=2)
 
 
 def show_link(found: tuple[int, int] | list[dict[str, str]], output: Path | None) -> str:

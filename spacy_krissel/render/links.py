@@ -5,7 +5,7 @@ from typing import Any
 
 from spacy.displacy.render import EntityRenderer
 from spacy.displacy.templates import TPL_ENT
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from ..mentions.annotations import spans_of
@@ -19,18 +19,22 @@ _ENTITY = TPL_ENT.replace("<mark ", '<mark title="{title}" ', 1)
 
 
 def link_rows(doc: Doc, spans_key: str = "") -> list[dict[str, str]]:
-    """A row per mention, with `COLUMNS`. The context is as wide as that of a mined mention, which is in brackets."""
-    text, id_, rows = doc.text, cell_text(document_id(doc)), []
-    for span in spans_of(doc, spans_key):
-        candidates = span._.krissel_candidates
-        best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
-        context = evidence(mention_view(text, span.start_char, span.end_char, MINED_CHARS))
-        numbers = [f"{best[key]:.3f}" if key in best else "" for key in ("score", "confidence")]
-        others = " | ".join(_shown(each) for each in candidates if each is not best)
-        place = [id_, str(span.start_char), str(span.end_char)]
-        texts = map(cell_text, (span.text, context, span.kb_id_, best.get("name", "")))
-        rows.append(dict(zip(COLUMNS, [*place, *texts, *numbers, cell_text(others), "", ""], strict=True)))
-    return rows
+    """A row per mention, with `COLUMNS`."""
+    text, id_ = doc.text, document_id(doc)
+    return [link_row(span, text, id_) for span in spans_of(doc, spans_key)]
+
+
+def link_row(span: Span, text: str, doc_id: str) -> dict[str, str]:
+    """The row of a mention, of a document with this text and id. The context is as wide as that of a mined mention,
+    which is in brackets."""
+    candidates = span._.krissel_candidates
+    best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
+    context = evidence(mention_view(text, span.start_char, span.end_char, MINED_CHARS))
+    numbers = [f"{best[key]:.3f}" if key in best else "" for key in ("score", "confidence")]
+    others = " | ".join(_shown(each) for each in candidates if each is not best)
+    place = [cell_text(doc_id), str(span.start_char), str(span.end_char)]
+    texts = map(cell_text, (span.text, context, span.kb_id_, best.get("name", "")))
+    return dict(zip(COLUMNS, [*place, *texts, *numbers, cell_text(others), "", ""], strict=True))
 
 
 def links_page(docs: Iterable[Doc], spans_key: str = "") -> str:

@@ -2,7 +2,8 @@
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from types import SimpleNamespace
 from typing import IO
 
@@ -21,12 +22,14 @@ def write_html(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
 
 
 def write_tsv(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:
-    table = csv.writer(
-        SimpleNamespace(write=lambda row: file_.write(row.encode())), delimiter="\t", lineterminator="\n"
-    )
-    table.writerow(COLUMNS)
-    for doc in docs:
-        table.writerows(row.values() for row in link_rows(doc, key))
+    file_.writelines(table_lines(COLUMNS, (row.values() for doc in docs for row in link_rows(doc, key))))
+
+
+def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[bytes]:
+    """The lines of a table with tabs."""
+    # A row is what `write` returns.
+    table = csv.writer(SimpleNamespace(write=str.encode), delimiter="\t", lineterminator="\n")
+    return map(table.writerow, chain([header], rows))
 
 
 def write_jsonl(docs: Iterable[Doc], key: str, file_: IO[bytes]) -> None:

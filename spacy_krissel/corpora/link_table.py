@@ -1,0 +1,82 @@
+"""Read a table of links, as `krissel link` and `krissel review` write it, in which a person said what is right."""
+
+import csv
+import re
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from ..mentions.gold_ids import Resolver
+from ..mentions.gold_mentions import split_gold
+from ..util.escape import text_of_cell
+from ..views import View
+from .files import open_lines
+from .report import CorpusReport
+
+EXPECTED = "a table as `krissel link -o links.tsv` writes it, with yes or no in `verdict`, or an id in `right_id`"
+READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
+WHY = "why"
+VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+# Start, end and context.
+_PLACE = re.compile("([0-9]{1,9}) ([0-9]{1,9}) ([^⟦⟧\n]*)⟦([^⟦⟧\n]+)⟧([^⟦⟧\n]*)")
+
+
+class Verdict(NamedTuple):
+    """A row of the table.
+
+    linked: the ids of the link; empty for NIL, or without one.
+    right: the ids that are right, empty for none; None where nothing is filled in, and then there is no place.
+    why: of that column; None where the table has none.
+    """
+
+    linked: tuple[str, ...]
+    right: tuple[str, ...] | None
+    why: str | None
+    doc: str = ""
+    start: int = 0
+    end: int = 0
+    view: View = View("", "", "")
+
+
+def read_verdicts(path: Path, kb: Resolver, report: CorpusReport) -> Iterator[Verdict]:
+    """The rows of a table. Columns are found by name; tabs, commas or semicolons separate them.
+
+    A `right_id` counts before a verdict. Rows with unknown ids, or that cannot be read, are `bad_records`. report:
+    counts `rows` that are filled in and `lines`. Raises what `open_lines` raises.
+    """
+    with open_lines(path, EXPECTED, report=report) as lines:
+        header = next(lines, (1, ""))[1]
+        texts = (f"{line}\n" for line in chain([header], (line for _, line in lines)))
+        table = csv.reader(texts, delimiter=max("\t,;", key=header.count), strict=True)
+        columns: list[str] = []
+        while True:
+            try:
+                cells = next(table)
+                if not columns:
+                    columns = [cell.strip().lower() for cell in cells]
+                elif any(cell.strip() for cell in cells):
+                    yield _verdict(dict(zip(columns, cells, strict=False)), WHY in columns, kb, report)
+            except StopIteration:
+                report.count("lines", table.line_num)
+                return
+            except csv.Error as error:
+                report.blemish("bad_records", str(path), table.line_num, str(error))
+
+
+def _verdict(row: dict[str, str], has_why: bool, kb: Resolver, report: CorpusReport) -> Verdict:
+    """Raises csv.Error for an unknown id, or a row that cannot be read."""
+    doc, start, end, context, link, verdict, right = (text_of_cell(row.get(name, "").strip()) for name in READ)
+    linked = split_gold(link, kb)
+    why = row.get(WHY, "").strip() if has_why else None
+    if not verdict and not right:
+        return Verdict(linked, None, why)
+    report.count("rows")
+    if not right and verdict.lower() not in VERDICTS:
+        raise csv.Error(f"the verdict {verdict[:20]!r}")
+    ids = split_gold(right, kb) if right else linked if VERDICTS[verdict.lower()] else ()
+    if unknown := [id for id in ids if kb.resolve(id) is None]:
+        raise csv.Error(f"the knowledge base has no {unknown[0][:80]!r}")
+    if (place := _PLACE.fullmatch(f"{start} {end} {context}")) is None:
+        raise csv.Error("no mention in brackets, ⟦ ⟧, in the context, or no offsets")
+    return Verdict(linked, ids, why, doc, int(start), int(end), View(place[3], place[4], place[5]))
