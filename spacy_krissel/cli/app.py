@@ -131,6 +131,9 @@ COMMANDS = {
         "commands.tune_pipeline:tune_index", "Build", "linker -o tuned", names={"types": "index", **LINKER}
     ),
     "link": Command("commands.link_texts:link", "Use", "linker abstracts.jsonl -o links.tsv", gpu=True, names=LINKER),
+    "review": Command(
+        "commands.review_links:review", "Use", "linker abstracts.jsonl -o review.tsv", gpu=True, names=LINKER
+    ),
     "correct": Command("commands.correct_links:correct", "Use", "linker links.tsv -o fixed", gpu=True, names=LINKER),
     "map": Command(
         "commands.map_terms:map_terms", "Use", "linker terms.csv -o mappings.sssom.tsv", gpu=True, names=LINKER
@@ -149,6 +152,7 @@ COMMANDS = {
         "linker dev.spacy --ontology store --name dev",
         gpu=True,
     ),
+    "precision": Command("commands.measure_precision:precision", "Measure", "linker review.tsv", names=LINKER),
     "confidence": Command(
         "commands.measure_pipeline:fit_pipeline_confidence", "Measure", "linker --precision 0.9 -o sure", gpu=True
     ),

@@ -16,7 +16,8 @@ from .report import CorpusReport
 
 EXPECTED = "a table as `krissel link -o links.tsv` writes it, with yes or no in `verdict`, or an id in `right_id`"
 READ = ("doc", "start", "end", "context", "id", "verdict", "right_id")
-WHY = "why"
+# The column that says why `krissel review` chose a row, and its value for rows that were drawn at random.
+WHY, RANDOM = "why", "random"
 VERDICTS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 # Start, end and context.
 _PLACE = re.compile("([0-9]{1,9}) ([0-9]{1,9}) ([^⟦⟧\n]*)⟦([^⟦⟧\n]+)⟧([^⟦⟧\n]*)")

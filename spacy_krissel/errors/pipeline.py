@@ -146,6 +146,11 @@ class PipelineErrors:
         "[K677] '{path}' is not a config for training: {problem}. Expected a complete one, as `spacy init "
         "fill-config` writes it, and data at its paths."
     )
+    K678 = (
+        "[K678] There is nothing to review in '{path}': none of the {n_mentions} mention(s) in its {n_docs} doc(s) is "
+        "linked to an entity. Expected links: check the texts, the component that finds mentions, and the linker's "
+        "settings for NIL."
+    )
     K691 = (
         "[K691] There is nothing to render: the document has no `doc.spans['{key}']`; its keys are: {keys}. Name one "
         "of them, or run the component that writes it."

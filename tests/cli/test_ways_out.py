@@ -51,6 +51,7 @@ OUTPUTS = [
     Written(("prototypes", "{in}", "-o", "{ok}", "--ontology", "{in}", "--kb-path", "{out}")),
     Written(("psytar", "{in}", "-o", "{out}"), ".spacy"),
     Written(("psytar-names", "{in}", "-o", "{out}"), ".jsonl"),
+    Written(("review", "{in}", "{in}", "-o", "{out}"), ".tsv"),
     Written(("similarities", "a={in}", "--ontology", "{in}", "-o", "{out}"), ".svg"),
     Written(("text-split", "{in}", "-o", "{out}")),
     Written(("train", "{config}", "-o", "{out}")),
@@ -59,7 +60,16 @@ OUTPUTS = [
     Written(("zero-shot", "{in}", "-o", "{out}")),
 ]
 # Nothing but what it prints; `vocabularies` writes into its cache alone (tests/ontology/vocabularies).
-PRINT = {"affected-mentions", "check-sources", "fit-species", "gene-baselines", "judged-links", "name-recall", "sample"}
+PRINT = {
+    "affected-mentions",
+    "check-sources",
+    "fit-species",
+    "gene-baselines",
+    "judged-links",
+    "name-recall",
+    "precision",
+    "sample",
+}
 PRINT |= {"show", "text-overlap", "vocabularies"}
 # Its file is only added to (tests/serving).
 PRINT |= {"serve"}

@@ -1,0 +1,211 @@
+"""Choose linked mentions for a person to look at."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scipy.special import expit
+from spacy.language import Language
+from spacy.tokens import Doc, Span
+from spacy.util import filter_spans, minibatch
+
+from ..corpora.link_table import RANDOM, WHY
+from ..errors import Errors, KrisselError
+from ..mentions.annotations import spans_of
+from ..mentions.gold_ids import NIL
+from ..mentions.gold_mentions import ID_KEY, document_id
+from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters
+from ..pipeline.settings import LINKER
+from ..render.links import COLUMNS, link_row
+from ..util.atomic import atomic_file, check_file
+from ..util.escape import cell_text
+from ..util.settings import Count, PositiveInt, checked
+from .link_texts import LinkedDocs, table_lines
+
+# Of scores, where links have no confidence: a link that is ahead by this much is taken to be wrong in 27 of 100 cases.
+# It orders links and is not fitted to anything.
+MARGIN = 0.1
+# Id and name by the second pipeline, for the tokens of each mention.
+Answers = dict[tuple[int, int], tuple[str, str]]
+
+
+class Mention(NamedTuple):
+    """number: of the linked mentions, in the order of the texts. reason: why it is worth a look."""
+
+    number: int
+    link: "Link"
+    reason: str
+    row: dict[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """All mentions of one form with one link.
+
+    disagreements: mentions with another link by the second pipeline. doubt: the number of wrong links to expect.
+    example: the most doubtful mention, among those of `disagreements` if there are any; rank: what it is chosen by.
+    """
+
+    n_mentions: int = 0
+    disagreements: int = 0
+    doubt: float = 0.0
+    rank: tuple[bool, float] = (False, -1.0)
+    example: Mention | None = None
+
+
+@checked
+def review(
+    pipeline: str | Path,
+    texts: Path,
+    output: Path,
+    *,
+    rows: PositiveInt = 100,
+    also: str | Path | None = None,
+    seed: Count = 0,
+    name: str = LINKER,
+    batch_size: PositiveInt = 128,
+    progress: bool = False,
+) -> dict[str, int]:
+    """Choose links to look at, into a table to fill in.
+
+    pipeline: A pipeline with a linker, and with a component that finds mentions
+    texts: Docs with mentions (.spacy), or text: JSONL, plain, .gz
+    output: The table to write (.tsv), for "krissel precision" and "krissel correct"
+    rows: Number of mentions in the table; all, where there are fewer
+    also: A second pipeline, which links the same mentions; links that it makes otherwise are looked at first
+    seed: Of the random rows
+    name: Name of the linker in the pipelines
+    batch_size: Number of docs per batch
+
+    Half of the rows (more, where there are few distinct links) are drawn at random from all mentions that are linked to
+    an entity: `why` is "random", and their precision is that of the texts. They alternate with the links that are worth
+    a look first, one row for each mention form and entity: those on which the pipelines disagree, by the number of such
+    mentions, then those of which most are expected to be wrong, which is the sum of 1 - confidence over the mentions of
+    the link (without confidence, of σ(-margin / 0.1), by the margin to the best other candidate). Both are in an order
+    in which reading may stop anywhere. In memory are `rows` mentions and an example per distinct link, of 3 kB each.
+
+    RETURNS: the numbers of `docs`, `mentions`, `linked` mentions, distinct `links`, `rows` and `random` rows. Raises
+    KrisselError K006, K026 (output), K678 (no linked mention), and what `LinkedDocs` raises, which warns as well.
+    """
+    if output.suffix != ".tsv":
+        raise KrisselError(Errors.K006.format(setting="output", found=str(output), expected="a path ending in .tsv"))
+    check_file(output)
+    docs = LinkedDocs(pipeline, texts, name=name, batch_size=batch_size, progress=progress)
+    answered = ((doc, {}) for doc in docs) if also is None else _answered(docs, also, name, batch_size)
+    sample, links, n_linked = _draw(answered, docs.key, rows, random.Random(seed))
+    if not n_linked:
+        raise KrisselError(Errors.K678.format(path=texts, n_docs=docs.n_docs, n_mentions=docs.n_mentions))
+    drawn, chosen = _choose(sample, links, rows)
+    pairs = zip_longest(((each, RANDOM) for each in drawn), ((each, _reason(each)) for each in chosen))
+    written = [(*pair[0].row.values(), cell_text(pair[1])) for both in pairs for pair in both if pair is not None]
+    with atomic_file(output) as temporary, temporary.open("wb") as file_:
+        file_.writelines(table_lines((*COLUMNS, WHY), written))
+    counts = {"docs": docs.n_docs, "mentions": docs.n_mentions, "linked": n_linked, "links": len(links)}
+    return {**counts, "rows": len(written), "random": len(drawn)}
+
+
+def show_review(counts: dict[str, int], output: Path) -> str:
+    return (
+        f"{counts['rows']} of {counts['linked']} linked mentions in {output}: {counts['random']} drawn at random, "
+        f"{counts['rows'] - counts['random']} worth a look first"
+    )
+
+
+def _draw(
+    answered: Iterable[tuple[Doc, Answers]], key: str, n: int, rng: random.Random
+) -> tuple[list[Mention], dict[tuple[str, str], Link], int]:
+    """At most `n` of the linked mentions, drawn at random and in random order (a reservoir); each distinct link, and
+    the number of linked mentions."""
+    sample: list[Mention] = []
+    links: dict[tuple[str, str], Link] = defaultdict(Link)
+    number = 0
+    for doc, answers in answered:
+        text, id_ = doc.text, document_id(doc)
+        for span in spans_of(doc, key):
+            if span.kb_id_ in ("", NIL):
+                continue
+            doubt, reason = _doubt(span)
+            link = links[" ".join(span.text.casefold().split()), span.kb_id_]
+            other = answers.get((span.start, span.end), (span.kb_id_, ""))
+            if disagrees := other[0] != span.kb_id_:
+                reason = f"disagreement: {' '.join(other).strip()}"
+            link.n_mentions, link.doubt = link.n_mentions + 1, link.doubt + doubt
+            link.disagreements += disagrees
+            place = number if number < n else rng.randrange(number + 1)
+            if place < n or (disagrees, doubt) > link.rank:
+                mention = Mention(number, link, reason, link_row(span, text, id_))
+                if place < n:
+                    sample[place : place + 1] = [mention]
+                if (disagrees, doubt) > link.rank:
+                    link.rank, link.example = (disagrees, doubt), mention
+            number += 1
+    rng.shuffle(sample)
+    return sample, links, number
+
+
+def _choose(sample: list[Mention], links: dict[tuple[str, str], Link], n: int) -> tuple[list[Mention], list[Mention]]:
+    """The random rows and those worth a look first, `n` in all if there are as many mentions.
+
+    How many are random depends on no mention that was drawn, and an example that was drawn is random: both keep the
+    random rows a sample of all mentions.
+    """
+    n = min(n, len(sample))
+    n_random = max((n + 1) // 2, n - len(links))
+    drawn = sample[:n_random]
+    ordered = sorted(links.values(), key=lambda link: (-link.disagreements, -link.doubt, -link.n_mentions))
+    # Links whose example was drawn leave rows for second examples.
+    queue = [*(link.example for link in ordered if link.example is not None), *sample[n_random:]]
+    taken = {each.number for each in drawn}
+    others = {each.number: each for each in queue if each.number not in taken}
+    return drawn, list(others.values())[: n - n_random]
+
+
+def _doubt(span: Span) -> tuple[float, str]:
+    """The probability by which a link is taken to be wrong, and where it comes from."""
+    candidates = span._.krissel_candidates
+    best: dict[str, Any] = next((each for each in candidates if each["id"] == span.kb_id_), {})
+    if "confidence" in best:
+        return 1 - best["confidence"], f"confidence {best['confidence']:.3f}"
+    others = [each["score"] for each in candidates if each is not best]
+    if not best or not others:
+        return 0.0, "frequent"
+    margin = best["score"] - max(others)
+    return float(expit(-margin / MARGIN)), f"margin {margin:.3f}"
+
+
+def _reason(mention: Mention) -> str:
+    return f"{mention.reason}; mentions: {mention.link.n_mentions}"
+
+
+def _answered(docs: LinkedDocs, pipeline: str | Path, name: str, batch_size: int) -> Iterator[tuple[Doc, Answers]]:
+    """Each doc, and how another pipeline links its mentions."""
+    nlp = load_pipeline(pipeline)
+    key = find_linker(nlp, name).cfg["spans_key"]
+    if name not in nlp.pipe_names:
+        nlp.enable_pipe(name)
+    with nlp.select_pipes(disable=mention_setters(nlp)):
+        for batch in minibatch(docs, batch_size):
+            unlinked = [_unlinked(doc, nlp, docs.key, key) for doc in batch]
+            for doc, linked in zip(batch, nlp.pipe(unlinked, batch_size=batch_size), strict=True):
+                yield doc, {(span.start, span.end): _answer(span) for span in spans_of(linked, key)}
+
+
+def _unlinked(doc: Doc, nlp: Language, key: str, new_key: str) -> Doc:
+    """Its tokens and mentions, without what the first pipeline said of them."""
+    words, spaces = [token.text for token in doc], [bool(token.whitespace_) for token in doc]
+    copy = Doc(nlp.vocab, words=words, spaces=spaces, user_data={ID_KEY: doc.user_data.get(ID_KEY, "")})
+    spans = [Span(copy, span.start, span.end, label=span.label_) for span in spans_of(doc, key)]
+    if new_key:
+        copy.spans[new_key] = spans
+    else:
+        copy.ents = filter_spans(spans)
+    return copy
+
+
+def _answer(span: Span) -> tuple[str, str]:
+    names = (each["name"] for each in span._.krissel_candidates if each["id"] == span.kb_id_)
+    return span.kb_id_ or NIL, next(names, "")
