@@ -20,11 +20,12 @@ from ..mentions.gold_ids import NIL
 from ..mentions.gold_mentions import ID_KEY, document_id
 from ..pipeline.pipeline_io import find_linker, load_pipeline, mention_setters
 from ..pipeline.settings import LINKER
+from ..render.formats.own import table_lines
 from ..render.links import COLUMNS, link_row
 from ..util.atomic import atomic_file, check_file
 from ..util.escape import cell_text
 from ..util.settings import Count, PositiveInt, checked
-from .link_texts import LinkedDocs, table_lines
+from .link_texts import LinkedDocs
 
 # Of scores, where links have no confidence: a link that is ahead by this much is taken to be wrong in 27 of 100 cases.
 # It orders links and is not fitted to anything.
