@@ -115,6 +115,7 @@ def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
             "-1",
             "1e999",
         ),
+        *('"tasks": [{"data": {"text": "cold"}}]', '"label_config": "<View>', '"xmi": "<a', '"typeSystem": ""'),
         *("[" * 500, '"right": ["D1"], "start": 0, "end": 2', "NaN", "𝕄𝕊", "\ufeff", "a" * 3_000),
     ]
     paths = [
@@ -126,6 +127,7 @@ def test_a_hostile_request_is_answered_500_or_with_the_text_of_another(client):
         "/corrections/%2e%2e",
     ]
     paths += ["/page.js/../app.py", "/openapi.json", "/?q=" + "a" * 2_000, *["/link"] * 10, *["/corrections"] * 4]
+    paths += ["/inception/predict", "/inception/iri/train", "/labelstudio/predict", "/labelstudio/setup"]
     kinds = [*["application/json"] * 5, "text/plain", "application/json; charset=utf-16"]
 
     def ask(number):
