@@ -29,6 +29,7 @@ from wasabi import msg
 
 from spacy_krissel.commands.build_linker import CLASS_WEIGHT, build
 from spacy_krissel.commands.build_prototypes import prototypes
+from spacy_krissel.index.faiss_index import make_faiss_index
 from spacy_krissel.mentions.gold_ids import NIL, split_ids
 from spacy_krissel.ontology.entity import Entity
 from spacy_krissel.ontology.store import OntologyStore, write_store
@@ -42,6 +43,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 TITLES = {"recommended": "as recommended", "vectors": "by vectors alone"}
 # With more names than this, a graph takes too long to build, and vectors are stored in half the space.
 MOST_FOR_GRAPH = 200_000
+# With more than these, the default's many lists would be learned for an hour.
+MOST_FOR_MANY_LISTS, FEW_LISTS = 2_000_000, 2048
 WORDS = [100, 1_000, 10_000, 100_000]
 # Of documents of each length together.
 WORDS_TOGETHER = 400_000
@@ -104,14 +107,15 @@ def fill(base: Path, place: Path, store: Path, padding: Sequence[Path], n: int) 
     """The linker `base` with a knowledge base of n names, at `place`."""
     ontology = write_store(entities([store, *padding], n), place / "store")
     is_large = n > MOST_FOR_GRAPH
-    index = "ivf_pq" if is_large else "hnsw"
+    kind = "ivf_pq" if is_large else "hnsw"
+    index = make_faiss_index(kind, nlist=FEW_LISTS) if n > MOST_FOR_MANY_LISTS else kind
     overrides = {f"components.{LINKER}.generate_empty_kb.dtype": "float16"} if is_large else {}
     start = time.process_time()
     with watched() as figures:
         prototypes(base, place / "linker", ontology.path, index=index, class_weight=CLASS_WEIGHT, overrides=overrides)
     return {
         "entities": len(ontology),
-        "index": index,
+        "index": kind,
         "build_seconds": time.process_time() - start,
         "build_mib": figures["peak_rss_mib"],
         "build_private_mib": figures["peak_private_mib"],

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 import spacy
@@ -204,10 +205,11 @@ def test_an_evaluation_is_written_where_it_does_not_belong(linker, toy_files, to
 
 
 @pytest.mark.slow
-def test_the_wheel_has_no_card_and_no_licences(evaluated, tmp_path):
+def test_the_wheel_has_no_card_and_no_licences(evaluated, tmp_path, monkeypatch):
     path, data = evaluated
     package(path, tmp_path, name="toy_card", version="1.2.3", create_wheel=True, create_sdist=False, silent=True)
-    with zipfile.ZipFile(next(tmp_path.glob("*/dist/*.whl"))) as wheel:
+    wheel_path = next(tmp_path.glob("*/dist/*.whl"))
+    with zipfile.ZipFile(wheel_path) as wheel:
         files = {name: wheel.read(name).decode("utf8", "replace") for name in wheel.namelist()}
     licences = [name for name in files if name.endswith("LICENSES_SOURCES")]
     assert any("dist-info" in name for name in licences) and all("CC0 | toy" in files[name] for name in licences)
@@ -216,3 +218,22 @@ def test_the_wheel_has_no_card_and_no_licences(evaluated, tmp_path):
     for text in (metadata, readme):
         assert "Links mentions to 12 entities" in text and "### Intended use and limits" in text
         assert f"KRISSEL_FIRST_STRICT` | {100 * data['strict']:.2f}" in text
+    pushed = pushed_to_the_hub(wheel_path, monkeypatch)
+    _, header, text = pushed["README.md"].decode().split("---\n", 2)
+    assert "- spacy\n" in header and text == readme
+    assert {"LICENSES_SOURCES", "config.cfg", "meta.json"} <= set(pushed)
+
+
+def pushed_to_the_hub(wheel_path, monkeypatch):
+    """The files that `spacy huggingface-hub push` sends, without sending them."""
+    hub = pytest.importorskip("spacy_huggingface_hub.push")
+    pushed = {}
+
+    def upload(repo_id, folder_path, **_):
+        pushed.update({path.name: path.read_bytes() for path in folder_path.rglob("*") if path.is_file()})
+        return f"https://hub/{repo_id}/tree/main"
+
+    monkeypatch.setattr(hub, "HfApi", lambda: SimpleNamespace(create_repo=lambda **_: None))
+    monkeypatch.setattr(hub, "upload_folder", upload)
+    hub.push(wheel_path, "ada", silent=True)
+    return pushed
