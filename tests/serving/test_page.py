@@ -135,6 +135,54 @@ def test_what_the_pipeline_did_not_find_cannot_be_added(page):
     assert page.problems() == []
 
 
+FILES = {
+    "a.txt": ("He had a cold.", ["a.txt"]),
+    "bioc.xml": (
+        "<collection><document><id>7</id><passage><offset>0</offset><text>He had a cold.</text></passage><passage>"
+        "<text>MS &lt;b&gt;</text></passage></document><document><id>8</id><passage><text>x</text></passage></document>"
+        "</collection>",
+        ["7", "8"],
+    ),
+    "pubmed.xml": (
+        "<PubmedArticleSet><PubmedArticle><MedlineCitation><PMID>9</PMID><Article><ArticleTitle>He had a cold."
+        '</ArticleTitle><Abstract><AbstractText Label="X">MS &lt;b&gt;</AbstractText></Abstract></Article>'
+        "</MedlineCitation></PubmedArticle></PubmedArticleSet>",
+        ["9"],
+    ),
+    "a.pubtator": ("1|t|He had a cold.\n1|a|MS <b>\n1\t9\t13\tcold\tX\tD2\n\n2|t|x\n2|a|\n", ["1", "2"]),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_shown_as_it_is_written(page, name):
+    content, ids = FILES[name]
+    page.browser.execute_script(
+        "const data = new DataTransfer(); data.items.add(new File([arguments[0]], arguments[1]));"
+        "given.dispatchEvent(new DragEvent('drop', {dataTransfer: data, cancelable: true}))",
+        content,
+        name,
+    )
+    page.until(lambda: page["given"].get_attribute("value").startswith("He had a cold."))
+    options = [each.text for each in page["document"].find_elements(By.TAG_NAME, "option")]
+    assert options == (ids if len(ids) > 1 else []) and page["document-row"].is_displayed() is (len(ids) > 1)
+    if len(ids) > 1:
+        page["document"].send_keys(Keys.ARROW_DOWN)
+        page.until(lambda: page["given"].get_attribute("value") == "x")
+        page["document"].send_keys(Keys.ARROW_UP)
+    page.until(
+        lambda: (
+            page["given"].get_attribute("value") == ("He had a cold." if name == "a.txt" else "He had a cold.\nMS <b>")
+        )
+    )
+    page.button("Link").click()
+    page.until(lambda: "mentions" in page.text("status"))
+    page.mention("cold").click()
+    page.button("No entity").click()
+    # The correction says of which document it is.
+    page.until(lambda: "“cold” is no entity" in page.text("corrections"))
+    assert page.browser.execute_script("return state.file") == ids[0] and page.problems() == []
+
+
 def test_the_threshold_changes_no_link(page):
     page.link(TEXT)
     before = page.mentions()

@@ -1,7 +1,7 @@
 // What the page knows: the text, its mentions as /link gave them, and which one is looked at.
 "use strict";
 const $ = (id) => document.getElementById(id);
-const state = { text: "", chars: [], mentions: [], chosen: -1, threshold: null, selection: null, file: "", finds: true, asked: 0 };
+const state = { text: "", chars: [], mentions: [], chosen: -1, threshold: null, selection: null, file: "", documents: [], finds: true, asked: 0 };
 const PARTS = ["vector", "lexical", "species", "spelling", "coherence"];
 const COLOURS = 6;
 
@@ -253,6 +253,39 @@ $("add-form").addEventListener("submit", guarded(async () => {
   choose(state.mentions.findIndex((each) => each.start <= start && each.end >= end));
 }));
 
+// Files -------------------------------------------------------------------------------------------------------------
+
+async function open(file) {
+  if (!file) return;
+  state.documents = documentsOf(await file.text(), file.name.slice(0, 200));
+  const many = state.documents.length > 1;
+  $("document-row").hidden = !many;
+  $("document").replaceChildren(...(many ? state.documents.map((each) => make("option", {}, each.id)) : []));
+  show(state.documents[0]);
+  say(many ? `${state.documents.length} documents` : "");
+}
+
+function show(document_) {
+  $("given").value = document_.text;
+  state.file = document_.id;
+}
+
+// Of a PubMed, BioC XML or PubTator file; any other is one text.
+function documentsOf(content, name) {
+  let found = [];
+  if (content.trimStart().startsWith("<")) {
+    const xml = new DOMParser().parseFromString(content, "application/xml");
+    const texts = (node, selector) => [...node.querySelectorAll(selector)].map((each) => each.textContent.trim()).filter(Boolean);
+    const read = (nodes, id, selector) => [...xml.querySelectorAll(nodes)].map((node) => ({ id: texts(node, id)[0], text: texts(node, selector).join("\n") }));
+    found = [...read("collection > document", "id", "passage > text, sentence > text"), ...read("PubmedArticle, PubmedBookArticle", "PMID", "ArticleTitle, Abstract > AbstractText")];
+  } else {
+    const titles = content.matchAll(/^([^|\t\n]+)\|t\|(.*)\r?\n\1\|a\|(.*)$/gm);
+    found = Array.from(titles, ([, id, title, abstract]) => ({ id, text: [title, abstract].filter(Boolean).join("\n") }));
+  }
+  found = found.filter((each) => each.text).map((each) => ({ ...each, id: (each.id || name).slice(0, 200) }));
+  return found.length ? found : [{ id: name, text: content }];
+}
+
 $("form").addEventListener("submit", guarded(async () => {
   if ($("key").value) sessionStorage.setItem("key", $("key").value);
   localStorage.setItem("author", $("author").value);
@@ -266,12 +299,10 @@ $("form").addEventListener("submit", guarded(async () => {
 $("given").addEventListener("drop", (event) => {
   const file = event.dataTransfer.files[0];
   // Text that is dropped is the browser's work.
-  if (!file) return;
-  guarded(async () => {
-    $("given").value = await file.text();
-    state.file = file.name.slice(0, 200);
-  })(event);
+  if (file) guarded(() => open(file))(event);
 });
+$("file").addEventListener("change", guarded(() => open($("file").files[0])));
+$("document").addEventListener("change", () => show(state.documents[$("document").selectedIndex]));
 $("given").addEventListener("input", () => { state.file = ""; });
 $("threshold").addEventListener("input", () => {
   state.threshold = Number($("threshold").value);
