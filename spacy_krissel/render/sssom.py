@@ -63,17 +63,20 @@ class Curies:
     def __call__(self, id: str, bare: str) -> str:
         """`D009203` → `MESH:D009203`. An id that shows no prefix gets the prefix `bare`; of an address, what is before
         its last part becomes a prefix, ns and a number."""
-        if whole := _ADDRESS.fullmatch(id):
-            address, local = whole.groups()
-            prefix = f"ns{len(self._prefixes) - len(_BUILT_IN) + 1}"
-        else:
-            known = _CURIE.fullmatch(canonical_id(id))
-            prefix, local = known.groups() if known else (bare, id)
-            if prefix not in self._addresses:
-                self._addresses[prefix] = _address(prefix, local)
-            address = self._addresses[prefix]
+        prefix, address, local = self.parts(id, bare)
         # One prefix for each address: "hp" is "HP" where that came first.
         return f"{self._prefixes.setdefault(address, prefix)}:{_NOT_IN_IRI.sub(lambda match: quote(match[0]), local)}"
+
+    def parts(self, id: str, bare: str) -> tuple[str, str, str]:
+        """The prefix of an id, the address that it stands for, and the rest: `HP:0001677` → `HP`,
+        `http://purl.obolibrary.org/obo/HP_`, `0001677`."""
+        if whole := _ADDRESS.fullmatch(id):
+            return f"ns{len(self._prefixes) - len(_BUILT_IN) + 1}", whole[1], whole[2]
+        known = _CURIE.fullmatch(canonical_id(id))
+        prefix, local = known.groups() if known else (bare, id)
+        if prefix not in self._addresses:
+            self._addresses[prefix] = _address(prefix, local)
+        return prefix, self._addresses[prefix], local
 
     def prefixes(self) -> dict[str, str]:
         """The address of each prefix that was used, but for those that the standard declares."""
