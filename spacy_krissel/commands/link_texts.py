@@ -42,7 +42,8 @@ def link(
     texts: A text in quotes; or a file: docs with mentions (.spacy), or text: JSONL, plain, .gz
     output: The file to write: .jsonl (an object per doc), .spacy, .tsv (a row per mention, for "krissel correct"),
         .html (displaCy), .parquet, .pubtator, .bioc.xml, .brat.tar.gz, .bigbio.jsonl, .prodigy.jsonl,
-        .labelstudio.json or .xmi.zip; without it, the links of a text are printed
+        .labelstudio.json, .xmi.zip, .fhir.json, .note_nlp.csv or .phenopackets.jsonl; without it, the links of a text
+        are printed
     name: Name of the linker in the pipeline
     batch_size: Number of docs per batch
 

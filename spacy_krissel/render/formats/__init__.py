@@ -14,9 +14,12 @@ from .bigbio import write_bigbio
 from .bioc import write_bioc
 from .brat import write_brat
 from .cas import write_cas
+from .fhir import write_fhir
 from .label_studio import write_label_studio
+from .note_nlp import write_note_nlp
 from .own import write_html, write_jsonl, write_spacy, write_tsv
 from .parquet import write_parquet
+from .phenopackets import write_phenopackets
 from .prodigy import write_prodigy
 from .pubtator import write_pubtator
 
@@ -34,6 +37,9 @@ WRITERS: dict[str, Callable[[Iterable[Doc], str, IO[bytes]], Any]] = {
     ".prodigy.jsonl": write_prodigy,
     ".labelstudio.json": write_label_studio,
     ".xmi.zip": write_cas,
+    ".fhir.json": write_fhir,
+    ".note_nlp.csv": write_note_nlp,
+    ".phenopackets.jsonl": write_phenopackets,
 }
 
 

@@ -48,3 +48,9 @@ def flat_text(text: str) -> str:
 def short_id(doc: Doc) -> str:
     """An id of a doc for files and columns: letters, digits, points, dashes; others are underscores."""
     return re.sub(r"[^\w.-]", "_", document_id(doc))
+
+
+def short_facts(**facts: object) -> str:
+    """`id=MESH:D006073;score=0.75`: those that are not empty, with `%` and `;` in them percent-encoded."""
+    shown = {name: str(fact).replace("%", "%25").replace(";", "%3B") for name, fact in facts.items()}
+    return ";".join(f"{name}={fact}" for name, fact in shown.items() if facts[name] not in ("", None))
