@@ -176,7 +176,7 @@ def test_a_registered_part_is_not_on_the_settings_page():
     for group in ("spacy_factories", *GENERATE.GROUPS):
         for entry in GENERATE.entry_points(group):
             assert f"### {entry.name} " in page, entry.name
-    known = {"console_scripts", "spacy_factories", "spacy_cli", *GENERATE.GROUPS}
+    known = {"console_scripts", "spacy_factories", "spacy_cli", "oaklib.plugins", *GENERATE.GROUPS}
     found = {each.group for each in GENERATE.distribution("spacy-krissel").entry_points}
     assert found <= known, "a group that the settings page does not know"
 

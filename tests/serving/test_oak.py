@@ -1,0 +1,44 @@
+"""The adapter of the Ontology Access Kit."""
+
+import pytest
+
+pytest.importorskip("oaklib")
+
+from oaklib import get_adapter  # noqa: E402
+from oaklib.datamodels.text_annotator import TextAnnotationConfiguration  # noqa: E402
+from oaklib.interfaces import TextAnnotatorInterface  # noqa: E402
+from oaklib.resource import OntologyResource  # noqa: E402
+
+from spacy_krissel.errors import KrisselError  # noqa: E402
+from spacy_krissel.serving.oak import KrisselImplementation  # noqa: E402
+
+
+def test_an_annotation_is_not_the_link(saved, nlp):
+    text = "She has multiple sclerosis, no cold"
+    adapter = get_adapter(f"krissel:{saved}")
+    assert isinstance(adapter, TextAnnotatorInterface)
+    found = list(adapter.annotate_text(text))
+    ents = nlp(text).ents
+    assert len(ents) == 2 and [each.object_id for each in found] == [ent.kb_id_ for ent in ents]
+    for each, ent in zip(found, ents, strict=True):
+        best = next(other for other in ent._.krissel_candidates if other["id"] == ent.kb_id_)
+        assert text[each.subject_start - 1 : each.subject_end] == each.match_string == each.subject_label == ent.text
+        assert (each.object_label, each.object_categories, each.matches_whole_text) == (best["name"], ["X"], False)
+        assert float(each.info.removeprefix("score=")) == pytest.approx(best["score"])
+        assert each.confidence == (pytest.approx(best["confidence"]) if "confidence" in best else None)
+
+
+def test_a_setting_of_oak_is_ignored(nlp):
+    adapter = KrisselImplementation(OntologyResource(), nlp=nlp)
+    (whole,) = adapter.annotate_text("common cold", TextAnnotationConfiguration(matches_whole_text=True))
+    assert (whole.object_id, whole.subject_start, whole.subject_end, whole.matches_whole_text) == ("D2", 1, 11, True)
+    left = adapter.annotate_text("a cold and MS", TextAnnotationConfiguration(token_exclusion_list=["cold"]))
+    assert [each.match_string for each in left] == ["MS"]
+    for text in ("", " "):
+        assert list(adapter.annotate_text(text, TextAnnotationConfiguration(matches_whole_text=True))) == []
+    assert nlp.pipe_names == list(nlp.component_names)
+
+
+def test_a_missing_pipeline_is_no_error_of_ours():
+    with pytest.raises(KrisselError, match="K611"):
+        KrisselImplementation(OntologyResource(slug="missing"))
